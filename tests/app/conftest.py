@@ -64,8 +64,8 @@ def runs(
     forget_experiments()
 
     def made(seed: int = 0, **settings: Any) -> Run:
-        asked = ask("steps", settings=settings, seed=seed).spec
-        return start(asked, compute=in_process(lambda asked, told: ((), ())))
+        spec = ask("steps", settings=settings, seed=seed).spec
+        return start(spec, compute=in_process(lambda requests, on_progress: ((), ())))
 
     yield made
     for run, now in all_runs():

@@ -45,7 +45,7 @@ def main() -> None:
         page.locator("[data-painted]").wait_for()
         picture(page, "attention", 1000)
         page = opened(browser, f"{home}/attention?{HEAD}")
-        page.get_by_text("looks at").wait_for()
+        page.get_by_text("attends to").wait_for()
         page.get_by_label("dependencies").check()
         part = page.locator("[data-painted]").bounding_box()
         assert part is not None

@@ -44,7 +44,7 @@ def keep(page: Page, name: str) -> None:
 def test_a_run_is_started_and_a_head_is_followed_to_its_attention(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/heads")
     expect(page.get_by_text("Ready to run")).to_be_visible()
-    typed(page, "limit", "30")
+    typed(page, "max sentences", "30")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_text("Colour: the main role of each head")).to_be_visible()
     expect(page).to_have_url(re.compile("run=heads-"))
@@ -64,9 +64,9 @@ def test_a_run_is_started_and_a_head_is_followed_to_its_attention(page: Page, ap
     ).to_be_visible()
     keep(page, "evidence")
 
-    asked = page.url
+    address = page.url
     page.goto("about:blank")
-    page.goto(f"{asked}&colour=confidence")
+    page.goto(f"{address}&colour=confidence")
     expect(page.get_by_role("heading", name="Head 1-2")).to_be_visible()
     expect(
         page.get_by_text(re.compile("30 stored sentences have [0-9]+ words with nsubj"))

@@ -37,7 +37,7 @@ def test_cross_attention_has_no_rollout_and_says_so() -> None:
     ("query", "words"),
     [
         ({"model": "mini:elmo"}, "bi-LSTM"),
-        ({"model": "nobody/nothing"}, "has not been fetched"),
+        ({"model": "nobody/nothing"}, "not been downloaded"),
         ({"model": "mini:nonsense"}, "no built-in model"),
         ({"corpus": "nowhere.conllu"}, "nowhere.conllu"),
         ({"sentence": "123456789"}, "no sentence 123456789"),

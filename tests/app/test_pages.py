@@ -33,17 +33,17 @@ LOADED = ("", "corpora", "attention")  # by their addresses; to the others one g
 
 @dataclass
 class Visit:
-    """A page in the browser, whom it asked and what went wrong in it."""
+    """A page in the browser, the hosts it contacted and its errors."""
 
     page: Page
-    asked: set[str | None] = field(default_factory=set)
+    hosts: set[str | None] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
 
     def stays_well(self, address: str, width: int) -> None:
         """Once it is drawn, nothing has failed, left the machine, or is wider than the screen."""
         expect(self.page.get_by_text(re.compile(PAGES[address])).first).to_be_visible()
         self.page.wait_for_load_state("networkidle")
-        assert self.asked - {None} == {"localhost"}  # None: pictures inside the page itself
+        assert self.hosts - {None} == {"localhost"}  # None: pictures inside the page itself
         assert not self.wrong
         expect(self.page.get_by_test_id("stException")).to_have_count(0)
         for part in ("html", "[data-testid=stMain]"):
@@ -60,8 +60,8 @@ class Visit:
 def visited(browser: Browser, width: int, scheme: Any) -> Iterator[Visit]:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     visit = Visit(context.new_page())
-    visit.page.on("request", lambda request: visit.asked.add(urlsplit(request.url).hostname))
-    visit.page.on("websocket", lambda socket: visit.asked.add(urlsplit(socket.url).hostname))
+    visit.page.on("request", lambda request: visit.hosts.add(urlsplit(request.url).hostname))
+    visit.page.on("websocket", lambda socket: visit.hosts.add(urlsplit(socket.url).hostname))
     visit.page.on("pageerror", lambda error: visit.wrong.append(str(error)))
     yield visit
     context.close()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 SEEN = {  # words that only this view has
     "Heads": "Colour: the main role of each head",
-    "Relations": "Accuracy as in Clark et al. (2019) do",
+    "Relations": "Accuracy as in Clark et al. (2019)",
     "Similar heads": "Heads that look alike lie near each other",
     "Offsets": "A head is a row.",
     "Cross-attention": "go along the text that the encoder read",
@@ -69,7 +69,7 @@ def run_of(
 def test_settings_reach_the_request() -> None:
     app = opened()
     assert "Ready to run" in said(app)
-    app.number_input(key="set heads limit").set_value(30)
+    app.number_input(key="set heads max_sentences").set_value(30)
     app.run()
     assert not app.exception
     assert "--set=max_sentences=30" in said(app)
@@ -108,7 +108,7 @@ def test_the_first_head_with_a_role_is_shown_and_another_by_the_address(tmp_path
     scores = app.dataframe[0].value.set_index("score")
     assert scores.loc["offset -1", "value"] == "10.0 %"
     row = scores.loc["nsubj, dependent to head"]
-    assert (row["value"], row["95 %"], row["baseline"]) == ("90.0 %", "20.0–30.0", "40.0 %")
+    assert (row["value"], row["95 % CI"], row["baseline"]) == ("90.0 %", "20.0–30.0", "40.0 %")
     assert scores.loc["own sentence", "value"] == "not computed"
 
 

@@ -19,7 +19,7 @@ from workbench.runs.run import write_array
 pytestmark = pytest.mark.usefixtures("home")
 
 SEEN = {  # words that only this view has
-    "Layers": "with 95 % intervals of sentences and seeds drawn again",
+    "Layers": "95 % bootstrap intervals over sentences and seeds",
     "Pipeline": "in the order of the published pipeline",
     "Mix": "in the learned mix of all layers",
     "Confusion": "Confusion matrix",
@@ -73,7 +73,7 @@ def test_the_tasks_of_the_corpus_are_offered_and_reach_the_request() -> None:
     tasks = app.multiselect(key="tasks of primer")
     assert tasks.options[:3] == ["pos", "constituents", "dependencies"]
     tasks.set_value(["pos", "roles"])
-    app.number_input(key="set edge-probing limit").set_value(30)
+    app.number_input(key="set edge-probing max_sentences").set_value(30)
     app.run()
     assert not app.exception
     assert "--set=tasks=pos,roles" in said(app) and "--set=max_sentences=30" in said(app)

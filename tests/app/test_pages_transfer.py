@@ -166,7 +166,7 @@ def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[
     assert not shown(app) and experiments()["finetune"].about in said(app)
 
 
-def test_a_run_says_what_it_was_asked_with(tmp_path: Path, results: dict[str, Any]) -> None:
+def test_a_run_shows_its_settings(tmp_path: Path, results: dict[str, Any]) -> None:
     app = opened(run=run_of(tmp_path, results, "finetune").name)
     facts = " ".join(str(each.value) for each in app.get("html"))
     assert "<dt>settings</dt>" in facts and "train 40" in facts and "seeds 0 1" in facts
@@ -230,7 +230,7 @@ def test_only_what_is_wrong_is_shown(tmp_path: Path, results: dict[str, Any]) ->
     everything = len(app.dataframe[0].value)
     well(app.toggle(key="wrong").set_value(True).run())
     table = app.dataframe[0].value
-    assert len(table) < everything and (table["gold"] != table["guess"]).all()
+    assert len(table) < everything and (table["gold"] != table["predicted"]).all()
 
 
 def test_curves_are_of_one_task_and_model(tmp_path: Path, results: dict[str, Any]) -> None:

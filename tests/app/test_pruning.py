@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 def test_curves_are_asked_for_and_heads_taken_out_while_one_looks(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/pruning?analysis=Curves")
     expect(page.get_by_text("Ready to run")).to_be_visible()
-    typed(page, "limit", "20")
+    typed(page, "max sentences", "20")
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
     for label, value in (("steps", "2"), ("choosing", "10"), ("recover", "2"), ("seeds", "1")):
         typed(page, label, value)
@@ -35,9 +35,9 @@ def test_curves_are_asked_for_and_heads_taken_out_while_one_looks(page: Page, ap
     parameters = page.get_by_test_id("stMetric").filter(has_text="Parameters")
     expect(parameters).to_contain_text("-82,400")  # five heads of mini:bert
 
-    asked = page.url
+    address = page.url
     page.goto("about:blank")
-    page.goto(asked)
+    page.goto(address)
     expect(page.get_by_test_id("stMetric").filter(has_text="Parameters")).to_contain_text("-82,400")
 
     page.get_by_role("tab", name="Pruned model").click()

@@ -105,6 +105,6 @@ def test_two_that_are_ticked_are_laid_side_by_side(page: Page, app_url: str, run
 def test_a_bad_address_is_told_in_words(page: Page, app_url: str, bad: str, runs: Making) -> None:
     runs(seed=5), runs(seed=6)
     page.goto(f"{app_url}/runs?run={bad}")
-    expect(page.get_by_text("[run-not-found]")).to_be_visible()
+    expect(page.get_by_test_id("stAlert").first).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
     expect(page.get_by_text("Tick one run to open it")).to_be_visible()

@@ -58,9 +58,9 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     text.press("Control+Enter")
     expect(page).to_have_url(re.compile("text=The(%20|[+])hat"))
     still(page)
-    asked = page.url
+    address = page.url
     page.goto("about:blank")
-    page.goto(asked)
+    page.goto(address)
     expect(page.get_by_label("Text", exact=True)).to_have_value("The hat was lovely.")
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
 
@@ -68,14 +68,12 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     page.get_by_role("link", name="Compare the attention of both").click()
     expect(page).to_have_url(re.compile("attention.*compare=another(%20|[+])model"))
     expect(page).to_have_url(re.compile("model2=finetune-"))
-    expect(page.get_by_text("looks at").or_(page.get_by_text("difference")).first).to_be_visible()
+    expect(page.get_by_text("attends to").or_(page.get_by_text("difference")).first).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
 @pytest.mark.slow
-def test_what_has_changed_is_asked_from_beside_the_model(
-    page: Page, app_url: str, frozen: Run
-) -> None:
+def test_drift_is_started_from_a_finetuned_model(page: Page, app_url: str, frozen: Run) -> None:
     page.goto(f"{app_url}/transfer?run={frozen.name}&view=Two+side+by+side")
     page.get_by_role("button", name="Run drift").click()
     expect(page.get_by_text("What each layer has come to")).to_be_visible()

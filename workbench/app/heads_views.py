@@ -126,7 +126,7 @@ BEST = {
     "direction": Column("direction"),
     "head": Column("head"),
     "accuracy": Column("accuracy", "%.1f", True),
-    "interval": Column("95 %"),
+    "interval": Column("95 % CI"),
     "gain": Column(
         "gain",
         "%+.1f",

@@ -78,7 +78,7 @@ def _scores(scores: "pd.Series") -> None:
         if name == "best relation" and scores["best_relation"]:
             name = f"{scores['best_relation']}, {scores['best_direction'].replace('-', ' ')}"
         rows.append((shortened(name), value, interval, baseline))
-    columns = ["score", "value", "95 % interval", "baseline"]
+    columns = ["score", "value", "95 % CI", "baseline"]
     st.dataframe(
         pd.DataFrame(rows, columns=columns),
         hide_index=True,

@@ -149,7 +149,7 @@ COLUMNS = {
     "stack": Column("stack"),
     "best_layer": Column("best layer"),
     "best_score": Column("F1", "%.1f", True),
-    "interval": Column("95 % interval"),
+    "interval": Column("95 % CI"),
     "baseline_lexical": Column("layer 0", "%.1f", True),
     "baseline_no_positions": Column("no positions", "%.1f", True),
     "baseline_static": Column("static", "%.1f", True),

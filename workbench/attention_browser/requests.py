@@ -173,7 +173,7 @@ Cell = tuple[int, int] | None
 
 
 @dataclass(frozen=True)
-class File:
+class Export:
     """A file to download."""
 
     name: str
@@ -181,7 +181,7 @@ class File:
     content: bytes
 
 
-def export_file(scene: Scene, form: str, cell: Cell, state: dict[str, Any]) -> File:
+def export_file(scene: Scene, form: str, cell: Cell, state: dict[str, Any]) -> Export:
     """The file in this format."""
     forms = {"csv": "text/csv", "npz": "application/zip", "html": "text/html"}
     if form not in forms:
@@ -197,7 +197,7 @@ def export_file(scene: Scene, form: str, cell: Cell, state: dict[str, Any]) -> F
         content = _arrays(scene, cell)
     else:
         content = _page(scene, cell, state)
-    return File(f"{_name(scene, cell)}.{form}", forms[form], content)
+    return Export(f"{_name(scene, cell)}.{form}", forms[form], content)
 
 
 def _values(scene: Scene, cell: tuple[int, int]) -> pd.DataFrame:
