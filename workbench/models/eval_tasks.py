@@ -83,7 +83,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class TextScores:
+class BatchScores:
     """Loss in nats (differentiable), correct predictions and all predictions, per text."""
 
     nats: Tensor  # [batch]
@@ -135,7 +135,7 @@ class Aim:
             return Question(read.to(device), target=written.to(device))
         return Question(text.to(device), gold=None if gold is None else sent(gold, device))
 
-    def answer(self, model: HuggingFace, texts: Question, taps: Iterable[Tap] = ()) -> TextScores:
+    def answer(self, model: HuggingFace, texts: Question, taps: Iterable[Tap] = ()) -> BatchScores:
         """Evaluate one batch."""
         if self.kind == "classes":
             assert texts.gold is not None, "a classifier needs gold classes"
@@ -143,10 +143,10 @@ class Aim:
             assert logits is not None, "a classifier has logits"
             nats = functional.cross_entropy(logits.float(), texts.gold, reduction="none")
             right = logits.argmax(-1) == texts.gold
-            return TextScores(nats, right.long(), torch.ones_like(texts.gold))
+            return BatchScores(nats, right.long(), torch.ones_like(texts.gold))
         losses = self._losses(_Tapped(model, list(taps)), model, texts)
         right = (losses.right & losses.scored).sum(1)
-        return TextScores(losses.nats.sum(1), right, losses.scored.sum(1))
+        return BatchScores(losses.nats.sum(1), right, losses.scored.sum(1))
 
     def gold(self, texts: Question) -> tuple[Tensor, Tensor]:
         """The mask of predictions and their gold values: pieces, or the class of each text.

@@ -23,7 +23,7 @@ from workbench.engine.batch import Batch
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model
 from workbench.engine.taps import Tap
-from workbench.models.eval_tasks import Aim, Learnt, Question, TextScores, aim_of, classifier
+from workbench.models.eval_tasks import Aim, BatchScores, Learnt, Question, aim_of, classifier
 from workbench.models.huggingface import HuggingFace, transformer_of
 from workbench.pruning.experiments import Aimed
 from workbench.pruning.head_masks import require_heads
@@ -150,7 +150,7 @@ class TextScores:
         return float(self.part(metric).sum() / total) if total else 0.0
 
 
-def numbers_of(answer: TextScores) -> Floats:
+def numbers_of(answer: BatchScores) -> Floats:
     """Nats, correct predictions and predictions of each text, on the CPU.  # [3, texts]"""
     both = torch.stack([answer.nats.detach().double(), answer.right.double(), answer.number])
     return both.cpu().numpy()
