@@ -29,7 +29,7 @@ from probes.representations import (
 )
 from probes.targets import Task, tasks_of
 from workbench.core.experiment import Caveat, Inputs, Progress
-from workbench.core.files import DAMAGED, parsed_json, require_regular, written_whole
+from workbench.core.files import DAMAGED, atomic_write, parse_json, require_regular
 from workbench.core.machine import require_allowed
 from workbench.core.splits import Parts, SplitSizes, parts_of
 from workbench.corpora.corpus import PEEK, Corpus
@@ -139,7 +139,7 @@ def save_results(
 ) -> None:
     """Save the results of some probes: arrays, and other facts as JSON."""
     about = {"probes": [[probe.sources, probe.control] for probe in probes], **facts}
-    with written_whole(path) as draft, draft.open("wb") as file:
+    with atomic_write(path) as draft, draft.open("wb") as file:
         np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
 
@@ -149,7 +149,7 @@ def load_results(
     """`build` called with probes, facts and arrays of a file; None if it cannot be read."""
     try:
         with np.load(require_regular(path), allow_pickle=False) as arrays:
-            about = parsed_json(str(arrays["about"]))
+            about = parse_json(str(arrays["about"]))
             probes = tuple(Probe(tuple(sources), control) for sources, control in about["probes"])
             return build(probes, about, arrays)
     except DAMAGED:

@@ -2,7 +2,7 @@
 
 A pipe in the place of a file is waited for without end by `open`, `np.load` and their like, and
 deep brackets overflow the stack of `json.loads`. So every such call names a regular file with
-`require_regular`, writes to a draft of `written_whole`, or is listed here with its reason.
+`require_regular`, writes to a draft of `atomic_write`, or is listed here with its reason.
 """
 
 import ast
@@ -23,8 +23,8 @@ LOADERS = frozenset(
     for module in ("json", "np", "torch", "pickle", "spacy")
     for name in ("load", "loads")
 )
-SAFE = frozenset({"require_regular", "open_regular", "read_regular", "open_to_add"})
-DRAFTS = frozenset({"draft"})  # of `written_whole`, which are new files
+SAFE = frozenset({"require_regular", "open_regular", "read_regular", "open_for_append"})
+DRAFTS = frozenset({"draft"})  # of `atomic_write`, which are new files
 
 PIPES = "opened so that it does not wait for a pipe"
 CHECKED = "the folder is checked for pipes and devices before"
@@ -45,7 +45,7 @@ ALLOWED = {
     "workbench/fetch/catalogue.py": "File is an entry of the catalogue",
     "workbench/core/files.py _flush_to_disk": "a draft",
     "workbench/core/files.py _regular": PIPES,
-    "workbench/core/files.py parsed_json": "this is what is called instead",
+    "workbench/core/files.py parse_json": "this is what is called instead",
     "workbench/core/machine.py machine_memory": OURS,
     "workbench/models/checkpoint.py read_config": CHECKED,
     "workbench/models/checkpoint.py read_tokenizer.whole": CHECKED,
@@ -131,7 +131,7 @@ def _found() -> dict[str, list[str]]:
 
 def test_no_file_is_opened_that_may_be_a_pipe() -> None:
     new = {where: calls for where, calls in _found().items() if where not in ALLOWED}
-    assert not new, "use require_regular, read_regular, open_regular or parsed_json"
+    assert not new, "use require_regular, read_regular, open_regular or parse_json"
 
 
 def test_every_exception_is_still_needed() -> None:

@@ -20,7 +20,7 @@ from tests import warm
 from tests.runs.conftest import forget_experiments, installed
 from workbench import Run
 from workbench.runs.launch import cancel, start
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.runs.run import all_runs
 from workbench.runs.subruns import in_process
 
@@ -64,7 +64,7 @@ def runs(
     forget_experiments()
 
     def made(seed: int = 0, **settings: Any) -> Run:
-        spec = ask("steps", settings=settings, seed=seed).spec
+        spec = make_request("steps", settings=settings, seed=seed).spec
         return start(spec, compute=in_process(lambda requests, on_progress: ((), ())))
 
     yield made

@@ -17,7 +17,7 @@ from workbench import Run, experiments
 from workbench.app import tour
 from workbench.core.machine import app_file
 from workbench.runs.launch import start
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.runs.subruns import in_process
 
 
@@ -57,7 +57,7 @@ def button(app: AppTest, label: str) -> Any:
 
 
 def made(seed: int = 0, **settings: Any) -> Run:
-    spec = ask("steps", settings=settings, seed=seed).spec
+    spec = make_request("steps", settings=settings, seed=seed).spec
     return start(spec, compute=in_process(lambda requests, on_progress: ((), ())))
 
 

@@ -86,11 +86,11 @@ def _inputs(name: str) -> tuple[list[str], list[str]]:
 def _asked(name: str, given: dict[str, Any], folder: Path) -> None:
     """Make the question, write it down and read it again: it must be the same."""
     from workbench.runs import spec
-    from workbench.runs.request import ask
+    from workbench.runs.request import make_request
 
     models, corpora = _inputs(name)
-    question = ask(name, models, corpora, given)
-    question.misfits()
+    question = make_request(name, models, corpora, given)
+    question.unmet_requirements()
     place = folder / question.spec.name
     place.mkdir()
     spec.write(place, question.spec)

@@ -20,7 +20,7 @@ def prepare(folder: Path) -> None:
     """Runs computed in this process: two counts to compare, one with arrays."""
     from workbench.core import machine
     from workbench.runs.launch import start
-    from workbench.runs.request import ask
+    from workbench.runs.request import make_request
     from workbench.runs.subruns import compute_here
 
     kept = folder / "kept"
@@ -29,7 +29,7 @@ def prepare(folder: Path) -> None:
         ("describe", [], {"limit": 60}),
         ("attention-averages", ["mini:bert"], {"limit": 5}),
     ):
-        asked = ask(experiment, models, ["primer"], settings)
+        asked = make_request(experiment, models, ["primer"], settings)
         run = start(asked.spec, compute=compute_here(asked))
         assert run.status.state == "done", run.status
         _runs.append(kept / run.name)

@@ -25,7 +25,7 @@ from workbench import (
 )
 from workbench.basics.experiments import MINIMAL_PAIRS, MinimalPairs
 from workbench.basics.minimal_pairs import exchanges
-from workbench.core.experiment import misfits
+from workbench.core.experiment import unmet_requirements
 from workbench.core.stats import holm, sign_flip_p_value
 from workbench.corpora.tables import minimal_pairs
 from workbench.figures.sanitize import harmless
@@ -233,7 +233,7 @@ def test_elmo_finds_likely_what_both_directions_do(blimp: Path, tmp_path: Path) 
     assert pairs["gap"].to_dict() == pytest.approx({"plural": 5, "singular": -5, "all": 5 / 3})
     assert "log-likelihood of both directions" in caveats_of(found) and "<UNK>" in caveats_of(found)
     assert "3 of 30 words (10.0%) are not in the model's vocabulary" in caveats_of(found)
-    assert not misfits(MINIMAL_PAIRS, MinimalPairs(), [facts(model)])
+    assert not unmet_requirements(MINIMAL_PAIRS, MinimalPairs(), [facts(model)])
     (first, *_) = minimal_pairs(read(blimp))
     nats = score(model, encode([first.good, first.bad])).nats
     assert nats[1] - nats[0] == pytest.approx(5)
@@ -254,7 +254,7 @@ def test_a_corpus_without_pairs_is_an_error() -> None:
 
 def test_a_model_without_a_head_does_not_fit(tmp_path: Path) -> None:
     body = facts(headed.opened(zoo.make("bert", tmp_path)))
-    (reason,) = misfits(MINIMAL_PAIRS, MinimalPairs(), [body])
+    (reason,) = unmet_requirements(MINIMAL_PAIRS, MinimalPairs(), [body])
     assert "language-model head" in str(reason)
 
 

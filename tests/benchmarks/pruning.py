@@ -27,7 +27,7 @@ from transformers import BertConfig, BertForMaskedLM, logging
 
 from workbench import Batch, Gate, HuggingFace
 from workbench.engine import batch as batches
-from workbench.models.eval_tasks import Aim, Question, aim_of
+from workbench.models.eval_tasks import EvalTask, Question, eval_task_of
 from workbench.models.head_removal import without
 from workbench.models.tiny import _tokenizer
 from workbench.pruning.ablation import ablated
@@ -64,7 +64,9 @@ def texts(number: int, words: int) -> Batch:
     return encode(found)
 
 
-def plain(net: HuggingFace, aim: Aim, questions: list[Question], heads: list[Any]) -> list[float]:
+def plain(
+    net: HuggingFace, aim: EvalTask, questions: list[Question], heads: list[Any]
+) -> list[float]:
     """A full evaluation a head."""
     return [
         score_texts(net, aim, questions, [Gate(closed(net, [head]))]).value("loss")
@@ -73,13 +75,13 @@ def plain(net: HuggingFace, aim: Aim, questions: list[Question], heads: list[Any
 
 
 def ours(
-    net: HuggingFace, aim: Aim, questions: list[Question], heads: list[Any], pieces: int | None
+    net: HuggingFace, aim: EvalTask, questions: list[Question], heads: list[Any], pieces: int | None
 ) -> list[float]:
     sets = [[head] for head in heads]
     return ablated(net, aim, questions, sets, pieces=pieces).values("loss").tolist()
 
 
-def one_by_one(net: HuggingFace, aim: Aim, questions: list[Question]) -> torch.Tensor:
+def one_by_one(net: HuggingFace, aim: EvalTask, questions: list[Question]) -> torch.Tensor:
     """As in scripts: a forward and a backward pass per text, with gradients of all weights."""
     total = torch.zeros(len(net.sites), net.sites[0].heads, device=net.device)
     for question in questions:
@@ -96,7 +98,7 @@ def one_by_one(net: HuggingFace, aim: Aim, questions: list[Question]) -> torch.T
     return total
 
 
-def curve(net: HuggingFace, aim: Aim, questions: list[Question]) -> list[float]:
+def curve(net: HuggingFace, aim: EvalTask, questions: list[Question]) -> list[float]:
     """Importance once, then ten smaller models."""
     found = gate_gradients(net, aim, questions)
     order = [found.heads[place] for place in found.importance().argsort()]
@@ -104,7 +106,7 @@ def curve(net: HuggingFace, aim: Aim, questions: list[Question]) -> list[float]:
     return [score_texts(without(net, order[:step]), aim, questions).value("loss") for step in steps]
 
 
-def whole(net: HuggingFace, aim: Aim, questions: list[Question]) -> list[float]:
+def whole(net: HuggingFace, aim: EvalTask, questions: list[Question]) -> list[float]:
     return [score_texts(net, aim, questions).value("loss") for _ in range(11)]
 
 
@@ -137,7 +139,7 @@ def main() -> None:
     batch = batches.load(given.batch) if given.batch else texts(given.texts, given.words)
     dtype = torch.bfloat16 if given.precision == "bf16" else torch.float32
     net = model(batch, given.device, dtype, given.layers)
-    aim = aim_of(net, batch)
+    aim = eval_task_of(net, batch)
     questions = list(aim.questions(net, batch, pieces=None if given.device == "cuda" else 512))
     heads = heads_of(net)[:: given.every]
     most = max(question.pieces for question in questions)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from workbench.corpora.layers import Edge, Mention, set_spans
-from workbench.corpora.show import as_data, bracketed, name_of, shown, tree_lines
+from workbench.corpora.show import as_data, bracketed, doc_name, shown, tree_lines
 
 VOCAB = spacy.blank("en").vocab
 
@@ -130,13 +130,13 @@ def test_sentences_of_a_document_have_a_tree_each() -> None:
 
 def test_a_doc_is_called_by_its_sentence_or_its_document() -> None:
     made = sentence()
-    assert name_of(made) == ""
+    assert doc_name(made) == ""
     made._.document = "story"
-    assert name_of(made) == "story"
+    assert doc_name(made) == "story"
     made._.sent_ids = ("story-1",)
-    assert name_of(made) == "story-1"
+    assert doc_name(made) == "story-1"
     made._.sent_ids = ("story-1", "story-2")
-    assert name_of(made) == "story"
+    assert doc_name(made) == "story"
 
 
 def test_as_data_holds_what_the_doc_carries_and_no_more() -> None:

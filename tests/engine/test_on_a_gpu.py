@@ -17,7 +17,7 @@ from workbench.engine import forward_pass
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.words import by_word
 from workbench.models.elmo import Elmo
-from workbench.models.loading import chosen_device
+from workbench.models.loading import resolve_device
 
 
 def _text(rows: list[list[int]]) -> Pieces:
@@ -116,4 +116,4 @@ def test_the_states_of_all_layers_are_on_the_card_once() -> None:
 @pytest.mark.parametrize("name", ["mps", "meta", "nonsense", "xla:0"])
 def test_other_devices_are_refused_by_name(name: str) -> None:
     with pytest.raises(WorkbenchError, match=f"no device '{name}'"):
-        chosen_device(name)
+        resolve_device(name)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.figures.sanitize import LONGEST, escaped, harmless, is_turning, visible
+from workbench.figures.sanitize import LONGEST, escaped, harmless, is_right_to_left, visible
 
 
 def test_strings_in_lists_are_data_and_lose_their_markup() -> None:
@@ -86,6 +86,6 @@ def test_escaped_text_has_no_markup_and_no_controls(text: str) -> None:
 
 
 def test_right_to_left_is_seen_and_framed() -> None:
-    assert is_turning("a שלום") and not is_turning("naïve 中文")
+    assert is_right_to_left("a שלום") and not is_right_to_left("naïve 中文")
     (bar,) = harmless(go.Figure(go.Bar(x=["שלום"])))["data"]
     assert bar["x"] == ["\u2068שלום\u2069"]

@@ -11,7 +11,7 @@ from probes.edge_probing import Row
 from workbench.app.probing_views import listed, marked
 from workbench.figures import probing_curves as curves
 from workbench.figures.probing import FIGURES, published
-from workbench.figures.probing_curves import Laid
+from workbench.figures.probing_curves import RunCurves
 from workbench.figures.sanitize import harmless
 from workbench.figures.theme import COLOURS
 
@@ -95,9 +95,9 @@ def _counts(task: int, layer: int, encoder: str, control: bool) -> np.ndarray:
     return np.tile(np.array([right, TARGETS, TARGETS], dtype=np.int32), (SENTENCES, 1))
 
 
-def laid(name: str = "", **how: object) -> Laid:
+def laid(name: str = "", **how: object) -> RunCurves:
     tables = probed(**how)[0]  # type: ignore[arg-type]
-    return Laid(name, tables["means"], tables["summary"])
+    return RunCurves(name, tables["means"], tables["summary"])
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "learning"])
@@ -164,7 +164,7 @@ def test_models_of_other_depths_share_an_axis_of_depth() -> None:
 
 def test_published_curves_lie_at_the_same_depth_under_our_names() -> None:
     run = laid(tasks=("relations", "my own"))
-    assert curves.laid_beneath("bert-base", ["relations", "my own"]) == ["relations"]
+    assert curves.published_tasks("bert-base", ["relations", "my own"]) == ["relations"]
     figure = curves.draw_curves(
         [run], ["relations", "my own"], "cumulative", "light", "", "bert-base"
     )
@@ -177,7 +177,7 @@ def test_published_curves_lie_at_the_same_depth_under_our_names() -> None:
 
 def test_baselines_are_lines_of_one_task() -> None:
     run = laid()
-    names = [name for name, _ in curves.draw_compared_curves(run, "pos")]
+    names = [name for name, _ in curves.baseline_scores(run, "pos")]
     assert names == ["majority", "static vectors", "random weights"]
     figure = curves.draw_curves([run], ["pos"], "layer", "light", "pos")
     levels = [trace for trace in figure.data if "(pos)" in str(trace.name)]
@@ -192,7 +192,7 @@ def test_selectivity_is_the_score_less_the_control_s() -> None:
 def test_published_expected_layers_are_next_to_the_bars() -> None:
     run = laid()
     figure = FIGURES["pipeline"]({"summary": run.summary, "means": run.means})
-    assert curves.order_beneath(figure, run, "bert-base", "light") == ["pos", "dependencies"]
+    assert curves.add_published_layers(figure, run, "bert-base", "light") == ["pos", "dependencies"]
     marks = figure.data[-1]
     assert marks.y == figure.data[0].y
     assert marks.x[0] == pytest.approx(1.76 / 12 * 3, abs=0.02), "SCIENCE: 1.76 of 12 layers"

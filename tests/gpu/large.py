@@ -20,7 +20,7 @@ from tests.models.stores import stored
 from tests.models.zoo import RECIPES, tokenizer
 from workbench import Batch, HuggingFace, Reduce, forward
 from workbench.engine.map_statistics import together
-from workbench.models.eval_tasks import aim_of
+from workbench.models.eval_tasks import eval_task_of
 from workbench.models.lm_heads import placed
 from workbench.pruning.importance import gate_gradients
 
@@ -90,7 +90,7 @@ def _states(model: HuggingFace, batch: Batch, home: Path) -> bool:
 
 
 def _importance(model: HuggingFace, batch: Batch, home: Path) -> bool:
-    aim = aim_of(model, batch)
+    aim = eval_task_of(model, batch)
     found = gate_gradients(model, aim, aim.questions(model, batch, pieces=PIECES))
     importance = torch.from_numpy(found.importance())
     return bool(importance.isfinite().all()) and bool((importance > 0).any())

@@ -20,7 +20,7 @@ from tests.gpu.made import WORDS, batch_of, opened, saved
 from tests.training.lessons import Told, lesson, settings
 from workbench import HuggingFace
 from workbench.models.elmo import Elmo, ElmoOptions
-from workbench.models.eval_tasks import Plan, aim_of, learn
+from workbench.models.eval_tasks import Plan, eval_task_of, learn
 from workbench.models.lm_heads import autocast
 from workbench.training.train import Trained, train
 
@@ -35,7 +35,7 @@ def fine_tuning(setting: Setting, figures: Figures) -> None:
         folder = saved(name, setting.folder)
 
         def losses(model: HuggingFace, steps: int = steps) -> np.ndarray:
-            aim, plan = aim_of(model, batch), Plan(steps, rate=3e-3, texts=64)
+            aim, plan = eval_task_of(model, batch), Plan(steps, rate=3e-3, texts=64)
             return np.array(learn(model, aim, batch, range(len(batch)), plan).losses)
 
         expected, found = losses(opened(folder)), losses(opened(folder, setting.device))

@@ -25,7 +25,7 @@ from tests.gpu.passes import shaped
 from tests.training.lessons import lesson
 from workbench import HuggingFace
 from workbench.engine.forward_pass import PIECES, Limit, _batches
-from workbench.models.eval_tasks import aim_of
+from workbench.models.eval_tasks import eval_task_of
 from workbench.pruning.head_masks import heads_of
 from workbench.pruning.importance import gate_gradients
 from workbench.training.families import Size, build, family_of
@@ -94,7 +94,7 @@ def pruning_speed(setting: Setting, figures: Figures) -> None:
     batch = batch_of(4 if setting.small else 48, 28, 20)
     half = torch.bfloat16 if setting.half == "bf16" else torch.float32
     net = pruning.model(batch, str(setting.device), half, 1 if setting.small else 12)
-    aim = aim_of(net, batch)
+    aim = eval_task_of(net, batch)
     questions = list(aim.questions(net, batch, pieces=None if setting.on_gpu else 512))
     chosen = heads_of(net)[:: 4 if setting.small else 1]
     most = max(question.pieces for question in questions)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tests.judges.odd import Quiet
 from workbench import Caveat, Inputs, Result, experiments
-from workbench.core.experiment import Asked
+from workbench.core.experiment import SubrunRequest
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
@@ -35,18 +35,18 @@ class Answered:
 class Asking:
     """Answers questions one after another, and keeps what was asked and answered."""
 
-    questions: list[Asked] = field(default_factory=list)
+    questions: list[SubrunRequest] = field(default_factory=list)
     answers: list[Answered] = field(default_factory=list)
 
     def __call__(
-        self, questions: Sequence[Asked], told: Callable[[int], object] = lambda done: None
+        self, questions: Sequence[SubrunRequest], told: Callable[[int], object] = lambda done: None
     ) -> Sequence[Answered]:
         found = [self._one(question) for question in questions]
         self.questions += questions
         self.answers += found
         return found
 
-    def _one(self, asked: Asked) -> Answered:
+    def _one(self, asked: SubrunRequest) -> Answered:
         result = run(
             asked.experiment, asked.models, asked.corpora, asked.seed, self, asked.split,
             **asked.settings,
@@ -70,6 +70,6 @@ def run(
     part = split or (kind.split_of(corpora[0], None) if corpora else None)
     inputs = Inputs(
         tuple(models), tuple(corpora), split=part, seed=seed, limit=chosen.max_sentences,
-        asking=asking or Asking(),
+        run_subruns=asking or Asking(),
     )  # fmt: skip
     return kind.run(inputs, chosen, Quiet())

@@ -18,7 +18,7 @@ import workbench as wb
 from tests.judges.in_process import Answered
 from tests.judges.odd import Quiet
 from workbench import Inputs, experiments
-from workbench.core.experiment import Asked
+from workbench.core.experiment import SubrunRequest
 
 DRAWS = 4000
 ROOM = 0.02  # of the level of a percentile: of 1,000 draws, the 2.5th one is the 1st to 4.5th
@@ -33,11 +33,11 @@ class Canned:
     right: dict[str, np.ndarray] = field(default_factory=dict)  # of each cell: [heads, texts]
 
     def __call__(
-        self, questions: Sequence[Asked], told: Callable[[int], object] = lambda done: None
+        self, questions: Sequence[SubrunRequest], told: Callable[[int], object] = lambda done: None
     ) -> list[Answered]:
         return [self._one(question) for question in questions]
 
-    def _one(self, asked: Asked) -> Answered:
+    def _one(self, asked: SubrunRequest) -> Answered:
         if asked.experiment == "train":
             settings = asked.settings
             name = f"{settings['family']}-{settings['objective']}-{settings['size']}-{asked.seed}"
@@ -92,7 +92,7 @@ def test_tables_are_recomputed_from_their_cells(
         tasks=("sentiment",), seeds=(0, 1), max_train=20, max_dev=10, max_test=TEXTS,
     )  # fmt: skip
     canned = Canned(np.random.default_rng(1))
-    inputs = Inputs((), (wb.read("primer:size=300"),), "test", 0, asking=canned)
+    inputs = Inputs((), (wb.read("primer:size=300"),), "test", 0, run_subruns=canned)
     result = kind.run(inputs, settings, Quiet())
     judge(result.tables, canned.right, pretrainings)
 

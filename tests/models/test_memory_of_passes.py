@@ -25,7 +25,7 @@ from workbench.engine import forward_pass
 from workbench.heads.collect import PassSettings, look
 from workbench.heads.gold import gold_of
 from workbench.models import eval_tasks
-from workbench.models.eval_tasks import aim_of
+from workbench.models.eval_tasks import eval_task_of
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.importance import gate_gradients
 
@@ -81,7 +81,7 @@ def _store(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> obj
 
 
 def _gradients(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> object:
-    aim = aim_of(model, batch)
+    aim = eval_task_of(model, batch)
     return gate_gradients(model, aim, aim.questions(model, batch, pieces=PIECES))
 
 

@@ -25,7 +25,7 @@ from workbench import encode
 from workbench import read as read_corpus
 from workbench.engine.taps import View
 from workbench.models.elmo import Elmo
-from workbench.models.eval_tasks import Plan, aim_of, classifier, learn
+from workbench.models.eval_tasks import Plan, classifier, eval_task_of, learn
 from workbench.models.head_removal import units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import placed
@@ -172,7 +172,9 @@ def test_a_fine_tuning_in_bf16_adds_up_small_steps() -> None:
         model = wb.load("mini:gpt", "cpu", precision)
         assert isinstance(model, HuggingFace)
         before = _flat(model)
-        found = learn(model, aim_of(model, batch), batch, range(16), Plan(30, rate=3e-5, texts=2))
+        found = learn(
+            model, eval_task_of(model, batch), batch, range(16), Plan(30, rate=3e-5, texts=2)
+        )
         assert np.isfinite(found.losses).all()
         assert {weight.dtype for weight in model.net.parameters()} == {model.net.dtype}
         moved[precision] = _flat(model) - before

@@ -6,7 +6,7 @@ import torch
 from tests.models import zoo
 from tests.models.gated import sentences, shared
 from workbench import Gate
-from workbench.models.prefix_cache import places_of, recorded
+from workbench.models.prefix_cache import recorded, replay_points
 
 ROWS = torch.tensor([0, 1, 2, 0, 1, 2])
 
@@ -18,7 +18,7 @@ def test_from_every_site_on_the_answer_is_that_of_the_whole_pass(name: str) -> N
     text = model.encode(sentences(3))
     last = model.stacks[-1].name
     with torch.no_grad():
-        with recorded(places_of(model)) as prefix:
+        with recorded(replay_points(model)) as prefix:
             base = model.forward(text, hidden=False).final[last]
         for site in model.sites:
             values = torch.ones(6, len(model.sites), site.heads)
@@ -39,7 +39,7 @@ def test_blocks_below_a_site_are_not_run_again(name: str, saved: list[int]) -> N
     """Of an encoder-decoder all of the encoder, for every site of the decoder."""
     model = shared(name)
     text = model.encode(sentences(2))
-    with torch.no_grad(), recorded(places_of(model)) as prefix:
+    with torch.no_grad(), recorded(replay_points(model)) as prefix:
         model.forward(text, hidden=False)
     assert [prefix.saved(site.index) for site in model.sites] == saved
     maps: list[str] = []
@@ -64,7 +64,7 @@ def test_a_pass_that_breaks_off_leaves_the_model_as_it_was() -> None:
     text = model.encode(sentences(2))
     with torch.no_grad():
         before = model.forward(text, hidden=False).final["decoder"]
-        with pytest.raises(RuntimeError), recorded(places_of(model)):
+        with pytest.raises(RuntimeError), recorded(replay_points(model)):
             model.forward(text, hidden=False)
             raise RuntimeError
         assert torch.equal(model.forward(text, hidden=False).final["decoder"], before)

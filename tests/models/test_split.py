@@ -22,7 +22,7 @@ from workbench.engine.map_statistics import together
 from workbench.heads.collect import SUMS, PassSettings, look
 from workbench.heads.gold import gold_of
 from workbench.models.huggingface import HuggingFace
-from workbench.models.loading import chosen_device, chosen_devices, load
+from workbench.models.loading import load, resolve_device, resolve_devices
 from workbench.models.split import FAMILIES
 
 LAYERS = {
@@ -169,7 +169,7 @@ def test_a_share_that_does_not_fit_its_card_is_refused(folders: Callable[[str], 
 
 def test_several_cards_are_refused_where_one_is_used() -> None:
     with card(2), pytest.raises(WorkbenchError, match="several") as caught:
-        chosen_device(BOTH)
+        resolve_device(BOTH)
     assert "wb.load" in caught.value.remedy
 
 
@@ -185,6 +185,6 @@ def test_several_cards_are_refused_where_one_is_used() -> None:
     ],
 )
 def test_a_wrong_list_of_devices_is_refused(names: str, wrong: str) -> None:
-    for opened in (chosen_devices, chosen_device):
+    for opened in (resolve_devices, resolve_device):
         with card(2), pytest.raises(WorkbenchError, match=wrong):
             opened(names)

@@ -33,7 +33,7 @@ from workbench import (
     forward,
     load,
 )
-from workbench.core.experiment import misfits
+from workbench.core.experiment import unmet_requirements
 from workbench.core.splits import SplitSizes, parts_of
 from workbench.models.references import facts
 from workbench.models.word_models import Vectors
@@ -291,7 +291,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
 
 def test_a_model_without_heads_is_refused(tmp_path: Path) -> None:
     Vectors(["a"], torch.ones(1, 2)).save(tmp_path)
-    (fault,) = misfits(ATTENTION_PROBE, AttentionProbe(), [facts(load(tmp_path, "cpu"))])
+    (fault,) = unmet_requirements(ATTENTION_PROBE, AttentionProbe(), [facts(load(tmp_path, "cpu"))])
     assert "needs attention heads" in str(fault)
 
 

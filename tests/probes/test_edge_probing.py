@@ -16,7 +16,7 @@ from tests.cli.harms import in_time, put
 from tests.probes import planted
 from tests.probes.conftest import Silent
 from workbench import Corpus, Inputs, Result, WorkbenchError
-from workbench.core.experiment import misfits
+from workbench.core.experiment import unmet_requirements
 
 SIZES = {"train": 120, "dev": 30, "test": 50}
 FEW = {"seeds": (0,), "epochs": 12, "rate": 1e-2, "hidden": 32, "batch": 64, "halves": False}
@@ -265,7 +265,7 @@ def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> N
     assert under.sum() > 1, "noise, hardly looked at"
     assert layers["learnt"].tolist() == (~under).tolist()
     assert told(found, "did not learn the task")
-    from workbench.figures.primitives import UNLEARNT
+    from workbench.figures.primitives import NOT_LEARNED
 
     curves = EDGE_PROBING.drawings()["curves"]
 
@@ -275,7 +275,7 @@ def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> N
         for pair in zip(trace.x, trace.marker.symbol, strict=True)
     )
     failed = set(layers.index[~layers["learnt"]])
-    assert failed == {layer for layer, mark in marks.items() if mark == UNLEARNT}
+    assert failed == {layer for layer, mark in marks.items() if mark == NOT_LEARNED}
 
 
 def test_hollow_marks_are_of_probes_that_were_cut_off(answer: Result) -> None:
@@ -440,7 +440,7 @@ def test_several_labels_a_target_are_a_task_too(bert: Callable[[], Any]) -> None
 def test_an_unknown_task_names_what_there_is(read: Corpus) -> None:
     with pytest.raises(WorkbenchError, match="Did you mean 'dependencies'"):
         fits(read, EdgeProbing(tasks=("dependancies",)))
-    found = misfits(EDGE_PROBING, EdgeProbing(tasks=("roles",)), (), (read,))
+    found = unmet_requirements(EDGE_PROBING, EdgeProbing(tasks=("roles",)), (), (read,))
     assert "task-not-found" in str(found[0])
 
 

@@ -10,7 +10,7 @@ from tests.report.making import corpus, made, model
 from workbench.cli.main import main
 from workbench.report.content import command, duration
 from workbench.runs import api, spec, status
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.runs.spec import Spec
 
 CONLLU = "1\tIt\tit\tPRON\t_\t_\t2\tnsubj\t_\t_\n2\truns\trun\tVERB\t_\t_\t0\troot\t_\t_\n\n"
@@ -42,7 +42,7 @@ def test_the_command_finds_the_run_on_disk(
     for split in ("train", "dev"):
         (folder / f"{split}.conllu").write_text(CONLLU)
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
-    question = ask("describe", corpora=[folder], settings=settings, **options).spec  # type: ignore[arg-type]
+    question = make_request("describe", corpora=[folder], settings=settings, **options).spec  # type: ignore[arg-type]
     path = tmp_path / "runs" / question.name
     path.mkdir(parents=True)
     spec.write(path, question)

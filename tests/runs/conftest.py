@@ -13,7 +13,7 @@ import pytest
 
 from workbench import experiments
 from workbench.runs import launch, locks, process, status
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
 from workbench.runs.subruns import in_process
@@ -76,7 +76,7 @@ def asking() -> Asking:
     """The question of the third-party experiment with these settings."""
 
     def asked(seed: int = 0, **settings: Any) -> Spec:
-        return ask("steps", settings=settings, seed=seed).spec
+        return make_request("steps", settings=settings, seed=seed).spec
 
     return asked
 

@@ -18,8 +18,8 @@ import pandas as pd
 from pydantic import Field
 
 from workbench import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
-from workbench.core.experiment import Asked
-from workbench.core.files import written_whole
+from workbench.core.experiment import SubrunRequest
+from workbench.core.files import atomic_write
 
 Mood = Literal[
     "well",
@@ -67,7 +67,7 @@ def run(inputs: Inputs, settings: Steps, progress: Progress) -> Result:
                 halted.touch()
                 time.sleep(600)
             draw = random.Random(f"{inputs.seed} {step}")
-            with written_whole(kept) as draft:
+            with atomic_write(kept) as draft:
                 draft.write_text(json.dumps([draw.random() for _ in range(settings.rows)]))
             progress.log(f"computed {step}")
         rows += [(step, n, value) for n, value in enumerate(json.loads(kept.read_text()))]
@@ -172,7 +172,7 @@ def asks(inputs: Inputs, settings: Asks, progress: Progress) -> Result:
     """Have several others answered, and lay their sums together."""
     last = settings.times - 1
     questions = [
-        Asked(
+        SubrunRequest(
             "steps",
             settings={
                 "steps": settings.steps,
@@ -189,12 +189,12 @@ def asks(inputs: Inputs, settings: Asks, progress: Progress) -> Result:
         progress(done, settings.times, "asking")
 
     if settings.beside:
-        answers = inputs.ask_all(questions, told)
+        answers = inputs.run_experiments(questions, told)
     else:
         answers = []
         for number, question in enumerate(questions):
             told(number)
-            answers += inputs.ask_all([question])
+            answers += inputs.run_experiments([question])
     parts = []
     for number, answer in enumerate(answers):
         found = answer.tables["sums"].copy()

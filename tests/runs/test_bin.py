@@ -10,7 +10,7 @@ import pytest
 from tests.runs.conftest import Asking, contents, done_here, process_of, wait_until
 from workbench import WorkbenchError
 from workbench.runs import launch
-from workbench.runs.launch import bring_back, cancel, in_bin, remove, set_aside, start
+from workbench.runs.launch import cancel, move_to_bin, remove, restore_from_bin, runs_in_bin, start
 from workbench.runs.run import Run, all_runs, open_run
 
 
@@ -25,54 +25,54 @@ def here(run: Run) -> list[str]:
 
 def test_a_removed_run_is_no_run_and_comes_back_as_it_was(run: Run) -> None:
     before = contents(run)
-    entry = set_aside(run)
+    entry = move_to_bin(run)
     assert all_runs() == []
     for name in (run.name, entry, launch.BIN, f"{launch.BIN}/{entry}"):
         with pytest.raises(WorkbenchError):
             open_run(name)
-    ((found, name, left),) = in_bin()
+    ((found, name, left),) = runs_in_bin()
     assert (found, name) == (entry, run.name) and 0 < launch.KEPT - left < 60
-    assert bring_back(entry).status.state == "done" and contents(run) == before
-    assert in_bin() == []
+    assert restore_from_bin(entry).status.state == "done" and contents(run) == before
+    assert runs_in_bin() == []
 
 
 def test_twice_the_same(run: Run, asking: Asking) -> None:
-    """Asked again and removed again, both are there to be brought back; but not over each other."""
-    first = set_aside(run)
+    """Started again and removed again: both can be restored, but not over each other."""
+    first = move_to_bin(run)
     with pytest.raises(WorkbenchError, match="cannot be written"):
-        set_aside(run)
+        move_to_bin(run)
     done_here(asking())
     with pytest.raises(WorkbenchError, match="run-exists"):
-        bring_back(first)
+        restore_from_bin(first)
     time.sleep(0.002)
-    second = set_aside(run)
-    assert [entry for entry, _, _ in in_bin()] == [second, first]
-    bring_back(second)
+    second = move_to_bin(run)
+    assert [entry for entry, _, _ in runs_in_bin()] == [second, first]
+    restore_from_bin(second)
     with pytest.raises(WorkbenchError, match="run-not-found"):
-        bring_back(second)
-    assert [entry for entry, _, _ in in_bin()] == [first]
+        restore_from_bin(second)
+    assert [entry for entry, _, _ in runs_in_bin()] == [first]
 
 
 def test_a_run_under_way_is_not_removed(asking: Asking) -> None:
     run = start(asking(mood="numb"))
     with pytest.raises(WorkbenchError, match="under way"):
-        set_aside(run)
+        move_to_bin(run)
     cancel(run)
-    bring_back(set_aside(run))
+    restore_from_bin(move_to_bin(run))
     assert run.status.state == "cancelled"
 
 
 def test_only_what_has_been_there_long_enough_is_cleared_away(
     run: Run, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry, other = set_aside(run), done_here(asking(1))
+    entry, other = move_to_bin(run), done_here(asking(1))
     monkeypatch.setattr(launch, "KEPT", 0.001)
-    assert in_bin() == [], "too late, though it is still there"
+    assert runs_in_bin() == [], "too late, though it is still there"
     remove(other)
     assert not list((run.path.parent / launch.BIN).iterdir())
     assert [path.name for path in run.path.parent.iterdir()] == [launch.BIN]
     with pytest.raises(WorkbenchError, match="run-not-found"):
-        bring_back(entry)
+        restore_from_bin(entry)
 
 
 def test_killed_in_between(run: Run) -> None:
@@ -82,14 +82,14 @@ def test_killed_in_between(run: Run) -> None:
         child = os.fork()
         if not child:
             while True:
-                bring_back(set_aside(run))
+                restore_from_bin(move_to_bin(run))
         time.sleep(0.002 + number * 0.0007)
         os.kill(child, 9)
         os.waitpid(child, 0)
-        kept = in_bin()
+        kept = runs_in_bin()
         assert len(kept) + len(all_runs()) == 1
         for entry, _, _ in kept:
-            bring_back(entry)
+            restore_from_bin(entry)
         assert contents(run) == before and run.status.state == "done"
 
 
@@ -107,29 +107,29 @@ def test_killed_in_between(run: Run) -> None:
 )
 def test_an_invalid_entry_is_an_error(entry: str, run: Run) -> None:
     with pytest.raises(WorkbenchError, match="name-invalid"):
-        bring_back(entry)
+        restore_from_bin(entry)
 
 
 def test_a_bin_that_is_a_link_is_not_followed(run: Run, tmp_path: Path) -> None:
     (run.path.parent / launch.BIN).symlink_to(tmp_path)
     with pytest.raises(WorkbenchError, match="links are not followed"):
-        set_aside(run)
+        move_to_bin(run)
     with pytest.raises(WorkbenchError, match="links are not followed"):
-        bring_back("x.1700000000000")
-    assert in_bin() == [] and run.status.state == "done"
+        restore_from_bin("x.1700000000000")
+    assert runs_in_bin() == [] and run.status.state == "done"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk, which needs root")
 def test_on_a_disk_one_may_only_read(run: Run, asking: Asking, place: Path) -> None:
-    entry = set_aside(done_here(asking(1)))
+    entry = move_to_bin(done_here(asking(1)))
     if subprocess.run(["mount", "--bind", str(place), str(place)]).returncode:
         pytest.skip("this system does not let us mount")
     try:
         subprocess.run(["mount", "-o", "remount,ro,bind", str(place)], check=True)
-        for refused in (lambda: set_aside(run), lambda: bring_back(entry)):
+        for refused in (lambda: move_to_bin(run), lambda: restore_from_bin(entry)):
             with pytest.raises(WorkbenchError, match="cannot be written: Read-only file system"):
                 refused()
-        assert here(run) == [run.name] and len(in_bin()) == 1
+        assert here(run) == [run.name] and len(runs_in_bin()) == 1
     finally:
         subprocess.run(["umount", str(place)], check=True)
 
@@ -138,5 +138,5 @@ def test_a_run_that_has_just_ended_waits_for_its_process(asking: Asking) -> None
     run = start(asking(steps=2))
     process_of(run)
     wait_until(lambda: not run.status.under_way)
-    set_aside(run)
+    move_to_bin(run)
     assert all_runs() == []

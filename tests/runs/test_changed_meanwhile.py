@@ -11,7 +11,7 @@ import pytest
 from workbench import experiments, read, tiny_bert, write
 from workbench.runs import execute
 from workbench.runs.launch import start
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.runs.run import Run
 from workbench.runs.subruns import in_process
 
@@ -39,7 +39,7 @@ def disturbed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Run:
     """A run in this process that is disturbed when everything is open."""
-    asked = ask(experiment, models, [str(corpus)]).spec
+    asked = make_request(experiment, models, [str(corpus)]).spec
     kind = experiments()[experiment]
 
     def run(*arguments: Any) -> Any:

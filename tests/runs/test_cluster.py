@@ -128,9 +128,10 @@ def test_a_job_outlives_the_process_that_submitted_it(
 ) -> None:
     """Nothing is lost on the way, though the asking process ends at once, without a word."""
     script = (
-        "import os; from workbench.runs.request import ask; "
+        "import os; from workbench.runs.request import make_request; "
         "from workbench.runs.launch import start;"
-        f"start(ask('steps', settings={{'steps': 3}}).spec, scheduler={address!r}); os._exit(0)"
+        f"start("
+        f"make_request('steps', settings={{'steps': 3}}).spec, scheduler={address!r}); os._exit(0)"
     )
     warm.python("-c", script, **os.environ)
     run = Run(place / asking(steps=3).name)

@@ -29,7 +29,7 @@ from tests.runs.conftest import (
 from workbench import WorkbenchError
 from workbench.runs import api, launch, locks, spec, status
 from workbench.runs.launch import start
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.runs.run import PROVENANCE, Run, all_runs
 from workbench.runs.spec import Spec
 from workbench.runs.subruns import in_process
@@ -507,4 +507,4 @@ def test_a_corpus_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
     path = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt"))
     path.write_text("One line.")
     with pytest.raises(WorkbenchError, match="not UTF-8"):
-        ask("describe", [], [path])
+        make_request("describe", [], [path])

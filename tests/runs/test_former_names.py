@@ -17,14 +17,14 @@ from workbench.runs import run as results
 from workbench.runs import spec
 from workbench.runs.api import start_sweep
 from workbench.runs.launch import start
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.runs.run import PROVENANCE, Run
 from workbench.runs.spec import Spec
 from workbench.runs.subruns import make_sweep
 
 
 def steps(**settings: Any) -> Spec:
-    return ask("steps", settings=settings).spec
+    return make_request("steps", settings=settings).spec
 
 
 def test_the_fingerprint_is_equal_under_either_name() -> None:

@@ -40,10 +40,10 @@ ASKER = """
 from tests import warm
 from workbench.runs import process
 from workbench.runs.api import answered
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 warm.join({server!r})
 process.spawn = warm.spawn
-answered(ask("steps", settings={settings!r}))
+answered(make_request("steps", settings={settings!r}))
 """
 
 

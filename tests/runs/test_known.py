@@ -11,7 +11,7 @@ from workbench import HuggingFace
 from workbench.runs import model_facts
 from workbench.runs.execute import open_inputs
 from workbench.runs.model_facts import files_hash
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.training.task import Quiet
 
 MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
@@ -85,7 +85,7 @@ def test_weights_are_hashed_again_only_where_they_are_those_of_the_files(
     precision: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is rounded as it is opened has another hash, which nobody would compare."""
-    asked = ask("heads", [str(folder)], ["primer"], device="cpu", precision=precision).spec
+    asked = make_request("heads", [str(folder)], ["primer"], device="cpu", precision=precision).spec
     asked = asked.model_copy(update={"corpora": ()})
     hashed: list[str] = []
     reading = HuggingFace._hashed

@@ -9,13 +9,13 @@ import pytest
 
 from tests.runs.conftest import await_halt, done, finished, wait_until
 from workbench.runs import launch, status
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
 
 
 def question(**settings: Any) -> Spec:
-    return ask("asks", settings=settings).spec
+    return make_request("asks", settings=settings).spec
 
 
 def parts_of(run: Run) -> list[Run]:
@@ -24,7 +24,7 @@ def parts_of(run: Run) -> list[Run]:
 
 @pytest.mark.parametrize("beside", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_each_is_a_run_that_is_never_computed_twice(beside: bool) -> None:
-    alone = done(ask("steps", settings={"steps": 2}, seed=1).spec)
+    alone = done(make_request("steps", settings={"steps": 2}, seed=1).spec)
     run = done(question(times=3, beside=beside))
     (first, second) = sorted(parts_of(run), key=lambda part: part.spec.seed)
     assert [first.spec.seed, second.spec.seed] == [0, 2], "the one of seed 1 was there before"
@@ -82,7 +82,9 @@ def test_cancelling_a_part_alone_says_which_one_is_missing() -> None:
 
 @pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_subrun_that_another_process_cancels_is_started_again(beside: bool) -> None:
-    own = launch.start(ask("steps", settings={"steps": 3, "halt": 1}, seed=0).spec, share=True)
+    own = launch.start(
+        make_request("steps", settings={"steps": 3, "halt": 1}, seed=0).spec, share=True
+    )
     await_halt(own)
     run = launch.start(question(times=2 if beside else 1, steps=3, halt=1, beside=beside))
     wait_until(lambda: any("asking" in str(event) for event in status.read_events(run.path)[0]))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.harms import in_time
 from workbench import WorkbenchError
-from workbench.core.files import DEEPEST, open_regular, parsed_json
+from workbench.core.files import DEEPEST, open_regular, parse_json
 from workbench.runs import device_queue, status
 from workbench.runs.run import Run
 
@@ -28,14 +28,14 @@ def deep(levels: int) -> str:
 @pytest.mark.parametrize("levels", [DEEPEST + 1, 900, 100_000])
 def test_json_that_is_too_deep_is_a_value_error(levels: int) -> None:
     with pytest.raises(ValueError, match="levels"):
-        parsed_json(deep(levels))
+        parse_json(deep(levels))
     with pytest.raises(ValueError, match="levels"):
-        parsed_json('{"a":' * levels + "1" + "}" * levels)
+        parse_json('{"a":' * levels + "1" + "}" * levels)
 
 
 def test_json_as_deep_as_is_allowed_is_read() -> None:
-    assert json.dumps(parsed_json(deep(DEEPEST))) == deep(DEEPEST)
-    assert parsed_json(b'{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
+    assert json.dumps(parse_json(deep(DEEPEST))) == deep(DEEPEST)
+    assert parse_json(b'{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
 
 
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _chosen(experiment: str, models: int = 1, **how: str) -> set[str]:
-    asked = request.ask(experiment, ["mini:bert"] * models, ["primer"], **how)  # type: ignore[arg-type]
+    asked = request.make_request(experiment, ["mini:bert"] * models, ["primer"], **how)  # type: ignore[arg-type]
     return {model.precision for model in asked.spec.models}
 
 

@@ -16,7 +16,7 @@ from workbench.runs import api, launch, status
 from workbench.runs.execute import open_inputs
 from workbench.runs.launch import remove
 from workbench.runs.model_facts import _check
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 from workbench.runs.subruns import in_process
 
 SENTENCES = """\
@@ -59,7 +59,7 @@ def test_every_part_of_a_question_is_in_its_name(
     asking: Asking, model: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def name(models: tuple[Path, ...] = (model,), **how: object) -> str:
-        return ask("profile", models, [corpus], **how).spec.name  # type: ignore[arg-type]
+        return make_request("profile", models, [corpus], **how).spec.name  # type: ignore[arg-type]
 
     names = [
         name(),
@@ -68,13 +68,13 @@ def test_every_part_of_a_question_is_in_its_name(
         name(settings={"pseudo": True}),
         name(settings={"limit": 2}),
         name(split="dev"),
-        ask("profile", [model]).spec.name,
-        ask("describe", [], [corpus]).spec.name,
-        ask("describe", [], [corpus], reading={"unit": "document"}).spec.name,
-        ask("describe", [], ["primer:size=100"]).spec.name,
-        ask("describe", [], ["primer:size=100,seed=1"]).spec.name,
-        ask("profile", [f"{model}@random"], [corpus]).spec.name,
-        ask("profile", [f"{model}@random"], [corpus], seed=1).spec.name,
+        make_request("profile", [model]).spec.name,
+        make_request("describe", [], [corpus]).spec.name,
+        make_request("describe", [], [corpus], reading={"unit": "document"}).spec.name,
+        make_request("describe", [], ["primer:size=100"]).spec.name,
+        make_request("describe", [], ["primer:size=100,seed=1"]).spec.name,
+        make_request("profile", [f"{model}@random"], [corpus]).spec.name,
+        make_request("profile", [f"{model}@random"], [corpus], seed=1).spec.name,
     ]
     changed = bytearray(corpus.read_bytes())
     changed[len(changed) // 2] ^= 1
@@ -91,12 +91,12 @@ def test_every_part_of_a_question_is_in_its_name(
 def test_other_weights_are_another_run(model: Path, corpus: Path, tmp_path: Path) -> None:
     other = tmp_path / "tiny"
     shutil.copytree(model, other)
-    same = ask("profile", [model], [corpus]).spec.name
-    assert ask("profile", [other], [corpus]).spec.name == same
+    same = make_request("profile", [model], [corpus]).spec.name
+    assert make_request("profile", [other], [corpus]).spec.name == same
     weights = bytearray((other / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (other / "model.safetensors").write_bytes(weights)
-    assert ask("profile", [other], [corpus]).spec.name != same
+    assert make_request("profile", [other], [corpus]).spec.name != same
 
 
 def test_the_same_content_under_another_name_is_the_same_run(
@@ -106,10 +106,14 @@ def test_the_same_content_under_another_name_is_the_same_run(
     moved.parent.mkdir()
     shutil.copy(corpus, moved)
     renamed.symlink_to(model)
-    names = {ask("profile", [m], [c]).spec.name for m in (model, renamed) for c in (corpus, moved)}
+    names = {
+        make_request("profile", [m], [c]).spec.name
+        for m in (model, renamed)
+        for c in (corpus, moved)
+    }
     monkeypatch.chdir(model.parent)
-    names.add(ask("profile", ["tiny"], [corpus]).spec.name)
-    names.add(ask("profile", [load(model)], [read(moved)]).spec.name)
+    names.add(make_request("profile", ["tiny"], [corpus]).spec.name)
+    names.add(make_request("profile", [load(model)], [read(moved)]).spec.name)
     assert len(names) == 1
 
 
@@ -127,7 +131,7 @@ def test_names_of_files_that_readers_heed_tell_runs_apart(
     found = set()
     for name in (one, other):
         (tmp_path / name).write_text(SENTENCES if name.endswith("u") else edges)
-        found.add(ask("describe", [], [tmp_path / name]).spec.name)
+        found.add(make_request("describe", [], [tmp_path / name]).spec.name)
     assert len(found) == 2
 
 
@@ -166,7 +170,7 @@ def test_a_model_that_changes_between_asking_and_running_is_not_answered_for(
 ) -> None:
     mine = tmp_path / "mine"
     shutil.copytree(model, mine)
-    asked = ask("profile", [mine], [corpus], {"limit": 1}).spec
+    asked = make_request("profile", [mine], [corpus], {"limit": 1}).spec
     swap_last_byte(mine / "model.safetensors")
     run = launch.start(asked, compute=in_process(open_inputs))
     failure = run.status.failure
@@ -176,7 +180,7 @@ def test_a_model_that_changes_between_asking_and_running_is_not_answered_for(
 def test_a_corpus_that_changes_while_it_is_read_is_not_answered_for(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = ask("describe", [], [corpus])
+    question = make_request("describe", [], [corpus])
     describe = question.experiment.run
 
     def slow(*inputs: object) -> object:
@@ -217,17 +221,17 @@ DAMAGES: dict[str, Damage] = {
 def test_what_is_kept_of_models_is_not_believed_when_damaged(
     damage: Damage, model: Path, tmp_path: Path
 ) -> None:
-    asked = ask("profile", [model]).spec.name
+    asked = make_request("profile", [model]).spec.name
     (kept,) = (tmp_path / "home" / "known").iterdir()
     damage(kept)
-    assert ask("profile", [model]).spec.name == asked
+    assert make_request("profile", [model]).spec.name == asked
 
 
 def test_a_forged_hash_gives_no_answer(model: Path, tmp_path: Path) -> None:
     """Whoever writes into the cache, with its check, still gets no answer under a wrong name."""
-    ask("profile", [model])
+    make_request("profile", [model])
     (kept,) = (tmp_path / "home" / "known").iterdir()
     facts = json.loads(kept.read_text())["facts"] | {"content_hash": "0" * 32}
     kept.write_text(json.dumps({"facts": facts, "check": _check(facts)}))
-    run = launch.start(ask("profile", [model]).spec, compute=in_process(open_inputs))
+    run = launch.start(make_request("profile", [model]).spec, compute=in_process(open_inputs))
     assert run.status.state == "failed" and "changed" in run.status.failure.what  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.runs.conftest import Asking, done_here
 from workbench import WorkbenchError, experiments
-from workbench.runs.request import ask, checked_settings, named
+from workbench.runs.request import checked_settings, make_request, named
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_an_invalid_setting_is_an_error_with_its_help_text(
     given: dict[str, Any], said: list[str]
 ) -> None:
     with pytest.raises(WorkbenchError) as raised:
-        ask("steps", settings=given)
+        make_request("steps", settings=given)
     for words in said:
         assert words in str(raised.value)
 
@@ -82,7 +82,7 @@ def test_pairs_are_parsed() -> None:
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "1", True, None])
 def test_a_seed_that_is_none(seed: Any) -> None:
     with pytest.raises(WorkbenchError, match="the seed is"):
-        ask("steps", seed=seed)
+        make_request("steps", seed=seed)
 
 
 def test_a_seed_of_numpy_is_a_seed(asking: Asking) -> None:
@@ -107,4 +107,4 @@ def test_other_invalid_requests_are_errors_before_anything_runs(
     how: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(WorkbenchError, match=said):
-        ask(**how)
+        make_request(**how)

@@ -29,7 +29,7 @@ import plotly.graph_objects as go
 import pytest
 
 import workbench as wb
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 
 STORED = Path(__file__).parent / "stored"
 PROFILE, PROBING = "profile-a0c586b1bfd75eac", "edge-probing-25e1704f161a3b84"
@@ -201,7 +201,7 @@ def test_the_same_question_finds_it(name: str, copied: Path) -> None:
     before = contents(copied)
     experiment, corpus, settings = QUESTIONS[name]
     stored = wb.open_run(name).spec
-    asked = ask(experiment, ["mini:bert"], [corpus], settings, device="cpu").spec
+    asked = make_request(experiment, ["mini:bert"], [corpus], settings, device="cpu").spec
     assert asked.models == stored.models, "the model has another content hash"
     assert [c.hash for c in asked.corpora] == [c.hash for c in stored.corpora]
     assert (asked.split, asked.seed) == (stored.split, stored.seed)

@@ -11,7 +11,7 @@ from workbench import load
 from workbench.models.word_models import Vectors
 from workbench.runs import api
 from workbench.runs.model_facts import known
-from workbench.runs.request import ask
+from workbench.runs.request import make_request
 
 WORDS = "Dogs bark . the".split()
 
@@ -34,7 +34,7 @@ def test_they_are_used_in_fp32_with_their_absolute_path(
     monkeypatch.chdir(elmo.parent)
     for folder in (elmo, vectors):
         for end in ("", "@random"):
-            question = ask("profile", [f"{folder.name}{end}"], precision="bf16")
+            question = make_request("profile", [f"{folder.name}{end}"], precision="bf16")
             (model,) = question.spec.models
             assert model.ref == f"{folder}{end}" and model.name == f"{folder.name}{end}"
             assert model.precision == "fp32"
@@ -60,7 +60,7 @@ def test_what_is_known_follows_softmax_and_words(elmo: Path) -> None:
 
 def test_the_same_folder_elsewhere_is_the_same_run(elmo: Path, tmp_path: Path) -> None:
     other = shutil.copytree(elmo, tmp_path / "other" / "mine")
-    names = {ask("profile", [folder]).spec.name for folder in (elmo, other)}
+    names = {make_request("profile", [folder]).spec.name for folder in (elmo, other)}
     assert len(names) == 1
 
 

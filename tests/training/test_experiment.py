@@ -13,7 +13,7 @@ from tests.training.lessons import Told, lesson
 from workbench import Inputs, Result, Run, WorkbenchError, experiments, open_run, read
 from workbench.models.references import folder_of, located, trained_by
 from workbench.runs.launch import cancel
-from workbench.runs.request import ask, checked_settings
+from workbench.runs.request import checked_settings, make_request
 from workbench.runs.run import is_whole
 from workbench.training.experiments import EXPERIMENT, FamilyName, recipe_of
 from workbench.training.families import FAMILIES
@@ -139,7 +139,7 @@ def test_documents_end_with_a_blank_line() -> None:
 
 
 def test_the_training_split_is_trained_on() -> None:
-    assert ask("train", [], ["primer:size=40"], device="cpu").spec.split == "train"
+    assert make_request("train", [], ["primer:size=40"], device="cpu").spec.split == "train"
 
 
 # --- a run is a model -----------------------------------------------------------------------------
@@ -165,11 +165,11 @@ def test_its_name_and_how_it_begins_are_references(bert: Run) -> None:
     assert model.name == bert.name
     for ref in (bert.name, bert.name[:12], str(bert.path / "model")):
         assert wb.load(ref, device="cpu").content_hash == model.content_hash
-        (asked,) = ask("profile", [ref], device="cpu").spec.models
+        (asked,) = make_request("profile", [ref], device="cpu").spec.models
         assert (asked.name, asked.hash) == (bert.name, model.content_hash)
     assert trained_by(bert.path / "model") == bert.name
     assert folder_of(bert.name) == bert.path / "model"
-    fresh = ask("profile", [f"{bert.name}@random"], device="cpu").spec.models[0]
+    fresh = make_request("profile", [f"{bert.name}@random"], device="cpu").spec.models[0]
     assert fresh.name == f"{bert.name}@random"
     assert fresh.hash != model.content_hash
 
@@ -258,7 +258,7 @@ def test_a_cancelled_training_goes_on_and_ends_as_one_left_alone(
     given = {"family": "gpt", "steps": 400, **SMALL, "checkpoint": 0.2}
 
     def question() -> Any:
-        return ask("train", [], [place / "text.txt"], given, device="cpu")
+        return make_request("train", [], [place / "text.txt"], given, device="cpu")
 
     first = begun(question())
     for event in follow(first):

@@ -14,7 +14,7 @@ from tests.training.lessons import Told
 from tests.transfer.conftest import corpus_of, doc_of
 from workbench import Inputs, Run, WorkbenchError, experiments, open_run
 from workbench.figures.sanitize import harmless
-from workbench.runs.request import ask, checked_settings, fits
+from workbench.runs.request import checked_settings, fits, make_request
 from workbench.runs.run import all_runs
 from workbench.transfer.experiments import PRETRAINING
 from workbench.transfer.pretraining import ARMS, has_documents
@@ -191,7 +191,7 @@ def test_errors_come_before_anything_is_trained(
     with pytest.raises(WorkbenchError, match="documents"):
         PRETRAINING.run(Inputs(corpora=(wb.read(labels),)), told, Told())
     with pytest.raises(WorkbenchError, match="no model"):
-        ask("pretraining", ["mini:bert"], [CORPUS])
+        make_request("pretraining", ["mini:bert"], [CORPUS])
     assert "train" not in {run.spec.experiment for run, _ in all_runs()}
 
 

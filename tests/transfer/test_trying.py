@@ -11,7 +11,7 @@ from tests.heads.conftest import Silent
 from tests.transfer.conftest import VOCAB, of_words, parted
 from workbench import Corpus, Inputs, Model, WorkbenchError, experiments
 from workbench.models.word_models import WordModel
-from workbench.transfer.checkpoints import Thought, asked_of, pair_of, thought
+from workbench.transfer.checkpoints import TextPrediction, asked_of, pair_of, thought
 
 BY_DAY = ("entities", "questions")  # tags, and spans of a second text
 KINDS = ("sentiment", "entailment", "relatedness", "questions", "entities", "pos")
@@ -34,7 +34,7 @@ def predictions(
     return kind.run(inputs, kind.settings(**{**small, **settings}), Silent()).tables["predictions"]
 
 
-def tried(folder: Path, doc: Doc) -> Thought:
+def tried(folder: Path, doc: Doc) -> TextPrediction:
     return thought(wb.load(str(folder)), folder, doc)
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from workbench.app import cache, sidebar
 from workbench.app.tables_and_figures import segment
-from workbench.core.files import open_regular, parsed_json
+from workbench.core.files import open_regular, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,7 +231,7 @@ def _tables_of_heads(required: frozenset[str]) -> dict[str, tuple[str, str]]:
 def _keys(metadata: "Mapping[bytes, bytes]") -> set[str]:
     """The key columns that a table declares: a table by relation has more than one row per head."""
     try:
-        attributes = parsed_json(metadata.get(b"PANDAS_ATTRS", b"{}"))
+        attributes = parse_json(metadata.get(b"PANDAS_ATTRS", b"{}"))
     except ValueError:
         return set()
     keys = attributes.get("keys") if isinstance(attributes, dict) else None

@@ -19,11 +19,11 @@ from workbench.figures.probing import SOURCE, true
 from workbench.figures.probing_curves import (
     NAMES,
     PUBLISHED,
-    Laid,
+    RunCurves,
+    add_published_layers,
     curve_controls,
     draw_curves,
-    laid_beneath,
-    order_beneath,
+    published_tasks,
 )
 from workbench.figures.theme import Kind
 
@@ -90,12 +90,12 @@ def is_preview(run: "Run") -> bool:
     return bool(run.settings.get("preview"))
 
 
-def curves_of(run: "Run", name: str = "") -> Laid:
+def curves_of(run: "Run", name: str = "") -> RunCurves:
     """The curves of a run; an error if its tables lack a column."""
     means, summary = (
         tables_and_figures.table_with(run, table, columns) for table, columns in _REQUIRED.items()
     )
-    return Laid(name or label_of(run), means, summary)
+    return RunCurves(name or label_of(run), means, summary)
 
 
 def label_of(run: "Run") -> str:
@@ -115,9 +115,9 @@ class OpenRuns:
     """The opened run with its curves, and the run it is compared with."""
 
     run: "Run"
-    curves: Laid
+    curves: RunCurves
     second: "Run | None" = None
-    second_curves: Laid | None = None
+    second_curves: RunCurves | None = None
 
     @property
     def tasks(self) -> list[str]:
@@ -160,7 +160,7 @@ def pipeline(runs: OpenRuns) -> None:
     about = caption_of(drawn.pipeline)
     model = select_published()
     if model in NAMES:
-        tasks = order_beneath(figure, runs.curves, model, tables_and_figures.kind())
+        tasks = add_published_layers(figure, runs.curves, model, tables_and_figures.kind())
         about += f" Diamonds: expected layers of {NAMES[model]} at the same depth, computed "
         about += f"from {SOURCE}, for {', '.join(tasks) or 'none of these tasks'}."
     draw(runs, figure, about, "pipeline")
@@ -321,11 +321,11 @@ def layers(runs: OpenRuns) -> None:
         _compared(runs.run, runs.second, labels, tasks, MODES[mode])
 
 
-def _note_published(published: str, tasks: list[str], curves: list[Laid]) -> None:
+def _note_published(published: str, tasks: list[str], curves: list[RunCurves]) -> None:
     """Draw what the published results are, and how to read them."""
     if published not in NAMES:
         return
-    included = laid_beneath(published, tasks)
+    included = published_tasks(published, tasks)
     if not included:
         st.caption("There are no published results for these tasks.")
         return

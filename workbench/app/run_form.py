@@ -17,7 +17,7 @@ from workbench.core.experiment import EXPERIMENTS, Experiment
 from workbench.models.references import MINI
 
 if TYPE_CHECKING:
-    from workbench.runs.request import Question
+    from workbench.runs.request import Request
     from workbench.runs.run import Run
     from workbench.runs.status import Status
 
@@ -204,14 +204,14 @@ def preview(arguments: RequestArguments) -> Preview:
 @st.cache_data(ttl=WAIT, max_entries=32, show_spinner="Checking the request …")
 def _checked(arguments: RequestArguments) -> tuple[Any, tuple[WorkbenchError, ...]]:
     request = _request(arguments)
-    return request.spec, tuple(request.misfits())
+    return request.spec, tuple(request.unmet_requirements())
 
 
-def _request(arguments: RequestArguments) -> "Question":
-    from workbench.runs.request import ask
+def _request(arguments: RequestArguments) -> "Request":
+    from workbench.runs.request import make_request
 
     experiment, models, corpora, settings, options = arguments
-    return ask(experiment, models, corpora, settings, **options)
+    return make_request(experiment, models, corpora, settings, **options)
 
 
 RUN = "Run"

@@ -223,10 +223,10 @@ def _tools(run: "Run", is_done: bool) -> None:
 
 
 def _remove(run: "Run") -> None:
-    from workbench.runs.launch import set_aside
+    from workbench.runs.launch import move_to_bin
 
     title = run_title(run)
-    st.session_state[REMOVED] = (set_aside(run), title)
+    st.session_state[REMOVED] = (move_to_bin(run), title)
     run_list.set_opened([name for name in run_list.opened() if name != run.name])
 
 
@@ -245,9 +245,9 @@ def undo() -> None:
 
 def removed() -> None:
     """Draw all runs that can be restored."""
-    from workbench.runs.launch import in_bin
+    from workbench.runs.launch import runs_in_bin
 
-    entries = in_bin()
+    entries = runs_in_bin()
     if not entries:
         return
     with st.expander(f"Removed runs ({len(entries):,})", icon=":material/delete:"):
@@ -264,9 +264,9 @@ def removed() -> None:
 
 
 def _restore(entry: str) -> None:
-    from workbench.runs.launch import bring_back
+    from workbench.runs.launch import restore_from_bin
 
-    run = bring_back(entry)
+    run = restore_from_bin(entry)
     if st.session_state.get(REMOVED, ("",))[0] == entry:
         del st.session_state[REMOVED]
     run_list.set_opened([run.name])

@@ -15,7 +15,7 @@ from itertools import pairwise
 import streamlit as st
 
 from workbench.core.errors import WorkbenchError
-from workbench.figures.sanitize import is_turning, visible
+from workbench.figures.sanitize import is_right_to_left, visible
 from workbench.figures.theme import COLOURS, Kind
 
 _SIGNS = re.compile(r"([!-/:-@\[-`{-~])")
@@ -29,7 +29,7 @@ def plain(text: object, max_length: int | None = None) -> str:
 def as_html(text: object, max_length: int | None = None) -> str:
     """Data escaped for HTML; its text direction does not affect what follows."""
     shown = html.escape(shortened(text, max_length))
-    return f"<bdi>{shown}</bdi>" if is_turning(shown) else shown
+    return f"<bdi>{shown}</bdi>" if is_right_to_left(shown) else shown
 
 
 def shortened(text: object, max_length: int | None = None) -> str:

@@ -19,7 +19,7 @@ import streamlit as st
 
 from workbench.app.text import errors_shown
 from workbench.core import machine
-from workbench.core.files import open_regular, open_to_add, read_regular, unwritable
+from workbench.core.files import open_for_append, open_regular, read_regular, unwritable
 
 FOLDER, LOCK, LOG, PID = ".demo", "lock", "log.txt", "pid"
 REPORT = "demo.html"
@@ -90,7 +90,7 @@ def begin() -> None:
 
 
 def _emptied(path: Path) -> BinaryIO:
-    return os.fdopen(open_to_add(path, os.O_TRUNC), "wb")
+    return os.fdopen(open_for_append(path, os.O_TRUNC), "wb")
 
 
 _PLAIN = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100", "NO_COLOR": "1"}

@@ -29,7 +29,7 @@ from workbench.models.references import TRAINED, trained_by
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
-    from workbench.transfer.checkpoints import Thought
+    from workbench.transfer.checkpoints import TextPrediction
     from workbench.transfer.tasks import Task
 
 QUERY_KEYS = ("task", "adapted", "one", "other", "pair")  # choices of a run, in the address
@@ -252,7 +252,7 @@ def _first_texts(run: "Run", name: str) -> tuple[str, ...]:
 
 
 @st.cache_data(max_entries=64, show_spinner="Predicting …")
-def _prediction(name: str, stamp: str, texts: tuple[str, ...]) -> "Thought":
+def _prediction(name: str, stamp: str, texts: tuple[str, ...]) -> "TextPrediction":
     """The prediction of a saved model; `stamp` changes when the model's files do."""
     from workbench.models.references import folder_of
     from workbench.transfer.checkpoints import pair_of, thought
@@ -264,7 +264,7 @@ def _prediction(name: str, stamp: str, texts: tuple[str, ...]) -> "Thought":
     return thought(cache.model(name), folder, doc)
 
 
-def _show(title: str, name: str, prediction: "Thought", task: "Task") -> None:
+def _show(title: str, name: str, prediction: "TextPrediction", task: "Task") -> None:
     """Draw one model's prediction with its probabilities."""
     st.caption(plain(title))
     st.markdown(f"**{plain(prediction.guess, 400)}**")

@@ -20,7 +20,7 @@ from workbench.attention_maps.capture import AttentionMaps, Floats, Text
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.public import public
 from workbench.engine.taps import Kind, Site, StackName
-from workbench.engine.words import Owned, merged
+from workbench.engine.words import PieceGroups, merged
 
 # --- the rows and columns of a map: pieces or words; special pieces shown or hidden ---------------
 #
@@ -42,7 +42,7 @@ class Items:
     words: tuple[int, ...]  # the index of the word of each item; -1: none
     special: tuple[bool, ...]
     places: tuple[int, ...]  # the index of the first piece of each item
-    owned: Owned  # the pieces of each item
+    owned: PieceGroups  # the pieces of each item
 
     def __len__(self) -> int:
         return len(self.names)
@@ -76,7 +76,9 @@ def items(text: Text, unit: Unit, special: Special) -> Items:
         item_of_piece[i] = item_of_key[key]
     # [items, pieces]
     mask = torch.from_numpy(item_of_piece) == torch.arange(len(names))[:, None]
-    return Items(tuple(names), tuple(words), tuple(specials), tuple(places), Owned.of(mask[None]))
+    return Items(
+        tuple(names), tuple(words), tuple(specials), tuple(places), PieceGroups.of(mask[None])
+    )
 
 
 @dataclass(frozen=True)

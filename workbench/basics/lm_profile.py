@@ -14,7 +14,7 @@ import pandas as pd
 
 from workbench.basics.experiments import Profile
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
-from workbench.core.files import DAMAGED, require_regular, written_whole
+from workbench.core.files import DAMAGED, atomic_write, require_regular
 from workbench.corpora.encode import encode
 from workbench.corpora.formats import WHOLE
 from workbench.engine.batch import Batch
@@ -118,7 +118,7 @@ def _write(path: Path, chunk: Mapping[str, Scores]) -> None:
         for objective, scores in chunk.items()
         for field in FIELDS
     }
-    with written_whole(path) as draft:
+    with atomic_write(path) as draft:
         save_file(arrays, draft)
 
 

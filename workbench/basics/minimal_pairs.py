@@ -28,7 +28,7 @@ from workbench.corpora.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
-from workbench.models.lm_scoring import KNOWN_BY, PSEUDO, score, start_of
+from workbench.models.lm_scoring import PSEUDO, START_TOKEN_TEXTS, score, start_of
 from workbench.models.references import Pseudo
 
 CHUNK = 200  # pairs between two progress callbacks
@@ -62,7 +62,7 @@ def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
     model = inputs.model
     all_pairs = list(minimal_pairs(inputs.docs()))
     pairs = [pair for pair in all_pairs if not pair.identical]
-    first = [pair.good for pair in pairs[:KNOWN_BY]]
+    first = [pair.good for pair in pairs[:START_TOKEN_TEXTS]]
     use_start = settings.start_token == "auto" and first
     start = start_of(model, encode(first)) if use_start else None
     scored = _scored(inputs, pairs, settings.pseudo_likelihood, start, progress)

@@ -19,7 +19,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, Settings, few_sentences
+from workbench.core.experiment import (
+    Caveat,
+    Inputs,
+    Progress,
+    Result,
+    Settings,
+    few_sentences_caveat,
+)
 from workbench.core.stats import interval, p_value, resampled
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
@@ -246,7 +253,7 @@ def run(inputs: Inputs, settings: Settings, progress: Progress) -> Result:
         )
     columns = ["measure", "model", "trigram", "n", "gain", "lower", "upper", "p", "better"]
     table = pd.DataFrame(_rows(sums, inputs.seed), columns=columns)
-    texts = (_HOW[model.objective], *few_sentences(len(batch)))
+    texts = (_HOW[model.objective], *few_sentences_caveat(len(batch)))
     return Result({"scores": table}, caveats=tuple(Caveat(text, ("scores",)) for text in texts))
 
 

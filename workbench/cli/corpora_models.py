@@ -60,14 +60,14 @@ def show_corpus(
     """Print Docs with all their annotations: trees, spans, chains, edges and labels."""
     corpus = opened_corpus(ref, **reading)
     from workbench.cli import output
-    from workbench.corpora.show import as_data, name_of, shown
+    from workbench.corpora.show import as_data, doc_name, shown
 
     docs = corpus.docs(split, limit)
     if json:
         output.print_json({"corpus": corpus.name, "docs": [as_data(doc) for doc in docs]})
         return
     for number, doc in enumerate(docs, start=1):
-        print(f"[{number}] {name_of(doc)}".rstrip(), shown(doc), sep="\n", end="\n\n")
+        print(f"[{number}] {doc_name(doc)}".rstrip(), shown(doc), sep="\n", end="\n\n")
 
 
 @corpora_app.command()

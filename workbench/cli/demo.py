@@ -197,7 +197,7 @@ def _started(stop: Stop) -> tuple[Run, bool]:
     """Start the run of a stop; return it, and whether it was done before."""
     with output.progress("preparing the run"):
         from workbench.runs.api import begun
-        from workbench.runs.request import ask
+        from workbench.runs.request import make_request
 
-        run = begun(ask(stop.experiment, stop.models, stop.corpora, dict(stop.settings)))
+        run = begun(make_request(stop.experiment, stop.models, stop.corpora, dict(stop.settings)))
     return run, run.status.state == "done"

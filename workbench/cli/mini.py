@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from workbench.cli import output
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import drafted, written_whole
+from workbench.core.files import atomic_write, drafted
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -72,7 +72,7 @@ def make(
         }
     scores = {name: _scored(name, refs[name], runs[name], seed) for name in SETTINGS}
     if out is not None and draft is not None:
-        with written_whole(draft / SCORES) as file:
+        with atomic_write(draft / SCORES) as file:
             file.write_text(_as_json(scores), "utf-8")
         draft.rename(out)
     if json:
@@ -91,10 +91,10 @@ def _seconds_each(budget: float, device: str | None) -> dict[str, float]:
 
 def _lanes(device: str | None) -> tuple[tuple[str, ...], ...]:
     """Return the models that are trained in sequence; with two cores, two lanes run in parallel."""
-    from workbench.models.loading import chosen_device
+    from workbench.models.loading import resolve_device
     from workbench.training.mini import LANES
 
-    if chosen_device(device).type == "cpu" and (os.cpu_count() or 1) > 1:
+    if resolve_device(device).type == "cpu" and (os.cpu_count() or 1) > 1:
         return LANES
     return (tuple(name for lane in LANES for name in lane),)
 
@@ -133,12 +133,12 @@ def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[s
 
 
 def _requests(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, Any]:
-    from workbench.runs.request import ask
+    from workbench.runs.request import make_request
     from workbench.training.mini import CORPUS, SETTINGS
 
     seen: dict[Any, Any] = {}
     return {
-        name: ask(
+        name: make_request(
             "train",
             corpora=[CORPUS],
             settings={**settings, "family": name, "time_budget": each[name]},
@@ -188,12 +188,14 @@ def _watching() -> Iterator[Any]:
 def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
     """Return the scores of a model, and those of a trigram model."""
     from workbench.runs.api import answered, require_finished
-    from workbench.runs.request import ask
+    from workbench.runs.request import make_request
     from workbench.training.mini import CORPUS
 
     def tables(experiment: str, corpus: str) -> Any:
         with output.progress(f"{name}: {experiment}"):
-            request = ask(experiment, [ref], [corpus], {"max_sentences": SCORED}, seed=seed)
+            request = make_request(
+                experiment, [ref], [corpus], {"max_sentences": SCORED}, seed=seed
+            )
             return require_finished(answered(request, progress=lambda event: None)).tables
 
     scores = tables("trigram", CORPUS)["scores"].set_index("measure")

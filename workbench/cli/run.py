@@ -119,11 +119,11 @@ def _begun(
     scheduler: str,
 ) -> "Run":
     from workbench.runs.api import begun, start_sweep
-    from workbench.runs.request import ask
+    from workbench.runs.request import make_request
     from workbench.runs.subruns import values
 
     if not swept:
-        request = ask(experiment, models, corpora, settings, **options)
+        request = make_request(experiment, models, corpora, settings, **options)
         return begun(request, share=share, scheduler=scheduler)
     varied = {name: values(text) for name, text in swept.items()}
     return start_sweep(

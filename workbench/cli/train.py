@@ -95,7 +95,7 @@ def train(
     """
     from workbench.cli import output
     from workbench.runs.api import begun
-    from workbench.runs.request import ask
+    from workbench.runs.request import make_request
     from workbench.runs.torchrun import end_on_sigterm, is_not_first, join
 
     settings = _with_options(
@@ -125,7 +125,7 @@ def train(
         )
     _require_new(out)
     with output.progress("preparing the run"):
-        request = ask(
+        request = make_request(
             "train",
             [model] if model else [],
             [corpus],

@@ -172,7 +172,7 @@ class Progress(Protocol):
         ...
 
 
-class Answer(Protocol):
+class SubrunResult(Protocol):
     """The result of another experiment that a run used."""
 
     @property
@@ -194,7 +194,7 @@ class Answer(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
+class SubrunRequest:
     """A request to another experiment; models and corpora are objects or references."""
 
     experiment: str
@@ -206,7 +206,7 @@ class Asked:
 
 
 # Runs the requests, in parallel where possible; the callback gets the number of finished runs.
-Ask = Callable[[Sequence[Asked], Callable[[int], object]], Sequence[Answer]]
+RunSubruns = Callable[[Sequence[SubrunRequest], Callable[[int], object]], Sequence[SubrunResult]]
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Inputs:
         scratch: Folder for checkpoints; deleted when the run is finished.
         keep: Folder in which a run saves the model that it trains.
         folders: The folders that the models were read from.
-        asking: Runs other experiments (default: none can be run).
+        run_subruns: Runs other experiments (default: none can be run).
 
     Example:
         >>> inputs = wb.Inputs(corpora=(wb.read("primer"),), split="test", limit=2)
@@ -242,7 +242,7 @@ class Inputs:
     scratch: Path | None = None  # for checkpoints; deleted when the run is finished
     keep: Path | None = None  # for the model that a run trains
     folders: tuple[Path | None, ...] = ()  # that the models were read from
-    asking: Ask | None = None  # None: other experiments cannot be run
+    run_subruns: RunSubruns | None = None  # None: other experiments cannot be run
 
     def __post_init__(self) -> None:
         for what in ("models", "corpora"):
@@ -277,7 +277,7 @@ class Inputs:
         """Return the Docs of the first corpus and the split, at most `limit`."""
         return self.corpus.docs(self.split, self.limit)
 
-    def ask(
+    def run_experiment(
         self,
         experiment: str,
         models: "Sequence[Model | str]" = (),
@@ -285,26 +285,28 @@ class Inputs:
         settings: Mapping[str, Any] | None = None,
         split: str | None = None,
         seed: int | None = None,
-    ) -> Answer:
+    ) -> SubrunResult:
         """Run another experiment, and return its result; from disk if it was computed before.
 
         The other experiment is a run of its own, with a folder on disk.
         """
         seed = self.seed if seed is None else seed
-        request = Asked(experiment, models, corpora, settings or {}, split, seed)
-        return self.ask_all([request])[0]
+        request = SubrunRequest(experiment, models, corpora, settings or {}, split, seed)
+        return self.run_experiments([request])[0]
 
-    def ask_all(
-        self, requests: Sequence[Asked], on_progress: Callable[[int], object] = lambda done: None
-    ) -> Sequence[Answer]:
+    def run_experiments(
+        self,
+        requests: Sequence[SubrunRequest],
+        on_progress: Callable[[int], object] = lambda done: None,
+    ) -> Sequence[SubrunResult]:
         """Run several experiments, in parallel where possible; results in the order of requests."""
-        if self.asking is None:
+        if self.run_subruns is None:
             raise WorkbenchError(
                 "this experiment runs other experiments, and there is no folder for their runs.",
                 code="runs-unavailable",
                 remedy="Start it with wb.run or workbench run.",
             )
-        return self.asking(requests, on_progress)
+        return self.run_subruns(requests, on_progress)
 
 
 @dataclass(frozen=True)
@@ -320,7 +322,7 @@ class Caveat:
     beside: tuple[str, ...] = ()
 
 
-def few_sentences(n_sentences: int) -> tuple[str, ...]:
+def few_sentences_caveat(n_sentences: int) -> tuple[str, ...]:
     """Return a caveat for intervals over few sentences; nothing where there are enough."""
     if n_sentences >= FEW:
         return ()
@@ -517,7 +519,7 @@ class Experiment(Generic[S]):
         return next((name for name in defaults if name in corpus.splits), None)
 
 
-def require_number(experiment: Experiment[Any], n_models: int, n_corpora: int) -> None:
+def require_input_counts(experiment: Experiment[Any], n_models: int, n_corpora: int) -> None:
     """Raise an error unless the number of models and corpora is one the experiment takes."""
     for what, count, (minimum, maximum) in (
         ("model", n_models, experiment.models),
@@ -545,7 +547,7 @@ def _counted(what: str, minimum: int, maximum: int | None) -> str:
     return f"{minimum} to {maximum} {plural}"
 
 
-def misfits(
+def unmet_requirements(
     experiment: Experiment[Any],
     settings: Settings,
     models: Iterable[Mapping[str, Any]] = (),

@@ -1,8 +1,8 @@
 """Atomic writes, and safe reads of files that others wrote.
 
-`written_whole` gives a temporary path next to the target and renames it only when the block ends
+`atomic_write` gives a temporary path next to the target and renames it only when the block ends
 without an error; a killed or failed writer leaves the old file, or none. A symbolic link stays: the
-file it points to changes. `open_regular` and `parsed_json` read files that anyone may have written:
+file it points to changes. `open_regular` and `parse_json` read files that anyone may have written:
 they never wait for a pipe, and deeply nested JSON does not overflow the stack. Costs: one rename.
 """
 
@@ -45,7 +45,7 @@ _FULL_MESSAGE = re.compile(r"No space left|os error 28\b|[Dd]isk quota exceeded"
 
 
 @contextmanager
-def written_whole(target: Path) -> Iterator[Path]:
+def atomic_write(target: Path) -> Iterator[Path]:
     """Yield a path to write to, renamed to `target` at the end; make its folder if needed."""
     real = _real(target)
     try:
@@ -76,7 +76,7 @@ def open_regular(path: Path) -> BufferedReader:
     return os.fdopen(_regular(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
-def open_to_add(path: Path, extra_flags: int = 0) -> int:
+def open_for_append(path: Path, extra_flags: int = 0) -> int:
     """Open a file for appending, and make it if needed; links and pipes raise an OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return _regular(path, flags | extra_flags)
@@ -111,7 +111,7 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def parsed_json(content: bytes | str) -> Any:
+def parse_json(content: bytes | str) -> Any:
     """Parse JSON; ValueError if it is invalid, or nested more than DEEPEST levels deep."""
     too_deep = f"more than {DEEPEST} levels of brackets"
     try:

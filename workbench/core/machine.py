@@ -54,7 +54,7 @@ def limit_memory(maximum: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (maximum, maximum))
 
 
-def ran_out(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error, or one of its causes, says that memory ran out."""
     cause: BaseException | None = error
     while cause is not None:

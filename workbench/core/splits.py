@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Settings, few_sentences
+from workbench.core.experiment import Settings, few_sentences_caveat
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -157,7 +157,7 @@ def parts_of(
                 where=corpus.name,
                 remedy="Give sentences for training, for early stopping and for scoring.",
             )
-    notes.extend(few_sentences(len(test)))
+    notes.extend(few_sentences_caveat(len(test)))
     return Parts(tuple(train), tuple(dev), tuple(test), scored, tuple(notes))
 
 

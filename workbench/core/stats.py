@@ -41,7 +41,7 @@ def f1(sums: Floats) -> Floats:
 # --- bootstrap ------------------------------------------------------------------------------------
 
 
-def times_drawn(number: int, random: Random, draws: int = DRAWS) -> Floats:
+def bootstrap_weights(number: int, random: Random, draws: int = DRAWS) -> Floats:
     """Return how often each unit is in each bootstrap sample.  # -> [draws, number]"""
     share = np.full(number, 1 / max(number, 1))
     return random.multinomial(number, share, size=draws).astype(np.float64)
@@ -59,7 +59,7 @@ def resampled(
     """
     rows, seeds, sentences, numbers = counts.shape
     random = np.random.default_rng([seed, sentences, seeds])
-    times = times_drawn(sentences, random, draws)
+    times = bootstrap_weights(sentences, random, draws)
     flat = np.moveaxis(counts, 2, 0).reshape(sentences, -1).astype(np.float64)
     values = measure((times @ flat).reshape(draws, rows, seeds, numbers))  # [draws, rows, seeds]
     chosen = random.integers(0, seeds, size=(draws, seeds))  # the same seeds for every row
@@ -99,7 +99,7 @@ def ratio_intervals(part: Floats, whole: Floats, seed: int) -> tuple[Floats, Flo
     if not texts:
         zeros = np.zeros(part.shape[1])
         return zeros, zeros
-    times = times_drawn(texts, np.random.default_rng([seed, texts]))
+    times = bootstrap_weights(texts, np.random.default_rng([seed, texts]))
     drawn = times @ part / np.maximum(times @ whole, 1e-12)[:, None]  # [draws, tried]
     lower, upper = interval(drawn.T)
     value = part.sum(0) / max(whole.sum(), 1e-12)

@@ -19,7 +19,7 @@ from pathlib import Path
 from spacy.tokens import Doc, Span, Token
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import written_whole
+from workbench.core.files import atomic_write
 from workbench.corpora.gum_entities import LAYERS, WRITTEN_FIELDS, brackets
 from workbench.corpora.layers import Mention, mentions
 
@@ -32,7 +32,7 @@ def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
     """Write Docs to one file, completely or not at all; return their number. `layer` is unused."""
     document = _Document("")
     written = 0
-    with written_whole(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
         for written, doc in enumerate(docs, start=1):
             opens = not doc._.document or doc._.document != document.name
             if opens:

@@ -23,7 +23,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from workbench.core.errors import WorkbenchError, listed
-from workbench.core.files import stem, written_whole
+from workbench.core.files import atomic_write, stem
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.formats import resolve
 from workbench.corpora.json_objects import numbered_objects
@@ -74,7 +74,7 @@ def layer_of(path: Path) -> str:
 def write(docs: Iterable[Doc], path: Path, layer: str | None) -> int:
     """Write one layer of Docs as an edge file, completely or not at all; return their number."""
     count = 0
-    with written_whole(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
         for doc in docs:
             if layer is None:
                 raise _no_layer(path, _readable(doc))

@@ -27,7 +27,7 @@ def shown(doc: "Doc") -> str:
     return "\n".join(lines)
 
 
-def name_of(doc: "Doc") -> str:
+def doc_name(doc: "Doc") -> str:
     """The sentence's name if the Doc is one sentence with a name, else the document's name."""
     return str(doc._.sent_ids[0] if len(doc._.sent_ids) == 1 else doc._.document)
 

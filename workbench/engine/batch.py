@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parsed_json, require_regular, written_whole
+from workbench.core.files import atomic_write, parse_json, require_regular
 
 FORMAT = "workbench-batch-1"
 
@@ -97,7 +97,7 @@ def save(batch: Batch, path: Path) -> None:
         "edges": {layer: edges.names for layer, edges in batch.edges.items()},
         "targets": {target: targets.names for target, targets in batch.targets.items()},
     }
-    with written_whole(path) as draft:
+    with atomic_write(path) as draft:
         save_file(arrays, draft, metadata={"format": FORMAT, "names": json.dumps(names)})
 
 
@@ -114,7 +114,7 @@ def load(path: Path) -> Batch:
     if metadata.get("format") != FORMAT:
         raise _not_a_batch(path, f"its format is {metadata.get('format')!r}, not {FORMAT!r}")
     try:
-        return _assemble(arrays, parsed_json(metadata["names"]))
+        return _assemble(arrays, parse_json(metadata["names"]))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise _not_a_batch(path, f"it is incomplete ({error})") from None
 

@@ -261,13 +261,13 @@ class Model(Protocol):
 _ANOTHER = "Choose a transformers model such as mini:bert, or a word model such as mini:elmo."
 
 
-class LackingError(WorkbenchError):
+class UnsupportedError(WorkbenchError):
     """This kind of model does not support the requested operation."""
 
 
-def refusal(model: Model, what: str, remedy: str) -> LackingError:
+def refusal(model: Model, what: str, remedy: str) -> UnsupportedError:
     """The error for an unsupported operation; `what` continues after the model's name."""
-    return LackingError(
+    return UnsupportedError(
         f"{model.name} ({model.family}) {what}.", code="model-unsupported", remedy=remedy
     )
 
@@ -275,7 +275,7 @@ def refusal(model: Model, what: str, remedy: str) -> LackingError:
 def require_sites(model: Model, taps: Iterable[Tap]) -> None:
     """Raise if attention is requested from a model without attention."""
     if list(taps) and not model.sites:
-        raise LackingError(
+        raise UnsupportedError(
             f"{model.name} ({model.family}) has no attention heads.",
             code="no-attention",
             remedy="Use its hidden states, or choose a model with attention such as BERT.",

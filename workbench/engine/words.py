@@ -83,7 +83,7 @@ def piece_shares(text: Pieces) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Owned:
+class PieceGroups:
     """The pieces of each word, or of each other item, on one side of a map."""
 
     first: Tensor  # [batch, n], first piece of each item; 0 without a piece
@@ -110,7 +110,7 @@ class Owned:
         return cls(first, count, torch.stack([row, item, piece]), more, whose, real, is_plain)
 
 
-def merged(maps: Tensor, attending: Owned, attended: Owned) -> Tensor:
+def merged(maps: Tensor, attending: PieceGroups, attended: PieceGroups) -> Tensor:
     """Word maps from piece maps: mean over attending pieces, sum over attended pieces.
 
     [batch, heads, queries, keys] -> [batch, heads, words, columns]
@@ -150,4 +150,4 @@ def by_words(maps: Tensor, queries: Pieces, keys: Pieces) -> Tensor:
 
     [batch, heads, queries, keys] -> [batch, heads, words, words]
     """
-    return merged(maps, Owned.of(owners(queries)), Owned.of(owners(keys)))
+    return merged(maps, PieceGroups.of(owners(queries)), PieceGroups.of(owners(keys)))

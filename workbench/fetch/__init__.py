@@ -29,12 +29,12 @@ from urllib.request import Request, urlopen
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import (
     FULL,
+    atomic_write,
     open_regular,
-    parsed_json,
+    parse_json,
     read_regular,
     unreadable,
     unwritable,
-    written_whole,
 )
 from workbench.fetch.catalogue import ENTRIES, HUB, STATED, Entry, File
 
@@ -504,7 +504,7 @@ def _stated(entry: Entry) -> Mapping[str, Digest]:
             raise unreadable(path, error) from None
     raw = read_small(entry.statement, _manual_steps(entry, {}))
     stated = _parsed(entry, raw, entry.statement)
-    with written_whole(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_bytes(raw)
     return stated
 
@@ -512,7 +512,7 @@ def _stated(entry: Entry) -> Mapping[str, Digest]:
 def _parsed(entry: Entry, raw: bytes, where: str) -> Mapping[str, Digest]:
     """The files of a commit with their checksums: the model hub's list, or a tree of git."""
     try:
-        listing = parsed_json(raw)
+        listing = parse_json(raw)
         if "tree" in listing:
             return {
                 item["path"]: Digest("git sha1", item["sha"], item["size"])
@@ -569,7 +569,7 @@ def _is_as_stamped(entry: Entry, file: File, stamped: Mapping[str, Any]) -> bool
 def _read_stamp(entry: Entry) -> dict[str, Any]:
     """The verified files of this commit; empty if the stamp is missing or invalid."""
     try:
-        stamp = parsed_json(read_regular(entry.folder / STAMP))
+        stamp = parse_json(read_regular(entry.folder / STAMP))
         if stamp["revision"] != entry.revision:
             return {}
         marks = {name: dict(mark) for name, mark in stamp["files"].items()}
@@ -587,7 +587,7 @@ def _write_stamp(entry: Entry, files: Mapping[str, Any]) -> None:
         "checksum": entry.checksum,
         "files": files,
     }
-    with written_whole(entry.folder / STAMP) as draft:
+    with atomic_write(entry.folder / STAMP) as draft:
         draft.write_text(json.dumps(stamp, indent=2))
 
 

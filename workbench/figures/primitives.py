@@ -22,7 +22,7 @@ Draw = Callable[[Tables], go.Figure]
 Trace = Any  # a Plotly trace
 Look = Mapping[str, Any]  # attributes of an axis, a line or a marker
 DOWN: Look = {"type": "category", "autorange": "reversed"}  # a category axis, the first name on top
-UNLEARNT = "x-thin-open"  # mark of a probe that did not learn its task
+NOT_LEARNED = "x-thin-open"  # mark of a probe that did not learn its task
 CELLS: Look = {"showgrid": False, "zeroline": False}  # of an axis of a heat map
 WRITTEN = 16  # maximum columns of a heat map with text in its cells
 TITLE, LEGEND, BELOW = 30, 54, 50  # pixels of a panel title, of the legend, below the panels
@@ -258,7 +258,7 @@ def symbols(rows: pd.DataFrame, mark: str, learnt: str = "learnt") -> list[str]:
     its task. Tables of earlier versions have no such columns."""
     flags = rows.reindex(columns=["converged", learnt], fill_value=True).astype(bool)
     return [
-        UNLEARNT if not is_learnt else mark if is_done else f"{mark}-open"
+        NOT_LEARNED if not is_learnt else mark if is_done else f"{mark}-open"
         for is_done, is_learnt in flags.itertuples(index=False)
     ]
 

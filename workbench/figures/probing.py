@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from workbench.figures.primitives import (
     CELLS,
     DOWN,
-    UNLEARNT,
+    NOT_LEARNED,
     Look,
     Tables,
     Trace,
@@ -309,13 +309,17 @@ def _line(line: pd.DataFrame, name: str, index: int, colour: str, x: str = "laye
 def markers(line: pd.DataFrame, mark: str) -> Look:
     """Marks of a curve: hollow for unconverged probes, thin crosses if they did not learn."""
     mark_symbols = symbols(line, mark)
-    widths = [2 if symbol == UNLEARNT else 1.5 for symbol in mark_symbols]
+    widths = [2 if symbol == NOT_LEARNED else 1.5 for symbol in mark_symbols]
     return {"symbol": mark_symbols, "size": 8, "line": {"width": widths}}
 
 
 def remarks(line: pd.DataFrame) -> list[str]:
     """Hover text of each point in addition to its value."""
-    texts = {UNLEARNT: ", did not learn the task", "": "", "-open": ", still improving at the end"}
+    texts = {
+        NOT_LEARNED: ", did not learn the task",
+        "": "",
+        "-open": ", still improving at the end",
+    }
     return [texts[symbol] for symbol in symbols(line, "")]
 
 

@@ -33,7 +33,7 @@ _PUBLISHED_AS = {"proto-roles": "proto-roles-1", "relations": "relations-semeval
 
 
 @dataclass(frozen=True)
-class Laid:
+class RunCurves:
     """The tables of a run, and its name in figures of several runs."""
 
     name: str
@@ -48,7 +48,7 @@ class Laid:
 
 
 def draw_curves(
-    runs: Sequence[Laid],
+    runs: Sequence[RunCurves],
     tasks: Sequence[str],
     mode: str,
     kind: Kind,
@@ -94,7 +94,7 @@ def draw_curves(
             )
         )
     end = 1 if relative else runs[0].deepest
-    for index, (name, value) in enumerate(draw_compared_curves(runs[0], baselines_of), start=1):
+    for index, (name, value) in enumerate(baseline_scores(runs[0], baselines_of), start=1):
         name = f"{name} ({baselines_of})"
         look = {"color": FAINT[kind], "width": 1.5}
         traces.append(
@@ -106,7 +106,7 @@ def draw_curves(
     return _plot(traces, x, {"title": "F1", "zeroline": False})
 
 
-def curve_controls(run: Laid, tasks: Sequence[str], kind: Kind) -> go.Figure:
+def curve_controls(run: RunCurves, tasks: Sequence[str], kind: Kind) -> go.Figure:
     """Selectivity of each layer: F1 on the task minus F1 on the control task (random labels by word
     type)."""
     rows = whole(run.means)
@@ -140,7 +140,7 @@ def curve_controls(run: Laid, tasks: Sequence[str], kind: Kind) -> go.Figure:
     return _plot(traces, x, {"title": "selectivity (F1)", "zeroline": True})
 
 
-def order_beneath(figure: go.Figure, run: Laid, model: str, kind: Kind) -> list[str]:
+def add_published_layers(figure: go.Figure, run: RunCurves, model: str, kind: Kind) -> list[str]:
     """Add the published expected layers to the bars of `pipeline`, at the same relative depth.
     Returns the tasks that have one."""
     from probes.edge_probing import expected_layer
@@ -159,7 +159,7 @@ def order_beneath(figure: go.Figure, run: Laid, model: str, kind: Kind) -> list[
     return list(dict.fromkeys(with_layer))
 
 
-def draw_compared_curves(run: Laid, task: str) -> list[tuple[str, float]]:
+def baseline_scores(run: RunCurves, task: str) -> list[tuple[str, float]]:
     """Names and scores of the available baselines of a task."""
     rows = run.summary[run.summary["task"] == task]
     return [
@@ -169,7 +169,7 @@ def draw_compared_curves(run: Laid, task: str) -> list[tuple[str, float]]:
     ]
 
 
-def laid_beneath(model: str, tasks: Sequence[str]) -> list[str]:
+def published_tasks(model: str, tasks: Sequence[str]) -> list[str]:
     """The tasks that have a published curve."""
     return list(dict.fromkeys(_published(model, tasks)["task"]))
 
@@ -185,7 +185,7 @@ def _published(model: str, tasks: Sequence[str]) -> pd.DataFrame:
     return pd.concat([of_model[:0], *parts])
 
 
-def _colours(runs: Sequence[Laid], kind: Kind) -> dict[str, tuple[str, str]]:
+def _colours(runs: Sequence[RunCurves], kind: Kind) -> dict[str, tuple[str, str]]:
     """Colour and mark of every task of the runs; they do not depend on the tasks shown."""
     colours = COLOURS[kind]
     tasks = dict.fromkeys(str(task) for run in runs for task in run.means["task"])

@@ -56,7 +56,7 @@ def visible(text: str, lines: bool = False) -> str:
     return whole.translate(_LINES if lines else _VISIBLE)
 
 
-def is_turning(text: str) -> bool:
+def is_right_to_left(text: str) -> bool:
     """Whether the text has characters that are written from right to left."""
     return not text.isascii() and any(unicodedata.bidirectional(c) in _TURNING for c in text)
 
@@ -77,7 +77,7 @@ def _tamed(value: Any, key: str = "", listed: bool = False) -> Any:
     shown = value if len(value) <= LONGEST or not listed else f"{value[: LONGEST - 1]}…"
     is_data = (listed and key not in _TEMPLATES) or key in _POSITIONS
     shown = escaped(shown) if is_data else _OWN.sub("&lt;", visible(shown, lines=True))
-    return f"\u2068{shown}\u2069" if is_turning(shown) else shown
+    return f"\u2068{shown}\u2069" if is_right_to_left(shown) else shown
 
 
 def _is_address(name: str, value: Any) -> bool:

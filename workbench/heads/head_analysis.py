@@ -9,7 +9,7 @@ grow with the corpus.
 from collections.abc import Iterator, Mapping
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences
+from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
 from workbench.corpora.text import READ_WITH
@@ -131,7 +131,7 @@ def _caveats(
             f"reliable (attention on words < {settings.min_word_attention:g}, or a tie). They "
             "count as misses for offsets, roles and accuracy_confident."
         )
-    yield from map(Caveat, few_sentences(report.documents))
+    yield from map(Caveat, few_sentences_caveat(report.documents))
     if report.cut:
         yield Caveat(f"{report.cut:,} words beyond the model's maximum length were not read.")
     if report.unaligned:

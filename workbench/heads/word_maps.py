@@ -15,7 +15,7 @@ from torch import Tensor
 
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.taps import Kind
-from workbench.engine.words import Owned, merged, owners, piece_shares
+from workbench.engine.words import PieceGroups, merged, owners, piece_shares
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Sides:
 
     kind: Kind
     shares: Tensor  # [batch, pieces], share of each piece in its attending word
-    looking: Owned  # the pieces of each attending word
-    looked_at: Owned  # the pieces of each column
+    looking: PieceGroups  # the pieces of each attending word
+    looked_at: PieceGroups  # the pieces of each column
     rows: Tensor  # [batch, words], words that attend (not padding)
     columns: Tensor  # [batch, columns], words and other pieces (not padding)
     words: int  # number of columns that are words; they come first
@@ -83,8 +83,8 @@ def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False)
     return Sides(
         kind,
         piece_shares(queries),
-        Owned.of(looking),
-        Owned.of(targets),
+        PieceGroups.of(looking),
+        PieceGroups.of(targets),
         rows,
         columns,
         words,

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import numbered_lines, require_regular, written_whole
+from workbench.core.files import atomic_write, numbered_lines, require_regular
 from workbench.engine.forward_pass import length_batches
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.models.elmo import (
@@ -67,9 +67,9 @@ class Words(NamedTuple):
 
 def save_words(words: Words, folder: Path) -> None:
     """Write `vocab.txt` in the original's format (one word per line), and `counts.txt`."""
-    with written_whole(folder / WORDS) as draft:
+    with atomic_write(folder / WORDS) as draft:
         draft.write_text("".join(f"{word}\n" for word in words.words), "utf-8", newline="\n")
-    with written_whole(folder / COUNTS) as draft:
+    with atomic_write(folder / COUNTS) as draft:
         draft.write_text("".join(f"{count}\n" for count in words.counts), "utf-8", newline="\n")
 
 
@@ -201,7 +201,7 @@ class BiLM(nn.Module):
         tensors = {f"elmo/{name}": value.detach() for name, value in self.elmo.weights.items()}
         tensors |= {"softmax/weight": self.weight.detach(), "softmax/bias": self.bias.detach()}
         on_cpu = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
-        with written_whole(folder / MODEL) as draft:
+        with atomic_write(folder / MODEL) as draft:
             save_file(on_cpu, draft, metadata={"format": FORMAT})
         save_words(self.words, folder)
         write_options(folder, self.elmo.options)

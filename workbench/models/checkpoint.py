@@ -26,8 +26,8 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parsed_json, read_regular, reason_of, require_regular
-from workbench.core.machine import machine_memory, ran_out
+from workbench.core.files import parse_json, read_regular, reason_of, require_regular
+from workbench.core.machine import is_out_of_memory, machine_memory
 from workbench.models.tokenization import require_fast
 
 MODULES = 1_000  # maximum number of layers, groups or experts; more is an error or an attack
@@ -190,7 +190,7 @@ def opened(read: Callable[[], T], source: str, remedy: str = WHOLE) -> T:
 
 
 def _unreadable(error: Exception, source: str, remedy: str) -> WorkbenchError:
-    if ran_out(error):
+    if is_out_of_memory(error):
         return WorkbenchError(
             "there is not enough memory to open the model.",
             code="out-of-memory",
@@ -244,7 +244,7 @@ def _require_objects(folder: Path) -> None:
         if not path.is_file():
             continue
         try:
-            parsed = parsed_json(read_regular(path))
+            parsed = parse_json(read_regular(path))
             if isinstance(parsed, dict):
                 continue
             reason = f"it is a JSON {type(parsed).__name__}, not an object"
@@ -261,7 +261,7 @@ def _require_objects(folder: Path) -> None:
 def _require_same_folder(index: Path) -> None:
     """Raise if the weight index names a file outside its own folder."""
     try:
-        files = parsed_json(read_regular(index))["weight_map"].values()
+        files = parse_json(read_regular(index))["weight_map"].values()
         outside = [name for name in files if not isinstance(name, str) or Path(name).name != name]
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise WorkbenchError(

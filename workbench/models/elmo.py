@@ -27,7 +27,7 @@ from torch.backends import cudnn
 from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError, missing_package
-from workbench.core.files import parsed_json, read_regular, require_regular, written_whole
+from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
 from workbench.engine.batch import sent
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def read_options(path: Path) -> ElmoOptions:
     """Read an `options.json`."""
     remedy = "Name the options.json of these weights, as a file on this machine."
     try:
-        return parse_options(parsed_json(read_regular(path).decode("utf-8-sig")), str(path))
+        return parse_options(parse_json(read_regular(path).decode("utf-8-sig")), str(path))
     except OSError as error:
         raise WorkbenchError(
             f"ELMo's options cannot be read: {error.strerror or error}.",
@@ -550,7 +550,7 @@ def read_weights(path: Path, options: ElmoOptions) -> dict[str, Tensor]:
 def write_original(folder: Path, options: ElmoOptions, weights: Mapping[str, Tensor]) -> None:
     """Write `options.json` and `weights.hdf5` in the original's format."""
     with (
-        written_whole(folder / WEIGHTS) as draft,
+        atomic_write(folder / WEIGHTS) as draft,
         _h5py().File(draft, "w") as file,
     ):
         for name in dataset_shapes(options):
@@ -560,7 +560,7 @@ def write_original(folder: Path, options: ElmoOptions, weights: Mapping[str, Ten
 
 def write_options(folder: Path, options: ElmoOptions) -> None:
     """Write `options.json` only."""
-    with written_whole(folder / OPTIONS) as draft:
+    with atomic_write(folder / OPTIONS) as draft:
         draft.write_text(json.dumps(options_as_json(options), indent=2) + "\n", "utf-8")
 
 

@@ -1,8 +1,8 @@
 """Evaluation tasks: what a model predicts for each text, and its loss and accuracy there.
 
 A language model predicts the pieces of its own objective; a classifier predicts the class that the
-corpus gives each text. An `Aim` cuts a corpus into batches that can be evaluated many times, with
-taps and with repeated rows. Which pieces are hidden depends only on the seed and a text's position
+corpus gives each text. An `EvalTask` cuts a corpus into batches that can be evaluated many times,
+with taps and with repeated rows. Which pieces are hidden depends only on the seed and a text's position
 in the corpus, so every evaluation uses the same pieces. Costs: as in `lm_losses`.
 """
 
@@ -92,7 +92,7 @@ class BatchScores:
 
 
 @dataclass(frozen=True)
-class Aim:
+class EvalTask:
     """The evaluation task of one model on one corpus."""
 
     kind: Kind
@@ -206,7 +206,7 @@ class _Tapped:
         return getattr(self.model, name)
 
 
-def aim_of(model: HuggingFace, batch: Batch, label: str = "", seed: int = 0) -> Aim:
+def eval_task_of(model: HuggingFace, batch: Batch, label: str = "", seed: int = 0) -> EvalTask:
     """The model's task: classes for a classifier, else the objective of its language-model head."""
     if label and not model.classes:
         raise WorkbenchError(
@@ -217,7 +217,7 @@ def aim_of(model: HuggingFace, batch: Batch, label: str = "", seed: int = 0) -> 
             "first (head-pruning does so with task=).",
         )
     if model.classes:
-        return Aim("classes", label or _label_of(model, batch), seed)
+        return EvalTask("classes", label or _label_of(model, batch), seed)
     if not model.objective:
         raise WorkbenchError(
             f"{model.name} ({model.family}) has no language-model or classification head.",
@@ -226,7 +226,7 @@ def aim_of(model: HuggingFace, batch: Batch, label: str = "", seed: int = 0) -> 
             "gpt2, or a model fine-tuned for text classification.",
         )
     assert model.objective != "bidirectional", "a model with attention is not an ELMo"
-    return Aim(model.objective, seed=seed)
+    return EvalTask(model.objective, seed=seed)
 
 
 def _label_of(model: HuggingFace, batch: Batch) -> str:
@@ -311,7 +311,7 @@ def classifier(model: HuggingFace, classes: Sequence[str], seed: int) -> Hugging
     return HuggingFace(placed(net, model.device, model.net.dtype), model.tokenizer, model.name)
 
 
-# --- a short fine-tuning with the loss of any `Aim`: of all weights, or of gates only -------------
+# --- a short fine-tuning with the loss of any `EvalTask`: of all weights, or of gates only --------
 #
 # With dev texts: the learning rate is constant after its warm-up. Training stops early when the dev
 # loss has not fallen by a thousandth of its first value over `PATIENCE` checks, and the weights of
@@ -352,7 +352,7 @@ class Learnt:
 
 def learn(
     model: HuggingFace,
-    aim: Aim,
+    aim: EvalTask,
     batch: Batch,
     documents: Sequence[int],
     plan: Plan,
@@ -442,7 +442,7 @@ def learn(
 
 def _gradients(
     model: HuggingFace,
-    aim: Aim,
+    aim: EvalTask,
     moving: Sequence[Tensor],
     taps: Callable[[Question], Iterable[Tap]],
     texts: Question,
@@ -454,7 +454,7 @@ def _gradients(
     return loss.detach(), number, torch.autograd.grad(loss, moving, allow_unused=True)
 
 
-def loss_of(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> float:
+def loss_of(model: HuggingFace, aim: EvalTask, questions: Iterable[Question]) -> float:
     """Mean loss of the batches, in nats per piece or text."""
     nats, number, memory = 0.0, 0.0, Limit()
 
@@ -471,7 +471,7 @@ def loss_of(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> floa
 
 
 def _batches(
-    model: HuggingFace, aim: Aim, batch: Batch, documents: Sequence[int], plan: Plan
+    model: HuggingFace, aim: EvalTask, batch: Batch, documents: Sequence[int], plan: Plan
 ) -> Iterable[Question]:
     """One batch per step; each epoch is shuffled and hides other pieces."""
     random = np.random.default_rng([plan.seed, 7])

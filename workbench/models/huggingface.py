@@ -539,8 +539,8 @@ class HuggingFace(Model):
         self.net.train(learning)
 
 
-def transformer_of(model: Model, why: str, remedy: str) -> HuggingFace:
-    """The model, if it is a transformers model; raises `LackingError` for any other.
+def require_transformer(model: Model, why: str, remedy: str) -> HuggingFace:
+    """The model, if it is a transformers model; raises `UnsupportedError` for any other.
 
     For operations on the net's own modules: gating or removing heads, inserting vectors between
     blocks, generating text. `why` continues the sentence after the model's name.

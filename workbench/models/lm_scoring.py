@@ -46,7 +46,7 @@ from workbench.models.word_models import WordModel, words_of
 
 LOGIT_BYTES = {"cpu": 2**28, "cuda": 2**31}  # maximum size of a batch's logits, in float32
 
-KNOWN_BY = 200  # number of texts on which a start token is tested
+START_TOKEN_TEXTS = 200  # number of texts on which a start token is tested
 PSEUDO = ("masked", "seq2seq")  # objectives that give whole texts no likelihood
 
 Ints = NDArray[np.int64]
@@ -183,7 +183,7 @@ def start_of(model: Model, batch: Batch) -> int | None:
         return None
     score_batch = _scorer(model, None, 0, limit_of(model))
     nats = {True: 0.0, False: 0.0}  # with the start token, and without
-    documents = range(min(len(batch), KNOWN_BY))
+    documents = range(min(len(batch), START_TOKEN_TEXTS))
     for with_start in nats:
         text = _started(model, batch, documents, start) if with_start else None
         text = model.encode(batch, documents) if text is None else text

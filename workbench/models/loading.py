@@ -94,7 +94,7 @@ def load(
 
 def _opened(name: str, device: str | None, precision: str, seed: int, pickled: bool) -> Model:
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    devices = chosen_devices(device)
+    devices = resolve_devices(device)
     first, several = devices[0], len(devices) > 1
     source, is_random = name.removesuffix(RANDOM), name.endswith(RANDOM)
     local = is_folder(source)
@@ -198,11 +198,11 @@ def _word_model_opener(name: str, folder: Path | None) -> Opener | None:
     return word_folder(folder) if folder is not None else None
 
 
-def chosen_devices(requested: str | None) -> list[torch.device]:
+def resolve_devices(requested: str | None) -> list[torch.device]:
     """One device, or the GPUs over which a model is split: `cuda:0,cuda:1`."""
     names = [each.strip() for each in (requested or "").split(",")]
     if len(names) == 1:
-        return [chosen_device(requested)]
+        return [resolve_device(requested)]
     devices = [_device(name, requested) for name in names]
     if any(device.type == "cpu" for device in devices):
         raise WorkbenchError(
@@ -231,10 +231,10 @@ def _require_one(several: bool, what: str, where: str) -> None:
         )
 
 
-def chosen_device(requested: str | None) -> torch.device:
+def resolve_device(requested: str | None) -> torch.device:
     """The requested device (default: a GPU if available)."""
     if "," in (requested or ""):
-        chosen_devices(requested)  # raises if the names themselves are wrong
+        resolve_devices(requested)  # raises if the names themselves are wrong
         raise WorkbenchError(
             f"this needs one device, but {requested!r} names several.",
             code="setting-invalid",

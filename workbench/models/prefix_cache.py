@@ -1,6 +1,6 @@
 """A forward pass that starts in the middle: blocks below a site replay their recorded outputs.
 
-    with recorded(places_of(model)) as prefix:
+    with recorded(replay_points(model)) as prefix:
         model.forward(text)
     with prefix.from_site(site.index, rows):
         model.forward(text.take(rows), taps=[Gate(values)])
@@ -38,7 +38,7 @@ class ReplayPoints:
     axis: int  # the batch dimension of the blocks' outputs
 
 
-def places_of(model: HuggingFace) -> ReplayPoints:
+def replay_points(model: HuggingFace) -> ReplayPoints:
     """The modules to record and replay; costs a forward pass over four pieces."""
     axis = 1 if model.sequence_first else 0
     return ReplayPoints(tuple(_blocks_of(model)), _maps_of(model), axis)

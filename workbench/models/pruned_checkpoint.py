@@ -20,11 +20,11 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
+    atomic_write,
     open_regular,
-    parsed_json,
+    parse_json,
     read_regular,
     require_regular,
-    written_whole,
 )
 from workbench.models.head_removal import cut
 from workbench.models.lm_heads import placed
@@ -67,7 +67,7 @@ def save(model: "HuggingFace", folder: Path) -> None:
         "sites": sites,
         "check": _hash(sites, folder),
     }
-    with written_whole(folder / MANIFEST) as draft:
+    with atomic_write(folder / MANIFEST) as draft:
         draft.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
@@ -77,7 +77,7 @@ def manifest(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        content = parsed_json(read_regular(path).decode("utf-8"))
+        content = parse_json(read_regular(path).decode("utf-8"))
         _check(content)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WorkbenchError(

@@ -22,10 +22,10 @@ MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
 TRAINED = "model"  # the subfolder of a run with the model that it trained
 RANDOM = "@random"
 Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: `lm_losses.hidden_with`
-MAKERS = ("train", "head-pruning", "finetune")  # experiments whose runs save a model
+TRAINING_EXPERIMENTS = ("train", "head-pruning", "finetune")  # experiments whose runs save a model
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
-_RUN = re.compile(rf"(?:{'|'.join(MAKERS)})-\w*")
+_RUN = re.compile(rf"(?:{'|'.join(TRAINING_EXPERIMENTS)})-\w*")
 
 
 def located(ref: str) -> str:
@@ -230,7 +230,7 @@ def only_fp32(facts: Mapping[str, Any]) -> bool:
     return facts["family"] in ("elmo", "vectors")
 
 
-def rounds_maps(facts: Mapping[str, Any]) -> bool:
+def has_rounded_maps(facts: Mapping[str, Any]) -> bool:
     """Whether its attention probabilities are rounded to its precision by its own code."""
     from workbench.models.attention_hooks import is_special
 

@@ -425,7 +425,7 @@ _BEGINS = "▁"
 def written(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:
     """Each piece in readable form."""
     tokens: Sequence[str | None] = tokenizer.convert_ids_to_tokens(list(ids))
-    in_bytes = speaks_bytes(tokenizer)
+    in_bytes = is_byte_level(tokenizer)
     special = set(tokenizer.all_special_ids)
     return tuple(
         f"<{id_}>" if token is None else _plain(token) if in_bytes and id_ not in special else token
@@ -463,7 +463,7 @@ def characters(tokens: Sequence[str]) -> Iterator[tuple[str, int]]:
             yield token, 1
 
 
-def speaks_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
+def is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether tokens are byte-level, tested on a two-byte letter."""
     return "".join(map(as_bytes, tokenizer.tokenize("é"))).strip() == "é".encode().decode("latin-1")
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import open_regular, read_regular, require_regular, written_whole
+from workbench.core.files import atomic_write, open_regular, read_regular, require_regular
 from workbench.core.machine import require_allowed
 from workbench.engine.batch import Batch, Pieces, Row, pad
 from workbench.engine.model import (
@@ -106,9 +106,9 @@ class Vectors:
                 where=str(folder),
                 remedy="Remove line feeds from the words: words.txt has one word per line.",
             )
-        with written_whole(folder / TABLE) as draft:
+        with atomic_write(folder / TABLE) as draft:
             save_file({"vectors": self.table.contiguous()}, draft)
-        with written_whole(folder / WORDS) as draft:
+        with atomic_write(folder / WORDS) as draft:
             draft.write_text("".join(f"{word}\n" for word in self.rows), "utf-8", newline="\n")
 
     def _row(self, word: str) -> int:

@@ -25,10 +25,10 @@ from workbench.engine.batch import Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.taps import Gate, Site, StackName, Tap
-from workbench.models.eval_tasks import Aim, Question
+from workbench.models.eval_tasks import EvalTask, Question
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_scoring import limit_of
-from workbench.models.prefix_cache import places_of, recorded
+from workbench.models.prefix_cache import recorded, replay_points
 from workbench.pruning.evaluation import (
     METRICS,
     Evaluation,
@@ -197,12 +197,12 @@ class _Keep(Tap):
 
 
 @torch.no_grad()
-def _run_tap(tap: "_Mean | _Keep", model: HuggingFace, aim: Aim, question: Question) -> None:
+def _run_tap(tap: "_Mean | _Keep", model: HuggingFace, aim: EvalTask, question: Question) -> None:
     tap.question = question
     aim.answer(model, question, [tap])
 
 
-def means(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> Means:
+def means(model: HuggingFace, aim: EvalTask, questions: Iterable[Question]) -> Means:
     """The mean output of every head over all texts."""
     tap, room = _Mean(), Limit()
     for question in questions:
@@ -210,7 +210,7 @@ def means(model: HuggingFace, aim: Aim, questions: Iterable[Question]) -> Means:
     return Means({site: sum_ / tap.pieces[site].clamp(min=1) for site, sum_ in tap.sums.items()})
 
 
-def others(model: HuggingFace, aim: Aim, questions: Iterable[Question], seed: int) -> Others:
+def others(model: HuggingFace, aim: EvalTask, questions: Iterable[Question], seed: int) -> Others:
     """The outputs of every head on the first texts, up to POOL pieces."""
     tap, room = _Keep(), Limit()
     for question in questions:
@@ -257,7 +257,7 @@ class Ablated:
 
 def ablated(
     model: HuggingFace,
-    aim: Aim,
+    aim: EvalTask,
     questions: Iterable[Question],
     sets: Sequence[Sequence[Head]],
     replacement: Replacement | None = None,
@@ -271,7 +271,7 @@ def ablated(
     pieces in a batch.
     """
     max_pieces = limit_of(model) if pieces is None else pieces
-    by_site, places = _by_lowest_site(sets), places_of(model)
+    by_site, places = _by_lowest_site(sets), replay_points(model)
     base, without, done = [np.zeros((3, 0))], [np.zeros((len(sets), 2, 0))], 0
 
     @torch.no_grad()

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, few_sentences
+from workbench.core.experiment import Caveat, Inputs, few_sentences_caveat
 from workbench.core.splits import Parts
 from workbench.core.stats import ratio_intervals
 from workbench.corpora.encode import encode
@@ -23,8 +23,15 @@ from workbench.engine.batch import Batch
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model
 from workbench.engine.taps import Tap
-from workbench.models.eval_tasks import Aim, BatchScores, Learnt, Question, aim_of, classifier
-from workbench.models.huggingface import HuggingFace, transformer_of
+from workbench.models.eval_tasks import (
+    BatchScores,
+    EvalTask,
+    Learnt,
+    Question,
+    classifier,
+    eval_task_of,
+)
+from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.pruning.experiments import Aimed
 from workbench.pruning.head_masks import require_heads
 
@@ -38,7 +45,7 @@ class Evaluation:
 
     model: HuggingFace
     batch: Batch
-    aim: Aim
+    aim: EvalTask
 
     @cached_property
     def questions(self) -> list[Question]:
@@ -78,12 +85,12 @@ def build_evaluation(
             remedy="Choose a corpus or a split with at least one sentence.",
         )
     batch, net = encode(docs, targets=sorted(_classes(docs))), with_heads(model)
-    return Evaluation(net, batch, aim_of(net, batch, label, seed))
+    return Evaluation(net, batch, eval_task_of(net, batch, label, seed))
 
 
 def with_heads(model: Model) -> HuggingFace:
     """The model as a transformer whose heads can be gated and removed, or an error."""
-    return transformer_of(
+    return require_transformer(
         model,
         "has no attention heads that can be gated or removed",
         "Choose a transformer, such as mini:bert.",
@@ -97,7 +104,7 @@ def _classes(docs: "Iterable[Doc]") -> set[str]:
 
 def caveats(evaluation: Evaluation, texts: int, notes: Iterable[str] = ()) -> tuple[Caveat, ...]:
     """Caveats of all scores of an evaluation; `notes` are those of the splits."""
-    lines = dict.fromkeys([*notes, *few_sentences(texts)])
+    lines = dict.fromkeys([*notes, *few_sentences_caveat(texts)])
     if evaluation.aim.kind == "masked":
         lines[
             "15 % of pieces are masked, and only these are scored. They are the same pieces "
@@ -158,7 +165,7 @@ def numbers_of(answer: BatchScores) -> Floats:
 
 def score_texts(
     model: HuggingFace,
-    aim: Aim,
+    aim: EvalTask,
     questions: Iterable[Question],
     taps: Sequence[Tap] = (),
 ) -> TextScores:

@@ -16,7 +16,7 @@ from workbench.core.experiment import Inputs, Progress, Result
 from workbench.core.stats import ratio_intervals
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Gate
-from workbench.models.eval_tasks import Aim, Question
+from workbench.models.eval_tasks import EvalTask, Question
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
     Floats,
@@ -70,7 +70,7 @@ class GateGradients:
 
 def gate_gradients(
     model: HuggingFace,
-    aim: Aim,
+    aim: EvalTask,
     questions: Iterable[Question],
     on_progress: OnProgress | None = None,
     removed: Iterable[Head] = (),

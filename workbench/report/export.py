@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import read_regular, user_path, written_whole
+from workbench.core.files import atomic_write, read_regular, user_path
 from workbench.core.public import public
 from workbench.report.content import Content, Drawing, Part, drawings
 from workbench.report.format import attributes
@@ -68,7 +68,7 @@ def export_table(run: Run, table: str, out: "str | PathLike[str]") -> Path:
     """Write a table of a run; the suffix of the file selects the format."""
     path = _path(out, TABLE_ENDINGS, "a table")
     data = run.tables[table]
-    with written_whole(path) as draft:
+    with atomic_write(path) as draft:
         if path.suffix.lower() == ".parquet":
             data.to_parquet(draft, index=False)
         elif path.suffix.lower() == ".csv":
@@ -90,7 +90,7 @@ def export_figure(run: Run, name: str, out: "str | PathLike[str]") -> Path:
             remedy=did_you_mean(name, figures),
         )
     content = _figure(run, figures[name], path.suffix.lower())
-    with written_whole(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_bytes(content)
     return path
 
@@ -177,7 +177,7 @@ BEGINNING = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip
 
 def write(content: Content, path: Path) -> None:
     """Write the whole archive."""
-    with written_whole(path) as draft, zipfile.ZipFile(draft, "w") as archive:
+    with atomic_write(path) as draft, zipfile.ZipFile(draft, "w") as archive:
         for name, data in _files(content):
             entry = zipfile.ZipInfo(name, BEGINNING)
             entry.compress_type = zipfile.ZIP_DEFLATED

@@ -16,8 +16,8 @@ from typing import Any
 
 from jinja2 import Environment
 
-from workbench.core.files import written_whole
-from workbench.figures.sanitize import is_turning, visible
+from workbench.core.files import atomic_write
+from workbench.figures.sanitize import is_right_to_left, visible
 from workbench.figures.theme import template
 from workbench.report.content import Content, Drawing
 from workbench.report.templating import environment
@@ -28,7 +28,7 @@ WIDEST = 40  # characters, above which the cells of a column fold
 def write(content: Content, path: Path) -> None:
     """Write the report to a file."""
     page = html(content)
-    with written_whole(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(page, encoding="utf-8", newline="\n")
 
 
@@ -80,7 +80,7 @@ def _templates() -> Environment:
 def text(value: str, lines: bool = False) -> str:
     """Return escaped text; right-to-left text is isolated."""
     shown = escape(visible(value, lines=lines))
-    return f"<bdi>{shown}</bdi>" if is_turning(shown) else shown
+    return f"<bdi>{shown}</bdi>" if is_right_to_left(shown) else shown
 
 
 def attribute(value: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.core.errors import WorkbenchError, missing_package
-from workbench.core.files import written_whole
+from workbench.core.files import atomic_write
 from workbench.doctor import find_browser
 from workbench.figures.theme import PAPER, template
 from workbench.report.content import Content, Drawing, Part
@@ -146,6 +146,6 @@ def write_pictures(content: Content, path: Path, kind: str) -> Pictures:
     folder = f"{re.sub(r'[^A-Za-z0-9-]+', '-', path.stem).strip('-') or 'report'}_files"
     paths = {name: f"{folder}/{name}.{kind}" for name in images}
     for name, picture in images.items():
-        with written_whole(path.parent / paths[name]) as draft:
+        with atomic_write(path.parent / paths[name]) as draft:
             draft.write_bytes(picture)
     return Pictures(paths, why_not)

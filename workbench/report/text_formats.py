@@ -10,8 +10,8 @@ from pathlib import Path
 
 from jinja2 import Environment
 
-from workbench.core.files import written_whole
-from workbench.figures.sanitize import is_turning, visible
+from workbench.core.files import atomic_write
+from workbench.figures.sanitize import is_right_to_left, visible
 from workbench.report.content import Content
 from workbench.report.format import MINUS, NONE
 from workbench.report.images import write_pictures
@@ -48,7 +48,7 @@ def write_latex(content: Content, path: Path) -> None:
 def _write(templates: Environment, name: str, content: Content, path: Path, kind: str) -> None:
     pictures = write_pictures(content, path, kind)
     report = templates.get_template(name).render(content=content, pictures=pictures)
-    with written_whole(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(f"{report.rstrip()}\n", encoding="utf-8", newline="\n")
 
 
@@ -78,7 +78,7 @@ def _latex_templates() -> Environment:
 def markdown(value: str) -> str:
     """Return text as Markdown; right-to-left text is isolated."""
     shown = _MARKDOWN.sub(r"\\\1", visible(value, lines=True)).translate(_HTML)
-    return f"\u2068{shown}\u2069" if is_turning(shown) else shown
+    return f"\u2068{shown}\u2069" if is_right_to_left(shown) else shown
 
 
 def _fenced(command: str) -> str:

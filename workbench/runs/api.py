@@ -19,7 +19,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.public import public
 from workbench.runs.launch import cancel, follow, start
-from workbench.runs.request import Question, ask, refs
+from workbench.runs.request import Request, make_request, refs
 from workbench.runs.run import Run, open_run
 from workbench.runs.subruns import compute_here, make_sweep
 
@@ -76,7 +76,7 @@ def run(
         >>> run.tables["relations"].columns[:2].tolist()
         ['relation', 'count']
     """
-    request = ask(
+    request = make_request(
         experiment,
         refs(model),
         refs(corpus),
@@ -115,7 +115,7 @@ def train(family: str, corpus: "CorpusLike", **options: Any) -> Run:
     return run("train", corpus=corpus, family=family, **options)
 
 
-def answered(request: Question, progress: Show | None = None) -> Run:
+def answered(request: Request, progress: Show | None = None) -> Run:
     """Run a request and wait for it; return the finished run, or raise its error."""
     run = begun(request)
     try:
@@ -132,11 +132,11 @@ def answered(request: Question, progress: Show | None = None) -> Run:
     return require_finished(run)
 
 
-def begun(request: Question, *, share: bool = False, scheduler: str = "") -> Run:
+def begun(request: Request, *, share: bool = False, scheduler: str = "") -> Run:
     """Start the run of a request unless it is under way or done; check its inputs first."""
     run = Run(machine.runs() / request.spec.name)
     if not run.path.is_dir() or run.status.state != "done":
-        for error in request.misfits():
+        for error in request.unmet_requirements():
             raise error
     if request.spec.answerable:
         return start(request.spec, share=share, scheduler=scheduler)
@@ -202,7 +202,7 @@ def start_sweep(
         inputs = (request.spec.models, *map(id, request.corpora), *layers)
         if inputs not in checked:
             checked.add(inputs)
-            for error in request.misfits():
+            for error in request.unmet_requirements():
                 raise error
     return start(whole, share=share, scheduler=scheduler)
 

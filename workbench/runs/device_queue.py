@@ -18,7 +18,7 @@ from pathlib import Path
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import open_to_add, read_regular
+from workbench.core.files import open_for_append, read_regular
 from workbench.core.machine import require_cuda
 from workbench.runs import locks
 
@@ -225,7 +225,7 @@ def _draw(folder: Path, names: Sequence[str]) -> tuple[int, int]:
         with suppress(OSError, ValueError):
             numbers.append(int(read_regular(counter)))
         number = max(numbers, default=0) + 1
-        with os.fdopen(open_to_add(counter, os.O_TRUNC), "w") as file:
+        with os.fdopen(open_for_append(counter, os.O_TRUNC), "w") as file:
             file.write(str(number))
         ticket = locks.take(folder / f"{number:012d}.ticket")
         assert ticket is not None, "a new number has no other holder"

@@ -23,8 +23,15 @@ import numpy as np
 
 from workbench import __version__
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Ask, Inputs, Progress, Result, misfits
-from workbench.core.files import FULL, unwritable, written_whole
+from workbench.core.experiment import (
+    EXPERIMENTS,
+    Inputs,
+    Progress,
+    Result,
+    RunSubruns,
+    unmet_requirements,
+)
+from workbench.core.files import FULL, atomic_write, unwritable
 from workbench.core.machine import peak_memory
 from workbench.models.references import TRAINED, folder_of
 from workbench.runs import device_queue, run, spec, status
@@ -44,7 +51,7 @@ Open = Callable[[spec.Spec, Journal], "tuple[tuple[Model, ...], tuple[Corpus, ..
 class SubRuns(NamedTuple):
     """How a run computes other runs; `subruns` has the only instance."""
 
-    subrun_runner: Callable[[Journal, spec.Spec, "Sequence[Model]", "Sequence[Corpus]"], Ask]
+    subrun_runner: Callable[[Journal, spec.Spec, "Sequence[Model]", "Sequence[Corpus]"], RunSubruns]
     gather: Callable[[spec.Spec, Journal, bool], tuple[Result, dict[str, Any]]]
 
 
@@ -236,7 +243,7 @@ def _run(
         "files": run.recorded(folder),
         **facts,
     }
-    with written_whole(unlinked(folder / PROVENANCE)) as draft:
+    with atomic_write(unlinked(folder / PROVENANCE)) as draft:
         draft.write_text(json.dumps(provenance, indent=1))
     journal.becomes("done", ended=status.utc_now(), seconds=seconds, failure=None)
     shutil.rmtree(
@@ -257,11 +264,11 @@ def _compute(
 
     facts = [facts_of(model) for model in models]
     _require_same(run_spec, facts)
-    for error in misfits(experiment, settings, facts, corpora):
+    for error in unmet_requirements(experiment, settings, facts, corpora):
         raise error
     _seed(run_spec.seed, bool(models))
     inputs = inputs_of(journal.folder, run_spec, models, corpora)
-    inputs = replace(inputs, asking=subruns.subrun_runner(journal, run_spec, models, corpora))
+    inputs = replace(inputs, run_subruns=subruns.subrun_runner(journal, run_spec, models, corpora))
     try:
         result = experiment.run(inputs, settings, journal)
     except Exception:

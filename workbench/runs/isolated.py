@@ -23,8 +23,8 @@ from typing import IO, Any, Literal
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parsed_json, read_regular, written_whole
-from workbench.core.machine import limit_memory, machine_memory, ran_out
+from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.machine import is_out_of_memory, limit_memory, machine_memory
 from workbench.models.references import RANDOM, require_model
 from workbench.runs.model_facts import files_of, known
 
@@ -154,13 +154,13 @@ def _result(ref: str, kind: str) -> dict[str, Any]:
         return {"facts": {**model.facts, "name": ref}}
     path = machine.home() / "known" / "parts" / f"{model.hash}.json"
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        cached = parsed_json(read_regular(path))
+        cached = parse_json(read_regular(path))
         if cached["check"] == _check(cached["parts"]):
             return {"parts": cached["parts"]}
     from workbench.models.loading import load
 
     parts = _together(load(ref, "cpu", "fp32").parameters_by_part())
-    with contextlib.suppress(WorkbenchError), written_whole(path) as draft:
+    with contextlib.suppress(WorkbenchError), atomic_write(path) as draft:
         draft.write_text(json.dumps({"parts": parts, "check": _check(parts)}))
     return {"parts": parts}
 
@@ -190,7 +190,7 @@ def main() -> None:
         with contextlib.redirect_stdout(sys.stderr):
             result = _result(ref, kind)
     except Exception as error:
-        failure = _too_large(ref, memory) if ran_out(error) else _as_error(ref, error)
+        failure = _too_large(ref, memory) if is_out_of_memory(error) else _as_error(ref, error)
         fields = ("what", "code", "where", "remedy")
         result = {"error": {name: getattr(failure, name) for name in fields}}
     print(json.dumps(result), flush=True)

@@ -21,7 +21,7 @@ from typing import Any
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import open_to_add, unwritable
+from workbench.core.files import open_for_append, unwritable
 from workbench.runs import locks, process, spec, status
 from workbench.runs.process import GRACE
 from workbench.runs.run import Run, is_whole
@@ -33,7 +33,7 @@ DYING = 60.0  # seconds to wait until a killed process has freed its lock and me
 BIN = ".bin"  # folder of removed runs, in the folder of runs
 KEPT = 7 * 86_400.0  # seconds that a removed run stays in the bin
 _MOMENT = re.compile(r"[0-9]{13,14}")  # a time in milliseconds
-_DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")  # left by a killed `written_whole`
+_DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")  # left by a killed `atomic_write`
 
 
 def start(
@@ -152,7 +152,7 @@ def end(runs: Sequence[Run], grace: float = GRACE) -> None:
 
 def _request_cancel(run: Run) -> None:
     try:
-        os.close(open_to_add(run.path / CANCEL))
+        os.close(open_for_append(run.path / CANCEL))
     except OSError as error:
         raise _unwritable(run.path, error) from None
 
@@ -169,7 +169,7 @@ def remove(run: Run) -> None:
     _clear(run.path.parent)
 
 
-def set_aside(run: Run) -> str:
+def move_to_bin(run: Run) -> str:
     """Move a run that is not under way to the bin; return the name of its entry there.
 
     It stays complete for `KEPT` seconds; after that a later removal may delete it.
@@ -180,7 +180,7 @@ def set_aside(run: Run) -> str:
     return entry
 
 
-def bring_back(entry: str) -> Run:
+def restore_from_bin(entry: str) -> Run:
     """Restore a run from the bin; an error if a run of its name exists again."""
     name, _ = _removed(entry)
     run = Run(machine.runs() / name)
@@ -205,7 +205,7 @@ def bring_back(entry: str) -> Run:
     return run
 
 
-def in_bin() -> list[tuple[str, str, float]]:
+def runs_in_bin() -> list[tuple[str, str, float]]:
     """Return the runs in the bin, the last removed first: entry, name, seconds left."""
     entries = []
     for entry, name, removed in _entries(machine.runs()):

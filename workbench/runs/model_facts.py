@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import open_regular, parsed_json, read_regular, written_whole
+from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
 from workbench.models.references import RANDOM, folder_of
 
 FORMAT = 1
@@ -48,7 +48,7 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
 
     facts = facts_of_files(ref, seed, pickled)
     if key and key == files_hash(ref, seed, pickled):  # else its files changed while it was opened
-        with suppress(WorkbenchError), written_whole(path) as draft:  # it is only a cache
+        with suppress(WorkbenchError), atomic_write(path) as draft:  # it is only a cache
             draft.write_text(json.dumps({"facts": facts, "check": _check(facts)}))
     return Known(facts["content_hash"], facts)
 
@@ -62,7 +62,7 @@ def is_known(ref: str) -> bool:
 def _cached(path: Path) -> Known | None:
     """Read facts from the cache; None if they are missing or damaged."""
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-        data = parsed_json(read_regular(path))
+        data = parse_json(read_regular(path))
         if data["check"] == _check(data["facts"]):
             return Known(data["facts"]["content_hash"], data["facts"])
     return None
@@ -97,7 +97,7 @@ def _hash_of(path: Path) -> str:
             return bytes.fromhex(read_regular(cache).decode()).hex()
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         if _identity(file) == before and time.time_ns() - before[4] > SETTLED * 1e9:
-            with suppress(WorkbenchError), written_whole(cache) as draft:
+            with suppress(WorkbenchError), atomic_write(cache) as draft:
                 draft.write_text(sha256)
         return sha256
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.core.files import open_to_add
+from workbench.core.files import open_for_append
 from workbench.runs.status import LOG
 
 GRACE = 10.0  # seconds that a cancelled process has to end, before it is killed
@@ -43,7 +43,7 @@ def reap_when_ended(process: "subprocess.Popen[bytes]") -> None:
 
 def open_log(folder: Path, extra_flags: int = 0) -> Any:
     """Open the file that a run's process prints to, for appending."""
-    return os.fdopen(open_to_add(folder / LOG, extra_flags), "ab")
+    return os.fdopen(open_for_append(folder / LOG, extra_flags), "ab")
 
 
 def worker_command(folder: Path, lock: int, share: bool) -> list[str]:

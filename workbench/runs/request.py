@@ -14,14 +14,20 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.experiment import EXPERIMENTS, Experiment, Settings, misfits, require_number
+from workbench.core.experiment import (
+    EXPERIMENTS,
+    Experiment,
+    Settings,
+    require_input_counts,
+    unmet_requirements,
+)
 from workbench.core.files import user_path
 from workbench.models.references import (
     RANDOM,
+    has_rounded_maps,
     is_folder,
     located,
     only_fp32,
-    rounds_maps,
     trained_by,
 )
 from workbench.runs.model_facts import known
@@ -38,7 +44,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Question:
+class Request:
     """A request with its corpora open (they are read when they are iterated)."""
 
     spec: Spec
@@ -48,12 +54,12 @@ class Question:
     models: tuple["Model | None", ...]  # those that were passed as objects
     facts: tuple[Mapping[str, Any], ...]
 
-    def misfits(self) -> list[WorkbenchError]:
+    def unmet_requirements(self) -> list[WorkbenchError]:
         """Return why this cannot be computed; empty if it can."""
-        return misfits(self.experiment, self.settings, self.facts, self.corpora)
+        return unmet_requirements(self.experiment, self.settings, self.facts, self.corpora)
 
 
-def ask(
+def make_request(
     experiment: str,
     models: Sequence["str | Path | Model"] = (),
     corpora: Sequence["str | Path | Corpus"] = (),
@@ -66,14 +72,14 @@ def ask(
     pickled: bool = False,
     reading: Mapping[str, Any] | None = None,
     seen: Seen | None = None,
-) -> Question:
+) -> Request:
     """Make and check a request. `reading` has the options of `read`.
 
     Pass the same `seen` to several calls, so that each model and corpus is read once.
     """
     kind = EXPERIMENTS[experiment]
     checked = checked_settings(kind, settings or {})
-    require_number(kind, len(models), len(corpora))
+    require_input_counts(kind, len(models), len(corpora))
     seed = _seed(seed)
     seen = {} if seen is None else seen
     opened = [_corpus(corpus, reading or {}, seen) for corpus in corpora]
@@ -100,7 +106,7 @@ def ask(
     )
     objects = tuple(None if isinstance(model, str | Path) else model for model in models)
     facts = tuple(facts for _, facts in described)
-    return Question(spec, kind, checked, tuple(corpus for corpus, _ in opened), objects, facts)
+    return Request(spec, kind, checked, tuple(corpus for corpus, _ in opened), objects, facts)
 
 
 def fits(
@@ -110,7 +116,7 @@ def fits(
     from workbench.corpora import read
 
     facts = [{**known(_absolute(ref)).facts, "name": ref} for ref in models]
-    return misfits(experiment, settings, facts, [read(ref) for ref in corpora])
+    return unmet_requirements(experiment, settings, facts, [read(ref) for ref in corpora])
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -223,9 +229,9 @@ def _device(name: str | None, is_needed: bool) -> str:
     """Return the name of the device; torch is imported only if a model is used or trained."""
     if not is_needed:
         return "cpu"
-    from workbench.models.loading import chosen_device
+    from workbench.models.loading import resolve_device
 
-    return str(chosen_device(name))
+    return str(resolve_device(name))
 
 
 def _gpu_of(models: "Sequence[str | Path | Model]") -> str | None:
@@ -284,7 +290,7 @@ def _precision(
         return "fp32"
     import torch
 
-    return "bf16" if torch.cuda.is_bf16_supported() and not rounds_maps(facts) else "fp32"
+    return "bf16" if torch.cuda.is_bf16_supported() and not has_rounded_maps(facts) else "fp32"
 
 
 def _absolute(ref: str) -> str:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.experiment import Caveat, Experiment, Progress, Result, Table
-from workbench.core.files import open_regular, parsed_json, read_regular, written_whole
+from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
 from workbench.core.public import public
 from workbench.models.references import TRAINED
 from workbench.runs import spec, status
@@ -87,7 +87,7 @@ def write_table(folder: Path, name: str, table: pd.DataFrame, about: Table) -> N
     if about.labels:
         whole.attrs["labels"] = list(about.labels)
     path = inside(folder / TABLES, name, ".parquet", "table")
-    with written_whole(path) as draft, draft.open("wb") as file:  # pyarrow opens UTF-8 paths only
+    with atomic_write(path) as draft, draft.open("wb") as file:  # pyarrow opens UTF-8 paths only
         whole.to_parquet(file, index=False)
 
 
@@ -95,7 +95,7 @@ def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
     """Write one array."""
     from safetensors.numpy import save
 
-    with written_whole(inside(folder / ARRAYS, name, ".safetensors", "array")) as draft:
+    with atomic_write(inside(folder / ARRAYS, name, ".safetensors", "array")) as draft:
         draft.write_bytes(save({name: array}))
 
 
@@ -120,7 +120,7 @@ def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress)
         except Exception as error:
             progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")
             continue
-        with written_whole(inside(folder / FIGURES, name, ".json", "figure")) as draft:
+        with atomic_write(inside(folder / FIGURES, name, ".json", "figure")) as draft:
             draft.write_bytes(drawn.encode())
         written.append(name)
     return written
@@ -239,7 +239,7 @@ class Figures(_Files):
 
         try:
             content = read_regular(path).decode()
-            parsed_json(content)  # raises if it is nested too deeply to be written again
+            parse_json(content)  # raises if it is nested too deeply to be written again
             return plotly.io.from_json(content, skip_invalid=True)
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise damaged(path, error) from None
@@ -304,7 +304,7 @@ def provenance(folder: Path) -> Mapping[str, Any]:
     """Read and check the provenance that a run wrote when it ended."""
     path = unlinked(folder / PROVENANCE)
     try:
-        data: dict[str, Any] = parsed_json(read_regular(path))
+        data: dict[str, Any] = parse_json(read_regular(path))
         _Form.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Settings
-from workbench.core.files import parsed_json, read_regular, reason_of, written_whole
+from workbench.core.files import atomic_write, parse_json, read_regular, reason_of
 
 FILE = "spec.json"
 FORMAT = 2  # 2: specs have former_names
@@ -118,7 +118,7 @@ def _with_current_names(experiment: str, values: dict[str, T]) -> dict[str, T]:
 
 def write(folder: Path, spec: Spec) -> None:
     """Write a spec into the folder of its run."""
-    with written_whole(unlinked(folder / FILE)) as draft:
+    with atomic_write(unlinked(folder / FILE)) as draft:
         draft.write_text(json.dumps(spec.model_dump(), indent=1))
 
 
@@ -127,7 +127,7 @@ def read(folder: Path) -> Spec:
     path = unlinked(folder / FILE)
     try:
         content = read_regular(path)
-        data = parsed_json(content)  # raises if it is nested too deeply to be shown
+        data = parse_json(content)  # raises if it is nested too deeply to be shown
         written_format = data.get("format") if isinstance(data, dict) else None
         if isinstance(written_format, int) and written_format > FORMAT:
             raise LaterVersionError(path, written_format)

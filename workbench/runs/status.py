@@ -20,13 +20,13 @@ from typing import Any, Literal, get_args
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
+    atomic_write,
+    open_for_append,
     open_regular,
-    open_to_add,
-    parsed_json,
+    parse_json,
     read_regular,
     reason_of,
     unwritable,
-    written_whole,
 )
 from workbench.runs import locks
 from workbench.runs.spec import unlinked
@@ -96,14 +96,14 @@ class Status:
 def read(folder: Path) -> Status | None:
     """Read the status as written; None if it is missing or cannot be read."""
     try:
-        return _status(parsed_json(read_regular(unlinked(folder / FILE))))
+        return _status(parse_json(read_regular(unlinked(folder / FILE))))
     except (WorkbenchError, OSError, ValueError, TypeError, LookupError, ArithmeticError):
         return None
 
 
 def write(folder: Path, status: Status) -> None:
     """Replace the status."""
-    with written_whole(unlinked(folder / FILE)) as draft:
+    with atomic_write(unlinked(folder / FILE)) as draft:
         draft.write_text(json.dumps(asdict(status), indent=1))
 
 
@@ -162,7 +162,7 @@ def _death(folder: Path, stored: Status | None) -> Failure:
 def _unread(folder: Path) -> str:
     """Return why a status cannot be read."""
     try:
-        _status(parsed_json(read_regular(unlinked(folder / FILE))))
+        _status(parse_json(read_regular(unlinked(folder / FILE))))
     except WorkbenchError as error:
         return error.what.rstrip(".")
     except (LookupError, TypeError):
@@ -243,7 +243,7 @@ def add_event(folder: Path, kind: str, **facts: Any) -> None:
         facts["text"] = str(facts["text"])[:LONGEST]
     line = json.dumps({"time": utc_now(), "kind": kind, **facts}, ensure_ascii=True) + "\n"
     with suppress(OSError):
-        handle = open_to_add(folder / EVENTS)
+        handle = open_for_append(folder / EVENTS)
         try:
             os.write(handle, line.encode())
         finally:
@@ -285,7 +285,7 @@ def last_start(folder: Path) -> int:
 def _parsed(content: bytes) -> Iterator[Mapping[str, Any]]:
     for line in content.split(b"\n"):
         try:
-            event = parsed_json(line)
+            event = parse_json(line)
         except ValueError:
             continue  # truncated
         if isinstance(event, dict) and _FACTS.get(str(event.get("kind")), {""}) <= event.keys():

@@ -17,13 +17,21 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
-from workbench.core.experiment import EXPERIMENTS, Ask, Asked, Caveat, Experiment, Result, Table
+from workbench.core.experiment import (
+    EXPERIMENTS,
+    Caveat,
+    Experiment,
+    Result,
+    RunSubruns,
+    SubrunRequest,
+    Table,
+)
 from workbench.runs import device_queue, spec
 from workbench.runs.compare import swept_columns
 from workbench.runs.execute import Open, SubRuns, execute, open_objects
 from workbench.runs.launch import end, follow, looked, start
 from workbench.runs.process import thread_limits
-from workbench.runs.request import Question, Seen, ask
+from workbench.runs.request import Request, Seen, make_request
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 from workbench.runs.status import CANCEL, Cancelled, Journal, Status
@@ -37,7 +45,7 @@ OnProgress = Callable[[int], object]
 
 def subrun_runner(
     journal: Journal, run_spec: Spec, models: "Sequence[Model]", corpora: "Sequence[Corpus]"
-) -> Ask:
+) -> RunSubruns:
     """Return the function that computes subruns of this run."""
     named: dict[int, Any] = {
         **{id(model): spec for model, spec in zip(models, run_spec.models, strict=True)},
@@ -45,7 +53,7 @@ def subrun_runner(
     }
     seen: Seen = {}
 
-    def run_subruns(subruns: Sequence[Asked], on_progress: OnProgress) -> Sequence[Run]:
+    def run_subruns(subruns: Sequence[SubrunRequest], on_progress: OnProgress) -> Sequence[Run]:
         journal.check()
         requests = [_request(subrun, run_spec.device, named, seen) for subrun in subruns]
         separate = run_spec.device == "cpu" and all(each.spec.answerable for each in requests)
@@ -65,14 +73,14 @@ def in_process(opened: Open) -> Callable[[Journal], int]:
     return partial(execute, subruns=SUBRUNS, opened=opened)
 
 
-def compute_here(request: Question) -> Callable[[Journal], int]:
+def compute_here(request: Request) -> Callable[[Journal], int]:
     """Return the function that computes a run here, with the open objects of its request."""
     return in_process(open_objects(request.models, request.corpora))
 
 
-def _request(subrun: Asked, device: str, named: Mapping[int, Any], seen: Seen) -> Question:
+def _request(subrun: SubrunRequest, device: str, named: Mapping[int, Any], seen: Seen) -> Request:
     """Check a request; open models get their reference, so that the run can be resumed."""
-    request = ask(
+    request = make_request(
         subrun.experiment,
         subrun.models,
         subrun.corpora,
@@ -88,7 +96,7 @@ def _request(subrun: Asked, device: str, named: Mapping[int, Any], seen: Seen) -
             "corpora": _with_reference(subrun.corpora, request.spec.corpora, named),
         }
     )
-    for error in request.misfits():
+    for error in request.unmet_requirements():
         raise error
     return replace(request, spec=spec)
 
@@ -99,7 +107,7 @@ def _with_reference(
     return tuple(named.get(id(source), spec) for source, spec in zip(sources, specs, strict=True))
 
 
-def _here(request: Question, journal: Journal) -> Run:
+def _here(request: Request, journal: Journal) -> Run:
     """Compute a subrun in this process, and return it when it is done."""
     compute = compute_here(request)
     whole = journal.folder.name
@@ -245,7 +253,7 @@ def make_sweep(
     settings: Mapping[str, Any],
     swept: Mapping[str, Sequence[Any]],
     **options: Any,
-) -> tuple[spec.Spec, list[Question]]:
+) -> tuple[spec.Spec, list[Request]]:
     """Return the spec of a sweep, and the requests of its parts."""
     kind = EXPERIMENTS[experiment]
     swept = kind.settings.with_current_names(swept)
@@ -258,7 +266,7 @@ def make_sweep(
         inputs = {name: varied.pop(name) for name in INPUTS if name in varied}
         if "seed" in inputs:
             inputs["seed"] = _number(inputs["seed"])
-        request = ask(
+        request = make_request(
             experiment,
             [inputs.pop("model")] if "model" in inputs else models,
             [inputs.pop("corpus")] if "corpus" in inputs else corpora,
@@ -392,7 +400,7 @@ def _number(text: Any) -> Any:
         ) from None
 
 
-def _shown(request: Question, name: str, text: Any) -> Any:
+def _shown(request: Request, name: str, text: Any) -> Any:
     """Return a swept value for the tables: numbers as parsed, other values as typed."""
     if name == "seed":
         return request.spec.seed

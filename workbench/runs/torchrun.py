@@ -13,7 +13,7 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 from workbench.runs import status
-from workbench.runs.request import Question
+from workbench.runs.request import Request
 from workbench.runs.run import Run, is_whole
 
 EVERY = 0.2  # seconds between checks
@@ -35,7 +35,7 @@ def end_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def join(request: Question) -> None:
+def join(request: Request) -> None:
     """Train with the first process; return at once if the run is done already."""
     from workbench.runs.execute import inputs_of, open_inputs
     from workbench.training.task import Quiet

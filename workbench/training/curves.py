@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import read_regular, reason_of, written_whole
+from workbench.core.files import atomic_write, read_regular, reason_of
 
 MOMENTUM = 0.9  # of the running mean, per step
 PATIENCE = 20  # steps before a loss can count as diverged
@@ -120,7 +120,7 @@ def write_curves(rows: Sequence[Row], path: Path) -> None:
     writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(row) for row in rows)
-    with written_whole(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(text.getvalue(), "utf-8")
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from workbench.core.files import written_whole
+from workbench.core.files import atomic_write
 
 IDS, STARTS = ".ids.npy", ".starts.npy"
 _LINES = 256  # lines tokenised at a time
@@ -61,7 +61,7 @@ class Worker:
         ids, starts = self.encode(chunk)
         for ending, array in ((STARTS, starts), (IDS, ids)):
             path = folder / f"{chunk.name()}{ending}"
-            with written_whole(path) as draft, draft.open("wb") as file:
+            with atomic_write(path) as draft, draft.open("wb") as file:
                 np.save(file, array)
 
     def encode(self, chunk: Chunk) -> tuple[NDArray[Any], NDArray[np.uint32]]:

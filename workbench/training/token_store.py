@@ -28,11 +28,11 @@ from transformers import PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
+    atomic_write,
     numbered_lines,
-    parsed_json,
+    parse_json,
     read_regular,
     require_regular,
-    written_whole,
 )
 from workbench.models.tokenization import require_fast
 from workbench.training.shards import IDS, STARTS, Chunk, Worker, is_complete, prepare, work
@@ -211,7 +211,7 @@ def tokenize_text(
             where=where,
             remedy="Name a file with text.",
         )
-    with written_whole(folder / f"{manifest.key}.json") as draft:
+    with atomic_write(folder / f"{manifest.key}.json") as draft:
         draft.write_text(json.dumps(asdict(manifest), indent=1) + "\n", "utf-8")
     return Store(folder, manifest)
 
@@ -219,7 +219,7 @@ def tokenize_text(
 def open_store(manifest: Path) -> Store:
     """Open a store by its manifest, without its text."""
     try:
-        raw = parsed_json(read_regular(manifest))
+        raw = parse_json(read_regular(manifest))
         parsed = Manifest(**{**raw, "shards": tuple(raw["shards"])})
         store = Store(manifest.parent, parsed)
         complaint = "" if parsed.format == FORMAT else f"its format is {parsed.format!r}"

@@ -29,7 +29,7 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import written_whole
+from workbench.core.files import atomic_write
 
 Algorithm = Literal["bpe", "wordpiece", "unigram"]
 Layout = Literal["gpt", "bert", "roberta", "t5"]
@@ -150,7 +150,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         tokenizer.save_pretrained(temporary)
         for file in sorted(path for path in Path(temporary).rglob("*") if path.is_file()):
-            with written_whole(folder / file.relative_to(temporary)) as draft:
+            with atomic_write(folder / file.relative_to(temporary)) as draft:
                 draft.write_bytes(file.read_bytes())
 
 

@@ -26,12 +26,12 @@ from transformers import PreTrainedTokenizerBase
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
-    parsed_json,
+    atomic_write,
+    parse_json,
     read_regular,
     reason_of,
     unreadable,
     unwritable,
-    written_whole,
 )
 from workbench.models.bilm import Words, read_words, save_words
 from workbench.models.checkpoint import read_tokenizer
@@ -106,7 +106,7 @@ def prepare(
             "text": digest,
             "tokenizer": tokenizer_name,
         }
-        with written_whole(note) as draft:
+        with atomic_write(note) as draft:
             draft.write_text(json.dumps(record), "utf-8")
     process.wait()
     return _open_prepared(row, note)
@@ -168,7 +168,7 @@ def _with_new_words(first: Words | None, counted: Words) -> Words:
 def _is_prepared(note: Path, digest: str, tokenizer: str) -> bool:
     """Whether the inputs were created from this text; unreadable ones are created again."""
     try:
-        made: dict[str, Any] = parsed_json(read_regular(note))
+        made: dict[str, Any] = parse_json(read_regular(note))
         there = Path(made["manifest"]).is_file()
         return bool(there and made["text"] == digest and made["tokenizer"] == tokenizer)
     except (OSError, ValueError, LookupError, TypeError):
@@ -177,7 +177,7 @@ def _is_prepared(note: Path, digest: str, tokenizer: str) -> bool:
 
 def _open_prepared(row: Family, note: Path) -> Prepared:
     try:
-        record: dict[str, str] = parsed_json(read_regular(note))
+        record: dict[str, str] = parse_json(read_regular(note))
         text, manifest = record["text"], Path(record["manifest"])
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise unreadable(note, error) from None
@@ -421,7 +421,7 @@ def save_trained(
             needed=sum(part.nbytes for part in net.state_dict().values()),
         ) from None
     write_curves(rows, out / CURVES)
-    with written_whole(out / RECIPE) as draft:
+    with atomic_write(out / RECIPE) as draft:
         draft.write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
 
 
@@ -431,7 +431,7 @@ def read_recipe(folder: Path) -> dict[str, Any] | None:
     if not os.path.lexists(path):
         return None
     try:
-        recipe = parsed_json(read_regular(path))
+        recipe = parse_json(read_regular(path))
         if not isinstance(recipe, dict):
             raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:

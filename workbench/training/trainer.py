@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW, Optimizer
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parsed_json, reason_of, require_regular, written_whole
+from workbench.core.files import atomic_write, parse_json, reason_of, require_regular
 from workbench.engine.batch import sent
 from workbench.models.lm_heads import autocast
 from workbench.training.curves import LossHistory, Row, peak, utilisation
@@ -220,7 +220,7 @@ def save_checkpoint(
     fields = asdict(state)
     fields["course"] = fields.pop("history")  # its name in the file since the first version
     metadata = {"recipe": recipe, "reached": json.dumps(fields)}
-    with written_whole(path) as draft:
+    with atomic_write(path) as draft:
         try:
             save_file(tensors, draft, metadata=metadata)
         except SafetensorError as error:  # its error for a full disk
@@ -237,7 +237,7 @@ def load_checkpoint(path: Path, net: nn.Module, optimizer: Optimizer, recipe: st
             if metadata.get("recipe") != recipe:
                 raise _other_training(path)
             _restore(net, optimizer, file)
-        raw = parsed_json(metadata["reached"])
+        raw = parse_json(metadata["reached"])
         raw["rows"] = tuple(Row(**row) for row in raw["rows"])
         raw["history"] = LossHistory(**raw.pop("course"))
         return State(**raw)

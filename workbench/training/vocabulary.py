@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
-from workbench.models.tokenization import as_bytes, require_fast, speaks_bytes
+from workbench.models.tokenization import as_bytes, is_byte_level, require_fast
 
 SENTINEL = re.compile(r"<extra_id_(\d+)>")
 _BEGINS_WORD = ("▁", "Ġ", "Ċ")
@@ -72,7 +72,7 @@ def vocabulary_of(tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
     used = torch.zeros(size, dtype=torch.bool)
     used[list(tokens.values())] = True
     before, after = _special_around(tokenizer)
-    inner, opened = _inside_words(tokens, size, speaks_bytes(tokenizer))
+    inner, opened = _inside_words(tokens, size, is_byte_level(tokenizer))
     separator, eos = tokenizer.sep_token_id, tokenizer.eos_token_id
     return Vocabulary(
         size=size,

@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model, refusal
-from workbench.models.huggingface import HuggingFace, transformer_of
+from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.net_parts import blocks
 from workbench.transfer.backbone import Body
 from workbench.transfer.experiments import Method, Sizes
@@ -327,7 +327,7 @@ def _blocks(body: Body, method: str) -> Iterable[nn.Module]:
 
 def _transformer(model: Model, method: str) -> HuggingFace:
     why = f"cannot be adapted with {method}: it has no attention blocks"
-    return transformer_of(model, why, _remedy(model))
+    return require_transformer(model, why, _remedy(model))
 
 
 def _unsupported(model: Model, method: str, why: str) -> WorkbenchError:

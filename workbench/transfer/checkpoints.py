@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parsed_json, read_regular, require_regular, written_whole
+from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
 from workbench.engine.model import Model
 from workbench.transfer.backbone import Body
 from workbench.transfer.features import Live
@@ -38,7 +38,7 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
     model.save(folder)
     (folder / TASK).parent.mkdir(exist_ok=True)
     state = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
-    with written_whole(folder / HEAD) as draft:
+    with atomic_write(folder / HEAD) as draft:
         save_file(state, draft)
     description = {
         "format": FORMAT,
@@ -49,7 +49,7 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
         "lstm": head.reader is not None,
         "scale": [head.scale.mean, head.scale.spread],
     }
-    with written_whole(folder / TASK) as draft:
+    with atomic_write(folder / TASK) as draft:
         draft.write_text(json.dumps(description, indent=1) + "\n", "utf-8")
 
 
@@ -64,7 +64,7 @@ def head_of(folder: Path, device: torch.device) -> tuple[Head, str]:
     from safetensors.torch import load_file
 
     try:
-        description: dict[str, Any] = parsed_json(read_regular(folder / TASK).decode("utf-8"))
+        description: dict[str, Any] = parse_json(read_regular(folder / TASK).decode("utf-8"))
         task_fields = description["task"]
         task = Task(**{**task_fields, "names": tuple(task_fields["names"])})
         scale = Scale(*description["scale"])
@@ -90,7 +90,7 @@ def head_of(folder: Path, device: torch.device) -> tuple[Head, str]:
 
 
 @dataclass(frozen=True)
-class Thought:
+class TextPrediction:
     """The prediction of a fine-tuned model for a text, with its probability."""
 
     guess: str  # as text
@@ -105,7 +105,7 @@ def asked_of(folder: Path) -> Task:
     return _head(folder, torch.device("cpu")).task
 
 
-def thought(model: Model, folder: Path, doc: "Doc") -> Thought:
+def thought(model: Model, folder: Path, doc: "Doc") -> TextPrediction:
     """The prediction of a saved, opened model for a Doc; the Doc of a pair has its segments."""
     from workbench.corpora.encode import encode
 
@@ -140,21 +140,21 @@ def _head(folder: Path, device: torch.device) -> Head:
     return head_of(folder, device)[0]
 
 
-def _with_probabilities(task: Task, outputs: Tensor, guess: Any, doc: "Doc", text: str) -> Thought:
+def _with_probabilities(task: Task, outputs: Tensor, guess: Any, doc: "Doc", text: str) -> TextPrediction:
     """The prediction with the head's probabilities; a score has none."""
     probabilities = outputs.softmax(-1)
     if task.kind == "class":
         order = probabilities.argsort(descending=True).tolist()
-        return Thought(text, classes=tuple((task.names[n], float(probabilities[n])) for n in order))
+        return TextPrediction(text, classes=tuple((task.names[n], float(probabilities[n])) for n in order))
     if task.kind == "answers":
         no_answer = outputs.shape[-1] - 1
         start, end = (guess[0][0], guess[0][1] - 1) if guess else (no_answer, no_answer)
-        return Thought(text, answer=float(probabilities[0, start] * probabilities[1, end]))
+        return TextPrediction(text, answer=float(probabilities[0, start] * probabilities[1, end]))
     if task.kind in ("tags", "entities"):
         tag_probabilities = [
             tag if tag < 0 else float(probabilities[n, tag]) for n, tag in enumerate(guess)
         ]
-        return Thought(
+        return TextPrediction(
             text,
             words=tuple(
                 (word.text, task.names[tag], probability)
@@ -162,7 +162,7 @@ def _with_probabilities(task: Task, outputs: Tensor, guess: Any, doc: "Doc", tex
                 if tag >= 0
             ),
         )
-    return Thought(text)
+    return TextPrediction(text)
 
 
 def pair_of(first: "Doc", second: "Doc") -> "Doc":

@@ -19,7 +19,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workbench.core.experiment import HEAD, Answer, Caveat, Inputs, Progress, Result, few_sentences
+from workbench.core.experiment import (
+    HEAD,
+    Caveat,
+    Inputs,
+    Progress,
+    Result,
+    SubrunResult,
+    few_sentences_caveat,
+)
 from workbench.core.stats import Floats, difference, f1, interval, ratio, resampled
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import CHUNK, PIECES, chunks, forward
@@ -214,7 +222,7 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     caveats += [Caveat(text, ("rewound",)) for text in scored_texts]
     with_intervals = tuple(name for name in ("heads", "losses") if name in tables)
     caveats += [
-        Caveat(text, with_intervals) for text in few_sentences(len(batch)) if with_intervals
+        Caveat(text, with_intervals) for text in few_sentences_caveat(len(batch)) if with_intervals
     ]
     caveats += [Caveat(text, ("drift", "modules")) for text in _weights_left_out(weights)]
     if before.vocabulary != after.vocabulary:
@@ -282,7 +290,9 @@ def _roles(inputs: Inputs, settings: Drift, progress: Progress) -> pd.DataFrame:
     progress(0, None, "roles of heads")
     heads_settings = {"max_sentences": settings.max_sentences}
     tables = [
-        inputs.ask("heads", [model], inputs.corpora, heads_settings, inputs.split).tables["heads"]
+        inputs.run_experiment(
+            "heads", [model], inputs.corpora, heads_settings, inputs.split
+        ).tables["heads"]
         for model in inputs.models
     ]
     both = tables[0].merge(tables[1], on=HEAD, suffixes=("_before", "_after"))
@@ -305,7 +315,7 @@ def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
         "random": False,
     }
     results = [
-        inputs.ask("edge-probing", [model], inputs.corpora, probe_settings)
+        inputs.run_experiment("edge-probing", [model], inputs.corpora, probe_settings)
         for model in inputs.models
     ]
     before, after = map(_layer_means, results)
@@ -323,7 +333,7 @@ def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
     )
 
 
-def _counts(result: Answer) -> dict[tuple[str, str, int], Floats]:
+def _counts(result: SubrunResult) -> dict[tuple[str, str, int], Floats]:
     """Right, predicted and gold counts of each layer's probes.  # [seeds, sentences, 3] each"""
     scores, counts = result.tables["scores"].reset_index(drop=True), result.arrays["counts"]
     is_model = (scores["encoder"] == "model") & ~scores["control"].astype(bool)
@@ -337,7 +347,7 @@ def _counts(result: Answer) -> dict[tuple[str, str, int], Floats]:
     return counts_of
 
 
-def _layer_means(result: Answer) -> pd.DataFrame:
+def _layer_means(result: SubrunResult) -> pd.DataFrame:
     """Each layer's score, the mean over seeds."""
     means = result.tables["means"]
     scores = means[(means["encoder"] == "model") & means["mode"].isin(["lexical", "layer"])]

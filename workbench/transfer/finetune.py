@@ -14,7 +14,7 @@ import pandas as pd
 
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
-from workbench.engine.model import LackingError, Model
+from workbench.engine.model import Model, UnsupportedError
 from workbench.transfer import checkpoints
 from workbench.transfer.adaptation import merge_lora
 from workbench.transfer.experiments import Finetune
@@ -109,7 +109,7 @@ def _save_model(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
             checkpoints.save(model, head, inputs.keep, settings.method)
         else:  # the model predicts with its own decoder
             model.save(inputs.keep)
-    except LackingError as error:  # the run still reports its scores
+    except UnsupportedError as error:  # the run still reports its scores
         return [f"No model was saved: {error.what}"]
     return []
 

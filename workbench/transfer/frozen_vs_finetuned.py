@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.core.errors import listed
-from workbench.core.experiment import Answer, Asked, Caveat, Inputs, Progress, Result
+from workbench.core.experiment import Caveat, Inputs, Progress, Result, SubrunRequest, SubrunResult
 from workbench.core.stats import Floats, difference, interval, resampled
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
@@ -55,7 +55,7 @@ class Cell:
     task: str
     method: Method
     head: HeadKind
-    result: Answer
+    result: SubrunResult
 
     @property
     def key(self) -> dict[str, str]:
@@ -101,7 +101,7 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
             request = finetune_request(
                 inputs, settings, inputs.model, corpus, name, method, head, settings.save_models
             )
-            (result,) = inputs.ask_all([request])
+            (result,) = inputs.run_experiments([request])
             task_cells.append(Cell(inputs.model.name, split.task.name, method, head, result))
         cells += task_cells
         means, delta = _compared(task_cells, split, inputs.seed)
@@ -153,7 +153,7 @@ def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Resu
     cost = [part.model.parameters * len(part.settings.tasks) for part in parts]
     order = sorted(range(n_parts), key=lambda index: -cost[index])  # the most expensive parts first
     requests = [
-        Asked(
+        SubrunRequest(
             "frozen-vs-finetuned",
             [part.model],
             [part.corpus],
@@ -163,7 +163,7 @@ def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Resu
         )
         for part in (parts[index] for index in order)
     ]
-    finished = inputs.ask_all(requests, lambda done: progress(done, n_parts, "parts"))
+    finished = inputs.run_experiments(requests, lambda done: progress(done, n_parts, "parts"))
     results = [finished[order.index(index)] for index in range(n_parts)]
     tables = {
         name: pd.concat(
@@ -301,12 +301,12 @@ def finetune_request(
     method: Method,
     head: HeadKind,
     save_model: bool = False,
-) -> Asked:
+) -> SubrunRequest:
     """The request of a `finetune` run."""
     shared = {name: getattr(settings, name) for name in Adapting.model_fields}
     finetune = Finetune(**shared, task=task, method=method, head=head, save_model=save_model)
     split = requested_split(inputs, corpus)
-    return Asked("finetune", [model], [corpus], finetune.model_dump(), split, inputs.seed)
+    return SubrunRequest("finetune", [model], [corpus], finetune.model_dump(), split, inputs.seed)
 
 
 def requested_split(inputs: Inputs, corpus: "Corpus") -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Answer, Asked, Caveat, Inputs, Progress, Result
+from workbench.core.experiment import Caveat, Inputs, Progress, Result, SubrunRequest, SubrunResult
 from workbench.core.stats import Floats, difference, interval, resampled
 from workbench.transfer.experiments import HeadKind, Pretraining
 from workbench.transfer.frozen_vs_finetuned import finetune_request, texts_of
@@ -75,7 +75,7 @@ class Cell:
     model: Model
     seed: int
     task: str
-    result: Answer
+    result: SubrunResult
 
     @property
     def key(self) -> dict[str, Any]:
@@ -160,15 +160,19 @@ def _pretrain(
     models: Sequence[Model],
     seeds: Sequence[int],
     progress: Progress,
-) -> dict[Source, Answer]:
+) -> dict[Source, SubrunResult]:
     """Pretrain each model once on the first corpus."""
     sources = list(dict.fromkeys(_source(model, seed) for model in models for seed in seeds))
     requests = [
-        Asked("train", (), [inputs.corpus], _train_settings(source, settings), seed=source.seed)
+        SubrunRequest(
+            "train", (), [inputs.corpus], _train_settings(source, settings), seed=source.seed
+        )
         for source in sources
     ]
     progress(0, len(sources), "pretraining")
-    results = inputs.ask_all(requests, lambda done: progress(done, len(sources), "pretraining"))
+    results = inputs.run_experiments(
+        requests, lambda done: progress(done, len(sources), "pretraining")
+    )
     return dict(zip(sources, results, strict=True))
 
 
@@ -195,7 +199,7 @@ def _cells(
     models: Sequence[Model],
     seeds: Sequence[int],
     tasks: Sequence[Scored],
-    trained: Mapping[Source, Answer],
+    trained: Mapping[Source, SubrunResult],
     progress: Progress,
 ) -> list[Cell]:
     """Adapt every model to every task."""
@@ -213,7 +217,7 @@ def _cells(
                 )
     activity = "models adapted to tasks"
     progress(0, len(keys), activity)
-    results = inputs.ask_all(requests, lambda done: progress(done, len(keys), activity))
+    results = inputs.run_experiments(requests, lambda done: progress(done, len(keys), activity))
     return [Cell(*key, result) for key, result in zip(keys, results, strict=True)]
 
 
@@ -275,13 +279,13 @@ def _gain(values: Floats, draws: Floats, row: int, first: int) -> dict[str, floa
     return dict(zip(names, gain, strict=True))
 
 
-def _facts(result: Answer) -> tuple[int, int]:
+def _facts(result: SubrunResult) -> tuple[int, int]:
     """Number of parameters, and of pieces in the text."""
     facts = result.tables["facts"].set_index("fact")["value"]
     return int(facts["parameters"]), int(facts["tokens of text"])
 
 
-def _final_state(corpus: "Corpus", result: Answer) -> dict[str, Any]:
+def _final_state(corpus: "Corpus", result: SubrunResult) -> dict[str, Any]:
     """The final state of a pretraining, a row of the table `pretraining`."""
     last = result.tables["curves"].iloc[-1]
     parameters, text = _facts(result)
@@ -292,7 +296,7 @@ def _final_state(corpus: "Corpus", result: Answer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _unigram(corpus: "Corpus", result: Answer) -> float:
+def _unigram(corpus: "Corpus", result: SubrunResult) -> float:
     """Nats per piece of a model that knows only piece frequencies, with the model's tokenizer."""
     from workbench.corpora.encode import encode
     from workbench.models.loading import load
@@ -304,7 +308,7 @@ def _unigram(corpus: "Corpus", result: Answer) -> float:
     return float(-(shares * shares.log()).sum())
 
 
-def _folder(result: Answer) -> str:
+def _folder(result: SubrunResult) -> str:
     assert result.model is not None, "a finished run of train has a model"
     return str(result.model)
 

@@ -18,7 +18,7 @@ from torch.nn import functional
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, Row, pad
 from workbench.engine.model import refusal
-from workbench.models.huggingface import HuggingFace, transformer_of
+from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.transfer.backbone import Body
 from workbench.transfer.task_heads import Scale
 from workbench.transfer.tasks import Gold, Task, answer_text
@@ -139,7 +139,7 @@ def writer_of(body: Body, task: Task) -> HuggingFace:
     why = "cannot write text: it is not an encoder-decoder with a language-model head"
     remedy = "Choose an encoder-decoder with a language-model head, such as mini:t5, or set head "
     remedy += "to plain."
-    model = transformer_of(body.model, why, remedy)
+    model = require_transformer(body.model, why, remedy)
     if model.objective != "seq2seq":
         raise refusal(model, why, remedy)
     if task.kind in ("tags", "entities"):
