@@ -193,20 +193,20 @@ def test_a_prompt_leaves_words_where_they_were() -> None:
     model = opened("bert")
     body = body_of(model)
     longest = body.model.max_pieces
-    made = fitting_of(body, "prompt", Sizes(length=5), 0)
+    made = fitting_of(body, "prompt", Sizes(prefix_length=5), 0)
     assert body.model.max_pieces == longest - 5 and model.max_pieces == longest  # type: ignore[operator]
     plain = body.model.encode(split().train.batch)
     wide = made.make_room(replace(plain))
     assert torch.equal(wide.words[:, 5:], plain.words) and bool((wide.words[:, :5] < 0).all())
-    with pytest.raises(WorkbenchError, match="too few"):
-        fitting_of(body_of(model), "prompt", Sizes(length=100), 0)
+    with pytest.raises(WorkbenchError, match="too few|setting-invalid"):
+        fitting_of(body_of(model), "prompt", Sizes(prefix_length=100), 0)
 
 
 def test_how_many_layers_learn_has_an_end() -> None:
     body = body_of(wb.load("mini:gpt"))
     with pytest.raises(WorkbenchError, match="top 4 of 4"):
-        fitting_of(body, "top", Sizes(top=4), 0)
-    fitting_of(body, "top", Sizes(top=3), 0)
+        fitting_of(body, "top", Sizes(top_layers=4), 0)
+    fitting_of(body, "top", Sizes(top_layers=3), 0)
 
 
 def test_every_method_has_rates_and_large_models_learn_slower() -> None:
