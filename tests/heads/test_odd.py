@@ -206,5 +206,5 @@ def test_a_caveat_names_the_pipeline_of_predicted_trees(
     model: Any = Prescribed()
     found = run(Inputs(models=(model,), corpora=(corpus,)), Heads(n_shuffles=120), Silent())
     (note,) = [each for each in found.caveats if "predictions" in each.text]
-    assert "chain" in note.text and "relations" in note.beside
+    assert "chain" in note.text and "relations" in note.applies_to
     assert len(found.tables["relations"])

@@ -79,7 +79,7 @@ def made(
         "peak_memory_bytes": {"cpu": 432128000},
         "tables": {name: len(table) for name, (table, _) in tables.items()},
         "figures": list(figures or {}),
-        "caveats": [{"text": c.text, "beside": list(c.beside)} for c in caveats],
+        "caveats": [{"text": c.text, "beside": list(c.applies_to)} for c in caveats],
         "models": [],
         "corpora": [{"name": c.name, "hash": c.hash, "notes": []} for c in question.corpora],
         **(told or {}),

@@ -113,7 +113,7 @@ def test_a_profile_is_read() -> None:
     (bars,) = run.figures["modules"].data
     assert isinstance(bars, go.Bar) and list(bars.y) == run.tables["modules"]["module"].tolist()
     (caveat,) = run.caveats
-    assert caveat.text.startswith("15% of pieces are hidden") and caveat.beside == ("losses",)
+    assert caveat.text.startswith("15% of pieces are hidden") and caveat.applies_to == ("losses",)
 
 
 def test_an_edge_probing_is_read() -> None:
@@ -135,7 +135,7 @@ def test_an_edge_probing_is_read() -> None:
         "curves": 2, "pipeline": 2, "baselines": 6, "selectivity": 2, "mixes": 1, "confusions": 1,
     }  # fmt: skip
     assert run.arrays["counts"].shape == (26, 4, 3) and run.arrays["sentences"].shape == (4,)
-    assert [caveat.beside for caveat in run.caveats] == [(), (), ("means", "curves", "summary")]
+    assert [caveat.applies_to for caveat in run.caveats] == [(), (), ("means", "curves", "summary")]
     assert "Only 4 sentences are scored" in run.caveats[0].text
 
 

@@ -33,13 +33,13 @@ def show_results(run: "Run") -> None:
         names = list(run.tables)
         caveats = run.caveats
         available = {*drawn, *names}
-        notes = [c.text for c in caveats if not available.intersection(c.beside)]
+        notes = [c.text for c in caveats if not available.intersection(c.applies_to)]
         for text in [*notes, *dict.fromkeys(run.warnings)]:
             _note(text)
         for name, drawing in drawn.items():
             st.subheader(_title(name), anchor=False)
             for caveat in caveats:
-                if name in caveat.beside:
+                if name in caveat.applies_to:
                     _note(caveat.text)
             tables_and_figures.draw_figure(drawing, f"figure {run.name} {name}")
         for name in names:
@@ -55,7 +55,7 @@ def _draw_table(run: "Run", name: str, caveats: Iterable[Caveat] = ()) -> None:
     for line in tables_and_figures.about(table):
         st.text(line.replace("`", ""))
     for caveat in caveats:
-        if name in caveat.beside:
+        if name in caveat.applies_to:
             _note(caveat.text)
     tables_and_figures.draw_table(table, f"table {run.name} {name}")
 

@@ -311,15 +311,15 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Caveat:
-    """A caveat for the tables and figures named in `beside` (default: all).
+    """A caveat for the tables and figures named in `applies_to` (default: all).
 
     Example:
-        >>> wb.Caveat("Rare parts of speech are left out.", ("pieces",)).beside
+        >>> wb.Caveat("Rare parts of speech are left out.", ("pieces",)).applies_to
         ('pieces',)
     """
 
     text: str
-    beside: tuple[str, ...] = ()
+    applies_to: tuple[str, ...] = ()
 
 
 def few_sentences_caveat(n_sentences: int) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 A language model predicts the pieces of its own objective; a classifier predicts the class that the
 corpus gives each text. An `EvalTask` cuts a corpus into batches that can be evaluated many times,
-with taps and with repeated rows. Which pieces are hidden depends only on the seed and a text's position
-in the corpus, so every evaluation uses the same pieces. Costs: as in `lm_losses`.
+with taps and with repeated rows. Which pieces are hidden depends only on the seed and a text's
+position in the corpus, so every evaluation uses the same pieces. Costs: as in `lm_losses`.
 """
 
 import copy

@@ -466,13 +466,13 @@ class Part:
 
     def caveats_of(self, name: str) -> tuple[str, ...]:
         """Return the caveats that apply to this figure or table."""
-        return tuple(caveat.text for caveat in self.caveats if name in caveat.beside)
+        return tuple(caveat.text for caveat in self.caveats if name in caveat.applies_to)
 
     @property
     def of_all(self) -> tuple[str, ...]:
         """Return the caveats that apply to the whole run, or to nothing in this report."""
         shown = {*self.drawings, *self.run.tables}
-        return tuple(c.text for c in self.caveats if not shown.intersection(c.beside))
+        return tuple(c.text for c in self.caveats if not shown.intersection(c.applies_to))
 
     def export(self, name: str, ending: str) -> str:
         """Return the command that exports one of its tables or figures."""

@@ -239,7 +239,7 @@ def _run(
         "peak_memory_bytes": peak_memory(device),
         "tables": rows,
         "figures": drawn,
-        "caveats": [{"text": c.text, "beside": list(c.beside)} for c in result.caveats],
+        "caveats": [{"text": c.text, "beside": list(c.applies_to)} for c in result.caveats],
         "files": run.recorded(folder),
         **facts,
     }

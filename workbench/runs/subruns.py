@@ -341,7 +341,7 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
         tables[name] = _concatenated(keys, parts)
         declared = experiment.tables[name]
         about[name] = Table(declared.about, (*keys, *declared.keys))
-    caveats = dict.fromkeys(Caveat(c.text, c.beside) for run in runs for c in run.caveats)
+    caveats = dict.fromkeys(Caveat(c.text, c.applies_to) for run in runs for c in run.caveats)
     models = {m["content_hash"]: m for run in runs for m in _facts(run, "models")}
     corpora = {c["hash"]: c for run in runs for c in _facts(run, "corpora")}
     facts = {

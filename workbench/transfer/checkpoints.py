@@ -140,12 +140,16 @@ def _head(folder: Path, device: torch.device) -> Head:
     return head_of(folder, device)[0]
 
 
-def _with_probabilities(task: Task, outputs: Tensor, guess: Any, doc: "Doc", text: str) -> TextPrediction:
+def _with_probabilities(
+    task: Task, outputs: Tensor, guess: Any, doc: "Doc", text: str
+) -> TextPrediction:
     """The prediction with the head's probabilities; a score has none."""
     probabilities = outputs.softmax(-1)
     if task.kind == "class":
         order = probabilities.argsort(descending=True).tolist()
-        return TextPrediction(text, classes=tuple((task.names[n], float(probabilities[n])) for n in order))
+        return TextPrediction(
+            text, classes=tuple((task.names[n], float(probabilities[n])) for n in order)
+        )
     if task.kind == "answers":
         no_answer = outputs.shape[-1] - 1
         start, end = (guess[0][0], guess[0][1] - 1) if guess else (no_answer, no_answer)

@@ -176,10 +176,10 @@ def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Resu
         for name in FROZEN_TABLES
     }
     caveats = dict.fromkeys(
-        Caveat(caveat.text, tuple(caveat.beside))
+        Caveat(caveat.text, tuple(caveat.applies_to))
         for result in results
         for caveat in result.caveats
-        if not caveat.beside  # caveats about cells follow once for all parts
+        if not caveat.applies_to  # caveats about cells follow once for all parts
     )
     return Result(tables, caveats=(*caveats, *_cell_caveats(tables["means"])))
 
