@@ -31,7 +31,7 @@ class Stop:
 
 AHEAD = 2  # runs that start while one computes
 SHORT: Mapping[str, Any] = {  # settings for a fine-tuning of a few seconds
-    "max_train": 80, "max_dev": 40, "max_test": 80, "epochs": 2, "rates": (1e-3,), "seeds": (0,),
+    "max_train": 80, "max_dev": 40, "max_test": 80, "max_epochs": 2, "learning_rates": (1e-3,), "seeds": (0,),
 }  # fmt: skip
 STOPS = (
     Stop("Statistics of the built-in corpus", "describe"),
@@ -53,7 +53,7 @@ STOPS = (
         "Roles of attention heads: offsets, relations, rare words, separators",
         "heads",
         ("mini:bert",),
-        settings={"max_sentences": 300, "examples": 20},
+        settings={"max_sentences": 300, "max_examples": 20},
     ),
     Stop(
         "Importance of each head, from gradients",
@@ -71,7 +71,13 @@ STOPS = (
         "Head pruning: how many heads can be removed, and in which order",
         "head-pruning",
         ("mini:bert",),
-        settings={"max_sentences": 100, "choosing": 40, "steps": 4, "seeds": 1, "recover": 10},
+        settings={
+            "max_sentences": 100,
+            "selection_texts": 40,
+            "steps": 4,
+            "random_orders": 1,
+            "recovery_steps": 10,
+        },
     ),
     Stop(
         "Learned head gates with a sparsity penalty",
@@ -89,7 +95,12 @@ STOPS = (
         "Description length of parts of speech in each layer",
         "description-length",
         ("mini:bert",),
-        settings={"max_sentences": 100, "targets": 300, "tasks": ("pos",), "steps": 100},
+        settings={
+            "max_sentences": 100,
+            "max_targets": 300,
+            "tasks": ("pos",),
+            "variational_steps": 100,
+        },
     ),
     Stop(
         "Structural probe: syntax trees in each layer",
@@ -107,7 +118,7 @@ STOPS = (
         "BERT frozen and fine-tuned: scores of both",
         "frozen-vs-finetuned",
         ("mini:bert",),
-        settings={**SHORT, "tasks": ("sentiment",), "strong": False},
+        settings={**SHORT, "tasks": ("sentiment",), "lstm_baseline": False},
     ),
     Stop(
         "Fine-tuning BERT for one task",
@@ -134,7 +145,7 @@ STOPS = (
         settings={
             **SHORT,
             "arms": ("mlm", "ltr"),
-            "steps": 60,
+            "pretraining_steps": 60,
             "tasks": ("sentiment",),
             "seeds": (0,),
         },
