@@ -31,7 +31,8 @@ class Stop:
 
 AHEAD = 2  # runs that start while one computes
 SHORT: Mapping[str, Any] = {  # settings for a fine-tuning of a few seconds
-    "max_train": 80, "max_dev": 40, "max_test": 80, "max_epochs": 2, "learning_rates": (1e-3,), "seeds": (0,),
+    "max_train": 80, "max_dev": 40, "max_test": 80,
+    "max_epochs": 2, "learning_rates": (1e-3,), "seeds": (0,),
 }  # fmt: skip
 STOPS = (
     Stop("Statistics of the built-in corpus", "describe"),
