@@ -460,11 +460,11 @@ def bert() -> Callable[[], Any]:
             out[row, : len(words)] = table.lookup(words)
         return [out, out]
 
-    def anew(seed: int) -> WordModel:
+    def make_random(seed: int) -> WordModel:
         return WordModel("letters", "letters", 1, 8, {"t": table.table + 1}, states, "abcdef")
 
     return lambda: WordModel(
-        "letters", "letters", 1, 8, {"t": table.table}, states, "abcdef", anew=anew
+        "letters", "letters", 1, 8, {"t": table.table}, states, "abcdef", make_random=make_random
     )
 
 

@@ -257,13 +257,19 @@ def test_a_request_that_cannot_run_is_an_error(
     ("experiment", "model", "corpus", "settings", "message"),
     [
         ("head-pruning", "bert", "primer:size=200", {"task": "sentiment"}, "label-missing"),
-        ("head-pruning", "t5", "primer/sentiment:size=200", {"task": "sentiment"}, "writes text"),
+        (
+            "head-pruning",
+            "t5",
+            "primer/sentiment:size=200",
+            {"task": "sentiment"},
+            "model-unsupported",
+        ),
         (
             "head-importance",
             "bert",
             "primer/sentiment:size=200",
             {"label": "sentiment"},
-            "own loss",
+            "language-model loss",
         ),
     ],
 )

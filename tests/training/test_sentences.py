@@ -36,7 +36,7 @@ def test_lengths_are_those_of_the_sentences(store: Store) -> None:
 
 @pytest.mark.parametrize("alike", [1, SIMILAR])
 def test_each_epoch_has_every_sentence_once_in_another_order(store: Store, alike: int) -> None:
-    found = rows(store, similar=alike)
+    found = rows(store, alike=alike)
     size = len(found)
     assert size == store.manifest.sentences - int(np.ceil(0.1 * store.manifest.sentences))
     first, second = found.order(0, size), found.order(size, size)

@@ -104,7 +104,7 @@ def make_request(
         seed=seed,
         device=device,
     )
-    objects = tuple(None if isinstance(model, str | Path) else model for model in models)
+    objects = tuple(None if isinstance(named, str | Path) else named for named in models)
     facts = tuple(facts for _, facts in described)
     return Request(spec, kind, checked, tuple(corpus for corpus, _ in opened), objects, facts)
 
@@ -236,7 +236,7 @@ def _device(name: str | None, is_needed: bool) -> str:
 
 def _gpu_of(models: "Sequence[str | Path | Model]") -> str | None:
     """Return the GPU of a model that was passed as an object; None if none is on a GPU."""
-    devices = [model.device for model in models if not isinstance(model, str | Path)]
+    devices = [named.device for named in models if not isinstance(named, str | Path)]
     return next((str(device) for device in devices if device.type == "cuda"), None)
 
 
