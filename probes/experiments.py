@@ -123,7 +123,8 @@ class EdgeProbing(SplitSettings):
         512,
         ge=1,
         le=65_536,
-        description="Maximum number of targets per step (default 512); fewer for small tasks.",
+        description="Maximum number of targets per step (default 512). Small tasks use fewer, so "
+        "that an epoch has enough steps.",
     )
     max_epochs: int | None = Field(
         None, ge=1, le=1000, description="Maximum number of epochs (default: from the preset)."
@@ -300,7 +301,7 @@ class DescriptionLength(SplitSettings):
     max_targets: int = Field(
         1500,
         ge=1,
-        description="Maximum number of targets of each task, sampled with the run's seed "
+        description="Maximum number of training targets of each task, sampled with the run's seed "
         "(default 1,500).",
     )
     portions: tuple[float, ...] = Field(
@@ -430,7 +431,7 @@ STRUCTURAL_TABLES = {
         "spanning tree of the predicted distances, without punctuation. root: share of sentences "
         "whose root has the smallest predicted depth. dspr and nspr: Spearman correlation of "
         "distances and depths, averaged over sentence lengths of 5 to 50 words. `n` counts edges "
-        "for uuas, otherwise sentences. converged: training stopped because dev gained no more.",
+        "for uuas, otherwise sentences. converged: early stopping on dev ended the training.",
         ("task", "encoder", "stack", "layer", "seed", "split", "metric"),
     ),
     "summary": Table(
@@ -442,9 +443,9 @@ STRUCTURAL_TABLES = {
         "Mean scores over seeds, with 95 % bootstrap intervals over sentences and seeds. `delta` "
         "is the gain over the layer below, with its p-value. learnt: the score is above the chain "
         "baseline and, for a layer of the model, above the same layer with random weights. "
-        "converged: the training of every seed stopped because dev gained no more. half: score of "
-        "the first seed's probe trained on half of the sentences. half_loss: the score that it "
-        "loses against all sentences.",
+        "converged: early stopping on dev ended the training of every seed. half: score of the "
+        "first seed's probe, trained on half of the sentences. half_loss: score of the same probe "
+        "trained on all sentences, minus half.",
         LAYER,
     ),
     "trees": Table(

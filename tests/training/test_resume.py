@@ -121,7 +121,7 @@ def test_a_checkpoint_of_other_settings_is_not_gone_on_from(tmp_path: Path) -> N
         patch.setattr("workbench.training.train.save_trained", _fail)
         with pytest.raises(RuntimeError):
             train("gpt", lesson(100), tmp_path / "m", settings(5), home=tmp_path / "tokens")
-    with pytest.raises(WorkbenchError, match="unfinished training"):
+    with pytest.raises(WorkbenchError, match="folder-not-empty"):
         train("gpt", lesson(100), tmp_path / "m", settings(6), home=tmp_path / "tokens")
     train("gpt", lesson(100), tmp_path / "m", settings(5), home=tmp_path / "tokens")
     assert read_curves(tmp_path / "m" / "curves.csv")[-1].step == 5

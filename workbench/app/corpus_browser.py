@@ -225,8 +225,8 @@ def draw_chosen(ref: str) -> "Sequence[Size]":
     names = [LAYERS.get(layer, layer.replace("label:", "the label ")) for layer in layers]
     st.markdown(
         f"**Annotation layers:** {plain(', '.join(names))}.",
-        help="Layers found in the first sentences of every split. An experiment that needs another "
-        "layer shows an error.",
+        help="Annotation found in the first sentences of every split. An experiment that needs an "
+        "annotation layer not listed here shows an error.",
     )
     for note in corpus.notes:
         st.caption(plain(note))

@@ -73,7 +73,7 @@ def _second(name: str) -> "Run | None":
         other = run_list.open_named(name)
         if other.spec.experiment != NAME or other.spec.sweep:
             raise WorkbenchError(
-                f"This is not a single run of {NAME}.",
+                f"this run is a sweep, or not a run of {NAME}.",
                 code="run-not-comparable",
                 where=other.name,
                 remedy=f"Choose a run of {NAME} that is not a sweep.",

@@ -218,7 +218,8 @@ def side_by_side(run: "Run") -> None:
         run,
         "agreement",
         drawn.importance_and_ablation(first, loss),
-        "One mark for each head. A mark far from the others: importance and ablation disagree.",
+        "One mark for each head. If a mark is far from the others, importance and ablation "
+        "disagree on this head.",
     )
 
 
@@ -231,7 +232,11 @@ SUMMARY = {
     "falls_5": LOST._replace(
         heading="5 % lost at", help="Share of removed heads at which 5 % is lost."
     ),
-    "p_value": Column("p", "%.3f", help="p-value of the test against random orders."),
+    "p_value": Column(
+        "p",
+        "%.3f",
+        help="p-value of the test that this order of removal is better than random orders.",
+    ),
 }
 
 

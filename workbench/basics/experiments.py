@@ -37,18 +37,29 @@ DESCRIBE_TABLES = {
         "Number of Docs, documents, sentences, words and distinct words (types) of each split.",
         ("split",),
     ),
-    "lengths": Table("Number of sentences with `first` to `last` words.", ("first", "last")),
-    "tags": Table("Number of words with each part-of-speech tag, by layer.", ("layer", "tag")),
+    "lengths": Table(
+        "Number of sentences by length. `first`, `last`: the shortest and longest length counted "
+        "in the row, in words.",
+        ("first", "last"),
+    ),
+    "tags": Table(
+        "Number of words with each part-of-speech tag, by annotation layer.", ("layer", "tag")
+    ),
     "relations": Table(
         "Number of edges of each dependency relation. offset: the most frequent position of the "
         "head relative to the dependent. share: share of edges with this offset.",
         ("relation",),
     ),
-    "labels": Table("Number of spans and edges with each label, by layer.", ("layer", "label")),
+    "labels": Table(
+        "Number of spans and edges with each label, by annotation layer.", ("layer", "label")
+    ),
     "coreference": Table(
         "Number of coreference chains within Docs, and of mentions in them.", ("what",)
     ),
-    "classes": Table("Number of texts with each class, by label.", ("label", "value")),
+    "classes": Table(
+        "Number of texts by label (such as sentiment) and by value (a class, such as positive).",
+        ("label", "value"),
+    ),
     "scores": Table(
         "Numeric labels of texts: number of texts, minimum, mean and maximum of each label.",
         ("label",),
@@ -77,8 +88,8 @@ class Profile(Settings):
 
     pseudo_likelihood: bool = Field(
         False,
-        description="Pseudo-likelihood too, of models that see both sides: each piece is masked "
-        "alone (Salazar et al. 2020). Slow (default: no).",
+        description="Also compute the pseudo-likelihood of models that see both sides: each piece "
+        "is masked alone (Salazar et al. 2020). Slow (default: no).",
     )
 
 
@@ -141,8 +152,9 @@ _PAIRS = (
     "accuracy: share of pairs whose right sentence is more probable; chance is 50 %. lower, upper: "
     "its 95 % Wilson interval over pairs. gap: mean difference of log-probabilities, in nats. "
     "fewer_pieces: accuracy of always choosing the sentence with fewer pieces. exchanges: number "
-    "of different word exchanges. p: the accuracy is not above chance and fewer_pieces (sign flips "
-    "over exchanges, Holm over the rows). above_chance: p < 0.05."
+    "of different exchanges, such as `is` for `are`; pairs with the same exchange are not "
+    "independent. p: p-value of the test that the accuracy is above both chance and fewer_pieces "
+    "(sign flips over exchanges, Holm over the rows). above_chance: p < 0.05."
 )
 
 MINIMAL_PAIRS = Experiment(

@@ -21,16 +21,20 @@ UnitOption = Annotated[Unit, typer.Option("--unit", help="Unit of a Doc (default
 Pipeline = Annotated[str | None, typer.Option(help="spaCy pipeline for raw text.")]
 Language = Annotated[str, typer.Option(help="Language of the text, if no pipeline is named.")]
 Text = Annotated[
-    list[str] | None, typer.Option(help="Column of a table with a text (maximum: 2 columns).")
+    list[str] | None,
+    typer.Option(help="For a table: column that holds a text (maximum: 2 columns)."),
 ]
-Label = Annotated[list[str] | None, typer.Option(help="Column of a table with a label.")]
+Label = Annotated[list[str] | None, typer.Option(help="For a table: column that holds a label.")]
 EdgeLayer = Annotated[str | None, typer.Option(help="Name of the layer of an edge file.")]
 Device = Annotated[
     str | None, typer.Option(help="cpu, cuda or cuda:1 (default: a GPU if there is one).")
 ]
 Precision = Annotated[str, typer.Option(help="Precision: auto, fp32, bf16 or fp16.")]
 Seed = Annotated[
-    int, typer.Option(help="Seed of all random numbers, and of the weights of REF@random.")
+    int,
+    typer.Option(
+        help="Seed of all random numbers, also of a model with random weights (REF@random)."
+    ),
 ]
 Scheduler = Annotated[
     str,

@@ -84,7 +84,7 @@ def verify(runs: SomeRuns = None, json: Json = False) -> None:
                 f"the run is {run.status.state} and has no results to check.",
                 code="run-not-finished",
                 where=run.name,
-                remedy="Name finished runs, or no run to check all of them.",
+                remedy="Name finished runs. Without a name, all finished runs are checked.",
             )
     output.verified(problems, json)
 

@@ -48,7 +48,7 @@ class SplitSettings(Settings):
     max_dev: int | None = Field(
         None,
         ge=1,
-        description="Maximum number of sentences for early stopping (default: max_sentences).",
+        description="Maximum number of dev sentences, for early stopping (default: max_sentences).",
     )
     max_test: int | None = Field(
         None, ge=1, description="Maximum number of sentences to score (default: max_sentences)."

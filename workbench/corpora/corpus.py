@@ -85,7 +85,7 @@ class Corpus:
         for split, read in self.splits.items():
             if not callable(read):
                 raise WorkbenchError(
-                    f"split {split!r} is a {type(read).__name__}, not a function.",
+                    f"split {split!r} must be a function, not a {type(read).__name__}.",
                     code="wrong-type",
                     where="wb.Corpus",
                     remedy="Pass a function that returns an iterator, such as lambda: iter(docs).",

@@ -152,7 +152,7 @@ def _spaces(info: Mapping[str, Any], words: int, where: str) -> list[bool]:
             f'"spaces" in "info" is {spaces!r:.60}.',
             code="file-format",
             where=where,
-            remedy=f"Write a 1 or a 0 for each of the {words} words: whether a space follows it.",
+            remedy=f"Write one digit for each of the {words} words: 1 if a space follows, else 0.",
         )
     return [space == "1" for space in spaces]
 

@@ -461,7 +461,7 @@ def minimal_pairs(docs: Iterable[Doc]) -> Iterator[Pair]:
         raise WorkbenchError(
             "there are no minimal pairs in this corpus.",
             code="no-minimal-pairs",
-            remedy="Read primer/acceptability, or BLiMP's JSONL: one file or the folder of all.",
+            remedy="Read primer/acceptability, or BLiMP: one of its JSONL files, or their folder.",
         )
 
 

@@ -307,7 +307,7 @@ def _on_disk(path: Path, error: OSError, needed: int = 0) -> WorkbenchError:
         f"the file cannot be read or written: {_message(error)}.",
         code="file-unreadable",
         where=str(path),
-        remedy="Set WORKBENCH_HOME to a folder you may write to.",
+        remedy="Set WORKBENCH_HOME to a folder you may write to, and download again.",
     )
 
 

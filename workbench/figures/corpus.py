@@ -49,13 +49,13 @@ def lengths(tables: Tables) -> go.Figure:
 
 
 def tags(tables: Tables) -> go.Figure:
-    """Number of words with the most frequent part-of-speech tags, by layer."""
+    """Number of words with the most frequent part-of-speech tags, by annotation layer."""
     return _panels(tables["tags"], "layer", "tag")
 
 
 def relations(tables: Tables) -> go.Figure:
-    """Number of edges of each dependency relation. Next to a bar: the most frequent offset of the
-    head, and the share of edges with it, which is also the colour."""
+    """Number of edges of each dependency relation. Next to each bar: the most frequent offset of
+    the head, and the share of edges with this offset. The colour shows the same share."""
     table = tables["relations"]
     offsets = zip(table["offset"], table["share"], strict=True)
     shown = _named(
@@ -78,12 +78,12 @@ def relations(tables: Tables) -> go.Figure:
 
 
 def labels(tables: Tables) -> go.Figure:
-    """Number of spans and edges with the most frequent labels, by layer."""
+    """Number of spans and edges with the most frequent labels, by annotation layer."""
     return _panels(tables["labels"], "layer", "label")
 
 
 def classes(tables: Tables) -> go.Figure:
-    """Number of texts with each class, by label."""
+    """Number of texts with each class, one panel per label (such as sentiment)."""
     return _panels(tables["classes"], "label", "value")
 
 

@@ -108,14 +108,15 @@ _LAYERS = {**CELLS, "type": "category", "title": "layer"}
 
 
 def heads(tables: Tables) -> go.Figure:
-    """Change of each head's attention on the same texts: Jensen-Shannon divergence, in bits. Layers
-    of heads count from 0: layer 0 here is layer 1 in the other figures, whose layer 0 are the
+    """Change of each head's attention on the same texts: Jensen-Shannon divergence, in bits. This
+    figure counts layers from 0. Layer 0 here is layer 1 in the other figures, where layer 0 is the
     embeddings."""
     return grid(tables["heads"], "attention_js", "JS divergence (bits)")
 
 
 def losses(tables: Tables) -> go.Figure:
-    """Change of each language-model measure by training, with its interval."""
+    """Loss, perplexity and accuracy of the language model: after training minus before. Error bars:
+    95 % bootstrap intervals over sentences."""
     table = tables["losses"]
     parts = []
     for index in range(len(table)):

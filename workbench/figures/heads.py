@@ -167,8 +167,8 @@ def _ranked(names: Sequence[str]) -> dict[str, object]:
 
 
 def offsets(tables: Tables) -> go.Figure:
-    """Share of words that attend to each offset, of the words that have a word there. Rows: heads;
-    negative offsets: to the left."""
+    """Share of words that attend most to the word at each offset. Only words that have a word at
+    this offset count. Rows: heads. Negative offsets: to the left."""
     table = tables["offsets"]
     if table.empty:
         raise KeyError("no offsets")
@@ -323,8 +323,8 @@ FIGURES = {
 
 
 def offsets_of_head(rows: pd.DataFrame) -> go.Figure:
-    """Share of words that attend to each offset (negative: to the left), of the words that have a
-    word there."""
+    """Share of words that attend most to the word at each offset (negative: to the left). Only
+    words that have a word at this offset count."""
     if rows.empty:
         raise KeyError("no offsets")
     hover = "offset %{x:+d}: %{y:.1%} of %{customdata:,} words"

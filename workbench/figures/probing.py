@@ -413,9 +413,9 @@ def code_baselines(tables: Tables) -> go.Figure:
 
 
 def blocks(tables: Tables) -> go.Figure:
-    """Bits per target in each block of the online code, by the share of targets sent: at the layer
-    with the highest compression, at layer 0, with random weights, and for the control task. The
-    first block uses the uniform code."""
+    """Bits per target in each block of the online code. The horizontal axis is the share of targets
+    sent up to the end of the block. Lines: the layer with the highest compression, layer 0, random
+    weights, and the control task. The first block uses the uniform code."""
     table, summary = tables["portions"], tables["summary"]
     if table.empty:
         raise KeyError("portions")

@@ -78,8 +78,8 @@ def loss_rows(table: pd.DataFrame, mode: str = "") -> pd.DataFrame:
 
 
 def agreement(tables: Tables) -> go.Figure:
-    """First-order importance and exact change of the loss of each head. The two disagree on heads
-    far from the others. Error bars: 95 % intervals."""
+    """First-order importance and exact change of the loss of each head. If a mark is far from
+    the others, the two measures disagree on this head. Error bars: 95 % intervals."""
     return importance_and_ablation(tables["importance"], loss_rows(tables["ablation"]))
 
 

@@ -133,10 +133,10 @@ MAX_RELATIONS = 20
 
 
 def attachment_by_layer(tables: Tables) -> go.Figure:
-    """Share of words attached to their gold head from the attention heads of one layer, and of all.
-    Baselines: random weights, static vectors without attention, and the best fixed offset. Error
-    bars: 95 % bootstrap intervals. Faded marks: not above that offset or the control task. Hollow
-    marks: stopped before the optimum."""
+    """Share of words that the probe attaches to their gold head. It reads the attention heads of
+    one layer, or of all layers. Baselines: random weights, static vectors without attention, and
+    the best fixed offset. Error bars: 95 % bootstrap intervals. Faded marks: not above that offset
+    or the control task. Hollow marks: the training stopped before the optimum."""
     means, summary = tables["means"], tables["summary"]
     means = means[~means["control"].astype(bool)]
     names = {layer: "all" if layer < 0 else str(layer) for layer in means["layer"]}

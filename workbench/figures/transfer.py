@@ -71,8 +71,9 @@ def learning(tables: Tables) -> go.Figure:
 
 
 def epochs(tables: Tables) -> go.Figure:
-    """Dev score after each epoch, one line per training. Hollow: it reached its maximum number of
-    epochs. For a plain head on a frozen model: one mark per optimum, by number of passes."""
+    """Dev score after each epoch, one line per training. Hollow: the training reached its maximum
+    number of epochs. For a plain head over a frozen model: one mark per ridge strength, at its
+    optimum; the horizontal axis is then the number of passes over train."""
     return _lines(tables["epochs"], "epoch", "value", "dev score", thin=False)
 
 
@@ -133,8 +134,9 @@ CUT = "part of train"  # the split that selects the learning rate if dev is scor
 
 
 def scores(tables: Tables) -> go.Figure:
-    """Score of every method: mean over seeds, with 95 % intervals. Hollow: a training reached its
-    maximum number of epochs. Cross: not better than the majority class."""
+    """Score of every method: mean over seeds, with 95 % intervals. Hollow: the training of at
+    least one seed reached its maximum number of epochs. Cross: not significantly better than the
+    majority baseline."""
     table = tables["means"]
     models, series = list(dict.fromkeys(table["model"])), ways(table)
     parts = []

@@ -83,7 +83,8 @@ class Heads(Settings):
         0.5,
         gt=0,
         le=1,
-        description="Share of words that look at the rarest word, for the rare role (default 0.5).",
+        description="Minimum share of words that attend most to the rarest word, for the rare role "
+        "(default 0.5).",
     )
     n_shuffles: int = Field(
         200,
@@ -114,21 +115,26 @@ class Heads(Settings):
 
 TABLES = {
     "heads": Table(
-        "One row per head. role: the role it fills best; roles: all roles. confidence: mean "
-        "largest weight, without separators; entropy: divided by its maximum; distance: mean, in "
-        "words. offset_share: share of words at the best offset; offset_p_value: against words "
-        "chosen at random. reliable: share of words with a reliable maximum. relation_accuracy: "
-        "accuracy on the best relation; relation_baseline: the best simple rule. rare_share: share "
-        "of words that look at the rarest word; two_rarest_share: at one of the two rarest; "
-        "rare_null: in shuffled sentences; rare_longest: of the word with most pieces. Masses are "
-        "mean shares of attention per word; normed: weighted by the norm of the written value; "
-        "`_even`: uniform attention. coref_accuracy: mentions whose maximum is an earlier mention "
-        "of their chain; coref_nearest and coref_head_match: two simple rules. previous: mean "
-        "attention on the word before. vertical: on the word or special token that gets most "
-        "attention in the document. diagonal: on the word itself and its two neighbours. block: "
-        "share of the attention on words that stays in the sentence, in documents with several "
-        "sentences. induction and duplicate: mean attention on the piece after the earlier copy, "
-        "and on the copy, in random blocks that occur twice. `_lower` and `_upper`: 95 % bootstrap "
+        "One row per head. role: the role it fills best; roles: all roles. confidence: mean of "
+        "each word's largest weight, without separators. entropy: mean of each word's entropy, "
+        "divided by its maximum. distance: mean distance of the words attended to, in words. "
+        "offset_share: share of words that attend most to the word at the best offset. "
+        "offset_p_value: test against a head that attends to a random word. reliable: share of "
+        "words with a reliable maximum. relation_accuracy: accuracy on the best relation; "
+        "relation_baseline: the best simple rule for this relation. rare_share: share of words "
+        "that attend most to the rarest word; two_rarest_share: to one of the two rarest. "
+        "rare_null: rare_share in shuffled sentences. rare_longest: share for which the word with "
+        "most pieces is the rarest. `_mass`: mean share of a word's attention that goes to "
+        "special tokens, to separators, or to the first position. `_normed`: each weight times "
+        "the norm of its value vector after the output projection. `_even`: the same for uniform "
+        "attention. coref_accuracy: share of mentions whose largest weight on an earlier mention "
+        "is on one of their chain. coref_nearest, coref_head_match: accuracy of two simple rules, "
+        "the nearest mention and the same head word. previous: mean attention on the word before. "
+        "vertical: on the word or special token that gets most attention in the document. "
+        "diagonal: on the word itself and its two neighbours. block: share of the attention on "
+        "words that stays in the sentence, in documents with several sentences. induction, "
+        "duplicate: attention on random blocks that occur twice. induction: on the piece after "
+        "the earlier copy; duplicate: on the earlier copy. `_lower` and `_upper`: 95 % bootstrap "
         "interval over documents.",
         HEAD,
         (
@@ -160,15 +166,15 @@ TABLES = {
         ("stack", "kind", "layer", "head", "baseline_offset"),
     ),
     "offsets": Table(
-        "Share of words that look at the word at this offset (left: negative), of the words that "
-        "have a word there.",
+        "Share of words that attend most to the word at this offset (negative: to the left). Only "
+        "words that have a word at this offset count.",
         (*HEAD, "offset"),
     ),
     "cross": Table(
-        "How the heads of a decoder follow the text that the encoder read. order: correlation of a "
-        "word's position with the position it looks at. same, first, last: share of words that "
-        "look at the word at the same position, the first word, the last word. special: share of "
-        "words that give special tokens more attention than words.",
+        "How the heads of a decoder follow the text that the encoder read. order: correlation of "
+        "a word's position with the position it attends to. same, first, last: share of words "
+        "that attend most to the word at the same position, the first word, the last word. "
+        "special: share of words that give special tokens more attention than words.",
         ("stack", "layer", "head"),
     ),
     "clusters": Table(
@@ -189,12 +195,13 @@ TABLES = {
         ("kin_layer", "kin_head"),
     ),
     "looks": Table(
-        "The other word that each word looks at, in some sentences; -1: no reliable maximum.",
+        "The word that each word attends to most, itself excluded, in the example sentences. "
+        "looks_at: its index; -1: no reliable maximum.",
         (*HEAD, "sentence", "word"),
         ("looks_at",),
     ),
     "words": Table(
-        "The words of those sentences with their gold annotation.",
+        "The words of the example sentences, with their gold annotation.",
         ("sentence", "word"),
         ("start", "governor"),
     ),

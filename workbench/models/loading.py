@@ -236,7 +236,7 @@ def resolve_device(requested: str | None) -> torch.device:
     if "," in (requested or ""):
         resolve_devices(requested)  # raises if the names themselves are wrong
         raise WorkbenchError(
-            f"this needs one device, but {requested!r} names several.",
+            f"only one device can be used here, and {requested!r} names several.",
             code="setting-invalid",
             remedy="Open the model with wb.load(REF, device=…), and pass the model itself.",
         )

@@ -26,8 +26,8 @@ class Aimed(Settings):
 
     label: str = Field(
         "",
-        description="Label of the corpus that a classifier predicts (default: the label with its "
-        "classes). Language models use their own loss.",
+        description="Label of the corpus that a classifier predicts (default: the label whose "
+        "classes the model predicts). Language models use their own loss.",
     )
 
 
@@ -292,8 +292,8 @@ class HeadPruning(AimedSplits):
     batch_size: int = Field(32, ge=1, le=4096, description="Texts per step (default 32).")
     task: str = Field(
         "",
-        description="Label of the corpus, such as sentiment, for which a classifier is trained "
-        "first (default: none).",
+        description="Label of the corpus, such as sentiment. A classifier for it is trained before "
+        "the pruning (default: none; the model is pruned as it is).",
     )
     max_fit_steps: int = Field(
         1000,
@@ -304,7 +304,7 @@ class HeadPruning(AimedSplits):
     max_dev: int | None = Field(
         None,
         ge=1,
-        description="Maximum number of sentences for early stopping (default: "
+        description="Maximum number of dev sentences, for early stopping (default: "
         "max_sentences, else 200).",
     )
 

@@ -144,7 +144,7 @@ def begun(request: Request, *, share: bool = False, scheduler: str = "") -> Run:
         raise WorkbenchError(
             "a cluster cannot open a model or corpus that is passed as an object.",
             code="reference-needed",
-            remedy="Name the model and the corpus by reference.",
+            remedy="Pass the name, file or folder of each model and corpus.",
         )
     return start(request.spec, compute=compute_here(request))
 
@@ -192,9 +192,9 @@ def start_sweep(
     whole, requests = make_sweep(experiment, models, corpora, settings, swept, **options)
     if not whole.answerable:
         raise WorkbenchError(
-            "a sweep needs models and corpora by reference.",
+            "a sweep cannot open a model or corpus that is passed as an object.",
             code="reference-needed",
-            remedy="Name files or folders.",
+            remedy="Pass the name, file or folder of each model and corpus.",
         )
     checked = set()
     for request in requests:

@@ -186,10 +186,11 @@ def turn(device: str, waiting: Callable[[int], None]) -> Iterator[Slot]:
         slot, held = _waited(folder, slots(device), waiting)
     except OSError as error:
         raise WorkbenchError(
-            f"cannot queue for {device}: {error.strerror or error}.",
+            f"the run cannot queue for {device}: {error.strerror or error}.",
             code="file-unwritable",
             where=str(folder),
-            remedy="Set WORKBENCH_HOME to a folder you may write to, or run it with --share.",
+            remedy="Set WORKBENCH_HOME to a folder you may write to. Or add --share: the run then "
+            "does not queue.",
         ) from None
     try:
         yield slot

@@ -93,7 +93,7 @@ def require_known(family: str, settings: Settings, objective: str) -> None:
             raise WorkbenchError(
                 f"mask_rate is {settings.hidden}; it must lie between 0 and 1.",
                 code="setting-invalid",
-                remedy="Set mask_rate to 0.15, or up to 0.5.",
+                remedy="Set mask_rate to 0.15, or to another value up to 0.5.",
             )
         _require_taken("rate", "mask_rate", objective)
     if settings.mask_by:
@@ -121,7 +121,7 @@ def require_known(family: str, settings: Settings, objective: str) -> None:
         raise WorkbenchError(
             f"held_out_fraction is {settings.held_out}; it must be at least 0 and below 1.",
             code="setting-invalid",
-            remedy="Set held_out_fraction to 0 to 0.5.",
+            remedy="Set held_out_fraction to a small value, such as 0.02.",
         )
 
 

@@ -73,7 +73,7 @@ class Training(Settings):
     time_budget: Time | None = Field(
         None,
         gt=0,
-        description="Training time, such as 90s, 5m or 2h (default 5m if steps is empty).",
+        description="Training time, such as 90s, 5m or 2h (default 5m, unless steps is set).",
     )
     steps: int | None = Field(
         None, ge=1, description="Number of training steps, instead of time_budget."
@@ -81,41 +81,40 @@ class Training(Settings):
     size: Literal["tiny", "mini", "small", "base"] = Field(
         "mini", description="Model size: about 0.2, 1, 14 or 110 million parameters (default mini)."
     )
-    n_layers: int | None = Field(
-        None, ge=1, description="Number of layers (default: that of size)."
-    )
+    n_layers: int | None = Field(None, ge=1, description="Number of layers (default: set by size).")
     width: int | None = Field(
-        None, ge=4, description="Width of the hidden states (default: that of size)."
+        None, ge=4, description="Width of the hidden states (default: set by size)."
     )
     n_heads: int | None = Field(
-        None, ge=1, description="Number of attention heads per layer (default: that of size)."
+        None, ge=1, description="Number of attention heads per layer (default: set by size)."
     )
     vocabulary_size: int | None = Field(
         None,
         ge=10,
         description="Pieces in the tokenizer's vocabulary, or words in ELMo's softmax "
-        "(default: that of size).",
+        "(default: set by size).",
     )
     sequence_length: int | None = Field(
-        None, ge=4, description="Pieces per sequence (default: that of size)."
+        None, ge=4, description="Pieces per sequence (default: set by size)."
     )
     dropout: float | None = Field(
-        None, ge=0, lt=1, description="Dropout probability (default: that of size)."
+        None, ge=0, lt=1, description="Dropout probability (default: set by size)."
     )
-    objective: str = Field("", description="Training objective (default: that of the family).")
+    objective: str = Field("", description="Training objective (default: set by family).")
     rows: Literal["packed", "sentences"] = Field(
         "packed",
         description="Sequence layout: text packed without gaps, or one sentence per sequence.",
     )
     mask_by: Literal["", "piece", "word", "span"] = Field(
         "",
-        description="Masked units: pieces, whole words or spans (default: those of the family).",
+        description="Masked units: pieces, whole words or spans (default: set by family).",
     )
     mask_rate: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="Fraction of pieces masked in training (default: that of the objective).",
+        description="Fraction of pieces masked in training (default: set by the objective; 0.15 "
+        "for masked).",
     )
     static_masking: bool = Field(
         False,

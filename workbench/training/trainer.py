@@ -275,10 +275,10 @@ def _restore(net: nn.Module, optimizer: Optimizer, file: Any) -> None:
 
 def _other_training(path: Path) -> WorkbenchError:
     return WorkbenchError(
-        "the folder holds an unfinished training with another text, model or settings.",
+        "this checkpoint is from an unfinished training with another text, model or settings.",
         code="folder-not-empty",
         where=str(path),
-        remedy="Name another folder, use the settings of that training, or delete the file.",
+        remedy="Name another folder, use the settings of that training, or delete this checkpoint.",
     )
 
 

@@ -51,8 +51,8 @@ class Adapting(SplitSettings):
     max_sentences: int | None = Field(
         None,
         ge=1,
-        description="Maximum number of texts of a split without a maximum of its own (default: "
-        "all).",
+        description="Maximum number of texts of a split whose max_train, max_dev or max_test is "
+        "empty (default: all).",
     )
     max_train: int | None = Field(
         300,
@@ -76,7 +76,8 @@ class Adapting(SplitSettings):
         (0, 1, 2),
         min_length=1,
         max_length=100,
-        description="Seeds of the head's weights and of the order of the texts (default 0, 1, 2).",
+        description="Seeds of the task head's weights and of the order of the texts (default 0, "
+        "1, 2).",
     )
     learning_rates: tuple[Rate, ...] = Field(
         (),
@@ -133,11 +134,11 @@ class Finetune(Adapting):
 
     task: str = Field(
         "",
-        description="Label to learn, or pos, tags, entities or answers (default: the corpus' only "
-        "label, or the first of its layers).",
+        description="What to learn: a label of the corpus, or the layer answers, entities, pos or "
+        "tags (default: the only label; without labels, the first of these layers).",
     )
     metric: str = Field(
-        "", description="Metric to choose models by and to report (default: that of the task)."
+        "", description="Metric to choose models by and to report (default: set by the task)."
     )
     method: Method = Field(
         "fine-tuned", description="Adaptation method: which weights learn (default fine-tuned)."
@@ -153,13 +154,14 @@ class Finetune(Adapting):
 FINETUNE_TABLES = {
     "scores": Table(
         "Every metric of every seed on the scored split, and the deciding metric on dev. f1: with "
-        "two classes, the F1 of the second by name, or of the first if the second denies it "
-        "(not_equivalent, no, negative); with more classes, macro-F1. baseline: the metric of a "
-        "constant prediction, the majority or mean of train (0 if undefined). learned: the seed's "
-        "deciding metric on the scored split is better than the baseline. converged: training was "
-        "not cut off by max_epochs. learning_rate 0: a linear head at its optimum for this ridge "
-        "strength. trainable: number of weights that learn, head included. size: MiB of those "
-        "weights. peak_memory: MiB, on a CPU of the whole process. seconds: training time.",
+        "two classes, the F1 of the positive class; with more classes, macro-F1. The positive "
+        "class is the second by name, or the first if the second is a denial (not_equivalent, no, "
+        "negative). baseline: the metric of a constant prediction, the majority or mean of train "
+        "(0 if undefined). learned: the seed's deciding metric on the scored split is better than "
+        "the baseline. converged: max_epochs did not cut off the training. learning_rate: 0 for a "
+        "plain head over a frozen model, which is trained to its optimum with the strength in "
+        "ridge. trainable: number of trained weights, task head included. size: MiB of those "
+        "weights. peak_memory: in MiB; on a CPU, of the whole process. seconds: training time.",
         (*KEY, "seed", "split", "metric"),
         ("learning_rate", "ridge"),
     ),
@@ -252,7 +254,9 @@ FROZEN_TABLES = {
         (*KEY, "metric"),
     ),
     **{name: FINETUNE_TABLES[name] for name in LEARNT},
-    "cells": Table("The finetune run of each cell.", KEY),
+    "cells": Table(
+        "Name of the finetune run of each cell (task, model, method and task head).", KEY
+    ),
 }
 
 FROZEN_VS_FINETUNED = Experiment(
@@ -358,7 +362,7 @@ class Pretraining(Adapting):
         (0, 1),
         min_length=1,
         max_length=100,
-        description="Seeds of the head's weights and of the order of the texts, for each "
+        description="Seeds of the task head's weights and of the order of the texts, for each "
         "pretrained model (default 0, 1).",
     )
 
@@ -386,12 +390,12 @@ PRETRAINING_TABLES = {
     ),
     "scores": Table(
         "Scores of the finetune run of every model and task. pretraining: seed of the "
-        "pretraining. file_size: MiB of the weights that learn.",
+        "pretraining. file_size: MiB of the trained weights (the column size of finetune).",
         ("arm", "size", "pretraining", *KEY, "seed", "split", "metric"),
         ("learning_rate",),
     ),
     "cells": Table(
-        "The finetune run of each model and task.",
+        "Name of the finetune run that scored each model on each task.",
         ("arm", "size", "pretraining", "task"),
         ("run",),
     ),
@@ -508,7 +512,8 @@ class Drift(Settings):
     max_dev: int | None = Field(
         1000,
         ge=1,
-        description="Maximum number of sentences for early stopping of probes (default 1,000).",
+        description="Maximum number of dev sentences, for early stopping of probes (default "
+        "1,000).",
     )
     max_test: int | None = Field(
         1000,
