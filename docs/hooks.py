@@ -423,7 +423,7 @@ def _of_root(name: str) -> str:
     text = (ROOT / name).read_text("utf-8")
     text = re.sub(r"\]\(docs/", "](", text)
     names = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
-    names["CHANGELOG.md"] = "changelog.md"
+    names |= {"CHANGELOG.md": "changelog.md", "workbench/app/glossary.md": "glossary.md"}
     for old, new in names.items():
         text = text.replace(f"]({old}", f"]({new}")
     return re.sub(r"\[([^\]]+)\]\((?:LICENSE|AGENTS\.md|pyproject\.toml)\)", r"\1", text)

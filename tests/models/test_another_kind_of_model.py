@@ -152,7 +152,7 @@ def test_drift_names_the_layer_that_was_changed() -> None:
 
 
 def test_a_method_that_puts_parts_between_blocks_refuses_a_model_without_them() -> None:
-    with pytest.raises(WorkbenchError, match="cannot be adapted by lora"):
+    with pytest.raises(WorkbenchError, match="cannot be adapted with lora"):
         answer("finetune", TrainableBag(), method="lora")
     with pytest.raises(WorkbenchError, match="bias weights"):
         answer("finetune", TrainableBag(), method="bitfit")

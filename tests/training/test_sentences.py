@@ -42,7 +42,7 @@ def test_each_epoch_has_every_sentence_once_in_another_order(store: Store, alike
     first, second = found.order(0, size), found.order(size, size)
     assert sorted(first) == sorted(second) == list(range(size))
     assert first.tolist() != second.tolist()
-    assert first.tolist() != rows(store, seed=1, similar=alike).order(0, size).tolist()
+    assert first.tolist() != rows(store, seed=1, alike=alike).order(0, size).tolist()
 
 
 @given(seed=st.integers(0, 9), position=st.integers(0, 2000), count=st.integers(1, 70))
