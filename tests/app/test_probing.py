@@ -111,7 +111,7 @@ def row(noun: str, verb: str, label: str, end: int = 1) -> str:
 
 
 @pytest.mark.slow
-def test_ones_own_targets_are_told_by_line_where_they_are_wrong_and_probed_where_not(
+def test_ones_own_targets_are_named_by_line_where_they_are_wrong_and_probed_where_not(
     page: Page, app_url: str
 ) -> None:
     nouns = ("dog", "cat", "cow", "man", EVIL)
