@@ -45,7 +45,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         kind = experiments()[name]
         keep = tmp_path_factory.mktemp(name) / TRAINED
         inputs = Inputs((wb.load("mini:gpt"),), (wb.read("primer"),), "test", limit=20, keep=keep)
-        found[name] = kind.run(inputs, kind.settings(**{"max_sentences": 20, **settings}), Silent()), keep
+        found[name] = (
+            kind.run(inputs, kind.settings(**{"max_sentences": 20, **settings}), Silent()),
+            keep,
+        )
     return found
 
 
