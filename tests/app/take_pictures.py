@@ -60,7 +60,7 @@ def main() -> None:
         top, height = part_of(page, "[data-painted]")
         picture(page, "head", height + 16, top - 8)
         page = opened(browser, f"{home}/corpora?split=train&sentence=1", "dark")
-        top, _ = part_of(page, "text=Constituents")
+        top, _ = part_of(page, 'text="Constituents"')
         picture(page, "corpus", top - 12)
         browser.close()
 
