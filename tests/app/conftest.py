@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from streamlit.components.v2 import manifest_scanner
 
+import workbench as wb
 from tests import warm
 from tests.runs.conftest import forget_experiments, installed
 from workbench import Run
@@ -25,6 +26,7 @@ from workbench.runs.run import all_runs
 from workbench.runs.subruns import in_process
 
 APP = ("-m", "workbench.cli.main", "app", "--headless")
+CODE = Path(wb.__file__).parents[1]  # the app is started with the code that is tested
 START = 60  # seconds the app may take to answer on a busy machine
 expect.set_options(timeout=1000 * START)
 
@@ -121,7 +123,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {
         "WORKBENCH_RUNS": str(folder / "runs"),
         "WORKBENCH_HOME": str(folder / "home"),
-        "PYTHONPATH": str(folder / "site"),
+        "PYTHONPATH": os.pathsep.join([str(folder / "site"), str(CODE)]),
     }
 
 

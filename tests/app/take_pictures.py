@@ -32,6 +32,16 @@ def opened(browser: Browser, address: str, scheme: str = "light") -> Page:
     return page
 
 
+def part_of(page: Page, selector: str) -> tuple[int, int]:
+    """Where a part of the page begins once it is drawn, and its height."""
+    part = page.locator(selector).last
+    part.wait_for()
+    page.wait_for_timeout(1500)
+    box = part.bounding_box()
+    assert box is not None
+    return int(box["y"]), int(box["height"])
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with (
@@ -42,17 +52,16 @@ def main() -> None:
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
         page = opened(browser, f"{home}/attention?split=test&sentence=36")
-        page.locator("[data-painted]").wait_for()
-        picture(page, "attention", 1000)
+        top, height = part_of(page, "[data-painted]")
+        picture(page, "attention", top + height)
         page = opened(browser, f"{home}/attention?{HEAD}")
         page.get_by_text("attends to").wait_for()
         page.get_by_label("dependencies").check()
-        part = page.locator("[data-painted]").bounding_box()
-        assert part is not None
-        picture(page, "head", int(part["height"]) + 16, int(part["y"]) - 8)
+        top, height = part_of(page, "[data-painted]")
+        picture(page, "head", height + 16, top - 8)
         page = opened(browser, f"{home}/corpora?split=train&sentence=1", "dark")
-        page.get_by_text("Dependencies").wait_for()
-        picture(page, "corpus", 1100)
+        top, _ = part_of(page, 'text="Constituents"')
+        picture(page, "corpus", top - 12)
         browser.close()
 
 

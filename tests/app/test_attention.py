@@ -110,7 +110,7 @@ def test_encoder_decoder_and_cross_attention(page: Page, app_url: str) -> None:
 def test_elmo_has_no_attention_and_the_page_leads_on(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/attention?model=mini:elmo")
     expect(page.get_by_text("This model has no attention")).to_be_visible()
-    expect(page.get_by_text("bi-LSTM")).to_be_visible()
+    expect(page.get_by_text("LSTM")).to_be_visible()
     page.get_by_role("button", name="Use mini:bert").click()
     expect(page.locator("[data-painted]")).to_be_visible()
 

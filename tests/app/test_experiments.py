@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) ->
         ("experiment=profile&model=%00", "["),
     ],
 )
-def test_a_bad_address_is_told_in_words(page: Page, app_url: str, address: str, said: str) -> None:
+def test_a_bad_address_is_explained(page: Page, app_url: str, address: str, said: str) -> None:
     page.goto(f"{app_url}/experiments?{address}")
     expect(page.get_by_text(said).first).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)

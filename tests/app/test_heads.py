@@ -86,8 +86,8 @@ def test_a_run_is_cancelled(page: Page, app_url: str, ended: None) -> None:
     page.goto(f"{app_url}/heads")
     expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
-    typed(page, "shuffles", "5000")  # it cannot end before it is cancelled
-    typed(page, "draws", "5000")
+    typed(page, "n shuffles", "5000")  # it cannot end before it is cancelled
+    typed(page, "n bootstrap", "5000")
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible()

@@ -18,7 +18,7 @@ PAGES = {  # by address: what is there when it is drawn
     "": "This machine",
     "models": "Parameters by part",
     "corpora?corpus=primer:size%3D200&split=test&sentence=1": "Dependencies",
-    "attention?corpus=primer:size%3D200&split=test&cell=1.1&pin=2.1.row": "looks at",
+    "attention?corpus=primer:size%3D200&split=test&cell=1.1&pin=2.1.row": "attends to",
     "heads": "Ready to run",
     "pruning": "Ready to run",
     "probing": "Ready to run",
@@ -87,7 +87,7 @@ def test_a_page_stays_on_the_machine_and_within_the_screen(
     visit.stays_well(address, 1280)
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 390, "height": 900})
-    page.wait_for_timeout(300)  # until it is laid out anew
+    page.wait_for_timeout(300)  # until it is laid out again
     visit.stays_well(address, 390)
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": 1280, "height": 900})

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.app.pages import home  # noqa: F401
-from tests.figures.test_heads import ALL, EVIL, SELF, told
+from tests.figures.test_heads import ALL, EVIL, SELF, tables_of
 from tests.report.making import corpus, made, model
 from workbench import Caveat, Run, experiments
 from workbench.app.heads import VIEWS
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.usefixtures("home")
 SEEN = {  # words that only this view has
     "Heads": "Colour: the main role of each head",
     "Relations": "Accuracy as in Clark et al. (2019)",
-    "Similar heads": "Heads that look alike lie near each other",
-    "Offsets": "A head is a row.",
-    "Cross-attention": "go along the text that the encoder read",
-    "Tables": "Every head. role: what it does best",
+    "Similar heads": "projected to two dimensions",
+    "Offsets": "Rows: heads; negative offsets",
+    "Cross-attention": "How the heads of a decoder follow",
+    "Tables": "One row per head. role:",
 }
 
 
@@ -54,7 +54,7 @@ def run_of(
 ) -> Run:
     """A run as the experiment leaves it."""
     kind = experiments()["heads"]
-    tables = told() if tables is None else tables
+    tables = tables_of() if tables is None else tables
     return made(
         folder / "runs",
         experiment="heads",
@@ -88,7 +88,7 @@ def test_a_model_without_heads_is_refused_before_anything_runs(tmp_path: Path) -
 @pytest.mark.parametrize("view", SEEN)
 @pytest.mark.parametrize("groups", [SELF, ALL])
 def test_every_view_of_a_run(tmp_path: Path, view: str, groups: Any) -> None:
-    run = run_of(tmp_path, told(groups, EVIL))
+    run = run_of(tmp_path, tables_of(groups, EVIL))
     app = opened(run=run.name, view=view)
     assert not app.error, app.error
     assert list(SEEN) == list(VIEWS)
@@ -98,7 +98,7 @@ def test_every_view_of_a_run(tmp_path: Path, view: str, groups: Any) -> None:
 
 
 def test_the_first_head_with_a_role_is_shown_and_another_by_the_address(tmp_path: Path) -> None:
-    run = run_of(tmp_path, told(ALL))
+    run = run_of(tmp_path, tables_of(ALL))
     assert "Head encoder self 0-1" in said(opened(run=run.name))
     app = opened(run=run.name, head="decoder cross 1-0")
     assert "Head decoder cross 1-0" in said(app)
@@ -134,20 +134,20 @@ def test_sentences_of_a_relation_are_right_or_wrong(tmp_path: Path) -> None:
 
 
 def test_filters_leave_heads_out_and_say_where_none_is_left(tmp_path: Path) -> None:
-    run = run_of(tmp_path, told(ALL))
+    run = run_of(tmp_path, tables_of(ALL))
     app = opened(run=run.name)
     app.multiselect(key="roles").set_value(["rare"]).run()
     assert not app.exception and "No head matches" not in said(app)
     app.selectbox(key="part").set_value("decoder cross").run()
     assert not app.exception and "No head matches" not in said(app)
-    tables = told()
+    tables = tables_of()
     tables["heads"].loc[:, ["role", "roles"]] = ""
     app = opened(run=run_of(tmp_path, tables, "mini:gpt").name)
     assert app.multiselect(key="roles").options == ["none"]
 
 
 def test_the_way_to_the_page_attention_names_the_cell(tmp_path: Path) -> None:
-    tables = told(ALL)
+    tables = tables_of(ALL)
     tables["heads"]["layer"] += 2  # rows of the grid are counted from 0
     run = run_of(tmp_path, tables)
     query = address(OpenHead(run, 6))
@@ -155,9 +155,9 @@ def test_the_way_to_the_page_attention_names_the_cell(tmp_path: Path) -> None:
     assert query["badges"] == f"{run.name}: heads" and query["model"] == model("mini:bert").ref
 
 
-def test_caveats_are_told(tmp_path: Path) -> None:
+def test_caveats_are_shown(tmp_path: Path) -> None:
     caveats = [{"text": f"Caveat {n}.", "beside": []} for n in range(2)]
-    run = run_of(tmp_path, told={"caveats": caveats})
+    run = run_of(tmp_path, facts={"caveats": caveats})
     assert "Caveat 0." in said(opened(run=run.name))
     assert Caveat("Caveat 0.") in run.caveats
 
@@ -170,7 +170,7 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
 
 
 def test_a_run_without_trees_or_sentences_says_so(tmp_path: Path) -> None:
-    tables = told()
+    tables = tables_of()
     for name in ("relations", "best"):
         tables[name] = tables[name].iloc[:0]
     for name in ("looks", "words", "clusters", "dendrogram"):
@@ -181,8 +181,8 @@ def test_a_run_without_trees_or_sentences_says_so(tmp_path: Path) -> None:
     assert "max examples" in said(opened(run=run.name, view="Similar heads"))
 
 
-def test_kin_in_another_model_are_told(tmp_path: Path) -> None:
-    tables = told()
+def test_kin_in_another_model_are_named(tmp_path: Path) -> None:
+    tables = tables_of()
     own = tables["heads"][["stack", "kind", "layer", "head"]]
     kin = own.assign(model=EVIL, **{f"kin_{name}": own[name] for name in own}, distance=0.25)
     run = run_of(tmp_path, {**tables, "kin": kin})
@@ -192,7 +192,7 @@ def test_kin_in_another_model_are_told(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:
-    tables = told()
+    tables = tables_of()
     tables["heads"] = tables["heads"].drop(columns="entropy")
     assert "no column 'entropy'" in said(opened(run=run_of(tmp_path, tables).name))
 
@@ -206,7 +206,7 @@ def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:
         ({"run": "RUN", "view": "zzz", "colour": "zzz", "roles": "zzz", "part": "z"}, "Head 0-1"),
     ],
 )
-def test_a_bad_address_is_told_in_words(tmp_path: Path, query: dict[str, str], words: str) -> None:
+def test_a_bad_address_is_explained(tmp_path: Path, query: dict[str, str], words: str) -> None:
     run = run_of(tmp_path)
     app = opened(**{key: value.replace("RUN", run.name) for key, value in query.items()})
     assert words in said(app)

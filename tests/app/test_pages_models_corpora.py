@@ -54,7 +54,7 @@ def test_a_model_that_is_none_is_an_error_with_a_remedy(ref: str) -> None:
     assert any(button.label == "Use this model" for button in app.button)
 
 
-def test_the_network_is_asked_on_a_click_only() -> None:
+def test_the_network_is_used_on_a_click_only() -> None:
     app = opened("models", model="nobody/has-this-model")
     assert "can download it" in said(app) and not app.error
     app = _press(app, "Download from the hub")

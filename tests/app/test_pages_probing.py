@@ -86,11 +86,11 @@ def test_a_corpus_without_a_task_says_so_before_anything_runs(tmp_path: Path) ->
     app.session_state["corpus"] = str(tmp_path / "plain.conllu")
     app.run()
     assert not app.exception
-    assert "no layer to probe for" in said(app)
+    assert "layer-missing" in said(app)
     assert not [button for button in app.button if button.label in ("Run", "Preview")]
 
 
-def test_a_setting_that_is_wrong_is_told_in_words() -> None:
+def test_a_setting_that_is_wrong_is_explained() -> None:
     app = opened()
     app.text_input(key="set edge-probing seeds").set_value("one")
     app.run()
@@ -190,9 +190,7 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
         ({"run": "RUN", "published": "zzz", "baselines": "zzz"}, "F1 by layer"),
     ],
 )
-def test_a_bad_address_is_told_in_words(
-    tmp_path: Path, address: dict[str, str], words: str
-) -> None:
+def test_a_bad_address_is_explained(tmp_path: Path, address: dict[str, str], words: str) -> None:
     run = run_of(tmp_path)
     app = opened(**{key: value.replace("RUN", run.name) for key, value in address.items()})
     assert words in said(app)

@@ -21,18 +21,18 @@ from workbench.models.references import TRAINED
 pytestmark = pytest.mark.usefixtures("home")
 QUICK: dict[str, dict[str, Any]] = {
     "head-importance": {},
-    "head-ablation": {"mode": "all", "pairs": "layer"},
-    "head-pruning": {"steps": 2, "seeds": 1, "choosing": 10, "recover": 2},
+    "head-ablation": {"replacement": "all", "pairs": "layer"},
+    "head-pruning": {"steps": 2, "random_orders": 1, "selection_texts": 10, "recovery_steps": 2},
     "head-gates": {"lambdas": [0.05], "budgets": [0.5], "steps": 4},
 }
 SEEN = {
     "Importance": "mean absolute gradient of the loss",
     "Importance and ablation": "Rank correlation over 16 heads",
-    "Pairs": "pairs of heads that do most together",
-    "Curves": "of random orders the mean and span",
+    "Pairs": "largest interaction",
+    "Curves": "line per order of removal",
     "Live": "Removed heads",
-    "Pruned model": "1 stayed, 0 went",
-    "Gates": "How likely each head's gate is open",
+    "Pruned model": "Heads of the saved model",
+    "Gates": "gate of each head",
     "Roles": "There is no run of heads",
 }
 
@@ -45,7 +45,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         kind = experiments()[name]
         keep = tmp_path_factory.mktemp(name) / TRAINED
         inputs = Inputs((wb.load("mini:gpt"),), (wb.read("primer"),), "test", limit=20, keep=keep)
-        found[name] = kind.run(inputs, kind.settings(**{"limit": 20, **settings}), Silent()), keep
+        found[name] = (
+            kind.run(inputs, kind.settings(**{"max_sentences": 20, **settings}), Silent()),
+            keep,
+        )
     return found
 
 
@@ -152,7 +155,7 @@ def test_the_model_that_was_kept_is_packed_and_opens(
         {"analysis": "<script>alert(1)</script>"},
     ],
 )
-def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None:
+def test_a_bad_address_is_explained_and_breaks_nothing(query: dict[str, str]) -> None:
     assert "Which heads matter" in said(opened(**query))
 
 
@@ -162,7 +165,7 @@ def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None
         ("head-pruning", {"view": "Live", "gone": "99"}),
         ("head-pruning", {"view": "Live", "gone": "-1", "order": "<b>"}),
         ("head-pruning", {"view": "Live", "sentence": "999999"}),
-        ("head-ablation", {"mode": "nought"}),
+        ("head-ablation", {"mode": "nothing"}),
         ("head-gates", {"view": "Roles", "roles": "nonsense"}),
         ("head-importance", {"view": "Nothing"}),
     ],

@@ -142,7 +142,7 @@ def test_every_kind_of_setting_reaches_the_request() -> None:
     assert "'--set=pattern=a b'\"'\"'c'" in said, "quoted for a shell"
 
 
-def test_a_setting_that_is_wrong_is_told_in_words() -> None:
+def test_a_setting_that_is_wrong_is_explained() -> None:
     app = opened("experiments", experiment="steps")
     app.text_input(key="set steps layers").set_value("one, two")
     app.run()
@@ -173,7 +173,7 @@ def test_a_run_that_went_wrong_says_why_and_can_be_resumed() -> None:
         ({"experiment": "profile", "model": "\0"}, "["),
     ],
 )
-def test_a_bad_address_of_an_experiment_is_told(address: dict[str, str], said: str) -> None:
+def test_a_bad_address_of_an_experiment_is_explained(address: dict[str, str], said: str) -> None:
     app = pages.opened("experiments", **address)
     assert said in texts(app)
     raw = "".join(str(each.value) for each in [*app.markdown, *app.error])

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 import workbench as wb
 from tests.app.pages import home  # noqa: F401
-from tests.figures.test_transfer import told
+from tests.figures.test_transfer import tables_of
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
@@ -26,22 +26,22 @@ QUICK = {
     "max_dev": 20,
     "max_test": 12,
     "seeds": [0, 1],
-    "rates": [1e-3],
-    "epochs": 1,
+    "learning_rates": [1e-3],
+    "max_epochs": 1,
 }
 METHODS = ("frozen", "fine-tuned")
 SEEN = {
-    ("frozen-vs-finetuned", "Gain"): "What fine-tuning wins over the frozen model",
-    ("frozen-vs-finetuned", "Scores"): "every way of adapting",
+    ("frozen-vs-finetuned", "Gain"): "Gain of fine-tuning over the frozen model",
+    ("frozen-vs-finetuned", "Scores"): "Score of every method",
     ("frozen-vs-finetuned", "Cost"): "peak memory, MiB",
-    ("frozen-vs-finetuned", "Learning"): "The loss of each step",
+    ("frozen-vs-finetuned", "Learning"): "Training loss of each step",
     ("finetune", "Scores"): "Predictions",
     ("finetune", "Try a text"): "probability",
     ("finetune", "Compare models"): "after: finetune-",
-    ("drift", "By layer"): "What each layer has come to",
+    ("drift", "By layer"): "Change of each layer by training",
     ("drift", "Probing"): "Probing was not compared",
     ("drift", "Attention"): "after: mini:gpt",
-    ("similarity", "CKA"): "a matrix for every two models",
+    ("similarity", "CKA"): "one matrix per pair",
 }
 
 
@@ -61,7 +61,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name in ("drift", "similarity"):
         kind = experiments()[name]
         inputs = Inputs(models, (wb.read("primer"),), "test", limit=20)
-        found[name] = kind.run(inputs, kind.settings(limit=20), Silent()).tables, None
+        found[name] = kind.run(inputs, kind.settings(max_sentences=20), Silent()).tables, None
     found["pretraining"] = compared(), None
     return found
 
@@ -87,7 +87,7 @@ def run_of(folder: Path, results: dict[str, Any], name: str, task: str = "sentim
         return last
     kind = experiments()[name]
     if name == "frozen-vs-finetuned":
-        tables = told()
+        tables = tables_of()
         runs = [adapted(folder, results, "sentiment", method).name for method in METHODS]
         cell = {"task": "sentiment", "model": "bert", "head": "plain"}
         cells = [{**cell, "method": m, "run": r} for m, r in zip(METHODS, runs, strict=True)]
@@ -149,11 +149,11 @@ def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
     app = opened(analysis=analysis)
     assert experiments()[name].about in said(app)
     if name == "drift":  # of two models
-        assert f"{name} looks at" in said(app)
+        assert "model-count" in said(app)
         further = app.multiselect(key=f"further {name} model")
         well(further.set_value(["mini:bert@random"]).run())
     if name == "similarity":  # of one or more
-        assert "looks at" not in said(app)
+        assert "model-count" not in said(app)
         well(app.multiselect(key=f"further {name} model").set_value(["mini:gpt"]).run())
     assert f"workbench run {name}" in said(app)
 
@@ -240,7 +240,7 @@ def test_curves_are_of_one_task_and_model(tmp_path: Path, results: dict[str, Any
     assert app.selectbox(key="adapted").value == "gpt"
 
 
-def test_cells_that_kept_no_model_are_told(tmp_path: Path, results: dict[str, Any]) -> None:
+def test_cells_that_kept_no_model_are_named(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "frozen-vs-finetuned")
     app = opened(run=run.name, view="Try a text", task="relatedness")
     assert "no model to try" in said(app)
@@ -259,7 +259,7 @@ def test_cells_that_kept_no_model_are_told(tmp_path: Path, results: dict[str, An
         {"analysis": "<script>alert(1)</script>"},
     ],
 )
-def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None:
+def test_a_bad_address_is_explained_and_breaks_nothing(query: dict[str, str]) -> None:
     assert "What fine-tuning gains" in said(opened(**query))
 
 
@@ -268,8 +268,8 @@ def test_a_bad_address_is_told_and_breaks_nothing(query: dict[str, str]) -> None
     [
         ("finetune", {"view": "Try a text", "one": "nonsense", "other": "<b>"}),
         ("finetune", {"view": "Nothing"}),
-        ("frozen-vs-finetuned", {"view": "Learning", "task": "nought", "adapted": "<b>"}),
-        ("frozen-vs-finetuned", {"view": "Try a text", "task": "nought"}),
+        ("frozen-vs-finetuned", {"view": "Learning", "task": "nothing", "adapted": "<b>"}),
+        ("frozen-vs-finetuned", {"view": "Try a text", "task": "nothing"}),
     ],
 )
 def test_a_bad_choice_of_a_run_breaks_nothing(

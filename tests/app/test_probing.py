@@ -57,7 +57,7 @@ def test_a_run_is_started_and_every_view_of_it_opened(page: Page, app_url: str) 
     typed(page, "max sentences", "30")
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
     typed(page, "seeds", "0")
-    typed(page, "epochs", "1")
+    typed(page, "max epochs", "1")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_text("F1 by layer (each layer)")).to_be_visible()
     expect(page).to_have_url(re.compile("run=edge-probing-"))
@@ -87,7 +87,7 @@ def test_a_long_run_is_cancelled_and_can_be_resumed(page: Page, app_url: str, en
     page.goto(f"{app_url}/probing?corpus=primer")
     expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
-    typed(page, "epochs", "1000")
+    typed(page, "max epochs", "1000")
     typed(page, "patience", "1000")  # it cannot end before it is cancelled
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
@@ -111,7 +111,7 @@ def row(noun: str, verb: str, label: str, end: int = 1) -> str:
 
 
 @pytest.mark.slow
-def test_ones_own_targets_are_told_by_line_where_they_are_wrong_and_probed_where_not(
+def test_ones_own_targets_are_named_by_line_where_they_are_wrong_and_probed_where_not(
     page: Page, app_url: str
 ) -> None:
     nouns = ("dog", "cat", "cow", "man", EVIL)

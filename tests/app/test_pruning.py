@@ -8,18 +8,19 @@ from playwright.sync_api import Page, expect
 from tests.app.drive import still, typed
 
 pytestmark = pytest.mark.browser
+SMALL = {"steps": "2", "selection texts": "10", "recovery steps": "2", "random orders": "1"}
 
 
 @pytest.mark.slow
-def test_curves_are_asked_for_and_heads_taken_out_while_one_looks(page: Page, app_url: str) -> None:
+def test_curves_are_computed_and_heads_removed_by_the_slider(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/pruning?analysis=Curves")
     expect(page.get_by_text("Ready to run")).to_be_visible()
     typed(page, "max sentences", "20")
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
-    for label, value in (("steps", "2"), ("choosing", "10"), ("recover", "2"), ("seeds", "1")):
+    for label, value in SMALL.items():
         typed(page, label, value)
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_text("of lots the mean and the span")).to_be_visible()
+    expect(page.get_by_text("line per order of removal")).to_be_visible()
     expect(page).to_have_url(re.compile("run=head-pruning-"))
     still(page)
 

@@ -34,7 +34,7 @@ def choose(page: Page, label: str, option: str) -> None:
 def save(page: Page, what: str, how: str) -> Path:
     """The path of the file that was saved."""
     choose(page, "Content", what)
-    choose(page, "As", how)
+    choose(page, "Format", how)
     page.get_by_role("button", name="Create file").click()
     ending = how.split(",")[0].lower()
     with page.expect_download() as download:
@@ -59,7 +59,7 @@ def test_a_run_is_opened_from_the_first_page_and_saved(
     page.get_by_text("Save a report, table or figure").click()
     page.wait_for_timeout(800)  # until it is unfolded: a list that moves closes
     assert save(page, "Table sums", "CSV").read_text().startswith("step,value,kind\n0,")
-    assert run.name in save(page, "Report", "HTML, one page that opens anywhere").read_text()
+    assert run.name in save(page, "Report", "HTML, one file for any browser").read_text()
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
@@ -102,7 +102,7 @@ def test_two_that_are_ticked_are_laid_side_by_side(page: Page, app_url: str, run
 
 @pytest.mark.slow  # by day test_pages_running has them without a browser
 @pytest.mark.parametrize("bad", ["../../etc", "%00", "zzz", "<b>x</b>", "-" * 300, "steps-"])
-def test_a_bad_address_is_told_in_words(page: Page, app_url: str, bad: str, runs: Making) -> None:
+def test_a_bad_address_is_explained(page: Page, app_url: str, bad: str, runs: Making) -> None:
     runs(seed=5), runs(seed=6)
     page.goto(f"{app_url}/runs?run={bad}")
     expect(page.get_by_test_id("stAlert").first).to_be_visible()

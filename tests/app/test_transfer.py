@@ -18,15 +18,15 @@ SMALL: dict[str, Any] = {
     "max_dev": 20,
     "max_test": 20,
     "seeds": [0],
-    "rates": [1e-3],
-    "epochs": 1,
+    "learning_rates": [1e-3],
+    "max_epochs": 1,
 }
 DRAWN = ".js-plotly-plot .main-svg"
 
 
 @pytest.fixture
 def frozen(runs: Callable[..., Run]) -> Run:
-    """A model that stayed as it was under a head, where the app sees it."""
+    """A model that stayed as it was under a head, where the app finds it."""
     settings: dict[str, Any] = {**SMALL, "method": "frozen"}
     return wb.run("finetune", model="mini:bert", corpus="primer/sentiment", **settings)
 
@@ -38,16 +38,16 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     page.goto(f"{app_url}/transfer?analysis=Fine-tuning&corpus=primer/sentiment")
     expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_text(re.compile("[0-9]+ more settings")).click()
-    for label in ("max_train", "max_dev", "max_test", "seeds", "rates", "epochs"):
+    for label in ("max_train", "max_dev", "max_test", "seeds", "learning_rates", "max_epochs"):
         value = SMALL[label]
         typed(page, label.replace("_", " "), str(value[0] if isinstance(value, list) else value))
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_text("Every metric on the scored part")).to_be_visible()
+    expect(page.get_by_text("Every metric on the scored split")).to_be_visible()
     expect(page).to_have_url(re.compile("run=finetune-"))
     still(page)
 
     page.get_by_role("tab", name="Learning").click()
-    expect(page.get_by_text("The loss of each step")).to_be_visible()
+    expect(page.get_by_text("Training loss of each step")).to_be_visible()
     page.get_by_role("tab", name="Try a text").click()
     expect(page.get_by_text(re.compile("Same prediction|Different predictions"))).to_be_visible()
     for method in ("fine-tuned", "frozen"):
@@ -74,15 +74,15 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
 
 @pytest.mark.slow
 def test_drift_is_started_from_a_finetuned_model(page: Page, app_url: str, frozen: Run) -> None:
-    page.goto(f"{app_url}/transfer?run={frozen.name}&view=Two+side+by+side")
+    page.goto(f"{app_url}/transfer?run={frozen.name}&view=Compare+models")
     page.get_by_role("button", name="Run drift").click()
-    expect(page.get_by_text("What each layer has come to")).to_be_visible()
+    expect(page.get_by_text("Change of each layer by training")).to_be_visible()
     expect(page).to_have_url(re.compile("run=drift-"))
     still(page)
     page.get_by_role("tab", name="Attention").click()
     expect(page.get_by_text(f"after: {frozen.name}")).to_be_visible()
     page.get_by_role("tab", name="CKA").click()
-    expect(page.get_by_text("a matrix for every two models")).to_be_visible()
+    expect(page.get_by_text("one matrix per pair")).to_be_visible()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -90,7 +90,12 @@ def test_drift_is_started_from_a_finetuned_model(page: Page, app_url: str, froze
 def test_every_view_stays_within_the_screen(
     browser: Browser, app_url: str, runs: Callable[..., Run], width: int, scheme: str
 ) -> None:
-    settings: dict[str, Any] = {**SMALL, "tasks": ["sentiment"], "keep": True, "strong": False}
+    settings: dict[str, Any] = {
+        **SMALL,
+        "tasks": ["sentiment"],
+        "save_models": True,
+        "lstm_baseline": False,
+    }
     gains = wb.run("frozen-vs-finetuned", model="mini:bert", corpus="primer", **settings)
     context = browser.new_context(
         viewport={"width": width, "height": 900},

@@ -191,7 +191,7 @@ def test_the_page_stays_light_at_1024_tokens(show: Show) -> None:
     assert page.locator("svg text").count() <= 1150
 
 
-def test_overlays_are_drawn_and_told_in_words(show: Show) -> None:
+def test_overlays_are_drawn_and_described(show: Show) -> None:
     world = small(overlays=[DEPENDENCIES])
     world.drawn = {"dependencies": {"hits": 5, "of": 7, "back_hits": 1, "back_of": 7}}
     shown = show(world)

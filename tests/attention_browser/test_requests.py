@@ -73,14 +73,14 @@ def test_under_a_slow_host_the_last_wish_is_what_is_seen(show: Show) -> None:
     shown.cell(2, 3)
 
 
-def test_a_lost_answer_is_asked_for_again(show: Show) -> None:
+def test_a_lost_answer_is_requested_again(show: Show) -> None:
     shown = show(small(deaf=2), patience=200)
     shown.open(1, 1)
     sent = shown.requests_for("cell")
     assert len(sent) == 3 and len({request["id"] for request in sent}) == 1
 
 
-def test_at_last_it_says_so_and_enter_tries_anew(show: Show) -> None:
+def test_at_last_it_says_so_and_enter_tries_again(show: Show) -> None:
     shown = show(small(deaf=4), patience=150)
     page = shown.page
     page.locator("canvas.heads").focus()
@@ -144,7 +144,7 @@ def test_a_new_view_keeps_the_cell_and_a_smaller_grid_lets_it_go(show: Show) -> 
     expect(shown.page.locator(".count")).to_have_text("4 of 4 heads shown")
 
 
-def test_mounted_anew_with_a_stray_answer_it_asks_for_the_overview(show: Show) -> None:
+def test_mounted_again_with_a_stray_answer_it_asks_for_the_overview(show: Show) -> None:
     world = small()
     stray = world.cell({"id": 5, "view": "v1", "kind": "cell"}, {"row": 0, "column": 0})
     shown = show(world, first=stray)
@@ -163,7 +163,7 @@ def test_cleared_away_it_ends_unless_it_comes_back(show: Show) -> None:
     expect(page.locator(".attention")).to_have_count(0)
 
 
-def test_the_state_is_told_after_a_moment_and_once(show: Show) -> None:
+def test_the_state_is_sent_after_a_moment_and_once(show: Show) -> None:
     shown = show(small())
     shown.open(0, 0)
     page = shown.page
@@ -237,7 +237,7 @@ def test_exact_values_are_exact(looks: dict[str, AttentionMaps]) -> None:
 def test_query_and_key_make_the_weight(
     looks: dict[str, AttentionMaps], ref: str, group: tuple[str, str]
 ) -> None:
-    """The softmax of the scores of one row, asked one by one, is the row."""
+    """The softmax of the scores of one row, one by one, is the row."""
     shown = scene(looks[ref], group)
     grid = shown.sides[0].grid
     i = len(grid.sides.rows) - 1
@@ -335,7 +335,7 @@ BAD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("request_", BAD)
-def test_nonsense_is_told_not_raised(
+def test_nonsense_is_reported_not_raised(
     looks: dict[str, AttentionMaps], request_: dict[str, Any]
 ) -> None:
     head, _ = unframed(respond(scene(looks["mini:bert"]), request_))

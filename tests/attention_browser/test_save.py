@@ -76,7 +76,7 @@ def test_the_overview_is_a_picture_with_names(show: Show, saved: Saved) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "npz", "html"])
-def test_files_of_the_app_are_asked_for(show: Show, saved: Saved, form: str) -> None:
+def test_files_of_the_app_are_requested(show: Show, saved: Saved, form: str) -> None:
     shown = show(World([Side(softmaxed((2, 2), 6, 6), words(6))]))
     assert saved(shown, form.upper()) == (f"attention.{form}", f"a {form}".encode())
     shown.open(0, 1)

@@ -27,8 +27,8 @@ def world() -> World:
 def file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     frames = [world.overview()]
     for row, column in [(0, 0), (0, 1), (1, 0)]:
-        asked = {"id": 0, "what": "cell", "row": row, "column": column}
-        frames.append(world.answer(json.dumps(asked)) or b"")
+        request = {"id": 0, "what": "cell", "row": row, "column": column}
+        frames.append(world.answer(json.dumps(request)) or b"")
     path = tmp_path_factory.mktemp("alone") / "attention.html"
     path.write_bytes(standalone(frames, TITLE))
     return path

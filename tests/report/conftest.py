@@ -22,7 +22,7 @@ class Seen:
     requests: list[str] = field(default_factory=list)
     console: list[str] = field(default_factory=list)
     dialogs: list[str] = field(default_factory=list)
-    answer: Any = None  # of what was asked in JavaScript
+    answer: Any = None  # to what JavaScript evaluates
 
 
 Look = Callable[..., Seen]

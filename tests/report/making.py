@@ -40,8 +40,8 @@ def made(
     caveats: Sequence[Caveat] = (),
     warnings: Sequence[str] = (),
     state: status.State = "done",
-    told: Mapping[str, Any] | None = None,
-    **asked: Any,
+    facts: Mapping[str, Any] | None = None,
+    **request: Any,
 ) -> Run:
     """A run's folder; by itself of an experiment that is not installed."""
     defaults: dict[str, Any] = {
@@ -51,7 +51,7 @@ def made(
         "split": "test",
         "settings": {"max_sentences": None, "words": 5},
     }
-    question = Spec(**{**defaults, **asked})
+    question = Spec(**{**defaults, **request})
     path = folder / question.name
     path.mkdir(parents=True)
     spec.write(path, question)
@@ -82,7 +82,7 @@ def made(
         "caveats": [{"text": c.text, "beside": list(c.applies_to)} for c in caveats],
         "models": [],
         "corpora": [{"name": c.name, "hash": c.hash, "notes": []} for c in question.corpora],
-        **(told or {}),
+        **(facts or {}),
     }
     (path / PROVENANCE).write_text(json.dumps(provenance))
     failure = status.Failure("out of memory.") if state == "failed" else None

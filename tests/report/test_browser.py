@@ -84,7 +84,7 @@ def turned(page: Page, scheme: Any, width: int) -> dict[str, Any]:
 
 
 def is_calm(report: Path, seen: Seen, facts: dict[str, Any], scheme: str, width: int) -> bool:
-    """It is whole, readable and no wider than the screen, and has asked nobody for anything."""
+    """It is whole, readable and no wider than the screen, and sends no request."""
     assert seen.requests == [report.as_uri()]
     assert seen.console == [] and seen.dialogs == []
     assert facts["drawn"] == facts["plots"] > 8

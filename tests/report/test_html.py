@@ -1,4 +1,4 @@
-"""A report says what was asked, of what, with what and what came of it, in one file."""
+"""A report gives the request, its inputs and its results, in one file."""
 
 import re
 from html.parser import HTMLParser
@@ -56,7 +56,9 @@ def test_it_shows_request_inputs_environment_and_time(tmp_path: Path) -> None:
     run = made(
         tmp_path,
         models=(model(),),
-        told={"models": [{"content_hash": "hash-of-tiny-bert", "family": "bert", "parameters": 9}]},
+        facts={
+            "models": [{"content_hash": "hash-of-tiny-bert", "family": "bert", "parameters": 9}]
+        },
     )
     page = Page(written(run, to=tmp_path))
     for said in (
@@ -144,7 +146,7 @@ def test_a_sweep_says_what_was_swept_and_of_which_runs_it_is_made(tmp_path: Path
         tmp_path,
         sweep={"seed": [0, 1]},
         parts=parts,
-        told={"runs": [part.name for part in parts]},
+        facts={"runs": [part.name for part in parts]},
     )
     page = Page(written(run, to=tmp_path))
     assert "seed (swept)" in page.text and "0, 1" in page.text
@@ -162,7 +164,7 @@ def test_hostile_text_is_text_wherever_it_stands(tmp_path: Path) -> None:
         warnings=hostile,
         corpora=(corpus(HOSTILE["script"], ref=HOSTILE["end"]),),
         settings={"text": HOSTILE["markup"]},
-        told={"about": HOSTILE["script"], "platform": HOSTILE["end"]},
+        facts={"about": HOSTILE["script"], "platform": HOSTILE["end"]},
     )
     html = written(run, to=tmp_path)
     page = Page(html)
@@ -232,7 +234,7 @@ def test_a_report_of_nothing_is_an_error(tmp_path: Path) -> None:
 
 
 def test_facts_of_the_wrong_kind_are_an_error_not_a_traceback(tmp_path: Path) -> None:
-    run = made(tmp_path, told={"caveats": [{"words": 1}]})
+    run = made(tmp_path, facts={"caveats": [{"words": 1}]})
     with pytest.raises(WorkbenchError, match="cannot be read"):
         write_report([run], tmp_path / "report.html")
 

@@ -16,7 +16,7 @@ from workbench.runs.spec import Spec
 CONLLU = "1\tIt\tit\tPRON\t_\t_\t2\tnsubj\t_\t_\n2\truns\trun\tVERB\t_\t_\t0\troot\t_\t_\n\n"
 
 
-def asked(**given: object) -> Spec:
+def request(**given: object) -> Spec:
     facts: dict[str, object] = {"experiment": "counts", "version": 1, **given}
     return Spec.model_validate(facts)
 
@@ -48,7 +48,7 @@ def test_the_command_finds_the_run_on_disk(
     spec.write(path, question)
     (path / "provenance.json").write_text('{"tables": {}}')
     status.write(path, status.Status("done", experiment="describe"))
-    monkeypatch.setattr(api, "start", lambda asked, **_: api.Run(tmp_path / "runs" / asked.name))
+    monkeypatch.setattr(api, "start", lambda spec, **_: api.Run(tmp_path / "runs" / spec.name))
     monkeypatch.setattr(sys, "argv", [*words(question), "--json"])
     with pytest.raises(SystemExit) as end:
         main()
@@ -58,8 +58,8 @@ def test_the_command_finds_the_run_on_disk(
 
 
 def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
-    told = words(
-        asked(
+    text = words(
+        request(
             models=(model(precision="bf16", pickled=True),),
             corpora=(corpus(options={"unit": "document", "labels": ["a", "b"], "language": "en"}),),
             split="test",
@@ -68,7 +68,7 @@ def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
             device="cuda",
         )
     )
-    assert told == [
+    assert text == [
         "workbench", "run", "counts", "--model=/models/tiny-bert", "--corpus=primer",
         "--unit=document", "--label=a", "--label=b", "--split=test", "--set=layers=0,4",
         "--set=kind=a b", '--set=deep={"x": [1]}', "--seed=7", "--device=cuda",
@@ -78,29 +78,29 @@ def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
 
 def test_a_sweep_is_reproduced_as_a_sweep(tmp_path: Path) -> None:
     part = made(tmp_path).spec
-    told = command(
-        asked(
+    text = command(
+        request(
             corpora=part.corpora,
             settings={"max_sentences": 1, "words": 5},
             sweep={"max_sentences": [1, 2], "seed": [0, 1]},
             parts=(part,),
         )
     )
-    assert "--sweep=max_sentences=1,2 --sweep=seed=0,1" in told.replace(" \\\n ", "")
-    assert "--set=max" not in told and "--seed" not in told and "--set=words=5" in told
+    assert "--sweep=max_sentences=1,2 --sweep=seed=0,1" in text.replace(" \\\n ", "")
+    assert "--set=max" not in text and "--seed" not in text and "--set=words=5" in text
 
 
 def test_a_run_of_an_object_is_reproduced_in_python() -> None:
-    told = command(asked(models=(model(ref=None),), corpora=(corpus(),), settings={"words": 5}))
-    assert told.splitlines() == [
+    text = command(request(models=(model(ref=None),), corpora=(corpus(),), settings={"words": 5}))
+    assert text.splitlines() == [
         "# in capitals: objects that were passed to wb.run (tiny-bert)",
         "wb.run('counts', model=MODEL, corpus='primer', seed=0, words=5)",
     ]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "text"),
     [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1 min 1 s"), (7380, "2 h 3 min")],
 )
-def test_durations_in_words(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+def test_durations_in_words(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

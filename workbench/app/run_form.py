@@ -13,7 +13,7 @@ import streamlit as st
 from workbench.app import run_list, settings_form, sidebar
 from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Experiment
+from workbench.core.experiment import EXPERIMENTS, PLURALS, Experiment, counted
 from workbench.models.references import MINI
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _inputs(
     known: Sequence[str],
 ) -> tuple[str, ...]:
     minimum, maximum = bounds
-    plural = {"model": "models", "corpus": "corpora"}[what]
+    plural = PLURALS[what]
     if maximum == 0:
         return ()
     if minimum:
@@ -135,9 +135,7 @@ def _inputs(
         key=f"further {experiment.name} {what}",
         accept_new_options=True,
         max_selections=None if maximum is None else maximum - 1,
-        help=f"This experiment takes {minimum} to {maximum} {plural}."
-        if maximum
-        else f"This experiment takes {minimum} or more {plural}.",
+        help=f"This experiment takes {counted(what, minimum, maximum)}.",
         persist_state="session",
     )
     return (first, *further)

@@ -154,7 +154,7 @@ def _style(inside: list[int], kind: Kind) -> str:
     """CSS: a tint, and one underline for each span that covers this part."""
     colours = [_colour(hue, kind) for hue in inside]
     underlines = [f"inset 0 -{2 + 3 * i}px 0 {colour}" for i, colour in enumerate(colours)]
-    return f"background:{colours[0]}26;box-shadow:{','.join(underlines)}"
+    return f"color:inherit;background:{colours[0]}26;box-shadow:{','.join(underlines)}"
 
 
 def _chip(name: str, hue: int, kind: Kind) -> str:

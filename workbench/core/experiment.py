@@ -519,6 +519,9 @@ class Experiment(Generic[S]):
         return next((name for name in defaults if name in corpus.splits), None)
 
 
+PLURALS = {"model": "models", "corpus": "corpora"}
+
+
 def require_input_counts(experiment: Experiment[Any], n_models: int, n_corpora: int) -> None:
     """Raise an error unless the number of models and corpora is one the experiment takes."""
     for what, count, (minimum, maximum) in (
@@ -527,17 +530,24 @@ def require_input_counts(experiment: Experiment[Any], n_models: int, n_corpora: 
     ):
         if count < minimum or (maximum is not None and count > maximum):
             raise WorkbenchError(
-                f"{experiment.name} takes {_counted(what, minimum, maximum)}; {count or 'none'} "
+                f"{experiment.name} takes {counted(what, minimum, maximum)}; {count or 'none'} "
                 f"{'was' if count < 2 else 'were'} given.",
                 code=f"{what}-count",
-                remedy=f"Name {'it' if maximum == 1 else 'them'} with --{what} REF."
-                if maximum != 0
-                else f"Remove --{what}.",
+                remedy=_count_remedy(what, maximum),
             )
 
 
-def _counted(what: str, minimum: int, maximum: int | None) -> str:
-    plural = {"corpus": "corpora"}.get(what, f"{what}s")
+def _count_remedy(what: str, maximum: int | None) -> str:
+    if maximum == 0:
+        return f"Remove --{what}."
+    if maximum == 1:
+        return f"Name it with --{what} REF."
+    return f"Name them with --{what} REF, or in the app under More {PLURALS[what]}."
+
+
+def counted(what: str, minimum: int, maximum: int | None) -> str:
+    """Return a number of inputs in words, as in `2 models`."""
+    plural = PLURALS[what]
     if maximum == 0:
         return f"no {what}"
     if minimum == maximum:
