@@ -32,7 +32,7 @@ from workbench.app import cache, run_list, tour  # noqa: E402  the introduction 
 st.header("Tour", anchor=False)
 st.markdown(
     "Runs every experiment on a built-in corpus and built-in models. It needs no network and takes "
-    "one or two minutes."
+    "several minutes."
 )
 
 tour.offer()

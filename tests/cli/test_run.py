@@ -101,7 +101,7 @@ def test_caveats_of_a_run_are_printed(workbench: Command) -> None:
         (("run", "descibe", "--corpus", "dog.conllu"), "Did you mean 'describe'?"),
         ((*RUN, "--max-sentnces", "3"), "'--max-sentences'"),
         ((*RUN, "--set", "max_sentnces=3"), "'max_sentences'"),
-        ((*RUN, "--set", "limit"), "key=value"),
+        ((*RUN, "--set", "limit"), "name=value"),
         ((*RUN, "--limit", "-3"), "max_sentences is '-3'"),
         ((*RUN, "--limit"), "--limit needs a value"),
         ((*RUN, "--max-sentences", "many"), "max_sentences is 'many'"),

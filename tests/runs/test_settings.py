@@ -44,7 +44,7 @@ def test_text_becomes_a_value(name: str, text: str, value: Any) -> None:
     ("given", "said"),
     [
         ({"step": 1}, ["no setting 'step'", "Did you mean 'steps'?"]),
-        ({"steps": "many"}, ["steps is 'many'", "valid integer", "How many steps there are."]),
+        ({"steps": "many"}, ["steps is 'many'", "whole number", "How many steps there are."]),
         ({"steps": 0}, ["steps is 0", "greater than or equal to 1", "How many steps"]),
         ({"steps": "2.5"}, ["steps is '2.5'"]),
         ({"max_sentences": 0}, ["max_sentences is 0", "Maximum number"]),
@@ -75,7 +75,7 @@ def test_odd_numbers_are_the_same_question_when_read_again(most: str, asking: As
 def test_pairs_are_parsed() -> None:
     assert named(["max-steps=3", "a=b=c"], "setting") == {"max_steps": "3", "a": "b=c"}
     for wrong in ("steps", "=3"):
-        with pytest.raises(WorkbenchError, match="key=value"):
+        with pytest.raises(WorkbenchError, match="name=value"):
             named([wrong], "setting")
 
 

@@ -41,6 +41,17 @@ HEAD = ("stack", "kind", "layer", "head")  # the columns that identify the head 
 FEW = 30  # sentences; bootstrap intervals over fewer are unreliable
 
 
+# In the place of pydantic's own messages, by the type of the mistake.
+PLAIN_MESSAGES = {
+    "int_parsing": "this is not a whole number",
+    "int_type": "this is not a whole number",
+    "int_from_float": "this is not a whole number",
+    "float_parsing": "this is not a number",
+    "float_type": "this is not a number",
+    "bool_parsing": "this is neither true nor false",
+    "bool_type": "this is neither true nor false",
+}
+
 T = TypeVar("T")
 
 
@@ -86,7 +97,7 @@ class Settings(BaseModel):
     def _invalid(cls, error: ValidationError) -> WorkbenchError:
         """The first mistake in some values."""
         first = error.errors()[0]
-        message = first["msg"].removeprefix("Value error, ")
+        message = PLAIN_MESSAGES.get(first["type"], first["msg"].removeprefix("Value error, "))
         message = f"{message[0].lower()}{message[1:]}"
         if not first["loc"]:  # of several settings together
             return WorkbenchError(

@@ -40,8 +40,10 @@ REMEDIES = {
 }
 
 
+NAMES = {"write_report": "report"}  # of functions that `workbench` exports under another name
 WORDS = {
-    str: "text",
+    str: "a string",
+    bytes: "bytes",
     int: "a whole number",
     float: "a number",
     bool: "True or False",
@@ -62,6 +64,7 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function raise `WorkbenchError` where an argument has the wrong type."""
     parameters = signature(function).parameters
     name = function.__qualname__.removesuffix(".__init__")
+    name = NAMES.get(name, name)
     hints: dict[str, Any] = {}  # kept once every name in them is known
 
     @wraps(function)
@@ -84,19 +87,41 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 def _wrong_type(name: str, key: str, hint: Any, value: object) -> WorkbenchError:
     wanted = _written(hint)
     named = re.findall(r"\w+", wanted)
-    remedies = [text for kind, text in REMEDIES.items() if kind in named and "text" not in named]
+    remedies = [
+        text
+        for kind, text in REMEDIES.items()
+        if {kind, f"{kind}s"} & {*named} and "string" not in named
+    ]
     if type(value).__name__ == "Experiment":
         remedies = [
             "Pass its name, if an installed package offers it; or call "
             "experiment.run(inputs, settings, progress)."
         ]
     shown = f" ({value!r:.40})" if isinstance(value, str | int | float) else ""
+    if isinstance(value, list | tuple) and len(value) and "list" in named:
+        items = [part for part in _items(hint) if part is not Any]
+        wrong = [n for n, item in enumerate(value) if items and not _accepts_any(items, item)]
+        if wrong:
+            shown = f" whose item {wrong[0]} is {_written(type(value[wrong[0]]))}"
     return WorkbenchError(
         f"{key} must be {wanted}, not {_written(type(value))}{shown}.",
         code="wrong-type",
         where=f"wb.{name}",
         remedy=remedies[0] if remedies else f"Pass {wanted} as {key}.",
     )
+
+
+def _items(hint: Any) -> list[Any]:
+    """The types that items of a list may have, where a list may be passed."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return [item for part in arguments for item in _items(part)]
+    is_list = isinstance(origin, type) and issubclass(origin, Iterable)
+    return [arguments[0]] if is_list and arguments else []
+
+
+def _accepts_any(hints: Iterable[Any], value: object) -> bool:
+    return any(_accepts(hint, value) for hint in hints)
 
 
 def _written(hint: Any) -> str:
@@ -109,8 +134,8 @@ def _written(hint: Any) -> str:
         return " or ".join(map(repr, arguments))
     if origin is tuple and Ellipsis not in arguments:
         return f"({', '.join(map(_written, arguments))})"
-    if hint in WORDS:
-        return WORDS[hint]
+    if kind in WORDS:
+        return WORDS[kind]
     if kind is Callable:
         return "a function"
     if not isinstance(kind, type):

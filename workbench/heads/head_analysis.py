@@ -153,7 +153,9 @@ def _caveats(
             ("relations", "best", "heads"),
         )
     if settings.level == "words" and not gold.has_coreference:
-        yield Caveat("The corpus has no coreference, so no head can have that role.", ("heads",))
+        yield Caveat(
+            "These sentences have no coreference, so no head can have that role.", ("heads",)
+        )
     unknown = [site.name for site in head_sums.sites if site not in head_sums.normed]
     if unknown:
         yield Caveat(

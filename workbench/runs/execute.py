@@ -194,7 +194,7 @@ def _turn(device: str, journal: Journal, share: bool) -> Iterator[device_queue.S
         if n_before not in logged[-1:]:
             jobs = "1 job" if n_before == 1 else f"{n_before} jobs"
             why = f"queued behind {jobs}" if n_before else "another job is using it"
-            journal.log(f"Waiting for {device}: {why}.")
+            journal.log(f"Waiting for {device}: {why}. The option --share does not wait.")
             logged.append(n_before)
 
     turn = (

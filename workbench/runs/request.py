@@ -176,9 +176,9 @@ def named(pairs: Iterable[str], what: str) -> dict[str, str]:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise WorkbenchError(
-                f"{pair!r:.60} is not a {what}.",
+                f"{pair!r:.60} has no value." if key else f"{pair!r:.60} has no name.",
                 code="setting-invalid",
-                remedy=f"Write it as key=value, as in {what} max_sentences=100.",
+                remedy=f"Write each {what} as name=value, such as max_sentences=100.",
             )
         values[key.strip().replace("-", "_")] = value
     return values

@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbench.core import machine
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import LISTED, WorkbenchError, did_you_mean
 from workbench.core.experiment import Caveat, Experiment, Progress, Result, Table
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
 from workbench.core.public import public
@@ -578,10 +578,23 @@ def open_run(name: str) -> Run:
                 else f"there is no run {name!r}.",
                 code="run-ambiguous" if matches else "run-not-found",
                 where=str(folder),
-                remedy=did_you_mean(name, matches or names),
+                remedy=_longer_names(folder, matches) if matches else did_you_mean(name, names),
             )
         path = folder / matches[0]
     return Run(no_link(path))
+
+
+def _longer_names(folder: Path, names: Sequence[str]) -> str:
+    """A remedy that tells runs with the same beginning apart, the newest first."""
+    runs = [(Run(folder / name), status.settled(folder / name)) for name in names]
+    runs.sort(key=lambda each: each[1].created, reverse=True)
+    shown = [
+        f"{run.name} ({now.state}, {now.created[:16].replace('T', ' ')}, "
+        f"{', '.join([*now.models, *now.corpora]) or 'no input'})"
+        for run, now in runs[:LISTED]
+    ]
+    more = f" and {len(runs) - LISTED} more" if len(runs) > LISTED else ""
+    return f"Write more of the name. Newest first: {'; '.join(shown)}{more}."
 
 
 def opened_run(run: Run | str, where: str) -> Run:
