@@ -23,7 +23,7 @@ SEEN = {  # words that only this view has
     "Heads": "Colour: the main role of each head",
     "Relations": "Accuracy as in Clark et al. (2019)",
     "Similar heads": "projected to two dimensions",
-    "Offsets": "Rows: heads; negative offsets",
+    "Offsets": "Negative offsets",
     "Cross-attention": "How the heads of a decoder follow",
     "Tables": "One row per head. role:",
 }
