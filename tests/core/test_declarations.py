@@ -69,13 +69,15 @@ def test_the_code_of_every_experiment_takes_its_settings(name: str) -> None:
 
 @pytest.mark.parametrize("first", ["workbench.corpora", "spacy"])
 def test_docs_of_ones_own_carry_layers_whichever_is_imported_first(first: str) -> None:
+    """torch, which spaCy imports where it can, is hidden: only the order of the two matters here."""
     program = f"""
+import sys
+sys.modules["torch"] = None
 import {first}
 import spacy, workbench.corpora
 doc = spacy.blank("en")("A text")
 doc._.labels = {{"kind": "short"}}
 assert workbench.corpora.layers(doc) == {{"words", "label:kind"}}
-assert workbench.corpora.encode([doc], targets="kind").targets["kind"].names == ("short",)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
