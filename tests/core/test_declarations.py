@@ -69,7 +69,7 @@ def test_the_code_of_every_experiment_takes_its_settings(name: str) -> None:
 
 @pytest.mark.parametrize("first", ["workbench.corpora", "spacy"])
 def test_docs_of_ones_own_carry_layers_whichever_is_imported_first(first: str) -> None:
-    """torch, which spaCy imports where it can, is hidden: the order of these two is what matters."""
+    """torch, which spaCy imports where it can, is hidden: only the order matters here."""
     program = f"""
 import sys
 sys.modules["torch"] = None
