@@ -470,16 +470,11 @@ class Experiment(Generic[S]):
 
     def __post_init__(self) -> None:
         check_fields(self, skip=("run", "fits", "settings", "split"))
-        wrong = [
-            f"settings is {self.settings!r:.40}, not a subclass of wb.Settings"
-            for kind in [self.settings]
-            if not (isinstance(kind, type) and issubclass(kind, Settings))
-        ]
-        wrong += [
-            f"split is {self.split!r:.40}, not all, held-out or train"
-            for split in [self.split]
-            if split not in ("all", "held-out", "train")
-        ]
+        wrong = []
+        if not (isinstance(self.settings, type) and issubclass(self.settings, Settings)):
+            wrong.append(f"settings is {self.settings!r:.40}, not a subclass of wb.Settings")
+        if self.split not in ("all", "held-out", "train"):
+            wrong.append(f"split is {self.split!r:.40}, not all, held-out or train")
         wrong += [
             f"table {name!r} is a {type(table).__name__}, not a wb.Table"
             for name, table in self.tables.items()
