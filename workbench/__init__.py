@@ -20,7 +20,7 @@ Run experiments, and read their results:
     run          run an experiment, or read the result of the same request  (Run)
     train        train a model
     runs         the runs on disk; `open_run` opens a run by its name
-    compare      the tables of several runs, row by row
+    compare      several runs: what changed, and their tables row by row
     report       write a report of one or more runs; `export` writes one table or figure
 
 Look inside a forward pass:
@@ -31,8 +31,8 @@ Look inside a forward pass:
     Capture, Gate, Reduce   the taps: store maps, scale heads, summarise maps (map_statistics)
     word_states  the hidden state of every word in every layer
 
-Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat. A user error
-raises WorkbenchError, with a code and a remedy.
+Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat, Finding. A user
+error raises WorkbenchError, with a code and a remedy.
 
 `help(wb.NAME)` documents each name with an example. These names are the public interface; the
 modules inside may change from one version to the next. Costs: milliseconds for `import workbench`,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Settings,
         Table,
     )
+    from workbench.core.findings import Finding
     from workbench.corpora import read, write
     from workbench.corpora.corpus import Corpus
     from workbench.corpora.describe import describe
@@ -126,6 +127,7 @@ _HOMES = {
     "Result": "workbench.core.experiment",
     "Table": "workbench.core.experiment",
     "Caveat": "workbench.core.experiment",
+    "Finding": "workbench.core.findings",
     "WorkbenchError": "workbench.core.errors",
 }
 
@@ -136,6 +138,7 @@ __all__ = [
     "Corpus",
     "Edge",
     "Experiment",
+    "Finding",
     "Gate",
     "HuggingFace",
     "Inputs",

@@ -130,7 +130,7 @@ def draw_parts(parts: Mapping[str, int]) -> None:
     total = sum(parts.values()) or 1
     table = pd.DataFrame({"module": list(parts), "parameters": list(parts.values())})
     figure = harmless(modules({"modules": table}))
-    draw_figure(Drawing("parameters", "", figure), "parameters-by-part")
+    draw_figure(Drawing("parameters", "", "", "", figure), "parameters-by-part")
     with st.expander("As a table"):
         shown = table.rename(columns={"module": "part"})
         shown["share"] = [f"{count / total:.1%}" for count in parts.values()]

@@ -178,9 +178,8 @@ def draw_view(
     from workbench.figures.sanitize import harmless
     from workbench.report.content import Drawing
 
-    draw_figure(
-        Drawing(name, caption_of(about), harmless(figure)), key or f"{name} {run.name}", pointed
-    )
+    drawing = Drawing(name, "", caption_of(about), "", harmless(figure))
+    draw_figure(drawing, key or f"{name} {run.name}", pointed)
 
 
 def caption_of(about: object) -> str:

@@ -147,6 +147,20 @@ class MinimalPairs(Settings):
         "has one and predicts better after it (auto, default), or never (no).",
     )
 
+    def in_prose(self) -> str:
+        hidden = {
+            "within-word": "with the later pieces of its word hidden too (Kauf and Ivanova 2023)",
+            "original": "one piece at a time (Salazar et al. 2020)",
+        }[self.pseudo_likelihood]
+        return (
+            "For each pair of sentences that differ in one respect, we compared the log-probability"
+            " of the right and of the wrong sentence (BLiMP, Warstadt et al. 2020). Models that see"
+            f" both sides are scored by pseudo-likelihood, {hidden}. Accuracy is tested against "
+            "chance and against always choosing the sentence with fewer pieces: a permutation test "
+            "flips the sign of every different exchange of words, with Holm's correction over "
+            "phenomena."
+        )
+
 
 _PAIRS = (
     "accuracy: share of pairs whose right sentence is more probable; chance is 50 %. lower, upper: "
@@ -176,6 +190,8 @@ MINIMAL_PAIRS = Experiment(
     needs=(LM_HEAD,),
     split="held-out",
     figures="workbench.figures.model:MINIMAL_PAIRS_FIGURES",
+    findings="workbench.basics.findings:minimal_pairs",
+    papers=("warstadt-2020-blimp", "salazar-2020-masked", "kauf-2023-better"),
 )
 
 

@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import Finding, plural
 from workbench.runs.status import CODES, Status
 
 if TYPE_CHECKING:
@@ -72,20 +73,44 @@ def started(run: "Run", json: bool) -> None:
 
 
 def result(run: "Run", json: bool) -> None:
-    """Print a run that has ended: its tables, or its error; exit with the code of the error."""
+    """Print a run that has ended: what it found, or its error; exit with the code of the error."""
     now = run.status
     if json:
         print_json(run.as_data())
     elif now.state == "done":
-        print(f"{run.name}: done in {now.seconds:.1f} s")
-        for name in run.tables:
+        print(f"{run.name}: done in {now.seconds:.1f} s\n")
+        print_findings(run.findings)
+        tables = list(run.tables)
+        shown = [each.table for each in run.findings if each.table in tables][:1] or tables[:1]
+        for name in shown:
             _table(name, run.tables[name], SHORT)
         _caveats(run)
+        rest = f"{plural(len(tables), 'table')} and {plural(len(run.figures), 'figure')}"
+        print(f"All {rest}: workbench runs show {run.name}")
         print(f"Report: workbench report {run.name} --out report.html")
     if now.state == "done":
         return
     _failure(run, now)
     raise SystemExit(2 if now.failure and now.failure.kind == "input" else CODES[now.state])
+
+
+def print_findings(findings: Sequence[Finding], title: str = "Findings") -> None:
+    """Print findings as a numbered list; those without support say so."""
+    if not findings:
+        return
+    out.print(title, style="bold")
+    for number, finding in enumerate(findings, start=1):
+        text = Text(f"{finding.claim}{_verdict(finding)}")
+        lines = text.wrap(out, max(20, out.width - 5))
+        for index, line in enumerate(lines):
+            print(f"{number:3}. {line}" if index == 0 else f"     {line}")
+    print()
+
+
+def _verdict(finding: Finding) -> str:
+    if finding.verdict == "undecided":
+        return f" [undecided; would decide it: {finding.decided_by}]"
+    return "" if finding.verdict == "supported" else " [not supported]"
 
 
 def _caveats(run: "Run") -> None:
@@ -150,11 +175,23 @@ def run_list(statuses: Sequence[tuple["Run", Status]], max_runs: int, json: bool
             ", ".join(now.corpora),
             now.created[:16].replace("T", " "),
             f"{now.seconds:.1f} s" if now.state == "done" else "",
+            first_claim(run, now),
         )
         for run, now in statuses[:max_runs]
     ]
-    columns = ("run", "status", "models", "corpora", "created (UTC)", "duration")
+    columns = ("run", "status", "models", "corpora", "created (UTC)", "duration", "finding")
     print_table(f"Runs{more}", columns, rows)
+
+
+def first_claim(run: "Run", now: Status) -> str:
+    """Return the first finding that a run stored; "" if it has none."""
+    from workbench.runs.run import stored_findings
+
+    try:
+        findings = stored_findings(run.path) if now.state == "done" else None
+    except WorkbenchError:  # a damaged file
+        return ""
+    return findings[0].claim if findings else ""
 
 
 def _state(run: "Run", now: Status) -> str:
@@ -179,11 +216,12 @@ def _brief(run: "Run", now: Status) -> dict[str, Any]:
         "corpora": list(now.corpora),
         "created": now.created,
         "seconds": round(now.seconds, 3),
+        "finding": first_claim(run, now),
     }
 
 
 def run(run: "Run", json: bool) -> None:
-    """Print one run: its request, status, tables, caveats and the end of its log."""
+    """Print one run: its findings, request, status, tables, caveats and the end of its log."""
     from workbench.runs.status import log_lines
 
     now, spec = run.status, run.spec
@@ -209,6 +247,8 @@ def run(run: "Run", json: bool) -> None:
         ("attempts", str(now.attempt)),
         ("folder", str(run.path)),
     ]
+    if now.state == "done":
+        print_findings(run.findings)
     print_table("Run", ("", ""), [row for row in rows if row[1]])
     if now.state == "done":
         about = [(n, len(run.tables[n]), run.tables[n].attrs["about"]) for n in run.tables]
@@ -242,16 +282,18 @@ def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
 
 
 def comparison(runs: Sequence["Run"], json: bool) -> None:
-    """Print runs side by side, with differences."""
-    from workbench.runs.compare import LETTERS, compared, current_tables
+    """Print what changed between runs: findings, and tables side by side with differences."""
+    from workbench.runs.compare import LETTERS, compare
 
     letters = dict(zip(LETTERS, (run.name for run in runs), strict=False))
-    tables = dict(compared([current_tables(run) for run in runs]))
+    tables = compare(*runs)
     if json:
         records = {name: _records(table) for name, table in tables.items()}
-        print_json({"runs": letters, "tables": records})
+        findings = [finding.as_data() for finding in tables.findings]
+        print_json({"runs": letters, "findings": findings, "tables": records})
         return
     print_table("Runs", ("", "run"), list(letters.items()))
+    print_findings(tables.findings, "What changed")
     for name, table in tables.items():
         rows = list(_laid_out(table, list(letters)))
         more = f" (the first {ROWS} of {len(rows):,} rows)" if len(rows) > ROWS else ""

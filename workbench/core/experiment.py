@@ -5,9 +5,9 @@
     )
 
 The options of the command, the form in the app, the spec on disk and the report are derived from
-this object. `run` computes tables and draws nothing; `figures` are pure functions of the tables, so
-a report can be rebuilt without the model or the corpus. Costs: nothing until an experiment is used;
-its code is imported when it runs.
+this object. `run` computes tables and draws nothing; `findings` and `figures` are pure functions of
+the tables, so a report can be rebuilt without the model or the corpus. Costs: nothing until an
+experiment is used; its code is imported when it runs.
 """
 
 import re
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.findings import Finding, check_findings
 from workbench.core.public import check_fields
 from workbench.core.registry import Code, Placed, Registry, imported
 
@@ -122,6 +123,15 @@ class Settings(BaseModel):
             where=cls.__name__,
             remedy=f"{name}: {about}",
         )
+
+    def in_prose(self) -> str:
+        """Return the method with these settings in a few sentences, for reports ("": none).
+
+        Example:
+            >>> wb.experiments()["edge-probing"].settings().in_prose().split(" on ")[0]
+            'We trained edge probes'
+        """
+        return ""
 
     @classmethod
     def renamed(cls) -> dict[str, str]:
@@ -433,6 +443,9 @@ class Experiment(Generic[S]):
         exact_up_to: Models with at most this many parameters are computed in fp32 on every device
             by default: in bf16, small differences of weights, states or maps are rounding errors.
         figures: Pure functions of the tables, by name, or "module:MAPPING".
+        findings: A pure function of the tables that returns three to seven `Finding`s, the first
+            one first, or "module:function".
+        papers: The papers whose methods it uses: keys of `workbench/report/papers.bib`.
 
     Example:
         >>> import pandas as pd
@@ -467,9 +480,11 @@ class Experiment(Generic[S]):
     trains: bool = False  # it then needs a device even without a model
     exact_up_to: float = 0
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)
+    findings: "Code[Callable[[Tables], Iterable[Finding]] | None]" = Code(None)  # noqa: RUF009
+    papers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_fields(self, skip=("run", "fits", "settings", "split"))
+        check_fields(self, skip=("run", "fits", "findings", "settings", "split"))
         wrong = []
         if not (isinstance(self.settings, type) and issubclass(self.settings, Settings)):
             wrong.append(f"settings is {self.settings!r:.40}, not a subclass of wb.Settings")
@@ -515,6 +530,12 @@ class Experiment(Generic[S]):
             figures: Mapping[str, Draw] = imported(self.figures, f"the figures of {self.name}")
             return figures
         return self.figures
+
+    def findings_of(self, tables: "Tables") -> tuple[Finding, ...]:
+        """Return what these tables of a run show; nothing if the experiment states no findings."""
+        if self.findings is None:
+            return ()
+        return check_findings(self.findings(tables), tables)
 
     def split_of(self, corpus: "Corpus", split: str | None) -> str | None:
         """Return the split to use: the given one, or the default; None for the whole corpus."""

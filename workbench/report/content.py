@@ -388,11 +388,22 @@ USUAL_HEIGHT = 420  # default height in pixels
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as plain data without a template, and its caption."""
+    """A figure as plain data without a template, and its words.
+
+    The title is the finding that the figure shows; the subtitle is what is measured, in which unit;
+    `reading` says how to read the figure.
+    """
 
     name: str
-    about: str
+    title: str
+    subtitle: str
+    reading: str
     plain: Mapping[str, Any]  # data and layout
+
+    @property
+    def about(self) -> str:
+        """Return the caption: what is measured, and how to read it."""
+        return " ".join(filter(None, (self.subtitle, self.reading)))
 
     @property
     def height(self) -> int:
@@ -403,6 +414,7 @@ class Drawing:
 def drawings(run: Run) -> Mapping[str, Drawing]:
     """Return all figures of a run, by name."""
     draws, stored = _draws(run), run.figures
+    titles = {each.figure: each.claim for each in reversed(run.findings)}
     figures = {}
     for name in [*draws, *(other for other in stored if other not in draws)]:
         try:
@@ -411,7 +423,7 @@ def drawings(run: Run) -> Mapping[str, Drawing]:
             if name not in stored:
                 continue
             plain = harmless(stored[name])
-        figures[name] = Drawing(name, _about(draws.get(name)), plain)
+        figures[name] = Drawing(name, titles.get(name, ""), *_words(draws.get(name)), plain)
     return figures
 
 
@@ -426,10 +438,14 @@ def _draws(run: Run) -> Mapping[str, Callable[..., Any]]:
         return {}
 
 
-def _about(draw: Callable[..., Any] | None) -> str:
-    """Return the caption: the first paragraph of the function's docstring."""
+def _words(draw: Callable[..., Any] | None) -> tuple[str, str]:
+    """Return the subtitle of a figure and how to read it, from the function's docstring.
+
+    The first paragraph is what is measured, with its unit; the second is how to read the figure.
+    """
     text = inspect.getdoc(draw) if inspect.isfunction(draw) else None
-    return " ".join((text or "").split("\n\n")[0].split())
+    paragraphs = [" ".join(part.split()) for part in (text or "").split("\n\n")]
+    return paragraphs[0], paragraphs[1] if len(paragraphs) > 1 else ""
 
 
 # --- the report -----------------------------------------------------------------------------------

@@ -12,20 +12,27 @@ from typing import Any
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError, listed
+from workbench.core.findings import Finding, changes
 from workbench.runs.run import Run, opened_run
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def compare(*runs: Run | str) -> dict[str, pd.DataFrame]:
-    """Compare runs side by side: rows aligned by the keys of their tables, with differences.
+class Comparison(dict[str, pd.DataFrame]):
+    """The tables of several runs side by side, by name; `findings` say what changed."""
+
+    findings: tuple[Finding, ...] = ()
+
+
+def compare(*runs: Run | str) -> Comparison:
+    """Compare runs side by side: what changed, and tables aligned by their keys.
 
     Args:
         *runs: Two or more `Run`s, or their names.
 
     Returns:
         Every table that all runs have, by name: keys, each run's numbers (`A score`, `B score`)
-        and the differences from the first (`B − A score`).
+        and the differences from the first (`B − A score`). Its `findings` say what changed.
 
     Raises:
         WorkbenchError: Fewer than two runs are named, or they have no table in common.
@@ -37,7 +44,14 @@ def compare(*runs: Run | str) -> dict[str, pd.DataFrame]:
         ['relation', 'A count', 'B count', 'B − A count']
     """
     opened = [opened_run(run, "wb.compare") for run in runs]
-    return dict(compared([current_tables(run) for run in opened]))
+    comparison = Comparison(compared([current_tables(run) for run in opened]))
+    comparison.findings = what_changed(opened)
+    return comparison
+
+
+def what_changed(runs: Sequence[Run]) -> tuple[Finding, ...]:
+    """Return the differences of later runs from the first as findings; the runs have letters."""
+    return changes({letter: run.findings for letter, run in zip(LETTERS, runs, strict=False)})
 
 
 def current_tables(run: Run) -> Mapping[str, pd.DataFrame]:

@@ -221,6 +221,8 @@ def _run(
         about = facts.pop("about", experiment.tables)
         rows = run.write(folder, result, about)
         drawn = [] if run_spec.sweep else run.write_figures(folder, experiment, journal)
+        findings = facts.pop("findings", experiment.findings_of)
+        run.write_findings(folder, findings, journal)
     seconds = time.monotonic() - clock
     provenance = {
         "experiment": run_spec.experiment,

@@ -4,22 +4,24 @@ Costs: one small file; tables, arrays and figures are read when they are used.
 """
 
 import hashlib
+import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from workbench.core import machine
 from workbench.core.errors import LISTED, WorkbenchError, did_you_mean
-from workbench.core.experiment import Caveat, Experiment, Progress, Result, Table
+from workbench.core.experiment import EXPERIMENTS, Caveat, Experiment, Progress, Result, Table
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
+from workbench.core.findings import Finding
 from workbench.core.public import public
 from workbench.models.references import TRAINED
 from workbench.runs import spec, status
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 PARQUET = b"PAR1"  # the first and last bytes of such a file
 TABLES, ARRAYS, FIGURES = "tables", "arrays", "figures"
+FINDINGS = "findings.json"
 
 
 def write(folder: Path, result: Result, about: Mapping[str, Table]) -> dict[str, int]:
@@ -64,6 +67,7 @@ def clear(folder: Path) -> None:
     """Remove the results of an earlier attempt; its checkpoints stay."""
     for part in (TABLES, ARRAYS, FIGURES):
         shutil.rmtree(folder / part, ignore_errors=True)
+    (folder / FINDINGS).unlink(missing_ok=True)
 
 
 def write_table(folder: Path, name: str, table: pd.DataFrame, about: Table) -> None:
@@ -126,11 +130,40 @@ def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress)
     return written
 
 
+def write_findings(
+    folder: Path, findings: Callable[["Tables"], Sequence[Finding]], progress: Progress
+) -> None:
+    """Write the findings of the tables on disk. A failure is a warning."""
+    try:
+        found = [finding.as_data() for finding in findings(Tables(folder))]
+    except Exception as error:  # any experiment
+        what = error.what if isinstance(error, WorkbenchError) else repr(error)
+        progress.warn(f"The findings cannot be stated: {what}")
+        return
+    with atomic_write(unlinked(folder / FINDINGS)) as draft:
+        draft.write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def stored_findings(folder: Path) -> tuple[Finding, ...] | None:
+    """Return the findings that a run stored; None for a run older than findings."""
+    path = unlinked(folder / FINDINGS)
+    if not path.is_file():
+        return None
+    try:
+        data = parse_json(read_regular(path))
+        return tuple(_FINDINGS.validate_python(data))
+    except (OSError, ValueError, WorkbenchError) as error:
+        raise damaged(path, error) from None
+
+
 def is_table(folder: Path, name: str) -> bool:
     """Return whether the file of a table exists and ends as a Parquet file does."""
     with open_regular(inside(folder / TABLES, name, ".parquet", "table")) as file:
         file.seek(-len(PARQUET), 2)
         return file.read() == PARQUET
+
+
+_FINDINGS = TypeAdapter(list[Finding])
 
 
 class _Files(Mapping[str, Any]):
@@ -271,7 +304,7 @@ def damaged(path: Path, error: Exception) -> WorkbenchError:
 # tables and figures and by the sizes of their model's files.
 
 PROVENANCE = "provenance.json"
-LEFT = (TABLES, ARRAYS, FIGURES, TRAINED)  # result folders in the folder of a run
+LEFT = (TABLES, ARRAYS, FIGURES, FINDINGS, TRAINED)  # results in the folder of a run
 
 
 class _Part(BaseModel):
@@ -320,7 +353,7 @@ def recorded(folder: Path) -> dict[str, dict[str, Any]]:
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _hash(path)}
         for part in LEFT
-        for path in sorted((folder / part).rglob("*"))
+        for path in sorted([folder / part, *(folder / part).rglob("*")])
         if path.is_file()
     }
 
@@ -448,6 +481,23 @@ class Run:
         return spec.current_sweep(self.spec)
 
     @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the run found, the first one first.
+
+        As stored; of a run older than findings, computed from its tables.
+        """
+        self._require_done()
+        stored = stored_findings(self.path)
+        if stored is not None or self.spec.sweep:
+            return stored or ()
+        try:
+            experiment = EXPERIMENTS[self.spec.experiment]
+            same = experiment.version == self.spec.version
+            return experiment.findings_of(self.tables) if same else ()
+        except Exception:  # any experiment: it is not installed, or its tables were others
+            return ()
+
+    @cached_property
     def tables(self) -> Tables:
         return Tables(self.path, self.provenance.get("tables", ()))
 
@@ -501,6 +551,7 @@ class Run:
             "models": list(now.models),
             "corpora": list(now.corpora),
             "seconds": round(now.seconds, 3),
+            "findings": [f.as_data() for f in self.findings] if now.state == "done" else [],
             "tables": tables,
             "caveats": [caveat.text for caveat in self.caveats] if now.state == "done" else [],
             "missing": self.missing if now.state == "done" else [],

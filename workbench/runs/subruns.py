@@ -26,6 +26,7 @@ from workbench.core.experiment import (
     SubrunRequest,
     Table,
 )
+from workbench.core.findings import check_findings, summary
 from workbench.runs import device_queue, spec
 from workbench.runs.compare import swept_columns
 from workbench.runs.execute import Open, SubRuns, execute, open_objects
@@ -346,6 +347,7 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
     corpora = {c["hash"]: c for run in runs for c in _facts(run, "corpora")}
     facts = {
         "about": about,
+        "findings": lambda tables: check_findings(summary([r.findings for r in runs]), tables),
         "runs": [run.name for run in runs],
         "models": list(models.values()),
         "corpora": list(corpora.values()),

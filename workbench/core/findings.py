@@ -1,0 +1,344 @@
+"""Findings: what a run found, as sentences with numbers, computed from its tables.
+
+    def findings(tables):
+        best = tables["scores"].iloc[0]
+        return [
+            Finding(
+                f"Layer {whole(best['layer'])} is best ({percent(best['score'])} correct).",
+                best["score"], None, 0.5, judged(best["p_value"] < 0.05), "scores",
+                {"layer": best["layer"]}, "scores",
+                measure="accuracy of the best layer", unit="%", column="score",
+            )
+        ]
+
+A claim is true as it stands, also where the effect is not there ("No head follows `det` …"); the
+verdict says whether the data supports the effect. The functions that write numbers raise an error
+if a number is missing, so no sentence is ever written without its number. Costs: nothing.
+"""
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from workbench.core.errors import WorkbenchError
+
+Verdict = Literal["supported", "not supported", "undecided"]
+Unit = Literal["", "%", "F1", "nats", "bits", "words", "layers", "s"]
+VERDICTS: tuple[Verdict, ...] = ("supported", "not supported", "undecided")
+SCALED = ("%", "F1")  # units whose values are shares, written times 100
+MOST = 7  # maximum number of findings of an experiment
+MINUS = "−"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a run found: a sentence with its number, and where in the tables the number is.
+
+    Args:
+        claim: A sentence with its numbers, true of this run.
+        value: The number, as in the table: a share is between 0 and 1 (None: a claim of words).
+        interval: Its 95 % confidence interval (None: not measured).
+        null: The value without the effect: of chance, a baseline, a control (None: none).
+        verdict: Whether the data supports the effect: `supported`, `not supported`, `undecided`.
+        table: The table with the number.
+        keys: The columns and values that identify its row.
+        figure: The figure that shows it ("": none).
+        measure: What the number is, without values of this run; unique among its findings. Runs
+            are compared measure by measure.
+        unit: The unit of the number.
+        column: The column with the number ("": computed from several cells).
+        decided_by: What would decide an undecided claim, such as "more sentences"; dropped from
+            other claims.
+
+    Example:
+        >>> wb.Finding(
+        ...     "The model is right in 81 % of pairs (chance: 50 %).", 0.81, (0.74, 0.86), 0.5,
+        ...     "supported", "pairs", {"phenomenon": "all"}, measure="accuracy", unit="%",
+        ... ).key_number
+        '81.0 % (95 % interval 74.0 to 86.0)'
+    """
+
+    claim: str
+    value: float | None
+    interval: tuple[float, float] | None
+    null: float | None
+    verdict: Verdict
+    table: str
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    figure: str = ""
+    measure: str = field(kw_only=True)
+    unit: Unit = field(default="", kw_only=True)
+    column: str = field(default="", kw_only=True)
+    decided_by: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        plain = {name: _plain(value) for name, value in self.keys.items()}
+        object.__setattr__(self, "keys", plain)
+        for name in ("value", "null"):
+            number = getattr(self, name)
+            object.__setattr__(self, name, None if number is None else _present(number))
+        if self.interval is not None:
+            low, high = map(_present, self.interval)
+            object.__setattr__(self, "interval", (low, high))
+        wrong = ""
+        if not self.claim.endswith((".", "?", "!")) or "nan" in self.claim.lower().split():
+            wrong = f"the claim {self.claim!r:.80} is not a sentence with its numbers"
+        elif not self.measure:
+            wrong = f"the finding {self.claim!r:.80} has no measure"
+        elif self.verdict not in VERDICTS:
+            wrong = f"the verdict is {self.verdict!r:.40}, not one of {', '.join(VERDICTS)}"
+        elif self.verdict == "undecided" and not self.decided_by:
+            wrong = f"nothing is said to decide {self.claim!r:.80}"
+        if wrong:
+            raise _error(f"{wrong}.")
+        if self.verdict != "undecided":
+            object.__setattr__(self, "decided_by", "")
+
+    @property
+    def key_number(self) -> str:
+        """Return the number with its unit and its interval."""
+        if self.value is None:
+            return ""
+        number = shown(self.value, self.unit)
+        number += f" {self.unit}" if self.unit and self.unit != "F1" else ""
+        if self.interval is None:
+            return number
+        return f"{number} (95 % interval {span(*self.interval, self.unit)})"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the finding as JSON data."""
+        return asdict(self)
+
+
+def judged(holds: object, enough: object = True) -> Verdict:
+    """Return the verdict of a test; `undecided` where there is too little data to say."""
+    if not enough:
+        return "undecided"
+    return "supported" if holds else "not supported"
+
+
+def check_findings(findings: Iterable[Finding], tables: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Return the findings of a run; an error if one does not fit its tables."""
+    found = tuple(findings)
+    measures = [each.measure for each in found]
+    for each in found:
+        if each.table not in tables:
+            raise _error(f"the finding {each.measure!r:.80} names no table of the run.")
+        if measures.count(each.measure) > 1:
+            raise _error(f"two findings have the measure {each.measure!r:.80}.")
+    return found
+
+
+# --- numbers in sentences -------------------------------------------------------------------------
+
+
+def percent(share: object, digits: int = 0) -> str:
+    """Return a share in per cent: `81 %`; between 0 and a half, `0.3 %`."""
+    number = 100 * _present(share)
+    if digits == 0 and 0 < abs(number) < 1:
+        digits = 1
+    return f"{_fixed(number, digits)} %"
+
+
+def score(value: object) -> str:
+    """Return a score such as F1, times 100: `93.6`."""
+    return _fixed(100 * _present(value), 1)
+
+
+def decimal(value: object, digits: int | None = None) -> str:
+    """Return a number with three significant digits, or so many decimals."""
+    number = _present(value)
+    if digits is None:
+        size = abs(number)
+        if size and (size < 1e-4 or size >= 1e6):
+            return f"{number:.1e}".replace("-", MINUS)
+        digits = max(0, 2 - math.floor(math.log10(size))) if size else 0
+    return _fixed(number, digits)
+
+
+def whole(value: object) -> str:
+    """Return a whole number: `1,204`."""
+    return f"{round(_present(value)):,}".replace("-", MINUS)
+
+
+def signed(text: str) -> str:
+    """Return a written number with its sign: `+0.3`."""
+    is_zero = not any(digit in text for digit in "123456789")
+    return text if text.startswith(MINUS) or is_zero else f"+{text}"
+
+
+def p_text(p: object) -> str:
+    """Return a p-value: `p < 0.01`, `p = 0.03`."""
+    number = _present(p)
+    for bound in (0.001, 0.01):
+        if number < bound:
+            return f"p < {bound}"
+    return f"p = {number:.2f}"
+
+
+def shown(value: object, unit: Unit = "") -> str:
+    """Return a number as it is written in this unit, without the unit."""
+    if unit in SCALED:
+        return score(value)
+    number = _present(value)
+    return whole(number) if not unit and number.is_integer() else decimal(number)
+
+
+def span(low: object, high: object, unit: Unit = "") -> str:
+    """Return an interval: `0.3 to 2.5`."""
+    return f"{shown(low, unit)} to {shown(high, unit)}"
+
+
+def plural(count: object, one: str, several: str = "") -> str:
+    """Return a count with its noun: `1 head`, `12 heads`."""
+    number = whole(count)
+    return f"{number} {one if number == '1' else several or f'{one}s'}"
+
+
+def listing(names: Sequence[object], most: int = 3) -> str:
+    """Return names as text: `a, b and c`; at most so many."""
+    texts = [str(name) for name in names]
+    if len(texts) > most:
+        return f"{', '.join(texts[:most])} and {len(texts) - most} more"
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def _fixed(number: float, digits: int) -> str:
+    text = f"{abs(number):,.{digits}f}"
+    is_negative = number < 0 and any(digit in text for digit in "123456789")
+    return MINUS + text if is_negative else text
+
+
+def _present(value: object) -> float:
+    if isinstance(value, numbers.Real) or hasattr(value, "item"):
+        number = float(value)  # type: ignore[arg-type]
+        if math.isfinite(number):
+            return number
+    raise _error(f"a number of a finding is missing: it is {value!r:.40}.")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def _error(what: str) -> WorkbenchError:
+    return WorkbenchError(
+        what,
+        code="finding-invalid",
+        where="findings",
+        remedy="This is a bug in the experiment; its tables have all numbers.",
+    )
+
+
+# --- several runs ---------------------------------------------------------------------------------
+
+
+def summary(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
+    """Return the range of each measure over the runs of a sweep, and where it was supported."""
+    by_measure = [{each.measure: each for each in findings} for findings in runs]
+    found: list[Finding] = []
+    for measure, first in by_measure[0].items() if by_measure else ():
+        same = [run[measure] for run in by_measure if measure in run]
+        values = [_present(each.value) for each in same if each.value is not None]
+        if len(values) < len(runs) or len(found) == MOST:
+            continue
+        n_supported = sum(each.verdict == "supported" for each in same)
+        mean = math.fsum(values) / len(values)
+        unit = f" {first.unit}" if first.unit and first.unit != "F1" else ""
+        disagree = 0 < n_supported < len(runs)
+        found.append(
+            Finding(
+                f"{_capital(measure)}: {span(min(values), max(values), first.unit)}{unit} over "
+                f"{plural(len(runs), 'run')} (mean {shown(mean, first.unit)}); supported in "
+                f"{n_supported}.",
+                mean,
+                None,
+                first.null if len({each.null for each in same}) == 1 else None,
+                judged(n_supported == len(runs), not disagree),
+                first.table,
+                {},
+                measure=f"mean over runs: {measure}",
+                unit=first.unit,
+                decided_by="more sentences: the runs disagree",
+            )
+        )
+    return tuple(found)
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def changes(runs: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:
+    """Return what changed from the first run to each other one, measure by measure.
+
+    `runs` are the findings of each run, by its letter. The interval of a difference comes from the
+    two intervals, as if the runs were independent; on the same texts it is too wide, not too
+    narrow. Differences that the data supports come first.
+    """
+    (first, before), *others = runs.items()
+    found = [
+        _change(first, old, letter, new, len(runs) > 2)
+        for letter, after in others
+        for old in before
+        for new in after
+        if old.measure == new.measure and None not in (old.value, new.value)
+    ]
+    return tuple(sorted(found, key=lambda each: VERDICTS.index(each.verdict)))
+
+
+def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) -> Finding:
+    a, b = _present(old.value), _present(new.value)
+    difference, interval = b - a, _of_difference(old, new)
+    unit = old.unit
+    change = signed(shown(difference, unit)) if difference else "no change"
+    if interval is not None:
+        change += f", 95 % {span(*interval, unit)}"
+    percent_sign = " %" if unit == "%" else f" {unit}" if unit and unit != "F1" else ""
+    claim = (
+        f"{_capital(old.measure)}: {shown(a, unit)}{percent_sign} in {first}, "
+        f"{shown(b, unit)}{percent_sign} in {letter} ({change})"
+    )
+    moved = {
+        name: (value, new.keys[name])
+        for name, value in old.keys.items()
+        if name in new.keys and new.keys[name] != value
+    }
+    if moved:
+        where = "; ".join(
+            f"{name} {was} in {first}, {now} in {letter}" for name, (was, now) in moved.items()
+        )
+        claim += f"; {where}"
+    if interval is not None:
+        verdict = judged(interval[0] > 0 or interval[1] < 0)
+    elif a == b:
+        verdict = "not supported"
+    else:
+        verdict = "undecided"
+    return Finding(
+        f"{claim}.",
+        difference,
+        interval,
+        0.0,
+        verdict,
+        old.table,
+        new.keys,
+        old.figure,
+        measure=f"{old.measure}, {letter} {MINUS} {first}" if several else old.measure,
+        unit=unit,
+        decided_by="runs with several seeds: these numbers have no intervals",
+    )
+
+
+def _of_difference(old: Finding, new: Finding) -> tuple[float, float] | None:
+    """Return the 95 % interval of a difference from the intervals of both numbers."""
+    if old.interval is None or new.interval is None:
+        return None
+    a, b = _present(old.value), _present(new.value)
+    (low_a, high_a), (low_b, high_b) = old.interval, new.interval
+    return (
+        b - a - math.hypot(b - low_b, high_a - a),
+        b - a + math.hypot(high_b - b, a - low_a),
+    )
