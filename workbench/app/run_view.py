@@ -325,7 +325,7 @@ REPORT = "Report"
 FORMATS = {
     ".html": "HTML, one file for any browser",
     ".md": "Markdown, with images",
-    ".tex": "LaTeX",
+    ".tex": "LaTeX, with images and BibTeX",
     ".zip": "zip, with all tables and figures",
     ".csv": "CSV",
     ".parquet": "Parquet",
@@ -348,16 +348,17 @@ def offer(runs: Sequence["Run"], key: str) -> None:
         with errors_shown():
             items |= {f"Table {name}": TABLE_ENDINGS for name in single.tables}
             items |= {f"Figure {name}": FIGURE_ENDINGS for name in single.figures}
-    first, second, third = st.columns([3, 3, 2], vertical_alignment="bottom")
+    first, second = st.columns(2)
     item = first.selectbox("Content", list(items), key=f"{key} what")
     ending = second.selectbox(
         "Format", items.get(item, ENDINGS), format_func=FORMATS.__getitem__, key=f"{key} how"
     )
-    chosen = (tuple(run.name for run in runs), item, ending)
-    if third.button("Create file", icon=":material/draft:", key=f"{key} make", width="stretch"):
+    title, notes = _own_words(key) if item == REPORT else ("", "")
+    chosen = (tuple(run.name for run in runs), item, ending, title, notes)
+    if st.button("Create file", icon=":material/draft:", key=f"{key} make"):
         st.session_state.pop(MADE, None)
         with errors_shown(), st.spinner("Creating the file …"):
-            st.session_state[MADE] = (chosen, *_made(runs, item, ending))
+            st.session_state[MADE] = (chosen, *_made(runs, item, ending, title, notes))
     made = st.session_state.get(MADE)
     if made is not None and made[0] == chosen:
         _, name, content = made
@@ -373,23 +374,47 @@ def offer(runs: Sequence["Run"], key: str) -> None:
         )
 
 
-def _made(runs: Sequence["Run"], item: str, ending: str) -> tuple[str, bytes]:
+def _own_words(key: str) -> tuple[str, str]:
+    """Draw boxes for the user's title of a report and comments; return what is in them."""
+    from workbench.report.content import LONGEST_NOTES, LONGEST_TITLE
+
+    title = st.text_input(
+        "Title",
+        key=f"{key} title",
+        max_chars=LONGEST_TITLE,
+        placeholder="Default: the experiment, models and corpora",
+    )
+    notes = st.text_area(
+        "Notes",
+        key=f"{key} notes",
+        max_chars=LONGEST_NOTES,
+        height=90,
+        placeholder="Your own comments, shown below the title. A blank line separates paragraphs.",
+    )
+    return title, notes
+
+
+def _made(
+    runs: Sequence["Run"], item: str, ending: str, title: str, notes: str
+) -> tuple[str, bytes]:
     """The file's name and its bytes; a zip if images are written next to it."""
     kind, _, name = item.partition(" ")
-    title = runs[0].name if len(runs) == 1 else f"{len(runs)}-runs"
-    stem = f"{title}-{name}" if name else title
+    of = runs[0].name if len(runs) == 1 else f"{len(runs)}-runs"
+    stem = f"{of}-{name}" if name else of
     with tempfile.TemporaryDirectory(prefix="workbench-") as made:
         folder = Path(made) / stem
         folder.mkdir()
         path = folder / f"{stem}{ending}"
-        _writer(runs, kind, name)(path)
+        _writer(runs, kind, name, title, notes)(path)
         if len(list(folder.iterdir())) == 1:
             return path.name, path.read_bytes()
         packed = shutil.make_archive(str(folder), "zip", folder)
         return f"{stem}{ending}.zip", Path(packed).read_bytes()
 
 
-def _writer(runs: Sequence["Run"], kind: str, name: str) -> Callable[[Path], object]:
+def _writer(
+    runs: Sequence["Run"], kind: str, name: str, title: str, notes: str
+) -> Callable[[Path], object]:
     from workbench.report import write_report
     from workbench.report.export import export_figure, export_table
 
@@ -397,7 +422,7 @@ def _writer(runs: Sequence["Run"], kind: str, name: str) -> Callable[[Path], obj
         return lambda path: export_table(runs[0], name, path)
     if kind == "Figure":
         return lambda path: export_figure(runs[0], name, path)
-    return lambda path: write_report(runs, path)
+    return lambda path: write_report(runs, path, title=title, notes=notes)
 
 
 # --- progress of a run ----------------------------------------------------------------------------
