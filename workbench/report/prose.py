@@ -45,24 +45,25 @@ NAMES = 4  # maximum number of names in a title
 
 def title_of(spec: Spec) -> str:
     """Return a run's experiment, models and corpora as a title."""
-    models, corpora = inputs_of([spec])
-    first = TITLES.get(spec.experiment, f"{spec.experiment.replace('-', ' ').capitalize()} of")
-    names = [listing(each, NAMES) for each in (models, corpora) if each]
+    names = _named([spec])
     varied = ", with several settings" if spec.sweep else ""
-    return f"{first} {' on '.join(names)}{varied}" if names else spec.experiment
+    return f"{_before_names(spec.experiment)} {names}{varied}" if names else spec.experiment
 
 
 def title_of_several(specs: Sequence[Spec]) -> str:
     """Return the title of a report about several runs."""
-    models, corpora = inputs_of(specs)
-    kinds = {spec.experiment for spec in specs}
-    if len(kinds) == 1 and (models or corpora):
-        first = TITLES.get(specs[0].experiment, "").removesuffix(" of") or specs[0].experiment
-        of = " of" if TITLES.get(specs[0].experiment, " of").endswith(" of") else ""
-        names = " on ".join(listing(each, NAMES) for each in (models, corpora) if each)
-        return f"{first}{of} {names}: {plural(len(specs), 'run')} compared"
-    names = " on ".join(listing(each, NAMES) for each in (models, corpora) if each)
+    names, kinds = _named(specs), {spec.experiment for spec in specs}
+    if len(kinds) == 1 and names:
+        return f"{_before_names(kinds.pop())} {names}: {plural(len(specs), 'run')} compared"
     return f"{plural(len(specs), 'run')}{f' of {names}' if names else ''}"
+
+
+def _before_names(experiment: str) -> str:
+    return TITLES.get(experiment, f"{experiment.replace('-', ' ').capitalize()} of")
+
+
+def _named(specs: Sequence[Spec]) -> str:
+    return " on ".join(listing(names, NAMES) for names in inputs_of(specs) if names)
 
 
 def inputs_of(specs: Sequence[Spec]) -> tuple[list[str], list[str]]:
