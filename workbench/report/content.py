@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Caveat, Experiment
 from workbench.core.findings import Finding, Unit, shown, span
 from workbench.figures.sanitize import harmless
+from workbench.figures.shared import on_shared_scales
 from workbench.report.format import FEWER, MOST, NONE, Column, Grid, grid, number
 from workbench.report.prose import (
     Limit,
@@ -428,6 +429,7 @@ def _words(draw: Callable[..., Any] | None) -> tuple[str, str]:
 # The first run is A; a difference is the value of a later run minus that of A. Costs: a join per
 # table.
 
+ABREAST = 4  # maximum number of runs whose figures are side by side
 _PER_RUN = ("Time", "Environment")  # facts that differ between any two runs, shown with each
 
 
@@ -452,20 +454,27 @@ class Comparison:
         return key_numbers(self.findings)
 
 
-def comparisons(runs: Sequence[Run]) -> tuple[Comparison, ...]:
-    """Return a comparison for each experiment with several runs."""
+def comparisons(
+    runs: Sequence[Run], figures: Mapping[Path, Mapping[str, Drawing]] | None = None
+) -> tuple[Comparison, ...]:
+    """Return a comparison for each experiment with several runs.
+
+    It has figures side by side if the `figures` of each run are given, by its path.
+    """
     by_experiment: dict[str, list[Run]] = {}
     for run in runs:
         if not run.spec.sweep:
             by_experiment.setdefault(run.spec.experiment, []).append(run)
     return tuple(
-        _comparison(experiment, group)
+        _comparison(experiment, group, figures or {})
         for experiment, group in by_experiment.items()
         if len(group) > 1
     )
 
 
-def _comparison(experiment: str, runs: Sequence[Run]) -> Comparison:
+def _comparison(
+    experiment: str, runs: Sequence[Run], figures: Mapping[Path, Mapping[str, Drawing]]
+) -> Comparison:
     lettered = dict(zip(LETTERS, runs, strict=False))
     tables, notes = [], []
     names = list(dict.fromkeys(name for run in runs for name in run.tables))
@@ -492,7 +501,29 @@ def _comparison(experiment: str, runs: Sequence[Run]) -> Comparison:
             tables.append(aligned)
     changed = what_changed(runs) if len(runs) <= len(LETTERS) else ()
     requests = _differing(lettered)
-    return Comparison(experiment, lettered, changed, requests, tuple(tables), tuple(notes))
+    drawn = {letter: figures.get(run.path, {}) for letter, run in lettered.items()}
+    pairs = _side_by_side(drawn) if len(runs) <= ABREAST else {}
+    return Comparison(experiment, lettered, changed, requests, tuple(tables), tuple(notes), pairs)
+
+
+def _side_by_side(
+    by_letter: Mapping[str, Mapping[str, Drawing]],
+) -> Mapping[str, Mapping[str, Drawing]]:
+    """Return the figures that all runs have, on shared scales, by name and letter."""
+    first, *others = by_letter.values()
+    pairs: dict[str, Mapping[str, Drawing]] = {}
+    for name in first:
+        if all(name in other for other in others):
+            every = [each[name] for each in by_letter.values()]
+            try:
+                shared = on_shared_scales([each.plain for each in every])
+            except Exception:  # any figure: of another package, or of a stored run
+                continue
+            pairs[name] = {
+                letter: replace(each, plain=plain, title=f"{letter}: {each.title or name}")
+                for letter, each, plain in zip(by_letter, every, shared, strict=True)
+            }
+    return pairs
 
 
 def _aligned(name: str, runs: Sequence[Run]) -> Grid:
@@ -610,6 +641,16 @@ class Content:
         """Return the section of a compared run."""
         return next(part for part in self.parts if part.run.path == run.path)
 
+    def further(self, part: Part) -> tuple[Drawing, ...]:
+        """Return the figures of a run besides its main one, and those in a comparison."""
+        compared = {
+            name
+            for comparison in self.comparisons
+            if part.run in comparison.runs.values()
+            for name in comparison.figures
+        }
+        return tuple(each for each in part.further if each.name not in compared)
+
     @property
     def papers(self) -> tuple[Paper, ...]:
         """Return the papers of all runs."""
@@ -635,7 +676,7 @@ def content(runs: Sequence[Run], title: str = "", notes: str = "", most: int = M
         given or (title_of(specs[0]) if len(specs) == 1 else title_of_several(specs)),
         tuple(part.strip() for part in re.split(r"\n\s*\n", own.replace("\r\n", "\n")) if own),
         parts,
-        comparisons(unique),
+        comparisons(unique, {part.run.path: part.drawings for part in parts}),
     )
 
 

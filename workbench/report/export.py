@@ -20,8 +20,9 @@ import pandas as pd
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import atomic_write, parse_json, read_regular, user_path
 from workbench.core.public import public
-from workbench.figures.vector import picture
+from workbench.figures.vector import Format
 from workbench.report.content import Content, Drawing, Part, drawings, public_text
+from workbench.report.drawn import pictured
 from workbench.report.format import attributes
 from workbench.report.html import figure_page, html
 from workbench.report.images import pictures, whole
@@ -174,6 +175,7 @@ def _plain(value: Any) -> Any:
 # Private folders are removed from texts. Equal runs give equal bytes: all files have the same date.
 # Costs: writing the tables twice, and some tenths of a second per figure.
 
+FORMATS: tuple[Format, ...] = ("svg", "pdf")
 BEGINNING = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip
 
 
@@ -210,9 +212,9 @@ def _data(part: Part) -> Iterator[tuple[str, bytes]]:
         yield f"{TABLES}/{name}.csv", csv(run.tables[name])
     for name, drawing in part.drawings.items():
         yield f"figures/{name}.json", figure_json(drawing)
-        words = {"title": drawing.title, "subtitle": drawing.subtitle}
-        yield f"figures/{name}.svg", picture(drawing.plain, "svg", **words)
-        yield f"figures/{name}.pdf", picture(drawing.plain, "pdf", **words)
+        for kind in FORMATS:
+            if image := pictured(drawing, kind, with_title=True):
+                yield f"figures/{name}.{kind}", image
 
 
 def _as_json(value: Any) -> bytes:

@@ -21,11 +21,13 @@ from jinja2 import Environment
 from workbench.core.files import atomic_write
 from workbench.figures.sanitize import is_right_to_left, visible
 from workbench.figures.theme import template
-from workbench.figures.vector import inline_svg, page_style
+from workbench.figures.vector import page_style
 from workbench.report.content import Content, Drawing
+from workbench.report.drawn import inline
 from workbench.report.format import Grid
 from workbench.report.templating import environment
 
+WIDTH, NARROW = 760, 600  # of the main figure, and of figures next to each other, in pixels
 WIDEST = 40  # characters, above which the cells of a column fold
 MOST_ALIGNED = 60  # columns, above which numbers are not aligned
 
@@ -72,11 +74,11 @@ def _templates() -> Environment:
             "lines": lambda value: text(value, lines=True),
             "attribute": attribute,
             "json": as_json,
-            "svg": lambda drawing: inline_svg(drawing.plain),
+            "svg": lambda drawing, width: inline(drawing, width) or "",
             "numeric": _numeric,
         },
     )
-    templates.globals["WIDEST"] = WIDEST
+    templates.globals |= {"WIDEST": WIDEST, "WIDTH": WIDTH, "NARROW": NARROW}
     return templates
 
 

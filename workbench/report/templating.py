@@ -16,6 +16,7 @@ from workbench.report.format import HOW_ALIGNED
 from workbench.report.prose import cited
 
 _PERCENT = re.compile(r"(?<=\d) %")
+_STOP = re.compile(r"(?<!\bal)\.\s")  # not of `et al. 2019`
 Escape = Callable[[str], str]  # makes any text appear literally
 
 
@@ -53,7 +54,7 @@ def environment(
         "prose": prose,
         "cited": cited,
         "unbroken": lambda text: _PERCENT.sub("\N{NO-BREAK SPACE}%", text),
-        "first_sentence": lambda text: text.partition(". ")[0].rstrip(".") + "." if text else "",
+        "first_sentence": lambda text: f"{_STOP.split(text)[0].rstrip('.')}." if text else "",
         "grouped": "{:,}".format,
         "headline": lambda name: name[:1].upper() + name[1:].replace("_", " "),
         **{name: safely(make) for name, make in filters.items()},

@@ -5,6 +5,7 @@ used, and writes their BibTeX entries next to it. Costs: some tenths of a second
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,17 +15,17 @@ from jinja2 import Environment
 
 from workbench.core.files import atomic_write
 from workbench.figures.sanitize import is_right_to_left, visible
-from workbench.figures.vector import picture
 from workbench.report.content import Content
+from workbench.report.drawn import pictured
 from workbench.report.format import MINUS, NONE
 from workbench.report.prose import Paper, cited
 from workbench.report.templating import environment
 
 Kind = Literal["svg", "pdf"]
-COLUMNS = 2  # of a paper, that a picture is as wide as
 LONG = 30  # rows, above which a LaTeX table breaks across pages
 WIDE = 36  # characters, above which the lines of a column break
 BROAD = 84  # characters, above which a table is in landscape format
+BROADEST = 250  # characters, above which a table is left out
 RUN_OF = 24  # maximum number of characters without a line break
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~${}])")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>", "\t": " "})
@@ -63,14 +64,18 @@ def _write(templates: Environment, name: str, content: Content, path: Path, kind
 
 
 def _write_pictures(content: Content, path: Path, kind: Kind) -> dict[tuple[int, str], str]:
-    """Draw all figures into the folder NAME_files; return their paths, relative to the report."""
-    paths: dict[tuple[int, str], str] = {}
+    """Draw all figures into the folder NAME_files; return their paths, relative to the report.
+
+    The path of a figure that only Plotly can draw is "".
+    """
+    paths: defaultdict[tuple[int, str], str] = defaultdict(str)
     for part in content.parts:
         for name, drawing in part.drawings.items():
             relative = f"{_stem(path)}_files/run-{part.number}-{name}.{kind}"
-            with atomic_write(path.parent / relative) as draft:
-                draft.write_bytes(picture(drawing.plain, kind, columns=COLUMNS))
-            paths[part.number, name] = relative
+            if image := pictured(drawing, kind):
+                with atomic_write(path.parent / relative) as draft:
+                    draft.write_bytes(image)
+                paths[part.number, name] = relative
     return paths
 
 
@@ -98,7 +103,7 @@ def _latex_templates() -> Environment:
         comment_start_string="<#",
         comment_end_string="#>",
     )
-    templates.globals |= {"LONG": LONG, "WIDE": WIDE, "BROAD": BROAD}
+    templates.globals |= {"LONG": LONG, "WIDE": WIDE, "BROAD": BROAD, "BROADEST": BROADEST}
     templates.filters["uncited"] = _uncited
     return templates
 
