@@ -162,6 +162,17 @@ def _p_value(row: Row, low: str = "lower", high: str = "upper", value: str = "de
     return min(p, math.erfc(abs(row[value]) / (width / WIDTH) / math.sqrt(2)))
 
 
+def significant(
+    table: pd.DataFrame, low: str = "lower", high: str = "upper", value: str = "delta"
+) -> "pd.Series[bool]":
+    """Whether each difference is significant after Holm's correction; False if it is unknown."""
+    known = table[table[value].notna() & table["p_value"].notna()]
+    p_values = holm([_p_value(row, low, high, value) for row in _rows(known)])
+    beyond = (known[low] > 0) | (known[high] < 0)
+    sure = pd.Series(p_values < SIGNIFICANT, index=known.index, dtype=bool) & beyond
+    return sure.reindex(table.index, fill_value=False)
+
+
 def _count_verdict(gains: Sequence[Gain], two_sided: bool = False) -> tuple[Verdict, str]:
     """The verdict on a number of gains, and what would decide it."""
     verdicts = [gain.verdict(two_sided) for gain in gains]
