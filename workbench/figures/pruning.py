@@ -85,7 +85,7 @@ def grid(
     sure = significant if significant is not None else pd.Series(True, table.index)
     star = significant is not None and not sure.all()
     texts = [
-        f"{format(value, form).replace('-', MINUS)}{' *' if star and is_sure else ''}"
+        f"{format(value, f'z{form}').replace('-', MINUS)}{' *' if star and is_sure else ''}"
         for value, is_sure in zip(values, sure, strict=True)
     ]
     return head_grid(
