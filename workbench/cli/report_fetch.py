@@ -21,9 +21,15 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="A .html, .md, .tex or .zip file (default: report.html in the run's folder)."
+            help="A .html, .md, .tex, .pdf or .zip file (default: report.html in the run's folder)."
         ),
     ] = None,
+    title: Annotated[
+        str, typer.Option(help="Title of the report (default: experiment, models and corpora).")
+    ] = "",
+    notes: Annotated[
+        str, typer.Option(help="Your own comments, shown below the title (default: none).")
+    ] = "",
 ) -> None:
     """Write a report of one run, or of several runs side by side."""
     from workbench.cli import output
@@ -33,7 +39,7 @@ def report(
     with output.progress("writing"):
         from workbench.report import write_report
 
-        path = write_report(opened, out or opened[0].path / "report.html")
+        path = write_report(opened, out or opened[0].path / "report.html", title=title, notes=notes)
     print(f"written: {path}")
 
 

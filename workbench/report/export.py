@@ -9,7 +9,7 @@ the start of a browser.
 import json
 import math
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,16 @@ import numpy as np
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import atomic_write, read_regular, user_path
+from workbench.core.files import atomic_write, parse_json, read_regular, user_path
 from workbench.core.public import public
-from workbench.report.content import Content, Drawing, Part, drawings
+from workbench.figures.vector import Format
+from workbench.report.content import Content, Drawing, Part, drawings, public_text
+from workbench.report.drawn import pictured
 from workbench.report.format import attributes
 from workbench.report.html import figure_page, html
-from workbench.report.images import drawn, key, pictures, whole
+from workbench.report.images import pictures, whole
 from workbench.runs import spec
-from workbench.runs.run import PROVENANCE, TABLES, Run, opened_run
+from workbench.runs.run import FINDINGS, PROVENANCE, TABLES, Run, opened_run
 from workbench.runs.spec import inside, is_name, unlinked
 
 TABLE_ENDINGS = (".csv", ".parquet", ".json")
@@ -167,11 +169,13 @@ def _plain(value: Any) -> Any:
 # --- a report as a zip with its data: the page, and the tables, figures and spec of each run ------
 #
 #     report.html
-#     data/RUN/spec.json, provenance.json, tables/*.csv, *.parquet, figures/*.json, *.svg
+#     data/RUN/spec.json, provenance.json, findings.json, tables/*.csv, *.parquet,
+#              figures/*.json, *.svg, *.pdf
 #
-# It has pictures if there is a browser. Equal runs give equal bytes: all files have the same date.
-# Costs: writing the tables twice, and the start of a browser.
+# Private folders are removed from texts. Equal runs give equal bytes: all files have the same date.
+# Costs: writing the tables twice, and some tenths of a second per figure.
 
+FORMATS: tuple[Format, ...] = ("svg", "pdf")
 BEGINNING = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip
 
 
@@ -187,7 +191,6 @@ def write(content: Content, path: Path) -> None:
 
 def _files(content: Content) -> Iterator[tuple[str, bytes]]:
     yield "report.html", html(content).encode()
-    pictures, _ = drawn(content, "svg")
     taken: set[str] = set()
     for part in content.parts:
         name = part.run.name if is_name(part.run.name) else f"run-{part.number}"
@@ -195,18 +198,33 @@ def _files(content: Content) -> Iterator[tuple[str, bytes]]:
         taken.add(name)
         for file, data in _data(part):
             yield f"{folder}/{file}", data
-        for name in part.drawings:
-            if picture := pictures.get(key(part.number, name)):
-                yield f"{folder}/figures/{name}.svg", picture
 
 
 def _data(part: Part) -> Iterator[tuple[str, bytes]]:
-    run = part.run
-    for file in (spec.FILE, PROVENANCE):
-        yield file, read_regular(unlinked(run.path / file))
+    run, public = part.run, public_text(part.run)
+    provenance = parse_json(read_regular(unlinked(run.path / PROVENANCE)))
+    yield spec.FILE, _as_json(_texts(part.spec.model_dump(mode="json"), public))
+    yield PROVENANCE, _as_json(_texts(provenance, public))
+    yield FINDINGS, _as_json([finding.as_data() for finding in part.findings])
     for name in run.tables:
         table = inside(run.path / TABLES, name, ".parquet", "table")
         yield f"{TABLES}/{name}.parquet", read_regular(table)
         yield f"{TABLES}/{name}.csv", csv(run.tables[name])
     for name, drawing in part.drawings.items():
         yield f"figures/{name}.json", figure_json(drawing)
+        for kind in FORMATS:
+            if image := pictured(drawing, kind, with_title=True):
+                yield f"figures/{name}.{kind}", image
+
+
+def _as_json(value: Any) -> bytes:
+    return f"{json.dumps(value, ensure_ascii=False, indent=1)}\n".encode("utf-8", "surrogatepass")
+
+
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON data with each of its texts changed; names stay."""
+    if isinstance(value, dict):
+        return {name: _texts(item, change) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_texts(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value

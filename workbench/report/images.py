@@ -9,17 +9,14 @@ import asyncio
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from workbench.core.errors import WorkbenchError, missing_package
-from workbench.core.files import atomic_write
 from workbench.doctor import find_browser
 from workbench.figures.theme import PAPER, template
-from workbench.report.content import Content, Drawing, Part
+from workbench.report.content import Drawing
 
 WIDTH = 760  # default width in pixels
 SHARPNESS = 2  # pixels of a PNG per pixel of the figure
@@ -100,52 +97,3 @@ def _same(picture: bytes, kind: str) -> bytes:
     if kind == "svg" and (name := re.search(rb'id="defs-([0-9a-f]{6})"', picture)):
         return picture.replace(name[1], b"000000")
     return picture
-
-
-# --- pictures in a folder next to a report, for formats that cannot contain them ------------------
-#
-# If no picture can be made, the report says why and what to do, and has no pictures. Costs: the
-# start of a browser.
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """The path of each picture, relative to the report; or why there are none."""
-
-    paths: Mapping[str, str] = field(default_factory=dict)
-    why_not: str = ""
-
-    def path(self, part: Part, figure: str) -> str:
-        """Return the path of the picture of a figure; "" if there is none."""
-        return self.paths.get(key(part.number, figure), "")
-
-
-def key(number: int, figure: str) -> str:
-    """Return the name of the picture of a figure, unique in a report."""
-    return f"run-{number}-{figure}"
-
-
-def drawn(content: Content, kind: str) -> tuple[dict[str, bytes], str]:
-    """Return a picture of each figure of a report; or why there are none."""
-    figures = {
-        key(part.number, name): drawing
-        for part in content.parts
-        for name, drawing in part.drawings.items()
-    }
-    if not figures:
-        return {}, ""
-    try:
-        return pictures(figures, kind), ""
-    except WorkbenchError as error:
-        return {}, f"Figures are left out: {error.what} {error.remedy}"
-
-
-def write_pictures(content: Content, path: Path, kind: str) -> Pictures:
-    """Draw all figures of a report into the folder NAME_files."""
-    images, why_not = drawn(content, kind)
-    folder = f"{re.sub(r'[^A-Za-z0-9-]+', '-', path.stem).strip('-') or 'report'}_files"
-    paths = {name: f"{folder}/{name}.{kind}" for name in images}
-    for name, picture in images.items():
-        with atomic_write(path.parent / paths[name]) as draft:
-            draft.write_bytes(picture)
-    return Pictures(paths, why_not)
