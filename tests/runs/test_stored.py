@@ -7,7 +7,7 @@
         --set tasks=pos preset=quick
     workbench report NAME --out NAME.md
 
-The machine was called `demo`, and had no kaleido. These files are never edited or made again.
+The machine was called `demo`, and made no pictures. These files are never edited or made again.
 
 A fingerprint holds no path and no version of a package. It does hold the model's configuration as
 transformers completes it and the tokenizer as `tokenizers` writes it: the same with transformers
@@ -169,9 +169,8 @@ def test_the_commands_show_it(name: str, workbench: Command, copied: Path) -> No
 
 @every_run
 def test_a_report_has_every_row_of_the_report_of_then(
-    name: str, workbench: Command, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, workbench: Command, copied: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "kaleido", None)  # as then: no pictures, and no browser
     before, out = contents(copied), tmp_path / "report.md"
     workbench("report", name, "--out", out)
     then = rows(STORED / "reports" / f"{name}.md")
