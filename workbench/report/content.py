@@ -397,7 +397,7 @@ def drawings(run: Run) -> Mapping[str, Drawing]:
             if name not in stored:
                 continue
             plain = harmless(stored[name])
-        figures[name] = Drawing(name, titles.get(name, ""), *_words(draws.get(name)), plain)
+        figures[name] = Drawing(name, titles.get(name, ""), *words_of(draws.get(name)), plain)
     return figures
 
 
@@ -412,7 +412,7 @@ def _draws(run: Run) -> Mapping[str, Callable[..., Any]]:
         return {}
 
 
-def _words(draw: Callable[..., Any] | None) -> tuple[str, str]:
+def words_of(draw: Callable[..., Any] | None) -> tuple[str, str]:
     """Return the subtitle of a figure and how to read it, from the function's docstring.
 
     The first paragraph is what is measured, with its unit; the second is how to read the figure.
