@@ -121,6 +121,13 @@ def test_the_strongest_positional_head_is_named_with_its_offset() -> None:
     )
 
 
+def test_at_the_level_of_pieces_the_claim_is_about_pieces() -> None:
+    pieces = heads({}, {}, rare_share=0.0, rare_share_lower=0.0, rare_share_upper=1.0)
+    found = findings_of("heads", {"heads": pieces})
+    claim = found["largest share of words that attend to one offset"].claim
+    assert claim.endswith("attends most to the piece at offset −1 for 30 % of pieces.")
+
+
 def test_a_head_that_rests_on_a_separator_is_compared_with_uniform_attention() -> None:
     resting = {"separator_mass": 0.7, "roles": "separator"}
     found = findings_of("heads", {"heads": heads({}, resting)})[

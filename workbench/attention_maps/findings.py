@@ -122,18 +122,29 @@ def _frequent(tags: pd.DataFrame) -> pd.DataFrame:
     return tags[tags["tag"].isin(usual) & tags["to_tag"].isin(usual)]
 
 
-def _pair(tags: pd.DataFrame) -> Iterator[Finding]:
-    """The pair of two parts of speech furthest above the mean of all that attend to the second."""
+def above_average(tags: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean attention between parts of speech over the heads of each layer.
+
+    usual: the attention of all words to `to_tag`; above: the difference to it.
+    """
     layer = [*HEAD[:3]]
     means = tags.groupby([*layer, "tag", "to_tag"], sort=False)[["attention", "n"]].mean()
     means = means.reset_index()
-    weighted = (means["attention"] * means["n"]).groupby([means[c] for c in (*layer, "to_tag")])
-    total = means["n"].groupby([means[c] for c in (*layer, "to_tag")])
-    means["usual"] = weighted.transform("sum") / total.transform("sum")
+    by_target = [means[name] for name in (*layer, "to_tag")]
+    total = (means["attention"] * means["n"]).groupby(by_target).transform("sum")
+    means["usual"] = total / means["n"].groupby(by_target).transform("sum")
+    means["above"] = means["attention"] - means["usual"]
+    return means
+
+
+def _pair(tags: pd.DataFrame) -> Iterator[Finding]:
+    """The pair of two parts of speech furthest above the mean of all that attend to the second."""
+    layer = [*HEAD[:3]]
+    means = above_average(tags)
     pairs = means[means["tag"] != means["to_tag"]]
     if pairs.empty:
         return
-    row: Any = pairs.iloc[(pairs["attention"] - pairs["usual"]).argmax()]
+    row: Any = pairs.iloc[pairs["above"].argmax()]
     kind = "" if not has_several_kinds(tags) else f" of the {row['stack']}"
     kind += " (cross-attention)" if kind and row["kind"] == "cross" else ""
     yield Finding(

@@ -38,7 +38,7 @@ def heads(tables: Tables) -> Iterator[Finding]:
     table = tables["heads"]
     yield from _relations(tables)
     yield _roles(table)
-    yield _positional(table)
+    yield _positional(table, "words" if _are_words(tables) else "pieces")
     yield _sink(table)
     yield from _rare(table)
     if len(tables.get("cross", ())):
@@ -229,24 +229,30 @@ def _is_measured(table: pd.DataFrame, column: str) -> bool:
     return bool((table[f"{column}_upper"] - table[f"{column}_lower"] < 1).any())
 
 
-def _positional(table: pd.DataFrame) -> Finding:
+def _are_words(tables: Tables) -> bool:
+    """Whether the unit of attention is a word: at the level of pieces there are no rare words."""
+    return len(tables.get("relations", ())) > 0 or _is_measured(tables["heads"], "rare_share")
+
+
+def _positional(table: pd.DataFrame, unit: str) -> Finding:
     row = _best(table, "positional", table["offset_share"])
     name, share = head_name(row, has_several_kinds(table)), percent(row["offset_share"])
-    where = "the word itself"
+    one = unit.removesuffix("s")
+    where = f"the {one} itself"
     if row["offset"] != 0:
-        where = f"the word at offset {signed(whole(row['offset']))}"
+        where = f"the {one} at offset {signed(whole(row['offset']))}"
     n_positional = len(_having(table, "positional"))
     if n_positional:
         verb = "is" if n_positional == 1 else "are"
         claim = (
-            f"For {share} of words, {name} attends most to {where} "
-            f"({p_text(row['offset_p_value'])} against a random word); {n_positional} of "
+            f"For {share} of {unit}, {name} attends most to {where} "
+            f"({p_text(row['offset_p_value'])} against a random {one}); {n_positional} of "
             f"{plural(len(table), 'head')} {verb} positional."
         )
     else:
         claim = (
             f"No head is positional: the closest, {name}, attends most to {where} for {share} of "
-            "words."
+            f"{unit}."
         )
     return _of_head(
         table,
