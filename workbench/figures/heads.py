@@ -63,7 +63,7 @@ RULES = {
     "longest word": ("baseline_longest", "square-open"),
     "shuffled trees": ("null_mean", "circle-open"),
 }  # marks next to the bars of accuracies: column and symbol
-NAMED = 48  # maximum number of cross-attention heads whose values are written
+NAMED = 48  # maximum number of heads whose values are all written, or names on the map
 ROW = 20  # pixels of a bar
 
 
@@ -104,8 +104,11 @@ def scores(tables: Tables) -> go.Figure:
         f"{stack} {kind} {layer}" if several else str(layer)
         for stack, kind, layer in heads[[*HEAD[:3]]].itertuples(index=False)
     ]
+    size, widest = len(set(rows)), int(heads["head"].max()) + 1
+    width = ACROSS * 0.85 / across  # pixels of a panel
+    is_written = widest * (2 * LETTER + 4) <= width
     parts: list[tuple[str, list[Trace]]] = []
-    has_scale = False
+    has_scale = is_written
     for name in names:
         score = SCORES[name]
         has_role = heads["roles"].map(lambda roles, r=SHOWN[name]: r in str(roles).split(", "))
@@ -114,17 +117,16 @@ def scores(tables: Tables) -> go.Figure:
             wide,
             matrix(rows, heads["head"], has_role).fillna(False).astype(bool),
             f"layer %{{y}}, head %{{x}}: {score.about}: %{{z:.1%}}",
-            form="%{text}",
+            form="%{text}" if is_written else "",
             text=in_percent(wide),
             tickformat=".0%",
-            width=ACROSS * 0.85 / across,
+            width=width,
             zmin=0,
             zmax=1,
         )
-        cells[1].showscale = bool(has_role.any()) and not has_scale and not cells[1].texttemplate
+        cells[1].showscale = bool(has_role.any()) and not has_scale
         has_scale |= bool(cells[1].showscale)
         parts.append(("first position" if name == "first" else name, cells))
-    size, widest = len(set(rows)), int(heads["head"].max()) + 1
     fixed = {**CELLS, "fixedrange": True}
     is_first = [index % across == 0 for index in range(len(names))]
     return panels(
@@ -142,12 +144,12 @@ def scores(tables: Tables) -> go.Figure:
             }
             for name in names
         ],
-        y=[
-            {**fixed, **DOWN, "title": "layer" if first else "", "showticklabels": first}
-            for first in is_first
-        ],
+        y=[{**fixed, **DOWN, **({"title": "layer"} if first else _UNNAMED)} for first in is_first],
         hovermode="closest",
     )
+
+
+_UNNAMED = {"showticklabels": False, "ticks": ""}  # an axis whose names stand at another panel
 
 
 def _unmeasured(heads: pd.DataFrame, column: str) -> bool:
@@ -401,7 +403,8 @@ def _labels(
     """Lines from names of heads to marks that are not the nearest, the names, and their space.
 
     A name goes to the first place around its mark that is free of marks, links and other names; one
-    that finds none is left out. `scale` are the pixels of a unit; the space is in pixels.
+    that finds none is left out. Of more heads than `NAMED`, only those have a name that have room
+    for it next to their mark. `scale` are the pixels of a unit; the space is in pixels.
     """
     at = scale * points[["x", "y"]].to_numpy(dtype=float)  # [heads, 2]
     taken = [(x - 7, x + 7, y - 7, y + 7) for x, y in at]
@@ -411,19 +414,20 @@ def _labels(
     placed: list[tuple[float, float, str]] = []
     x_lines: list[float | None] = []
     y_lines: list[float | None] = []
+    are_few = len(points) <= NAMED
     by_role = sorted(range(len(points)), key=lambda row: not points["role"].iloc[row])
     for row in by_role:
         text = str(points["label"].iloc[row])
         half = LETTER * 0.9 * len(text) / 2
         places = _around(half)
-        for place in places if text else ():
+        for place in (places if are_few else places[:NEAR]) if text else ():
             x, y = at[row, 0] + place[0], at[row, 1] + place[1]
             box = (x - half - 1, x + half + 1, y - 7, y + 7)
-            if not any(_overlap(box, other) for other in taken):
+            nearest = np.hypot(at[:, 0] - x, at[:, 1] - y).argmin()
+            if not any(_overlap(box, other) for other in taken) and (are_few or nearest == row):
                 taken.append(box)
                 placed.append((x / scale, y / scale, text))
-                from_marks = np.hypot(at[:, 0] - x, at[:, 1] - y)
-                if place in places[NEAR:] or from_marks.argmin() != row:
+                if place in places[NEAR:] or nearest != row:
                     edge = 1 - min(
                         abs(reach / move) if move else 1
                         for reach, move in zip((half, 7), place, strict=True)
