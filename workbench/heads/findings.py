@@ -292,8 +292,11 @@ def _sink(table: pd.DataFrame) -> Finding:
             f"{percent(_mean(table[column]))}."
         )
     else:
+        targets = SINKS["first"][2]
+        if table["separator_mass"].any():
+            targets += " or the separator"
         claim = (
-            f"No head rests on the first position or the separator: at most {share} of attention "
+            f"No head rests on {targets}: at most {share} of attention "
             f"goes to {target} ({name}; uniform attention: {uniform})."
         )
     measure = f"largest attention to {target}"
