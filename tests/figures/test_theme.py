@@ -6,7 +6,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from workbench.figures.theme import COLOURS, EITHER, FAINT, INK, MANY, PAPER, SCALE, Kind, template
+from workbench.figures.theme import (
+    BASELINE,
+    COLOURS,
+    CONTROL,
+    EITHER,
+    FAINT,
+    INK,
+    MANY,
+    MODEL,
+    PAPER,
+    SCALE,
+    SERIES,
+    TUNED,
+    Kind,
+    template,
+)
 
 KINDS: tuple[Kind, ...] = ("light", "dark", "print")
 EYES = {  # after Machado, Oliveira and Fernandes 2009, on linear RGB
@@ -73,3 +88,15 @@ def test_many_kinds_are_distinguishable_on_any_page(eyes: str) -> None:
     seen = [lab(np.array(EYES[eyes]) @ linear(colour)) for colour in MANY]
     assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 20
     assert all(contrast(colour, PAPER[kind]) >= 2.2 for colour in MANY for kind in KINDS)
+
+
+@pytest.mark.parametrize("eyes", EYES)
+def test_colours_with_a_meaning_are_distinguishable_on_any_page(eyes: str) -> None:
+    def nearest(colours: tuple[str, ...]) -> float:
+        seen = [lab(np.array(EYES[eyes]) @ linear(colour)) for colour in colours]
+        return float(min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)))
+
+    assert nearest((MODEL, TUNED, BASELINE)) > 20 and nearest((MODEL, TUNED, CONTROL)) > 20
+    assert nearest(SERIES) > 20 and nearest((BASELINE, CONTROL)) > 12
+    colours = (*SERIES, BASELINE, CONTROL)
+    assert all(contrast(colour, PAPER[kind]) >= 3 for colour in colours for kind in KINDS)

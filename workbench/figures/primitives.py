@@ -1,10 +1,16 @@
 """Building blocks of figures: bars, curves and marks with intervals, heat maps, panels.
 
-Pure functions: from columns of a table to a trace, and from traces to a figure with axes. Data is
-escaped where it becomes text of a figure. Costs: milliseconds.
+Pure functions: from columns of a table to a trace, and from traces to a figure with axes. Up to
+five named curves have their names at their ends; other figures have a legend. Data is escaped where
+it becomes text of a figure. Costs: milliseconds.
 """
 
+import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from html import unescape
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +21,7 @@ from plotly.subplots import make_subplots
 
 from workbench.core.experiment import HEAD
 from workbench.figures.sanitize import escaped
-from workbench.figures.theme import DASHES, EITHER, FADED, MARKS
+from workbench.figures.theme import DASHES, EITHER, FADED, MARKS, SERIES
 
 Tables = Mapping[str, pd.DataFrame]
 Draw = Callable[[Tables], go.Figure]
@@ -27,6 +33,10 @@ CELLS: Look = {"showgrid": False, "zeroline": False}  # of an axis of a heat map
 WRITTEN = 16  # maximum columns of a heat map with text in its cells
 TITLE, LEGEND, BELOW = 30, 54, 50  # pixels of a panel title, of the legend, below the panels
 ROW, THIN = 30, 14  # height of a layer of heads in pixels: maximum and minimum
+ACROSS = 620  # pixels of the cells of a heat map that is as wide as the figure
+LABELS = 5  # maximum number of curves with their names at their ends
+LINE, LETTER = 15, 6.8  # pixels of a label: height of a line, mean width of a character
+WORDS = 22  # characters of a line of a label
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -40,8 +50,11 @@ def plot(
     **look: Any,
 ) -> go.Figure:
     """A figure of traces on one pair of axes."""
+    shown = [*traces]
+    names = _direct(shown)
     layout = {"height": height, "xaxis": x or {}, "yaxis": y or {}, **look}
-    return go.Figure(_named_once([*traces]), layout)
+    figure = go.Figure(_named_once(shown), layout)
+    return _label(figure, names, [(figure.data, "x", "y", height - 90)]) if names else figure
 
 
 def panels(
@@ -52,7 +65,7 @@ def panels(
     x: Look | Sequence[Look] | None = None,
     y: Look | Sequence[Look] | None = None,
     shared: bool = False,
-    top: float = LEGEND,
+    top: float | None = None,
     apart: float = 0.2,
     **look: Any,
 ) -> go.Figure:
@@ -60,7 +73,8 @@ def panels(
 
     A common axis has its title only at the lowest or first panels. `x` and `y` may also be lists
     with one axis per panel. Panels in a column may have a `shared` x axis. `top` is the room for a
-    legend in pixels; `apart` is the share of the width between panels.
+    legend in pixels; `apart` is the share of the width between panels. Names of curves are at their
+    ends in the last panel of the first row if it has all of them; else there is a legend.
     """
     across = max(1, min(across, len(parts)))
     rows = [tall] * max(1, -(-len(parts) // across)) if isinstance(tall, int | float) else [*tall]
@@ -78,6 +92,11 @@ def panels(
     )
     left = {"x": 0, "xanchor": "left"} if across == 1 else {}
     figure.update_annotations(font={"size": 13}, **left)
+    names = _direct([trace for _, traces in parts for trace in traces])
+    labelled = range(len(parts)) if across == 1 else [across - 1]
+    if across > 1 and not set(names) <= {trace.name for trace in parts[across - 1][1]}:
+        names = []
+    top = (4 if names else LEGEND) if top is None else top
     _named_once([trace for _, traces in parts for trace in traces])
     for index, (_, traces) in enumerate(parts):
         at = {"row": index // across + 1, "col": index % across + 1}
@@ -87,13 +106,42 @@ def panels(
         panel_x, panel_y = (axis[index] if isinstance(axis, Sequence) else axis for axis in (x, y))
         figure.update_xaxes(_titled(panel_x, is_lowest or panel_x is not x), **at)
         figure.update_yaxes(_titled(panel_y, is_first or panel_y is not y), **at)
-    return figure.update_layout(
+    figure.update_layout(
         **{
             "height": inner + above + top + BELOW,
             "margin": {"t": above + top, "b": BELOW},
             "legend": {"y": 1 + above / inner},
             **look,
         }
+    )
+    if not names:
+        return figure
+    panes = []
+    for index in labelled:
+        number = "" if index == 0 else str(index + 1)
+        inside = [trace for trace in figure.data if (trace.yaxis or "y") == f"y{number}"]
+        panes.append((inside, f"x{number}", f"y{number}", rows[index // across]))
+    return _label(figure, names, panes)
+
+
+def multiples(
+    series: Sequence[tuple[object, Sequence[Trace]]],
+    references: Sequence[Trace] = (),
+    tall: float = 170,
+    across: int = 3,
+    x: Look | None = None,
+    y: Look | None = None,
+    **look: Any,
+) -> go.Figure:
+    """One panel per series, all on the same scales, with the same grey references in each."""
+    parts = [(name, [*map(deepcopy, references), *traces]) for name, traces in series]
+    return panels(
+        parts,
+        tall,
+        across,
+        x={"matches": "x", **(x or {})},
+        y={"matches": "y", **(y or {})},
+        **look,
     )
 
 
@@ -102,7 +150,11 @@ def choice(
 ) -> go.Figure:
     """One part at a time; a menu at this height selects the part if there are several."""
     owners = [index for index, (_, traces) in enumerate(parts) for _ in traces]
-    figure = plot((trace for _, traces in parts for trace in traces), height, **look)
+    shown = [trace for _, traces in parts for trace in traces]
+    if len(parts) == 1:
+        return plot(shown, height, **look)
+    layout = {f"{name}axis": look.pop(name, None) or {} for name in "xy"}
+    figure = go.Figure(_named_once(shown), {"height": height, **layout, **look})
     for owner, trace in zip(owners, figure.data, strict=True):
         trace.visible = owner == 0
     buttons = [
@@ -113,7 +165,7 @@ def choice(
         }
         for index, (name, _) in enumerate(parts)
     ]
-    return add_menu(figure, buttons, at) if len(parts) > 1 else figure
+    return add_menu(figure, buttons, at)
 
 
 def add_menu(figure: go.Figure, buttons: Sequence[Look], at: float = 1.02) -> go.Figure:
@@ -138,6 +190,126 @@ def _named_once(traces: list[Trace]) -> list[Trace]:
 def _titled(axis: Look | None, is_titled: bool) -> Look:
     """The axis, without its title unless `is_titled`."""
     return {key: value for key, value in (axis or {}).items() if is_titled or key != "title"}
+
+
+# --- names at the ends of curves ------------------------------------------------------------------
+
+
+def _direct(traces: Sequence[Trace]) -> list[str]:
+    """The names of all curves in order, if they can be written at their ends; else nothing.
+
+    Curves without a colour get one.
+    """
+    named = [trace for trace in traces if trace.name and trace.showlegend is not False]
+    names = list(dict.fromkeys(trace.name for trace in named))
+    if not 1 <= len(names) <= LABELS or len(traces) < 2:
+        return []
+    if any(trace.type != "scatter" or "lines" not in (trace.mode or "") for trace in named):
+        return []
+    if any(_end(trace) is None for trace in named):
+        return []  # an entry of the legend without data, or names on the axis
+    for trace in named:
+        if not trace.line.color:
+            trace.line.color = trace.marker.color or SERIES[names.index(trace.name)]
+    return names
+
+
+def _end(trace: Trace) -> float | None:
+    """The last value of a curve."""
+    y = [] if trace.y is None else trace.y
+    values = [float(value) for value in y if isinstance(value, Real)]
+    return next((value for value in reversed(values) if math.isfinite(value)), None)
+
+
+def _label(
+    figure: go.Figure,
+    names: Sequence[str],
+    panes: Iterable[tuple[Sequence[Trace], str, str, float]],
+) -> go.Figure:
+    """The figure with names of curves instead of a legend, and a margin for them.
+
+    A pane has traces, names of its axes, and its height in pixels.
+    """
+    texts = {name: textwrap.wrap(unescape(name), WORDS) or [""] for name in names}
+    widest = max(len(line) for lines in texts.values() for line in lines)
+    are_matched = any(axis.matches for axis in figure.select_yaxes())
+    for traces, x, y, tall in panes:
+        axis = figure.layout[y.replace("y", "yaxis")]
+        is_log = axis.type == "log"
+        ends: dict[str, tuple[float, str]] = {}
+        for name in names:
+            same = [trace for trace in traces if trace.name == name]
+            if same:
+                mean = float(np.mean([_end(trace) for trace in same]))
+                ends[name] = (math.log10(mean) if is_log else mean), same[0].line.color
+        low, high = axis.range or _extent(figure.data if are_matched else traces, axis)
+        scale = tall / ((high - low) or 1)
+        wanted = [(value - low) * scale for value, _ in ends.values()]
+        places = spaced(wanted, [LINE * len(texts[name]) for name in ends], tall)
+        for (name, (value, colour)), want, place in zip(ends.items(), wanted, places, strict=True):
+            figure.add_annotation(
+                text="<br>".join(map(escaped, texts[name])),
+                x=1,
+                xref=f"{x} domain",
+                xanchor="left",
+                xshift=6,
+                y=value,
+                yref=y,
+                yanchor="middle",
+                yshift=round(place - want, 1),
+                align="left",
+                font={"color": colour, "size": 12},
+                showarrow=False,
+            )
+    room = round(12 + LETTER * widest)
+    margin = figure.layout.margin.to_plotly_json()
+    return figure.update_layout(showlegend=False, margin={**margin, "r": room})
+
+
+def spaced(wanted: Sequence[float], sizes: Sequence[float], room: float) -> list[float]:
+    """Places near the wanted ones at which labels of these sizes do not overlap."""
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    blocks: list[tuple[list[int], float]] = []  # labels that touch, and the start of the first
+    for index in order:
+        members = [index]
+        while True:
+            total = sum(sizes[member] for member in members)
+            offsets = np.cumsum([0.0, *(sizes[member] for member in members[:-1])])
+            starts = [
+                wanted[member] - sizes[member] / 2 - offset
+                for member, offset in zip(members, offsets, strict=True)
+            ]
+            start = max(0.0, min(float(np.mean(starts)), room - total))
+            if not blocks:
+                break
+            before, at = blocks[-1]
+            if at + sum(sizes[member] for member in before) <= start:
+                break
+            members = [*before, *members]
+            blocks.pop()
+        blocks.append((members, start))
+    places = [0.0] * len(wanted)
+    for members, start in blocks:
+        for member in members:
+            places[member] = start + sizes[member] / 2
+            start += sizes[member]
+    return places
+
+
+def _extent(traces: Iterable[Trace], axis: Any) -> tuple[float, float]:
+    """About the range of an axis that Plotly would choose."""
+    values = [0.0] if axis.rangemode == "tozero" else []
+    for trace in traces:
+        y = np.array([np.nan] if trace.y is None else trace.y, dtype=float)
+        for sign_of, name in ((1, "array"), (-1, "arrayminus")):
+            error = trace.error_y[name]
+            values += [*(y + sign_of * np.array(0 if error is None else error, dtype=float))]
+    finite = [value for value in values if np.isfinite(value)] or [0.0, 1.0]
+    if axis.type == "log":
+        finite = [math.log10(value) for value in finite if value > 0]
+    low, high = min(finite), max(finite)
+    edge = 0.06 * (high - low)
+    return (low if axis.rangemode == "tozero" and low >= 0 else low - edge), high + edge
 
 
 # --- bars, curves and marks -----------------------------------------------------------------------
@@ -296,9 +468,14 @@ def heat_map(
     form: str = "",
     tickformat: str | None = None,
     gap: float = 2,
+    width: float = ACROSS,
     **look: Any,
 ) -> go.Heatmap:
-    """A heat map; with few columns, each value is written in its cell in the format `form`."""
+    """A heat map. Values are written in the cells as `form` if they have room there: `width` are
+    the pixels of all columns."""
+    texts = look.get("text") if "%{text}" in form else None
+    longest = 5 if texts is None else max((len(str(text)) for text in np.ravel(texts)), default=0)
+    has_room = len(wide.columns) * (LETTER * min(longest, 8) + 4) <= width
     return go.Heatmap(
         z=wide.to_numpy(dtype=float),
         x=list(wide.columns),
@@ -306,11 +483,28 @@ def heat_map(
         xgap=gap,
         ygap=gap,
         autocolorscale="colorscale" not in look,
-        texttemplate=form if len(wide.columns) <= WRITTEN else "",
+        texttemplate=form if has_room else "",
         colorbar={"title": {"text": title}, "tickformat": tickformat},
         **({"hovertemplate": _hover(hover)} if hover else {"hoverinfo": "skip"}),
         **look,
     )
+
+
+def heat_maps(
+    wide: pd.DataFrame, significant: pd.DataFrame, hover: str = "", **look: Any
+) -> list[go.Heatmap]:
+    """A heat map of the significant cells, and one of the others, in grey with the same texts."""
+    mask = significant.to_numpy(dtype=bool)
+    drawn = []
+    for here in (~mask, mask):
+        part = dict(look)
+        if "text" in look:
+            part["text"] = np.where(here, np.asarray(look["text"], dtype=object), "")
+        if here is not mask:  # the scale of negative numbers is grey: see `theme.template`
+            part |= {"zmin": -2.0, "zmax": -1.0, "showscale": False}
+            part.pop("colorscale", None)
+        drawn.append(heat_map(wide.where(here), hover, **part))
+    return drawn
 
 
 def tick(deepest: float) -> int:
@@ -323,10 +517,12 @@ def largest(values: pd.Series | pd.DataFrame) -> float:
     return float(np.nanmax(np.abs(values.to_numpy(dtype=float)), initial=0.0)) or 1.0
 
 
-def ends(values: pd.Series, around: bool = True) -> Look:
-    """A colour scale from 0 to the largest value; symmetric if `around` and a value is below 0."""
-    top = largest(values)
-    is_below = around and bool((values.astype(float) < 0).any())
+def ends(values: pd.Series | Sequence[pd.Series], around: bool = True) -> Look:
+    """One colour scale for one or several maps: from 0 to the largest value; symmetric if `around`
+    and a value is below 0."""
+    joined = pd.concat([values] if isinstance(values, pd.Series) else values)
+    top = largest(joined)
+    is_below = around and bool((joined.astype(float) < 0).any())
     return {"zmin": -top if is_below else 0.0, "zmax": top}
 
 
@@ -335,11 +531,14 @@ def head_grid(
     values: pd.Series,
     words: pd.Series | None = None,
     over: Callable[[pd.DataFrame], Sequence[Trace]] = lambda part: [],
+    significant: pd.Series | None = None,
+    top: float = LEGEND,
     **look: Any,
 ) -> go.Figure:
     """Values of attention heads: one row per layer, lowest on top; one panel per stack and kind.
 
-    `words` are the texts of the cells; `over` returns traces to draw over a panel.
+    `words` are the texts of the cells; `over` returns traces to draw over a panel; heads that are
+    not `significant` are grey; `top` is the room above the panels in pixels.
     """
     if heads.empty:
         raise KeyError("no heads")
@@ -352,8 +551,13 @@ def head_grid(
         at = part["layer"], part["head"]
         if words is not None:
             look["text"] = matrix(*at, words[part.index]).fillna("").to_numpy()
-        cells = heat_map(matrix(*at, values[part.index]), **{"showscale": not parts, **look})
-        parts.append((title if len(groups) > 1 else "", [cells, *over(part)]))
+        wide, shown = matrix(*at, values[part.index]), {"showscale": not parts, **look}
+        if significant is None:
+            cells = [heat_map(wide, **shown)]
+        else:
+            sure = matrix(*at, significant[part.index].astype(bool)).fillna(False)
+            cells = heat_maps(wide, sure, **shown)
+        parts.append((title if len(groups) > 1 else "", [*cells, *over(part)]))
         layers.append([int(part["layer"].max()) + 0.5, int(part["layer"].min()) - 0.5])
         sizes.append(part["layer"].nunique())
     tall = max(THIN, min(ROW, 900 // sum(sizes)))
@@ -363,6 +567,7 @@ def head_grid(
         parts,
         [tall * size for size in sizes],
         gap=72,
+        top=top,
         x={
             **fixed,
             "title": "head",

@@ -1,5 +1,7 @@
 """The style of figures: one Plotly template for light pages, dark pages and print.
 
+A colour has one meaning in all figures: `MODEL`, `TUNED`, and greys for `BASELINE` and `CONTROL`;
+what is not significant is `NOT_SIGNIFICANT`.
 Colours are distinguishable for colour-blind readers, and series also differ by mark and dash. In
 print, bars have patterns, since the print may have no colour. Only system fonts are used, so
 nothing is loaded. Backgrounds are transparent. Costs: nothing.
@@ -23,7 +25,17 @@ COLOURS: dict[Kind, tuple[str, ...]] = {
     "dark": _ON_DARK,
     "print": _ON_LIGHT,
 }
-EITHER = "#3a80bf"  # a colour without meaning, visible on light and dark pages
+
+# Colours with a meaning, visible on light and dark pages. Lines differ by dash as well.
+MODEL = "#3a80bf"  # the analysed model
+TUNED = "#d9730d"  # the same model after fine-tuning, or the second of two
+BASELINE = "#838d97"  # a simpler method, random weights, chance: grey
+CONTROL = "#606973"  # a control task, or a permutation null: dark grey
+NOT_SIGNIFICANT = "rgba(131,141,151,.4)"  # a bar or a mark; cells: see `GREY_CELL`
+GREY_CELL: dict[Kind, str] = {"light": "#d9dde1", "dark": "#3c444d", "print": "#dddddd"}
+SERIES = (MODEL, TUNED, "#9545e6", "#b28659", "#cc0022")  # up to five named curves
+EITHER = MODEL
+
 MANY = (
     "#5900ff",
     "#ab9afd",
@@ -74,7 +86,7 @@ def template(kind: Kind = "light") -> go.layout.Template:
         colorway=COLOURS[kind],
         colorscale={
             "sequential": _scale(SCALE[kind]),
-            "sequentialminus": _scale(tuple(reversed(SCALE[kind]))),
+            "sequentialminus": _scale((GREY_CELL[kind],) * 2),  # see `primitives.heat_maps`
             "diverging": _scale(AROUND_ZERO[kind]),
         },
         coloraxis={"colorbar": _bar(kind)},
