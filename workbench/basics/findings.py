@@ -326,7 +326,6 @@ def _measured(row: Row, claim: str, measure: str, unit: Any = "") -> Finding:
         judged(True, row["n"]),
         "losses",
         {key: row[key] for key in ("split", "objective", "metric")},
-        "losses",
         measure=measure,
         unit=unit,
         column="value" if row["n"] else "",

@@ -168,4 +168,4 @@ def _speed(curves: pd.DataFrame, facts: Mapping[str, str]) -> Finding:
 
 
 def _end(curves: pd.DataFrame, index: int) -> dict[str, Any]:
-    return cast("dict[str, Any]", curves.iloc[index].to_dict())
+    return cast("list[dict[str, Any]]", curves.to_dict("records"))[index]
