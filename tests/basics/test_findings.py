@@ -81,6 +81,12 @@ def test_half_of_the_sentences_are_at_most_as_long_as_the_median() -> None:
     assert "half of the sentences have at most 10, all at most 15" in claim
 
 
+def test_a_single_sentence_has_no_median() -> None:
+    one = {"sizes": SIZES, "lengths": frame("first last count", (1, 1, 0), (10, 10, 4))}
+    claim = findings_of("describe", one)["mean length of sentences"].claim
+    assert "10.0 words on average, at most 10." in claim
+
+
 def test_the_share_at_a_fixed_offset_is_weighted_by_the_counts_of_relations() -> None:
     found = findings_of("describe", COUNTED)
     offset = found["share of heads at the most frequent offset of their relation"]

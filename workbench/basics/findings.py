@@ -57,7 +57,7 @@ def _described(tables: Tables) -> Iterator[Finding]:
         yield _relations(_rows(tables["relations"]))
     if "tags" in tables:
         yield _tags(tables["tags"])
-    if "words" in tables:
+    if len(tables.get("words", ())) >= FREQUENT:
         yield _words(_rows(tables["words"]), n_words)
     if "scores" in tables:
         yield _values(_rows(tables["scores"]))
@@ -83,7 +83,6 @@ def _size(sizes: list[Row], n_words: int, n_sentences: int) -> Finding:
         {"split": sizes[0]["split"]} if len(sizes) == 1 else {},
         "sizes",
         measure="number of words",
-        unit="words",
         column="words" if len(sizes) == 1 else "",
     )
 
@@ -96,9 +95,10 @@ def _sentences(bins: list[Row], mean: float) -> Finding:
             median = row["last"]
             break
     longest = next(row["last"] for row in reversed(bins) if row["count"])
+    half_of_them = f"; at least half of the sentences have at most {whole(median)}, all"
     return Finding(
-        f"A sentence has {decimal(mean, 1)} words on average; at least half of the sentences "
-        f"have at most {whole(median)}, all at most {whole(longest)}.",
+        f"A sentence has {decimal(mean, 1)} words on average"
+        f"{half_of_them if median < longest else ','} at most {whole(longest)}.",
         mean,
         None,
         None,
@@ -214,8 +214,7 @@ def _tags(tags: pd.DataFrame) -> Finding:
 
 
 def _words(words: list[Row], n_words: int) -> Finding:
-    top = [row["count"] for row in words[:FREQUENT]]
-    share = sum(top) / n_words
+    share = sum(row["count"] for row in words[:FREQUENT]) / n_words
     zipf = zipf_fit([row["count"] for row in words])
     law = ""
     if zipf is not None:
@@ -224,8 +223,7 @@ def _words(words: list[Row], n_words: int) -> Finding:
             f"{decimal(zipf.slope, 2)} (Zipf's law: −1)"
         )
     return Finding(
-        f"The {plural(len(top), 'most frequent word')} make{'s' if len(top) == 1 else ''} up "
-        f"{percent(share)} of the text{law}.",
+        f"The {FREQUENT} most frequent words make up {percent(share)} of the text{law}.",
         share,
         None,
         None,
