@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import zip_longest
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.cells import cell_len
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _OF_RUN = re.compile(r"[A-Z] ")  # beginning of a column of one run, or of a difference
 SHORT = 8  # maximum number of rows of a table that `run` prints
+WIDE = 120  # characters of a terminal in which a list of runs has all columns
+LONG_CLAIM = 120  # characters, above which a finding in a list is cut
 
 
 def follow(run: "Run", from_disk: bool | None = None) -> None:
@@ -167,20 +170,19 @@ def run_list(statuses: Sequence[tuple["Run", Status]], max_runs: int, json: bool
         return
     total = len(statuses)
     more = f" (the newest {max_runs} of {total:,}; --all lists all)" if total > max_runs else ""
-    rows = [
-        (
-            run.name,
-            _state(run, now),
-            ", ".join(now.models),
-            ", ".join(now.corpora),
-            now.created[:16].replace("T", " "),
-            f"{now.seconds:.1f} s" if now.state == "done" else "",
-            first_claim(run, now),
-        )
-        for run, now in statuses[:max_runs]
-    ]
-    columns = ("run", "status", "models", "corpora", "created (UTC)", "duration", "finding")
-    print_table(f"Runs{more}", columns, rows)
+    wide = out.width >= WIDE
+    columns = ["run", "status", "models", "corpora"]
+    columns += ["created (UTC)", "duration"] if wide else []
+    rows = []
+    for run, now in statuses[:max_runs]:
+        row = [run.name, _state(run, now), ", ".join(now.models), ", ".join(now.corpora)]
+        if wide:
+            row += [
+                now.created[:16].replace("T", " "),
+                f"{now.seconds:.1f} s" if now.state == "done" else "",
+            ]
+        rows.append([*row, shorten(first_claim(run, now), LONG_CLAIM, placeholder=" …")])
+    print_table(f"Runs{more}", [*columns, "finding"], rows)
 
 
 def first_claim(run: "Run", now: Status) -> str:
