@@ -53,6 +53,8 @@ def finding(value: float = 0.8, half: float | None = 0.05, **given: Any) -> Find
         (signed(score(0.0)), "0.0"),
         (p_text(0.0004), "p < 0.001"),
         (p_text(0.03), "p = 0.03"),
+        (p_text(0.0499), "p < 0.05"),
+        (p_text(0.051), "p = 0.051"),
         (span(-0.011, 0.018, "F1"), "−1.1 to 1.8"),
         (plural(1, "head"), "1 head"),
         (plural(2, "phenomenon", "phenomena"), "2 phenomena"),

@@ -18,6 +18,7 @@ from workbench.core.experiment import Caveat
 from workbench.runs.status import Status, log_lines
 
 if TYPE_CHECKING:
+    from workbench.core.findings import Finding
     from workbench.report.content import Comparison
     from workbench.runs.run import Run
 
@@ -27,8 +28,9 @@ MAX_CAVEATS = 2  # in view; more are in an expander
 
 
 def show_results(run: "Run") -> None:
-    """Draw the caveats, figures and tables of a run that is done."""
+    """Draw the findings, caveats, figures and tables of a run that is done."""
     with errors_shown():
+        findings(run.findings)
         drawn = tables_and_figures.figures_of(run)
         names = list(run.tables)
         caveats = run.caveats
@@ -58,6 +60,20 @@ def _draw_table(run: "Run", name: str, caveats: Iterable[Caveat] = ()) -> None:
         if name in caveat.applies_to:
             _note(caveat.text)
     tables_and_figures.draw_table(table, f"table {run.name} {name}")
+
+
+def findings(found: "Sequence[Finding]") -> None:
+    """Draw findings as a numbered list; those that the data does not support say so."""
+    lines = []
+    for number, finding in enumerate(found, start=1):
+        verdict = {
+            "supported": "",
+            "not supported": " :gray-badge[not supported]",
+            "undecided": f" :orange-badge[undecided] {plain(finding.decided_by)} would decide it.",
+        }[finding.verdict]
+        lines.append(f"{number}. {plain(finding.claim)}{verdict}")
+    if lines:
+        st.markdown("\n".join(lines))
 
 
 def heading(run: "Run") -> None:
@@ -295,10 +311,11 @@ def _several(runs: Sequence["Run"]) -> None:
 
 
 def _compared(group: "Comparison") -> None:
-    from workbench.runs.compare import compared
+    from workbench.runs.compare import compared, what_changed
 
     st.subheader(plain(group.experiment), anchor=False)
     text.facts((letter, f"{run.name}: {run_title(run)}") for letter, run in group.runs.items())
+    findings(what_changed([*group.runs.values()]))
     if group.requests.total:
         st.markdown("**Settings that differ**")
         tables_and_figures.draw_grid(group.requests, f"requests {group.experiment}")

@@ -170,6 +170,8 @@ def run_list(statuses: Sequence[tuple["Run", Status]], max_runs: int, json: bool
         return
     total = len(statuses)
     more = f" (the newest {max_runs} of {total:,}; --all lists all)" if total > max_runs else ""
+    from workbench.runs.run import first_claim
+
     wide = out.width >= WIDE
     columns = ["run", "status", "models", "corpora"]
     columns += ["created (UTC)", "duration"] if wide else []
@@ -181,19 +183,8 @@ def run_list(statuses: Sequence[tuple["Run", Status]], max_runs: int, json: bool
                 now.created[:16].replace("T", " "),
                 f"{now.seconds:.1f} s" if now.state == "done" else "",
             ]
-        rows.append([*row, shorten(first_claim(run, now), LONG_CLAIM, placeholder=" …")])
+        rows.append([*row, shorten(first_claim(run.path, now), LONG_CLAIM, placeholder=" …")])
     print_table(f"Runs{more}", [*columns, "finding"], rows)
-
-
-def first_claim(run: "Run", now: Status) -> str:
-    """Return the first finding that a run stored; "" if it has none."""
-    from workbench.runs.run import stored_findings
-
-    try:
-        findings = stored_findings(run.path) if now.state == "done" else None
-    except WorkbenchError:  # a damaged file
-        return ""
-    return findings[0].claim if findings else ""
 
 
 def _state(run: "Run", now: Status) -> str:
@@ -209,6 +200,8 @@ def _is_incomplete(run: "Run", now: Status) -> bool:
 
 
 def _brief(run: "Run", now: Status) -> dict[str, Any]:
+    from workbench.runs.run import first_claim
+
     return {
         "run": run.name,
         "path": str(run.path),
@@ -218,7 +211,7 @@ def _brief(run: "Run", now: Status) -> dict[str, Any]:
         "corpora": list(now.corpora),
         "created": now.created,
         "seconds": round(now.seconds, 3),
-        "finding": first_claim(run, now),
+        "finding": first_claim(run.path, now),
     }
 
 

@@ -175,7 +175,10 @@ def p_text(p: object) -> str:
     for bound in (0.001, 0.01):
         if number < bound:
             return f"p < {bound}"
-    return f"p = {number:.2f}"
+    if 0.0495 <= number < 0.05:
+        return "p < 0.05"
+    digits = 3 if abs(number - 0.05) < 0.005 else 2  # 0.048 and 0.051 differ
+    return f"p = {number:.{digits}f}"
 
 
 def shown(value: object, unit: Unit = "") -> str:
