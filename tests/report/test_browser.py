@@ -146,10 +146,10 @@ def test_the_first_finding_and_the_main_figure_are_on_the_first_screen(
     assert seen.answer["first"] < 450
 
 
-def test_it_is_printed_as_pdf(report: Path, tmp_path: Path) -> None:
+def test_it_is_printed_as_pdf_without_a_date(tmp_path: Path) -> None:
     run = made(tmp_path, figures={"words": bars(["the"])})
-    first, second = (write_report(run, tmp_path / f"{name}.pdf").read_bytes() for name in "ab")
-    assert first.startswith(b"%PDF") and first == second
+    pdf = write_report(run, tmp_path / "report.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF") and pdf.count(b"(D:19800101000000") == pdf.count(b"(D:") > 0
 
 
 def hostile(folder: Path, figure: go.Figure) -> Any:
@@ -190,7 +190,7 @@ def every_kind(names: list[str]) -> go.Figure:
     figure = bars(names, title=f"{HOSTILE['end']}<a href='http://evil.example/'>x</a>")
     figure.add_traces(
         [
-            go.Heatmap(z=[[1, 2], [3, 4]], showscale=False),
+            go.Heatmap(z=[[1, 2], [3, 4]], xaxis="x2", yaxis="y2"),
             go.Scatter(x=[1, 2], y=[3, 4], name="row"),
             go.Scattergl(x=[1, 2], y=[1, 2], mode="markers"),
             go.Box(y=[1, 2, 3]),
