@@ -321,8 +321,8 @@ def _rare(table: pd.DataFrame) -> Iterator[Finding]:
         )
     else:
         claim = (
-            f"No head reaches the rare-word role: the closest, {name}, attends to the rarest word "
-            f"for {share} of words ({baselines})."
+            f"No head has the rare-word role: the closest, {name}, attends to the rarest word for "
+            f"{share} of words (default threshold: {percent(Rules().rare)}; {baselines})."
         )
     yield _of_head(
         table,
