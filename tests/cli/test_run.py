@@ -178,8 +178,11 @@ def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
 
 def test_a_report_and_an_export_are_written(workbench: Command) -> None:
     name = json.loads(workbench(*RUN, "--json").out)["run"]
-    assert workbench("report", name).code == 0
-    assert (Path("runs") / name / "report.html").is_file()
+    own = ("--title", "My corpus", "--notes", "Read it.")
+    assert workbench("report", name, *own).code == 0
+    report = (Path("runs") / name / "report.html").read_text()
+    assert "<h1>My corpus</h1>" in report and "Read it." in report
+    assert workbench("report", name, "--notes", "a" * 20_001).code == 2
     for ending in ("html", "md", "tex", "zip"):
         assert workbench("report", name, "--out", f"report.{ending}").code == 0
         assert Path(f"report.{ending}").stat().st_size > 500

@@ -10,13 +10,13 @@ import pytest
 
 from tests.report.making import bars, described, made, model
 from workbench import WorkbenchError
-from workbench.report import export, write_report
+from workbench.report import drawn, export, write_report
 from workbench.runs.spec import is_name
 
 
 @pytest.fixture(autouse=True)
 def with_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "picture", lambda plain, kind, **words: kind.encode())
+    monkeypatch.setattr(drawn, "picture", lambda plain, kind, **words: kind.encode())
 
 
 def test_it_holds_the_page_and_the_data(tmp_path: Path) -> None:

@@ -20,14 +20,14 @@ from tests.report.making import (
     words_and_sizes,
 )
 from workbench import Caveat, Table
-from workbench.report import text_formats, write_report
+from workbench.report import drawn, write_report
 from workbench.report.text_formats import latex as text
 
 
 @pytest.fixture(autouse=True)
 def with_pictures(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "slow" not in request.keywords:
-        monkeypatch.setattr(text_formats, "picture", lambda plain, kind, **look: kind.encode())
+        monkeypatch.setattr(drawn, "picture", lambda plain, kind, **look: kind.encode())
 
 
 def latex(*runs: object, to: Path) -> str:

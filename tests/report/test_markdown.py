@@ -15,12 +15,12 @@ from tests.report.making import (
     words_and_sizes,
 )
 from workbench import Caveat
-from workbench.report import text_formats, write_report
+from workbench.report import drawn, write_report
 
 
 @pytest.fixture(autouse=True)
 def with_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_formats, "picture", lambda plain, kind, **look: kind.encode())
+    monkeypatch.setattr(drawn, "picture", lambda plain, kind, **look: kind.encode())
 
 
 def markdown(*runs: object, to: Path) -> str:
