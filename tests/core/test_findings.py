@@ -139,7 +139,7 @@ def test_differences_without_intervals_are_undecided_and_come_last() -> None:
 
 def test_the_row_that_changed_is_named() -> None:
     (change,) = changes({"A": [finding(keys={"layer": 2})], "B": [finding(keys={"layer": 3})]})
-    assert "layer 2 in A, 3 in B" in change.claim
+    assert "layer 2 in A, layer 3 in B" in change.claim
 
 
 def test_a_sweep_says_where_its_runs_agree() -> None:
