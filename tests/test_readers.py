@@ -53,6 +53,8 @@ ALLOWED = {
     "workbench/models/word_models.py read_vectors": "read_table, which opens with open_regular",
     "workbench/cli/mini.py make": "a draft",
     "workbench/report/html.py _own": OURS,
+    "workbench/report/printed.py print_page": SCRATCH,
+    "workbench/report/prose.py bibliography": OURS,
     "workbench/runs/isolated.py look": MESSAGE,
     "workbench/runs/isolated.py main": MESSAGE,
     "workbench/runs/request.py from_text": "a setting as a user typed it",

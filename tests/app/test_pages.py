@@ -39,10 +39,14 @@ class Visit:
     hosts: set[str | None] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
 
-    def stays_well(self, address: str, width: int) -> None:
-        """Once it is drawn, nothing has failed, left the machine, or is wider than the screen."""
+    def stays_well(self, address: str, width: int, at_rest: bool = True) -> None:
+        """Once it is drawn, nothing has failed, left the machine, or is wider than the screen.
+
+        `at_rest`: wait until the network is silent; hosts are noted from the first request on.
+        """
         expect(self.page.get_by_text(re.compile(PAGES[address])).first).to_be_visible()
-        self.page.wait_for_load_state("networkidle")
+        if at_rest:
+            self.page.wait_for_load_state("networkidle")
         assert self.hosts - {None} == {"localhost"}  # None: pictures inside the page itself
         assert not self.wrong
         expect(self.page.get_by_test_id("stException")).to_have_count(0)
@@ -84,7 +88,7 @@ def test_a_page_stays_on_the_machine_and_within_the_screen(
     else:
         page.get_by_role("link", name=name.capitalize(), exact=True).click()
         expect(page).to_have_url(re.compile(f"/{name}"))
-    visit.stays_well(address, 1280)
+    visit.stays_well(address, 1280, at_rest=False)
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_timeout(300)  # until it is laid out again

@@ -29,7 +29,7 @@ SEEN = {
     "Importance": "mean absolute gradient of the loss",
     "Importance and ablation": "Rank correlation over 16 heads",
     "Pairs": "largest interaction",
-    "Curves": "line per order of removal",
+    "Curves": "panel per order of removal",
     "Live": "Removed heads",
     "Pruned model": "Heads of the saved model",
     "Gates": "gate of each head",

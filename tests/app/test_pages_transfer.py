@@ -31,8 +31,8 @@ QUICK = {
 }
 METHODS = ("frozen", "fine-tuned")
 SEEN = {
-    ("frozen-vs-finetuned", "Gain"): "Gain of fine-tuning over the frozen model",
-    ("frozen-vs-finetuned", "Scores"): "Score of every method",
+    ("frozen-vs-finetuned", "Gain"): "Gain over the frozen model",
+    ("frozen-vs-finetuned", "Scores"): "Score on the scored texts",
     ("frozen-vs-finetuned", "Cost"): "peak memory, MiB",
     ("frozen-vs-finetuned", "Learning"): "Training loss of each step",
     ("finetune", "Scores"): "Predictions",
@@ -41,7 +41,7 @@ SEEN = {
     ("drift", "By layer"): "Change of each layer by training",
     ("drift", "Probing"): "Probing was not compared",
     ("drift", "Attention"): "after: mini:gpt",
-    ("similarity", "CKA"): "one matrix per pair",
+    ("similarity", "CKA"): "All matrices have one colour scale",
 }
 
 

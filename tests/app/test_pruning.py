@@ -20,7 +20,7 @@ def test_curves_are_computed_and_heads_removed_by_the_slider(page: Page, app_url
     for label, value in SMALL.items():
         typed(page, label, value)
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_text("line per order of removal")).to_be_visible()
+    expect(page.get_by_text("panel per order of removal")).to_be_visible()
     expect(page).to_have_url(re.compile("run=head-pruning-"))
     still(page)
 

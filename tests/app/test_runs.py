@@ -59,7 +59,12 @@ def test_a_run_is_opened_from_the_first_page_and_saved(
     page.get_by_text("Save a report, table or figure").click()
     page.wait_for_timeout(800)  # until it is unfolded: a list that moves closes
     assert save(page, "Table sums", "CSV").read_text().startswith("step,value,kind\n0,")
-    assert run.name in save(page, "Report", "HTML, one file for any browser").read_text()
+    choose(page, "Content", "Report")
+    page.get_by_label("Title", exact=True).fill("My sums")
+    page.get_by_label("Notes", exact=True).fill("Three steps.")
+    page.keyboard.press("Control+Enter")
+    report = save(page, "Report", "HTML, one file for any browser").read_text()
+    assert run.name in report and "<h1>My sums</h1>" in report and "Three steps." in report
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 

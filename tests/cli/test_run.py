@@ -80,12 +80,21 @@ def test_a_setting_under_both_names_is_an_error(workbench: Command, how: list[st
     assert remedy.startswith("  ")
 
 
-def test_tables_are_shown(workbench: Command) -> None:
+def test_findings_come_first_then_one_table_then_where_the_rest_is(workbench: Command) -> None:
     answer = workbench(*RUN)
     assert answer.code == 0
-    assert "Table relations" in answer.out
-    assert "nsubj" in answer.out
-    assert "workbench report describe-" in answer.out
+    run = json.loads(workbench(*RUN, "--json").out)
+    first = run["findings"][0]
+    shown = " ".join(answer.out.split())
+    assert f"1. {first['claim']}" in shown
+    assert answer.out.count("\nTable ") == 1 and f"Table {first['table']}" in shown
+    assert (
+        shown.index("Findings") < shown.index("Table ") < shown.index("workbench report describe-")
+    )
+    assert f"workbench runs show {run['run']}" in shown
+    assert first["claim"] in " ".join(workbench("runs", "show", run["run"]).out.split())
+    (listed,) = json.loads(workbench("runs", "list", "--json").out)["runs"]
+    assert listed["finding"] == first["claim"]
 
 
 def test_caveats_of_a_run_are_printed(workbench: Command) -> None:
@@ -169,8 +178,11 @@ def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
 
 def test_a_report_and_an_export_are_written(workbench: Command) -> None:
     name = json.loads(workbench(*RUN, "--json").out)["run"]
-    assert workbench("report", name).code == 0
-    assert (Path("runs") / name / "report.html").is_file()
+    own = ("--title", "My corpus", "--notes", "Read it.")
+    assert workbench("report", name, *own).code == 0
+    report = (Path("runs") / name / "report.html").read_text()
+    assert "<h1>My corpus</h1>" in report and "Read it." in report
+    assert workbench("report", name, "--notes", "a" * 20_001).code == 2
     for ending in ("html", "md", "tex", "zip"):
         assert workbench("report", name, "--out", f"report.{ending}").code == 0
         assert Path(f"report.{ending}").stat().st_size > 500

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from workbench.figures.sanitize import harmless
+from workbench.figures.theme import BASELINE, CONTROL, MODEL, NOT_SIGNIFICANT, TUNED
 from workbench.figures.transfer import (
     FINETUNE,
     FROZEN_VS_FINETUNED,
@@ -39,14 +40,16 @@ def tables_of(tasks: dict[str, str] | None = None) -> dict[str, pd.DataFrame]:
             both = {"task": task, "model": model, "metric": metric}
             rows["delta"].append(
                 {**both, "method": "fine-tuned", "frozen": 0.5, "tuned": 0.5 + won, "delta": won,
-                 "lower": won - 0.05, "upper": won + 0.05, "p_value": 0.04, "strong": 0.6}
+                 "lower": won - 0.05, "upper": won + 0.05,
+                 "p_value": 0.002 if abs(won) > 0.05 else 0.5, "strong": 0.6, "converged": True}
             )  # fmt: skip
             for method, head in WAYS:
                 key = {"task": task, "model": model, "method": method, "head": head}
                 value = 0.5 + (won if method != "frozen" else 0.1 * (head == "lstm"))
                 rows["means"].append(
                     {**key, "metric": metric, "value": value, "lower": value - 0.1,
-                     "upper": value + 0.1}
+                     "upper": value + 0.1,
+                     "baseline": 0.4}
                 )  # fmt: skip
                 for seed, rate in ((0, 1e-3), (0, 1e-2), (1, 1e-3)):
                     own = {**key, "seed": seed, "learning_rate": rate, "ridge": 0.0}
@@ -74,51 +77,51 @@ def written(figure: go.Figure) -> str:
     return str(harmless(figure))
 
 
-def test_cells_show_the_gain_and_mark_gains_that_may_be_zero() -> None:
+def test_a_gain_is_a_dot_with_its_interval_and_grey_if_it_may_be_zero() -> None:
     figure = delta(tables_of())
-    heat, sure, unsure = figure.data
-    assert heat.z.tolist() == [[0.2, 0.01], [-0.1, 0.0]]
-    assert list(heat.y) == ["sentiment", "relatedness"] and list(heat.x) == ["bert", "gpt"]
-    assert heat.zmin == -heat.zmax and heat.zmax > 0.2, "zero in the middle, no cell too dark"
-    assert list(zip(sure.y, sure.x, strict=True)) == [
-        ("sentiment", "bert"), ("relatedness", "bert"),
-    ]  # fmt: skip
-    assert list(unsure.x) == ["gpt", "gpt"]
-    assert "<b>Δ" in sure.texttemplate and "<b>" not in unsure.texttemplate
-    assert "·" in unsure.texttemplate
-    assert sure.customdata[0][:3].tolist() == [0.5, 0.7, 0.2] and "p =" in sure.hovertemplate
+    bert, gpt = figure.data
+    assert list(bert.x) == pytest.approx([20, -10]) and list(bert.y) == ["sentiment", "relatedness"]
+    assert list(bert.error_x.array) == pytest.approx([5, 5])
+    assert list(bert.marker.color) == [TUNED, TUNED]
+    assert list(gpt.marker.color) == [NOT_SIGNIFICANT, NOT_SIGNIFICANT]
+    assert list(bert.text) == ["50.0 → 70.0", "50.0 → 40.0"] and "p =" in bert.hovertemplate
+    assert [note.text for note in figure.layout.annotations] == ["bert", "gpt"]
+    assert figure.layout.xaxis2.matches == "x", "one scale"
 
 
-def test_each_method_has_a_panel_and_what_is_missing_stays_empty() -> None:
+def test_one_of_many_gains_is_not_coloured_by_chance() -> None:
+    table = pd.concat([tables_of()["delta"].query("model == 'gpt'")] * 6, ignore_index=True)
+    table.loc[0, ["lower", "p_value"]] = 0.001, 0.04
+    assert set(delta({"delta": table}).data[0].marker.color) == {NOT_SIGNIFICANT}
+
+
+def test_methods_have_their_names_at_the_axis_and_what_is_missing_stays_empty() -> None:
     tables = tables_of()
     more = tables["delta"].query("task == 'sentiment'").assign(method="lora")
-    figure = delta({"delta": pd.concat([tables["delta"], more])})
-    heats = [trace for trace in figure.data if isinstance(trace, go.Heatmap)]
-    assert len(heats) == 2 and pd.isna(heats[1].z[1]).all()
-    assert [note.text for note in figure.layout.annotations] == ["fine-tuned", "lora"]
-
-
-def test_many_models_have_room_for_the_change_alone() -> None:
-    table = tables_of()["delta"].query("model == 'bert'")
-    wide = pd.concat([table.assign(model=f"model {n}") for n in range(9)])
-    assert "customdata[0]" not in delta({"delta": wide}).data[1].texttemplate
+    figure = delta({"delta": pd.concat([tables["delta"], more], ignore_index=True)})
+    assert list(figure.layout.yaxis.categoryarray) == [
+        "sentiment, fine-tuned", "relatedness, fine-tuned", "sentiment, lora",
+    ]  # fmt: skip
+    assert not figure.layout.showlegend
 
 
 def test_nothing_won_anywhere_is_drawn() -> None:
     table = tables_of()["delta"].assign(delta=0.0, lower=0.0, upper=0.0, strong=float("nan"))
-    heat = delta({"delta": table}).data[0]
-    assert heat.zmax > 0
+    assert set(delta({"delta": table}).data[0].marker.color) == {NOT_SIGNIFICANT}
 
 
-def test_every_way_is_a_dot_with_its_interval() -> None:
+def test_every_way_is_a_dot_with_its_interval_next_to_the_majority() -> None:
     figure = scores(tables_of())
-    assert len(figure.data) == 2 * len(WAYS)
-    assert [trace.name for trace in figure.data[:3]] == ["frozen", "fine-tuned", "frozen, LSTM"]
-    tuned = figure.data[1]
-    assert list(tuned.x) == pytest.approx([0.7, 0.51])
-    assert list(tuned.error_x.array) == pytest.approx([0.1, 0.1])
-    places = [trace.y[0] for trace in figure.data[:3]]
-    assert places == sorted(places) and max(map(abs, places)) < 0.5, "beside its model's name"
+    assert len(figure.data) == 2 * (1 + len(WAYS))
+    majority, frozen, tuned, lstm = figure.data[:4]
+    assert set(majority.x) == {40} and majority.line.color == BASELINE
+    assert (frozen.marker.color, tuned.marker.color, lstm.marker.color) == (MODEL, TUNED, CONTROL)
+    assert list(tuned.x) == pytest.approx([70, 51])
+    assert list(tuned.error_x.array) == pytest.approx([10, 10])
+    assert list(tuned.y) == ["fine-tuned, bert", "fine-tuned, gpt"]
+    assert list(figure.layout.yaxis.categoryarray)[:3] == [
+        "frozen, bert", "fine-tuned, bert", "frozen, LSTM, bert",
+    ]  # fmt: skip
     titles = [note.text for note in figure.layout.annotations]
     assert titles == ["sentiment, accuracy", "relatedness, pearson"]
 
@@ -143,8 +146,7 @@ def test_an_attempt_is_a_line_as_it_was() -> None:
     assert [trace.name for trace in attempts if trace.showlegend] == [
         "frozen", "fine-tuned", "frozen, LSTM",
     ]  # fmt: skip
-    seeds = [trace.line.dash for trace in figure.data if str(trace.name).startswith("seed ")]
-    assert len(set(seeds)) == len(seeds) and set(seeds) == {each.line.dash for each in attempts}
+    assert {each.line.dash for each in attempts} == {"solid", "dash"}, "a dash per seed"
     alone = [trace for trace in learning(one()).data if trace.x[0] is not None]
     assert [trace.name for trace in alone if trace.showlegend] == [
         "learning rate 0.001",
@@ -157,8 +159,53 @@ def test_an_attempt_is_a_line_as_it_was() -> None:
 
 def test_of_one_method_every_metric_of_every_seed_is_shown() -> None:
     figure = by_seed(one())
-    assert [trace.name for trace in figure.data] == ["seed 0", "seed 1"]
-    assert list(figure.data[0].y) == ["accuracy", "other"]
+    seeds, mean = figure.data[:2], figure.data[2]
+    assert all(list(trace.y) == ["accuracy", "other"] for trace in seeds)
+    assert {trace.marker.color for trace in figure.data} == {TUNED} and not figure.layout.showlegend
+    assert list(mean.y) == ["accuracy"] and list(mean.error_x.array) == pytest.approx([10])
+    with_baseline = {**one(), "scores": one()["scores"].assign(baseline=0.5)}
+    assert by_seed(with_baseline).data[2].marker.color == BASELINE
+
+
+def test_a_frozen_model_without_epochs_is_left_out_next_to_trained_ones() -> None:
+    table = tables_of()["epochs"]
+    frozen = (table["method"] == "frozen") & (table["head"] == "plain")
+    table.loc[frozen, "learning_rate"] = 0.0
+    names = {trace.name for trace in epochs({"epochs": table}).data}
+    assert names == {"fine-tuned", "frozen, LSTM"}
+    alone = epochs({"epochs": table[frozen]}).data
+    assert alone and {trace.mode for trace in alone} == {"markers"}
+
+
+def test_objectives_that_do_not_differ_from_the_first_are_grey() -> None:
+    from workbench.figures.pretraining import scores as arms
+
+    rows = [("mlm", 0.6, None, 1.0), ("ltr", 0.8, 0.2, 0.002), ("lstm", 0.6, 0.0, 0.9)]
+    table = pd.DataFrame(rows, columns=["arm", "value", "delta", "p_value"]).astype(
+        {"delta": float}
+    )
+    table = table.assign(
+        size="tiny", task="mood", metric="accuracy", lower=table["value"] - 0.1,
+        upper=table["value"] + 0.1, delta_lower=table["delta"] - 0.1,
+        delta_upper=table["delta"] + 0.1,
+    )  # fmt: skip
+    (dots,) = arms({"table": table}).data
+    assert list(dots.marker.color) == [MODEL, TUNED, NOT_SIGNIFICANT]
+
+
+def test_a_layer_whose_reset_changes_nothing_significantly_is_grey() -> None:
+    from workbench.figures.drift import rewound
+
+    table = pd.DataFrame(
+        {"stack": ["none", "encoder", "encoder", "all"], "layer": [-1, 0, 1, -1],
+         "metric": "accuracy", "value": [0.9, 0.89, 0.6, 0.5], "change": [0, -0.01, -0.3, -0.4],
+         "lower": [0, -0.02, -0.4, -0.5], "upper": [0, 0.01, -0.2, -0.3],
+         "p_value": [1.0, 0.4, 0.002, 0.002]}
+    )  # fmt: skip
+    bars, whole, before = rewound({"rewound": table}).data
+    assert list(bars.marker.color) == [NOT_SIGNIFICANT, TUNED]
+    assert list(bars.y) == pytest.approx([89, 60])
+    assert (whole.y[0], before.y[0]) == pytest.approx((90, 50))
 
 
 def test_ways_have_the_same_colour_in_every_figure() -> None:

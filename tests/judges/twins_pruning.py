@@ -17,7 +17,8 @@ so "the loss changes without this head" can be true of it. There are three kinds
   their mean over all texts, and random orders tested against other random orders. Any claim is
   false, and they come at the level if the tests are exact.
 
-`head-importance` makes no claim beyond its baseline. Costs some seconds a twin.
+`head-importance` makes no claim beyond its baseline. The findings of all four experiments are
+claims of knowledge too: those with a null must not be supported. Costs some seconds a twin.
 """
 
 from typing import Any
@@ -26,6 +27,7 @@ import numpy as np
 
 from tests.judges.odd import run_here
 from workbench import Corpus
+from workbench.core.experiment import EXPERIMENTS
 from workbench.core.stats import SIGNIFICANT, prediction_p_value, sign_flip_p_values
 from workbench.pruning.ablation import ablated
 from workbench.pruning.evaluation import build_head_evaluation
@@ -34,6 +36,7 @@ from workbench.pruning.head_masks import heads_of
 Claims = tuple[int, int, float]
 FEW = 30  # texts that a claim is made on
 DRAWS = 10  # samples of texts for calibration
+GATES: dict[str, Any] = {"lambdas": [0.003], "budgets": [0.5], "steps": 12, "batch_size": 8}
 ORDERS = 6  # one random order, tested against as many others as there are by default
 
 
@@ -120,17 +123,35 @@ def pruning_calibration(twin: Any, corpus: Corpus, seed: int) -> Claims:
 
 def gates(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """`head-gates`: the kept heads are better than random ones (knowledge)."""
-    settings = {"lambdas": [0.003], "budgets": [0.5], "steps": 12, "batch_size": 8}
-    table = run_here("head-gates", twin, corpus, seed, max_sentences=FEW, **settings).tables[
+    table = run_here("head-gates", twin, corpus, seed, max_sentences=FEW, **GATES).tables[
         "survival"
     ]
     families = table.groupby("metric")["better"].any()
     return len(families), int(families.sum()), SIGNIFICANT
 
 
+def findings(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """The findings of each experiment: some finding with a null is supported (knowledge)."""
+    few = {"max_sentences": FEW}
+    tables = {
+        "head-importance": run_here("head-importance", twin, corpus, seed, **few).tables,
+        "head-ablation": run_here("head-ablation", twin, corpus, seed, pairs="layer", **few).tables,
+        "head-gates": run_here("head-gates", twin, corpus, seed, **GATES, **few).tables,
+        "head-pruning": _pruned(twin, corpus, seed, recovery_steps=4, max_test=FEW).tables,
+    }
+    false = sum(
+        any(
+            each.null is not None and each.verdict == "supported"
+            for each in EXPERIMENTS[name].findings_of(found)
+        )
+        for name, found in tables.items()
+    )
+    return len(tables), false, SIGNIFICANT
+
+
 CLAIMS = (
     baseline, ablation, ablation_signs, ablation_calibration, pruning, pruning_kept,
-    pruning_calibration, gates,
+    pruning_calibration, gates, findings,
 )  # fmt: skip
 
 

@@ -8,11 +8,24 @@ import random
 from typing import Any
 
 from tests.judges.in_process import Asking, run
-from workbench import Corpus
+from workbench import Corpus, experiments
 
 Claims = tuple[int, int, float]
 LEVEL = 0.05
+GAINS = (  # findings of one family, corrected for its comparisons
+    "comparisons with the frozen model in which adaptation helps",
+    "largest gain over the frozen model",
+)
 SIZES = {"train": 40, "dev": 20, "test": 60}
+
+
+def claimed(experiment: str, tables: Any, measures: tuple[str, ...] = ()) -> int:
+    """How many findings with a null are supported, of these measures or of all."""
+    return sum(
+        each.verdict == "supported" and each.null is not None
+        for each in experiments()[experiment].findings_of(tables)
+        if not measures or each.measure in measures
+    )
 
 
 def random_labels(corpus: Any, seed: int) -> Corpus:
@@ -36,7 +49,8 @@ def fine_tuning_helps(twin: Any, corpus: Any, seed: int) -> Claims:
         rates=(1e-3,), ridges=(1000.0, 10.0),
     )  # fmt: skip
     verdicts = result.tables["delta"]["verdict"]
-    return len(verdicts), int((verdicts == "helps").sum()), LEVEL
+    found = claimed("frozen-vs-finetuned", result.tables, GAINS)
+    return len(verdicts) + 1, int((verdicts == "helps").sum()) + min(found, 1), LEVEL
 
 
 def heads_that_learn(twin: Any, corpus: Any, seed: int) -> Claims:
@@ -47,7 +61,10 @@ def heads_that_learn(twin: Any, corpus: Any, seed: int) -> Claims:
         ridges=(1000.0, 10.0),
     )  # fmt: skip
     learned = result.tables["means"]["learned"]
-    return len(learned), int(learned.sum()), LEVEL
+    found = claimed(
+        "frozen-vs-finetuned", result.tables, ("trained models that beat the majority baseline",)
+    )
+    return len(learned) + 1, int(learned.sum()) + found, LEVEL
 
 
 def drift_of_a_copy(twin: Any, corpus: Any, seed: int) -> Claims:
@@ -65,7 +82,8 @@ def drift_of_a_copy(twin: Any, corpus: Any, seed: int) -> Claims:
         + int((probing["p_value"] < LEVEL).sum())
         + int((heads["lower"] > 1e-9).sum())
     )
-    return len(losses) + len(probing) + len(heads), false, LEVEL
+    false += claimed("drift", result.tables)
+    return len(losses) + len(probing) + len(heads) + 1, false, LEVEL
 
 
 TWINS = (fine_tuning_helps, heads_that_learn, drift_of_a_copy)

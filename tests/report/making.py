@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench import Caveat, Run, Table, experiments
+from workbench.core.findings import Finding, Verdict
 from workbench.runs import run, spec, status
 from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec
@@ -39,6 +40,7 @@ def made(
     figures: Mapping[str, go.Figure] | None = None,
     caveats: Sequence[Caveat] = (),
     warnings: Sequence[str] = (),
+    findings: Sequence[Finding] | None = None,
     state: status.State = "done",
     facts: Mapping[str, Any] | None = None,
     **request: Any,
@@ -61,6 +63,9 @@ def made(
     for name, figure in (figures or {}).items():
         (path / run.FIGURES).mkdir(exist_ok=True)
         (path / run.FIGURES / f"{name}.json").write_text(figure.to_json())
+    if findings is not None:
+        text = json.dumps([finding.as_data() for finding in findings])
+        (path / run.FINDINGS).write_text(text)
     for warning in warnings:
         status.add_event(path, "warning", text=warning)
     provenance = {
@@ -112,6 +117,21 @@ def words_and_sizes(
     )
     sizes = pd.DataFrame({"split": ["train", "test"], "docs": [12_000 + more, 10]})
     return {"sizes": (sizes, SPLITS), "words": (counts, COUNTS)}
+
+
+def found(claim: str, verdict: Verdict = "supported", figure: str = "", **more: Any) -> Finding:
+    """A finding about the first word of `words_and_sizes`."""
+    given: dict[str, Any] = {
+        "value": 100.0,
+        "interval": (90.0, 110.0),
+        "null": 50.0,
+        "table": "words",
+        "keys": {"word": "the"},
+        "measure": claim.partition(" ")[0],
+        "decided_by": "more words",
+        **more,
+    }
+    return Finding(claim, verdict=verdict, figure=figure, **given)
 
 
 def bars(names: Sequence[str], title: str = "") -> go.Figure:

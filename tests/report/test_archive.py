@@ -8,17 +8,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.report.making import bars, described, made
+from tests.report.making import bars, described, made, model
 from workbench import WorkbenchError
-from workbench.report import export, images, write_report
+from workbench.report import drawn, export, write_report
 from workbench.runs.spec import is_name
 
 
 @pytest.fixture(autouse=True)
 def with_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        images, "pictures", lambda drawings, kind: dict.fromkeys(drawings, kind.encode())
-    )
+    monkeypatch.setattr(drawn, "picture", lambda plain, kind, **words: kind.encode())
 
 
 def test_it_holds_the_page_and_the_data(tmp_path: Path) -> None:
@@ -28,10 +26,10 @@ def test_it_holds_the_page_and_the_data(tmp_path: Path) -> None:
         data = f"data/{run.name}"
         assert names == {
             "report.html",
-            *(f"{data}/{name}" for name in ("spec.json", "provenance.json")),
+            *(f"{data}/{name}" for name in ("spec.json", "provenance.json", "findings.json")),
             *(f"{data}/tables/sizes.{ending}" for ending in ("csv", "parquet")),
             *(f"{data}/tables/words.{ending}" for ending in ("csv", "parquet")),
-            *(f"{data}/figures/words.{ending}" for ending in ("json", "svg")),
+            *(f"{data}/figures/words.{ending}" for ending in ("json", "svg", "pdf")),
         }  # fmt: skip
         assert files.read("report.html").startswith(b"<!doctype html>")
         words = pd.read_parquet(io.BytesIO(files.read(f"{data}/tables/words.parquet")))
@@ -60,6 +58,20 @@ def test_names_stay_in_the_archive_whatever_the_folders_are_called(tmp_path: Pat
         f"{there.name}-2",
         "run-3",
     }
+
+
+def test_no_folder_of_the_user_is_in_it(tmp_path: Path) -> None:
+    folder = Path.home() / "secret"
+    run = made(
+        tmp_path,
+        models=(model(ref=f"{folder}/bert@random", name="bert@random"),),
+        facts={"corpora": [{"name": "c", "hash": "h", "notes": [f"{folder}/a.conllu is empty."]}]},
+    )
+    with zipfile.ZipFile(write_report([run], tmp_path / "report.zip")) as files:
+        texts = [files.read(n) for n in files.namelist() if n.endswith((".json", ".html"))]
+        assert not any(str(folder).encode() in text for text in texts)
+        given = json.loads(files.read(f"data/{run.name}/spec.json"))
+        assert given["models"][0]["ref"] == "bert@random"
 
 
 def test_a_link_in_a_run_is_not_followed(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
 """A report in a real browser, opened from disk: whole, calm, and asking nobody for anything."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import plotly.graph_objects as go
 import pytest
 from playwright.sync_api import Browser, Page
@@ -13,11 +11,11 @@ from playwright.sync_api import Browser, Page
 from tests.report.conftest import Look, Seen, opened
 from tests.report.making import (
     CONTROLS,
-    COUNTS,
     HOSTILE,
     LONG_WORD,
     bars,
     described,
+    found,
     made,
     words_and_sizes,
 )
@@ -28,11 +26,9 @@ from workbench.report.export import export_figure
 pytestmark = pytest.mark.browser
 
 FACTS = """() => ({
-    plots: document.querySelectorAll('.plot').length,
-    drawn: [...document.querySelectorAll('.plot')].filter(p => p.querySelector('.main-svg')).length,
+    figures: [...document.querySelectorAll('.drawing svg')].filter(
+        s => s.getBoundingClientRect().width > 100).length,
     wide: [document.documentElement.scrollWidth, innerWidth],
-    broad: [...document.querySelectorAll('.plot')].filter(
-        p => p.getBoundingClientRect().right > innerWidth + 1).length,
     low: (() => {  // text whose contrast with the page or its card is below 4.5
         const parse = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
         const light = colour => { const [r, g, b] = parse(colour).slice(0, 3).map(v => {
@@ -41,28 +37,29 @@ FACTS = """() => ({
         const behind = node => { for (; node; node = node.parentElement) {
             const colour = getComputedStyle(node).backgroundColor;
             if (parse(colour)[3] !== 0) return colour; } return 'rgb(255,255,255)'; };
-        return [...document.querySelectorAll('h1,h2,h3,h4,p,a,th,td,dt,dd,summary,figcaption,pre')]
+        return [...document.querySelectorAll(
+            'h1,h2,h3,h4,h5,p,a,th,td,dt,dd,li,strong,summary,figcaption,pre,.faint')]
             .filter(n => !n.classList.contains('skip')).map(n => {
             const [a, b] = [light(getComputedStyle(n).color), light(behind(n))];
             return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), n.tagName]; })
             .filter(([contrast]) => contrast < 4.5); })(),
-    ink: getComputedStyle(document.querySelector('.plot .xtick text')).fill,
+    ink: +getComputedStyle(document.querySelector('.drawing svg text')).fill.match(/[0-9]+/)[0],
+    first: document.querySelector('figure .drawing').getBoundingClientRect().top,
 })"""
 TEXTS = "() => [...document.querySelectorAll('.main-svg text')].map(t => t.textContent)"
+Shown = tuple[Page, Seen]
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
+    claims = [found("Words are frequent.", figure="words"), found("Dogs are not.", "undecided")]
     runs = [
         described(folder),
-        made(folder, figures={"words": bars(["the", "dog"])}),
+        made(folder, figures={"words": bars(["the", "dog"])}, findings=claims),
         made(folder, tables=words_and_sizes(more=4), seed=1),
     ]
     return write_report(runs, folder / "report.html")
-
-
-Shown = tuple[Page, Seen]
 
 
 @pytest.fixture(scope="module")
@@ -72,162 +69,163 @@ def shown(report: Path, browser: Browser) -> Iterator[Shown]:
         yield one
 
 
-def turned(page: Page, scheme: Any, width: int) -> dict[str, Any]:
-    """The facts of the page on another screen, once its figures have followed."""
+def is_calm(report: Path, shown: Shown, scheme: Any, width: int) -> bool:
+    """It is whole, readable and no wider than the screen, and sends no request."""
+    page, seen = shown
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
-    ink = "> 128" if scheme == "dark" else "< 128"
-    followed = f"f.broad === 0 && +f.ink.match(/[0-9]+/)[0] {ink}"
-    page.wait_for_function(f"() => {{ const f = ({FACTS})(); return {followed} }}")
-    facts: dict[str, Any] = page.evaluate(FACTS)
-    return facts
-
-
-def is_calm(report: Path, seen: Seen, facts: dict[str, Any], scheme: str, width: int) -> bool:
-    """It is whole, readable and no wider than the screen, and sends no request."""
+    facts = page.evaluate(FACTS)
     assert seen.requests == [report.as_uri()]
     assert seen.console == [] and seen.dialogs == []
-    assert facts["drawn"] == facts["plots"] > 8
+    assert facts["figures"] > 8
     assert facts["wide"][0] <= facts["wide"][1] == width
-    assert facts["broad"] == 0
     assert facts["low"] == []
-    return (int(re.findall(r"\d+", facts["ink"])[0]) > 128) == (scheme == "dark")
+    return bool((facts["ink"] > 128) == (scheme == "dark"))
 
 
-def test_it_opens_from_disk_and_asks_for_nothing_else(report: Path, shown: Shown) -> None:
-    page, seen = shown
-    assert is_calm(report, seen, turned(page, "dark", 390), "dark", 390)
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("dark", 390), ("light", 1280), ("light", 390), ("dark", 1280)]
+)
+def test_it_is_whole_and_readable_on_every_screen_and_asks_for_nothing_else(
+    report: Path, shown: Shown, scheme: str, width: int
+) -> None:
+    assert is_calm(report, shown, scheme, width)
 
 
-def test_figures_follow_when_the_page_turns_light_and_wide(report: Path, shown: Shown) -> None:
-    page, seen = shown
-    assert is_calm(report, seen, turned(page, "light", 1280), "light", 1280)
-
-
-@pytest.mark.slow  # by day it is opened once, and then turned
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_it_is_so_on_every_screen(report: Path, look: Look, scheme: str, width: int) -> None:
-    seen = look(report, FACTS, width=width, scheme=scheme, shot=f"report-{scheme}-{width}")
-    assert is_calm(report, seen, seen.answer, scheme, width)
-
-
-def test_without_scripts_all_tables_are_there(report: Path, look: Look) -> None:
-    shown: list[tuple[int, bool]] = []
-
-    def count(page: Any) -> None:
-        tables = page.locator("table")
-        shown.append((tables.count(), page.locator("noscript p").first.is_visible()))
-        assert page.locator(".plot").first.is_hidden()
-
-    seen = look(report, scripts=False, before=count, shot="report-without-scripts")
-    assert seen.requests == [report.as_uri()]
-    assert shown[0][0] > 15 and shown[0][1]
-
-
-def test_printed_pages_show_every_figure_on_paper(shown: Shown) -> None:
+def test_marks_say_their_values_at_the_pointer_and_by_keyboard(shown: Shown) -> None:
     page, _ = shown
-    turned(page, "dark", 1280)
-    page.evaluate("""() => {
-        window.widths = [];
-        addEventListener('beforeprint', () => window.widths.push(
-            ...[...document.querySelectorAll('.plot .main-svg')].map(s => s.clientWidth)));
-    }""")
-    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
-    assert set(page.evaluate("() => window.widths")) == {680}
-    facts = turned(page, "dark", 1280)  # the screen is as before
-    assert facts["wide"][0] <= 1280
+    figure, tip = page.locator("#run-2-figure-words .drawing"), page.locator(".tip")
+    figure.locator("[data-tip]").first.hover(force=True)
+    assert "the" in tip.inner_text()
+    figure.focus()
+    page.keyboard.press("End")
+    assert "dog" in tip.inner_text()
+    page.keyboard.press("Home")
+    assert "the" in tip.inner_text()
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
 
 
-def test_it_can_be_walked_by_keyboard(shown: Shown) -> None:
+def test_it_can_be_walked_by_keyboard(report: Path, shown: Shown) -> None:
     page, _ = shown
+    page.goto(report.as_uri())
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     page.wait_for_function("() => location.hash === '#content'")
 
 
-def hostile_report(folder: Path, **figures: go.Figure) -> Path:
-    hostile = [*HOSTILE.values(), CONTROLS, LONG_WORD]
-    run = made(
-        folder,
-        tables=words_and_sizes(hostile),
-        figures=figures,
-        caveats=[Caveat(text, ("words",)) for text in hostile],
-    )
-    return write_report([run], folder / "hostile.html")
+def test_printed_pages_are_dark_on_white(shown: Shown) -> None:
+    page, _ = shown
+    page.emulate_media(media="print", color_scheme="dark")
+    facts = page.evaluate(FACTS)
+    page.emulate_media(media="screen")
+    assert facts["ink"] < 128 and facts["low"] == []
 
 
-def with_title(text: str) -> go.Figure:
-    return bars(["a"], title=text)
+def test_without_scripts_all_figures_and_tables_are_there(report: Path, look: Look) -> None:
+    there: list[int] = []
+
+    def count(page: Any) -> None:
+        page.locator("summary").first.click()  # tables open without scripts
+        there.extend([page.locator("table").count(), page.locator(".drawing svg").count()])
+        there.append(page.locator("details[open] td").first.is_visible())
+
+    seen = look(report, scripts=False, before=count, shot="report-without-scripts")
+    assert seen.requests == [report.as_uri()]
+    assert there[0] > 15 and there[1] > 8 and there[2]
 
 
-def with_picture(address: str) -> go.Figure:
-    return bars(["a"]).add_layout_image(source=address, x=0, y=1, sizex=1, sizey=1)
-
-
-def with_map() -> go.Figure:
-    return bars(["a"]).add_trace(go.Scattergeo(lat=[1], lon=[1]))
-
-
-def test_hostile_figures_show_text_load_nothing_link_nowhere_and_run_nothing(
+def test_the_first_finding_and_the_main_figure_are_on_the_first_screen(
     tmp_path: Path, look: Look
 ) -> None:
-    linking = "<a href='http://evil.example/'>x</a><img src='http://evil.example/i'>"
-    report = hostile_report(
-        tmp_path,
-        words=bars(list(HOSTILE.values())),
-        end=with_title(HOSTILE["end"]),
-        markup=with_title(HOSTILE["markup"]),
-        linking=with_title(linking),
-        outside=with_picture("http://evil.example/i.png"),
-        inside=with_picture("data:image/svg+xml,<svg onload='alert(1)'/>"),
-        map=with_map(),
+    claims = [found(f"Finding {n} has {'many ' * 20} words.", figure="words") for n in range(7)]
+    run = made(tmp_path, figures={"words": bars(["the"])}, findings=claims)
+    report = write_report([run], tmp_path / "report.html")
+    seen = look(report, FACTS)
+    assert seen.answer["first"] < 450
+
+
+def test_it_is_printed_as_pdf_without_a_date(tmp_path: Path) -> None:
+    run = made(tmp_path, figures={"words": bars(["the"])})
+    pdf = write_report(run, tmp_path / "report.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF") and pdf.count(b"(D:19800101000000") == pdf.count(b"(D:") > 0
+
+
+def hostile(folder: Path, figure: go.Figure) -> Any:
+    names = [*HOSTILE.values(), CONTROLS, LONG_WORD]
+    return made(
+        folder,
+        tables=words_and_sizes(names),
+        figures={"words": figure},
+        caveats=[Caveat(text, ("words",)) for text in names],
+        findings=[found(f"{text}.", figure="words", measure=text) for text in HOSTILE.values()],
     )
-    hovered: list[str] = []
+
+
+def test_hostile_text_shows_as_text_loads_nothing_links_nowhere_and_runs_nothing(
+    tmp_path: Path, look: Look
+) -> None:
+    run = hostile(tmp_path, bars(list(HOSTILE.values()), title=HOSTILE["end"]))
+    report = write_report([run], tmp_path / "hostile.html", notes="\n\n".join(HOSTILE.values()))
+    tips: list[str] = []
 
     def hover(page: Page) -> None:
-        names = page.locator(".plot", has_text=HOSTILE["script"])
-        names.locator(".point path").first.hover(force=True)
-        page.wait_for_selector(".hoverlayer text")
-        hovered.extend(page.locator(".hoverlayer text").all_text_contents())
+        page.locator(".drawing [data-tip]").first.hover(force=True)
+        tips.append(page.locator(".tip").inner_text())
 
-    facts = f"""() => ({{texts: ({TEXTS})(), links: document.querySelectorAll(
-        '.main-svg a, .main-svg image[href]').length}})"""
+    facts = """() => ({
+        texts: [...document.querySelectorAll('.drawing text')].map(t => t.textContent),
+        links: document.querySelectorAll('svg a, svg image, svg foreignObject, svg script').length
+    })"""
     seen = look(report, facts, before=hover, shot="report-hostile")
     assert seen.dialogs == [] and seen.console == [] and len(seen.requests) == 1
     assert seen.answer["links"] == 0
+    assert HOSTILE["script"] in "\n".join(seen.answer["texts"])
+    assert HOSTILE["script"] in tips[0]
+
+
+def every_kind(names: list[str]) -> go.Figure:
+    """A figure with traces of many kinds, hostile names, and all that would be loaded."""
+    figure = bars(names, title=f"{HOSTILE['end']}<a href='http://evil.example/'>x</a>")
+    figure.add_traces(
+        [
+            go.Heatmap(z=[[1, 2], [3, 4]], xaxis="x2", yaxis="y2"),
+            go.Scatter(x=[1, 2], y=[3, 4], name="row"),
+            go.Scattergl(x=[1, 2], y=[1, 2], mode="markers"),
+            go.Box(y=[1, 2, 3]),
+            go.Violin(y=[1, 2, 3, 4]),
+            go.Treemap(labels=["a", "b"], parents=["", "a"], domain={"x": [0, 0.3]}),
+            go.Sankey(
+                node={"label": ["a", "b"]},
+                link={"source": [0], "target": [1], "value": [1]},
+                domain={"x": [0.3, 0.6]},
+            ),
+            go.Table(
+                header={"values": ["a"]}, cells={"values": [["<b>1</b>"]]}, domain={"x": [0.6, 1]}
+            ),
+            go.Scattergeo(lat=[1], lon=[1]),
+        ]
+    )
+    for source in ("http://evil.example/i.png", "data:image/svg+xml,<svg onload='alert(1)'/>"):
+        figure.add_layout_image(source=source, x=0, y=1, sizex=1, sizey=1)
+    return figure
+
+
+def test_an_exported_figure_is_a_page_of_its_own_with_text_as_text(
+    tmp_path: Path, look: Look
+) -> None:
+    run = hostile(tmp_path, every_kind(list(HOSTILE.values())))
+    page = export_figure(run, "words", tmp_path / "words.html")
+    facts = f"""() => ({{
+        texts: ({TEXTS})(), wide: document.documentElement.scrollWidth,
+        links: document.querySelectorAll('.main-svg a, .main-svg image[href]').length
+    }})"""
+    seen = look(page, facts, width=390, scheme="dark", shot="figure-390")
+    assert seen.requests == [page.as_uri()] and seen.console == [] and seen.dialogs == []
+    assert seen.answer["links"] == 0 and seen.answer["wide"] <= 390
     shown = "\n".join(seen.answer["texts"])
     for name in HOSTILE.values():
-        text = name.replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩")
-        assert text in shown, text
-    assert any(HOSTILE["script"] in text for text in hovered)
-
-
-def test_many_kinds_of_figures_are_drawn_under_the_pages_policy(tmp_path: Path, look: Look) -> None:
-    numbers = [[1, 2], [3, 4]]
-    figures = {
-        "heat": go.Figure(go.Heatmap(z=numbers)),
-        "line": go.Figure([go.Scatter(x=[1, 2], y=row, name="row") for row in numbers]),
-        "box": go.Figure(go.Box(y=[1, 2, 3])),
-        "tree": go.Figure(go.Treemap(labels=["a", "b"], parents=["", "a"])),
-        "flow": go.Figure(
-            go.Sankey(node={"label": ["a", "b"]}, link={"source": [0], "target": [1], "value": [1]})
-        ),
-        "table": go.Figure(go.Table(header={"values": ["a"]}, cells={"values": [["<b>1</b>"]]})),
-        "points": go.Figure(go.Scattergl(x=[1, 2], y=[1, 2], mode="markers")),
-        "violin": go.Figure(go.Violin(y=[1, 2, 3, 4])),
-    }
-    tables = {"words": (pd.DataFrame({"word": ["a"]}), COUNTS)}
-    run = made(tmp_path, figures=figures, tables=tables)
-    report = write_report([run], tmp_path / "report.html")
-    seen = look(report, FACTS, shot="report-kinds")
-    assert seen.answer["drawn"] == len(figures) and seen.console == []
-
-
-@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 390])
-def test_an_exported_figure_is_a_page_of_its_own(tmp_path: Path, look: Look, width: int) -> None:
-    page = export_figure(described(tmp_path), "relations", tmp_path / "relations.html")
-    seen = look(page, FACTS, width=width, scheme="dark", shot=f"figure-{width}")
-    assert seen.requests == [page.as_uri()] and seen.console == []
-    assert seen.answer["drawn"] == 1 and seen.answer["wide"][0] <= width
+        assert name.replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩") in shown, name
+    report = write_report([run], tmp_path / "report.html").read_text()
+    assert f"workbench export {run.name} words --out words.html" in report  # no SVG of all that

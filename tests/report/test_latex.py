@@ -5,20 +5,29 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from tests.report.making import CONTROLS, HOSTILE, LONG_WORD, bars, described, made, words_and_sizes
-from workbench import Caveat, WorkbenchError
-from workbench.report import images, write_report
+from tests.report.making import (
+    CONTROLS,
+    HOSTILE,
+    LONG_WORD,
+    bars,
+    described,
+    found,
+    made,
+    model,
+    words_and_sizes,
+)
+from workbench import Caveat, Table
+from workbench.report import drawn, write_report
 from workbench.report.text_formats import latex as text
 
 
 @pytest.fixture(autouse=True)
-def without_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> None:
-        raise WorkbenchError("there is no browser.", remedy="Run: apt-get install chromium")
-
-    monkeypatch.setattr(images, "pictures", none)
+def with_pictures(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if "slow" not in request.keywords:
+        monkeypatch.setattr(drawn, "picture", lambda plain, kind, **look: kind.encode())
 
 
 def latex(*runs: object, to: Path) -> str:
@@ -57,7 +66,8 @@ def test_hostile_text_is_escaped_and_all_is_closed(tmp_path: Path) -> None:
     assert_closed(source)
     body = source.split(r"\begin{document}")[1]
     assert not re.search(r"\\(input|write|include)\b", body)
-    assert not re.search(r"(?<!\\)[#%$^~_]", re.sub(r"\\letter\{\w+\}\{.\}", "", body))
+    rest = re.sub(r"\\letter\{\w+\}\{.\}|\\includegraphics\S+", "", body)
+    assert not re.search(r"(?<!\\)[#%$^_]", rest)
     assert not re.search("[\0-\x08\x0e-\x1f\u202e]", source)
 
 
@@ -69,6 +79,7 @@ def test_hostile_text_is_escaped_and_all_is_closed(tmp_path: Path) -> None:
         ("a--b ,,c", "a-{}-b ,{},c"),
         ("−1", r"\ensuremath{-}1"),
         ("naïve", "naïve"),
+        ("a~b", r"a\textasciitilde{}b"),
         ("中", r"\letter{4E2D}{中}"),
         ("[x]", "{[}x{]}"),
     ],
@@ -97,9 +108,33 @@ def test_long_tables_break_across_pages_and_broad_ones_are_turned(tmp_path: Path
     assert r"\begin{longtable}" in long and r"\endhead" in long
 
 
-def test_it_says_how_to_have_figures(tmp_path: Path) -> None:
-    source = latex(made(tmp_path, figures={"words": bars(["a"])}), to=tmp_path)
-    assert "Figures are left out" in source and "includegraphics" not in source
+def test_broad_tables_are_scaled_to_the_page(tmp_path: Path) -> None:
+    wide = pd.DataFrame({f"a column of words {n}": range(50) for n in range(12)})
+    source = latex(made(tmp_path, tables={"words": (wide, Table("", ()))}), to=tmp_path)
+    assert source.count(r"\begin{fitted}") == 2 and source.count(r"\begin{landscape}") == 1
+
+
+def test_figures_have_their_claims_as_captions(tmp_path: Path) -> None:
+    run = made(tmp_path, findings=[found("Half (50 %).", figure="w")], figures={"w": bars(["a"])})
+    source = latex(run, to=tmp_path)
+    assert (
+        r"\includegraphics[width=\linewidth," in source and "{report_files/run-1-w.pdf}" in source
+    )
+    assert r"\caption{Half (50~\%).}" in source
+    assert (tmp_path / "report_files" / "run-1-w.pdf").read_bytes() == b"pdf"
+
+
+def test_the_papers_of_the_method_are_cited_and_lie_beside_it(tmp_path: Path) -> None:
+    run = made(tmp_path, experiment="minimal-pairs", version=2, models=(model(),), settings={})
+    source = latex(run, to=tmp_path)
+    assert r"\citealp{kauf-2023-better}" in source
+    assert r"For the methods, see \citet{salazar-2020-masked}." in source
+    assert r"\bibliography{report}" in source
+    entries = (tmp_path / "report.bib").read_text()
+    assert re.findall(r"^@\w+\{(.*),", entries, re.MULTILINE) == [
+        "kauf-2023-better", "salazar-2020-masked", "warstadt-2020-blimp",
+    ]  # fmt: skip
+    assert "bibliography" not in latex(made(tmp_path), to=tmp_path)
 
 
 @pytest.mark.slow
@@ -107,8 +142,13 @@ def test_it_says_how_to_have_figures(tmp_path: Path) -> None:
 def test_it_is_typeset(tmp_path: Path, engine: str) -> None:
     if shutil.which(engine) is None:
         pytest.skip(f"no {engine}; on Debian: apt-get install texlive-latex-recommended")
-    latex(hostile_run(tmp_path), made(tmp_path, seed=3), described(tmp_path), to=tmp_path)
-    command = [engine, "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True)
-    assert done.returncode == 0, done.stdout.decode(errors="replace")[-3000:]
+    pairs = made(tmp_path, experiment="minimal-pairs", version=2, models=(model(),), settings={})
+    runs = hostile_run(tmp_path), made(tmp_path, seed=3), described(tmp_path), pairs
+    latex(*runs, to=tmp_path)
+    for command in (engine, "bibtex", engine, engine):
+        tex = command == engine
+        given = ["-interaction=nonstopmode", "-halt-on-error", "report.tex"] if tex else ["report"]
+        done = subprocess.run([command, *given], cwd=tmp_path, capture_output=True)
+        assert done.returncode == 0, done.stdout.decode(errors="replace")[-3000:]
+    assert b"undefined" not in done.stdout
     assert (tmp_path / "report.pdf").stat().st_size > 10_000

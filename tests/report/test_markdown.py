@@ -5,24 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.making import CONTROLS, HOSTILE, bars, described, made, words_and_sizes
-from workbench import Caveat, WorkbenchError
-from workbench.report import images, write_report
+from tests.report.making import (
+    CONTROLS,
+    HOSTILE,
+    bars,
+    described,
+    found,
+    made,
+    words_and_sizes,
+)
+from workbench import Caveat
+from workbench.report import drawn, write_report
 
 
-@pytest.fixture
-def without_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> None:
-        raise WorkbenchError("there is no browser.", remedy="Run: apt-get install chromium")
-
-    monkeypatch.setattr(images, "pictures", none)
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def with_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        images, "pictures", lambda drawings, kind: dict.fromkeys(drawings, kind.encode())
-    )
+    monkeypatch.setattr(drawn, "picture", lambda plain, kind, **look: kind.encode())
 
 
 def markdown(*runs: object, to: Path) -> str:
@@ -34,7 +32,6 @@ def cells(line: str) -> list[str]:
     return re.split(r"(?<!\\)\|", line)[1:-1]
 
 
-@pytest.mark.usefixtures("without_browser")
 def test_every_row_of_a_table_has_as_many_cells_whatever_they_hold(tmp_path: Path) -> None:
     hostile = [*HOSTILE.values(), CONTROLS]
     run = made(tmp_path, tables=words_and_sizes(hostile), caveats=[Caveat(t) for t in hostile])
@@ -46,7 +43,6 @@ def test_every_row_of_a_table_has_as_many_cells_whatever_they_hold(tmp_path: Pat
     assert tables[1].count("\n") == 1 + len(hostile)
 
 
-@pytest.mark.usefixtures("without_browser")
 def test_hostile_text_is_no_markup(tmp_path: Path) -> None:
     hostile = [*HOSTILE.values(), CONTROLS]
     run = made(tmp_path, tables=words_and_sizes(hostile), caveats=[Caveat(t) for t in hostile])
@@ -57,15 +53,6 @@ def test_hostile_text_is_no_markup(tmp_path: Path) -> None:
     assert "⟨U+0000⟩" in text and "\u2068שלום" in text
 
 
-@pytest.mark.usefixtures("without_browser")
-def test_without_a_browser_it_says_how_to_have_figures(tmp_path: Path) -> None:
-    text = markdown(described(tmp_path), to=tmp_path)
-    assert "Figures are left out: there is no browser. Run: apt-get install chromium" in text
-    assert "![" not in text and "Zipf's law" in text
-    assert not (tmp_path / "report_files").exists()
-
-
-@pytest.mark.usefixtures("with_pictures")
 def test_pictures_lie_beside_it_under_names_that_links_can_have(tmp_path: Path) -> None:
     run = made(tmp_path, figures={"words": bars(["a"])})
     write_report([run], tmp_path / "my (own) report.md")
@@ -75,21 +62,20 @@ def test_pictures_lie_beside_it_under_names_that_links_can_have(tmp_path: Path) 
     assert (tmp_path / place).read_bytes() == b"svg"
 
 
-@pytest.mark.usefixtures("without_browser")
 def test_it_says_what_the_page_says(tmp_path: Path) -> None:
-    before, after = made(tmp_path), made(tmp_path, tables=words_and_sizes(more=-4), seed=1)
+    before = made(tmp_path, findings=[found("Few.", "undecided")])
+    after = made(tmp_path, tables=words_and_sizes(more=-4), seed=1)
     text = markdown(before, after, described(tmp_path), to=tmp_path)
     for said in (
-        "## Comparison of 2 runs of counts",
-        "| B − A docs |", "| −4 |", "content hash: hash-of-primer",
-        "> **Caveat.** Only the first 100 Docs were counted.", "### Reproduce",
-        "> **Warning.** Two Docs were empty.", "workbench run counts",
-        "How often each `word`",
+        "# 3 runs of primer", "## Summary", "Few. **(undecided)** Would decide it: more words.",
+        "## Comparison of 2 runs of counts", "| B − A docs |", "| −4 |",
+        "content hash: hash-of-primer", "### Key numbers", "| Few. | 100 | 90 to 110 | 50 |",
+        "- Only the first 100 Docs were counted. (sizes)", "- Two Docs were empty.",
+        "### Reproduce", "workbench run counts", "How often each `word`", "![Figure relations]",
     ):  # fmt: skip
         assert said in text, said
 
 
-@pytest.mark.usefixtures("without_browser")
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     run = described(tmp_path)
     assert markdown(run, to=tmp_path) == markdown(run, to=tmp_path / "again")

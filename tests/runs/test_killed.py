@@ -100,7 +100,7 @@ def seconds_alone(undisturbed: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [3, pytest.param(300, marks=pytest.mark.slow)])
 def test_the_worker_killed(
     asked: Spec,
     right: dict[str, bytes],
@@ -157,7 +157,7 @@ def kill_workers(asked: Spec, right: dict[str, bytes], times: int, draw: random.
     assert contents(done(asked)) == right
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_who_asks_killed_while_starting(
     asked: Spec, right: dict[str, bytes], watched: Reader, times: int
 ) -> None:

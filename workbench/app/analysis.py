@@ -52,8 +52,9 @@ TABLES = View(lambda selection: run_view.every_table(getattr(selection, "run", s
 
 
 def header(run: "Run") -> "Run":
-    """Draw the title and the caveats above the views of a run."""
+    """Draw the title, the findings and the caveats above the views of a run."""
     run_view.heading(run)
+    run_view.findings(run.findings)
     run_view.caveats(run)
     return run
 

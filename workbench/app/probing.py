@@ -175,6 +175,7 @@ def draw_header(run: "Run") -> OpenRuns:
         if quick in ("preview", "quick"):
             st.badge(quick, icon=":material/bolt:", color="orange")
     text.facts([("run", run.name), ("created", text.ago(run.status.created))])
+    run_view.findings(run.findings)
     run_view.caveats(run, ALWAYS)
     _summary(run)
     other = comparison_run(run)

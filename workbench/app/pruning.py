@@ -16,6 +16,7 @@ from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, shortened, size
 from workbench.figures import pruning as drawn
 from workbench.models.references import TRAINED
+from workbench.pruning.findings import way
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +96,7 @@ def slider(run: "Run") -> None:
     orders = {}
     for (method, rescored, seed), rows in table.groupby(["method", "rescored", "seed"], sort=False):
         suffix = f" {int(str(seed)) + 1}" if method == "random" else ""
-        orders[f"{drawn.way(str(method), bool(rescored))}{suffix}"] = rows
+        orders[f"{way(str(method), bool(rescored))}{suffix}"] = rows
     with st.container(horizontal=True, vertical_alignment="bottom"):
         order = orders[tables_and_figures.select("Order", list(orders), "order", width=260)]
         first = st.number_input(
@@ -197,30 +198,16 @@ def side_by_side(run: "Run") -> None:
         f"Rank correlation over {row['heads']} heads: **{row['spearman']:.2f}** (Spearman). If the "
         "two disagree, the exact ablation is right for the removal of this head alone."
     )
-    first = tables_and_figures.table_of(run, "importance")
-    loss = drawn.loss_rows(tables_and_figures.table_of(run, "ablation"), mode)
+    tables = {
+        name: tables_and_figures.table_of(run, name)
+        for name in ("importance", "ablation", "baseline")
+    }
     left, right = st.columns(2)
     with left:
-        tables_and_figures.draw_view(
-            run,
-            "importance",
-            drawn.grid(first, "importance", "importance"),
-            "Importance: the mean absolute gradient at each head's gate.",
-        )
+        tables_and_figures.view_of(run, "importance", drawn.importance, tables)
     with right:
-        tables_and_figures.draw_view(
-            run,
-            "ablation",
-            drawn.grid(loss, "delta", "added", around=True),
-            "Exact ablation: increase of the loss without each head.",
-        )
-    tables_and_figures.draw_view(
-        run,
-        "agreement",
-        drawn.importance_and_ablation(first, loss),
-        "One mark for each head. If a mark is far from the others, importance and ablation "
-        "disagree on this head.",
-    )
+        tables_and_figures.draw_view(run, "ablation", drawn.ablation(tables, mode), drawn.ablation)
+    tables_and_figures.draw_view(run, "agreement", drawn.agreement(tables, mode), drawn.agreement)
 
 
 LOST = Column("1 % lost at", "%.0f %%", True, "Share of removed heads at which 1 % is lost.")
@@ -249,7 +236,7 @@ def curves(run: "Run") -> None:
     tables_and_figures.view_of(run, f"curve of {metric}", draws[metric])
     summary = tables_and_figures.table_of(run, "summary")
     rows = summary[summary["metric"] == metric]
-    shown = rows.assign(method=[*map(drawn.way, rows["method"], rows["rescored"])])
+    shown = rows.assign(method=[*map(way, rows["method"], rows["rescored"])])
     tables_and_figures.draw_columns(shown, SUMMARY, f"summary {run.name}")
     tables_and_figures.view_of(run, "alone", drawn.alone)
 

@@ -79,8 +79,10 @@ def _searched(name: str, now: Status) -> str:
 
 
 def table(runs: Sequence[NamedStatus]) -> "pd.DataFrame":
-    """Runs as a table, one row each."""
+    """Runs as a table, one row each, with their first finding."""
     import pandas as pd
+
+    from workbench.runs.run import first_claim
 
     rows = [
         (
@@ -91,10 +93,11 @@ def table(runs: Sequence[NamedStatus]) -> "pd.DataFrame":
             _time(now.created),
             _duration(now),
             name,
+            first_claim(machine.runs() / name, now),
         )
         for name, now in runs
     ]
-    columns = ["experiment", "state", "models", "corpora", "created", "duration", "run"]
+    columns = ["experiment", "state", "models", "corpora", "created", "duration", "run", "finding"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -174,7 +177,12 @@ def draw(runs: Sequence[NamedStatus]) -> None:
         column_config={
             "models": st.column_config.TextColumn("models", width="small"),
             "created": st.column_config.DatetimeColumn("created", format="YYYY-MM-DD HH:mm"),
-            "run": st.column_config.TextColumn("run", help="Name of the run and of its folder."),
+            "run": st.column_config.TextColumn(
+                "run", width="small", help="Name of the run and of its folder."
+            ),
+            "finding": st.column_config.TextColumn(
+                "finding", width="large", help="The first finding of the run."
+            ),
         },
         on_select=lambda: _select(key, names),
         selection_mode="multi-row",

@@ -18,6 +18,7 @@ from workbench.core.experiment import Caveat
 from workbench.runs.status import Status, log_lines
 
 if TYPE_CHECKING:
+    from workbench.core.findings import Finding
     from workbench.report.content import Comparison
     from workbench.runs.run import Run
 
@@ -27,8 +28,9 @@ MAX_CAVEATS = 2  # in view; more are in an expander
 
 
 def show_results(run: "Run") -> None:
-    """Draw the caveats, figures and tables of a run that is done."""
+    """Draw the findings, caveats, figures and tables of a run that is done."""
     with errors_shown():
+        findings(run.findings)
         drawn = tables_and_figures.figures_of(run)
         names = list(run.tables)
         caveats = run.caveats
@@ -58,6 +60,20 @@ def _draw_table(run: "Run", name: str, caveats: Iterable[Caveat] = ()) -> None:
         if name in caveat.applies_to:
             _note(caveat.text)
     tables_and_figures.draw_table(table, f"table {run.name} {name}")
+
+
+def findings(found: "Sequence[Finding]") -> None:
+    """Draw findings as a numbered list; those that the data does not support say so."""
+    lines = []
+    for number, finding in enumerate(found, start=1):
+        verdict = {
+            "supported": "",
+            "not supported": " :gray-badge[not supported]",
+            "undecided": f" :orange-badge[undecided] {plain(finding.decided_by)} would decide it.",
+        }[finding.verdict]
+        lines.append(f"{number}. {plain(finding.claim)}{verdict}")
+    if lines:
+        st.markdown("\n".join(lines))
 
 
 def heading(run: "Run") -> None:
@@ -295,10 +311,11 @@ def _several(runs: Sequence["Run"]) -> None:
 
 
 def _compared(group: "Comparison") -> None:
-    from workbench.runs.compare import compared
+    from workbench.runs.compare import compared, what_changed
 
     st.subheader(plain(group.experiment), anchor=False)
     text.facts((letter, f"{run.name}: {run_title(run)}") for letter, run in group.runs.items())
+    findings(what_changed([*group.runs.values()]))
     if group.requests.total:
         st.markdown("**Settings that differ**")
         tables_and_figures.draw_grid(group.requests, f"requests {group.experiment}")
@@ -325,7 +342,7 @@ REPORT = "Report"
 FORMATS = {
     ".html": "HTML, one file for any browser",
     ".md": "Markdown, with images",
-    ".tex": "LaTeX",
+    ".tex": "LaTeX, with images and BibTeX",
     ".zip": "zip, with all tables and figures",
     ".csv": "CSV",
     ".parquet": "Parquet",
@@ -348,16 +365,17 @@ def offer(runs: Sequence["Run"], key: str) -> None:
         with errors_shown():
             items |= {f"Table {name}": TABLE_ENDINGS for name in single.tables}
             items |= {f"Figure {name}": FIGURE_ENDINGS for name in single.figures}
-    first, second, third = st.columns([3, 3, 2], vertical_alignment="bottom")
+    first, second = st.columns(2)
     item = first.selectbox("Content", list(items), key=f"{key} what")
     ending = second.selectbox(
         "Format", items.get(item, ENDINGS), format_func=FORMATS.__getitem__, key=f"{key} how"
     )
-    chosen = (tuple(run.name for run in runs), item, ending)
-    if third.button("Create file", icon=":material/draft:", key=f"{key} make", width="stretch"):
+    title, notes = _own_words(key) if item == REPORT else ("", "")
+    chosen = (tuple(run.name for run in runs), item, ending, title, notes)
+    if st.button("Create file", icon=":material/draft:", key=f"{key} make"):
         st.session_state.pop(MADE, None)
         with errors_shown(), st.spinner("Creating the file …"):
-            st.session_state[MADE] = (chosen, *_made(runs, item, ending))
+            st.session_state[MADE] = (chosen, *_made(runs, item, ending, title, notes))
     made = st.session_state.get(MADE)
     if made is not None and made[0] == chosen:
         _, name, content = made
@@ -373,23 +391,47 @@ def offer(runs: Sequence["Run"], key: str) -> None:
         )
 
 
-def _made(runs: Sequence["Run"], item: str, ending: str) -> tuple[str, bytes]:
+def _own_words(key: str) -> tuple[str, str]:
+    """Draw boxes for the user's title of a report and comments; return what is in them."""
+    from workbench.report.content import LONGEST_NOTES, LONGEST_TITLE
+
+    title = st.text_input(
+        "Title",
+        key=f"{key} title",
+        max_chars=LONGEST_TITLE,
+        placeholder="Default: the experiment, models and corpora",
+    )
+    notes = st.text_area(
+        "Notes",
+        key=f"{key} notes",
+        max_chars=LONGEST_NOTES,
+        height=90,
+        placeholder="Your own comments, shown below the title. A blank line separates paragraphs.",
+    )
+    return title, notes
+
+
+def _made(
+    runs: Sequence["Run"], item: str, ending: str, title: str, notes: str
+) -> tuple[str, bytes]:
     """The file's name and its bytes; a zip if images are written next to it."""
     kind, _, name = item.partition(" ")
-    title = runs[0].name if len(runs) == 1 else f"{len(runs)}-runs"
-    stem = f"{title}-{name}" if name else title
+    of = runs[0].name if len(runs) == 1 else f"{len(runs)}-runs"
+    stem = f"{of}-{name}" if name else of
     with tempfile.TemporaryDirectory(prefix="workbench-") as made:
         folder = Path(made) / stem
         folder.mkdir()
         path = folder / f"{stem}{ending}"
-        _writer(runs, kind, name)(path)
+        _writer(runs, kind, name, title, notes)(path)
         if len(list(folder.iterdir())) == 1:
             return path.name, path.read_bytes()
         packed = shutil.make_archive(str(folder), "zip", folder)
         return f"{stem}{ending}.zip", Path(packed).read_bytes()
 
 
-def _writer(runs: Sequence["Run"], kind: str, name: str) -> Callable[[Path], object]:
+def _writer(
+    runs: Sequence["Run"], kind: str, name: str, title: str, notes: str
+) -> Callable[[Path], object]:
     from workbench.report import write_report
     from workbench.report.export import export_figure, export_table
 
@@ -397,7 +439,7 @@ def _writer(runs: Sequence["Run"], kind: str, name: str) -> Callable[[Path], obj
         return lambda path: export_table(runs[0], name, path)
     if kind == "Figure":
         return lambda path: export_figure(runs[0], name, path)
-    return lambda path: write_report(runs, path)
+    return lambda path: write_report(runs, path, title=title, notes=notes)
 
 
 # --- progress of a run ----------------------------------------------------------------------------

@@ -304,6 +304,7 @@ def draw_header(run: "Run") -> "Run":
     )
     if settings:
         text.facts([("settings", settings)])
+    run_view.findings(run.findings)
     run_view.caveats(run, (FEW_SEEDS,))
     return run
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import zip_longest
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.cells import cell_len
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _OF_RUN = re.compile(r"[A-Z] ")  # beginning of a column of one run, or of a difference
 SHORT = 8  # maximum number of rows of a table that `run` prints
+WIDE = 120  # characters of a terminal in which a list of runs has all columns
+LONG_CLAIM = 120  # characters, above which a finding in a list is cut
 
 
 def follow(run: "Run", from_disk: bool | None = None) -> None:
@@ -167,31 +170,21 @@ def run_list(statuses: Sequence[tuple["Run", Status]], max_runs: int, json: bool
         return
     total = len(statuses)
     more = f" (the newest {max_runs} of {total:,}; --all lists all)" if total > max_runs else ""
-    rows = [
-        (
-            run.name,
-            _state(run, now),
-            ", ".join(now.models),
-            ", ".join(now.corpora),
-            now.created[:16].replace("T", " "),
-            f"{now.seconds:.1f} s" if now.state == "done" else "",
-            first_claim(run, now),
-        )
-        for run, now in statuses[:max_runs]
-    ]
-    columns = ("run", "status", "models", "corpora", "created (UTC)", "duration", "finding")
-    print_table(f"Runs{more}", columns, rows)
+    from workbench.runs.run import first_claim
 
-
-def first_claim(run: "Run", now: Status) -> str:
-    """Return the first finding that a run stored; "" if it has none."""
-    from workbench.runs.run import stored_findings
-
-    try:
-        findings = stored_findings(run.path) if now.state == "done" else None
-    except WorkbenchError:  # a damaged file
-        return ""
-    return findings[0].claim if findings else ""
+    wide = out.width >= WIDE
+    columns = ["run", "status", "models", "corpora"]
+    columns += ["created (UTC)", "duration"] if wide else []
+    rows = []
+    for run, now in statuses[:max_runs]:
+        row = [run.name, _state(run, now), ", ".join(now.models), ", ".join(now.corpora)]
+        if wide:
+            row += [
+                now.created[:16].replace("T", " "),
+                f"{now.seconds:.1f} s" if now.state == "done" else "",
+            ]
+        rows.append([*row, shorten(first_claim(run.path, now), LONG_CLAIM, placeholder=" …")])
+    print_table(f"Runs{more}", [*columns, "finding"], rows)
 
 
 def _state(run: "Run", now: Status) -> str:
@@ -207,6 +200,8 @@ def _is_incomplete(run: "Run", now: Status) -> bool:
 
 
 def _brief(run: "Run", now: Status) -> dict[str, Any]:
+    from workbench.runs.run import first_claim
+
     return {
         "run": run.name,
         "path": str(run.path),
@@ -216,7 +211,7 @@ def _brief(run: "Run", now: Status) -> dict[str, Any]:
         "corpora": list(now.corpora),
         "created": now.created,
         "seconds": round(now.seconds, 3),
-        "finding": first_claim(run, now),
+        "finding": first_claim(run.path, now),
     }
 
 
@@ -701,7 +696,7 @@ def print_facts(facts: "Facts") -> None:
             ("device", "; ".join((device.kind, *device.names))),
             ("CPU", f"{device.cores} cores, {device.threads} threads used"),
             ("spaCy pipelines", ", ".join(facts.pipelines) or "none"),
-            ("browser for images", facts.browser or "none"),
+            ("browser for PDF reports", facts.browser or "none"),
             *(
                 (name, f"{folder} ({facts.free_bytes[name] / 2**30:,.0f} GiB free)")
                 for name, folder in facts.folders.items()

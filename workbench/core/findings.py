@@ -175,7 +175,10 @@ def p_text(p: object) -> str:
     for bound in (0.001, 0.01):
         if number < bound:
             return f"p < {bound}"
-    return f"p = {number:.2f}"
+    if 0.0495 <= number < 0.05:
+        return "p < 0.05"
+    digits = 3 if abs(number - 0.05) < 0.005 else 2  # 0.048 and 0.051 differ
+    return f"p = {number:.{digits}f}"
 
 
 def shown(value: object, unit: Unit = "") -> str:
@@ -301,16 +304,8 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         f"{_capital(old.measure)}: {shown(a, unit)}{percent_sign} in {first}, "
         f"{shown(b, unit)}{percent_sign} in {letter} ({change})"
     )
-    moved = {
-        name: (value, new.keys[name])
-        for name, value in old.keys.items()
-        if name in new.keys and new.keys[name] != value
-    }
-    if moved:
-        where = "; ".join(
-            f"{name} {was} in {first}, {now} in {letter}" for name, (was, now) in moved.items()
-        )
-        claim += f"; {where}"
+    if any(new.keys.get(name) != value for name, value in old.keys.items()):
+        claim += f"; {_row(old, new)} in {first}, {_row(new, old)} in {letter}"
     if interval is not None:
         verdict = judged(interval[0] > 0 or interval[1] < 0)
     elif a == b:
@@ -329,6 +324,15 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         measure=f"{old.measure}, {letter} {MINUS} {first}" if several else old.measure,
         unit=unit,
         decided_by="runs with several seeds: these numbers have no intervals",
+    )
+
+
+def _row(finding: Finding, other: Finding) -> str:
+    """Return where a number is, without what both rows share; a head has its layer."""
+    return " ".join(
+        f"{name} {value}"
+        for name, value in finding.keys.items()
+        if name in ("layer", "head") or other.keys.get(name) != value
     )
 
 

@@ -16,19 +16,23 @@ from workbench.figures.primitives import (
     Draw,
     Look,
     Tables,
+    Trace,
     bars,
     curve,
     ends,
     heat_map,
+    heat_maps,
     interval,
     largest,
+    level,
     matrix,
     panels,
     plot,
 )
 from workbench.figures.pruning import grid
 from workbench.figures.sanitize import escaped
-from workbench.figures.theme import COLOURS
+from workbench.figures.theme import MODEL, NOT_SIGNIFICANT, SERIES, TUNED
+from workbench.transfer.findings import ERROR, significant
 
 MEASURES = {
     "cka": "CKA",
@@ -45,10 +49,14 @@ ACROSS = 3  # matrices in a row
 
 
 def layers(tables: Tables) -> go.Figure:
-    """Change of each layer by training: one panel per measure, one line per stack. Without change,
-    CKA is 1 and the other measures are 0."""
+    """Change of each layer by training, by up to five measures.
+
+    How to read: one panel per measure; without change, CKA is 1 and the other measures are 0. Layer
+    0 is the embeddings.
+    """
     table = tables["drift"]
     measures = [name for name in MEASURES if table[name].notna().any()]
+    several = table["stack"].nunique() > 1
     parts, axes = [], []
     for name in measures:
         known = table[table[name].notna()]
@@ -57,9 +65,9 @@ def layers(tables: Tables) -> go.Figure:
                 rows["layer"],
                 rows[name],
                 f"{escaped(stack)} layer %{{x}}: {MEASURES[name]} %{{y:.4f}}",
-                str(stack) if table["stack"].nunique() > 1 else None,
+                str(stack) if several else None,
                 index,
-                COLOURS["light"][index],
+                SERIES[index % len(SERIES)],
             )
             for index, stack in enumerate(dict.fromkeys(table["stack"]))
             for rows in [known[known["stack"] == stack]]
@@ -67,7 +75,7 @@ def layers(tables: Tables) -> go.Figure:
         parts.append(("", lines))
         axes.append({"title": MEASURES[name], **_span(table[name], name)})
     x = {"title": "layer", "dtick": 1 if table["layer"].max() <= 24 else 4}
-    return panels(parts, 120, gap=24, x=x, y=axes, shared=True, top=40)
+    return panels(parts, 120, gap=24, x=x, y=axes, shared=True, top=None if several else 4)
 
 
 def _span(values: pd.Series, measure: str) -> Look:
@@ -82,8 +90,10 @@ def _span(values: pd.Series, measure: str) -> Look:
 
 
 def modules(tables: Tables) -> go.Figure:
-    """Distance that the weights of each module moved in training, as a share of their norm.
-    Columns: layers."""
+    """Distance that the weights of each module moved in training, as a share of their norm before.
+
+    How to read: a column is a layer, a row a module; the darker, the further it moved.
+    """
     table = tables["modules"]
     table = table[table["weight_distance"].notna()]
     several = table.loc[table["stack"] != "", "stack"].nunique() > 1
@@ -108,15 +118,20 @@ _LAYERS = {**CELLS, "type": "category", "title": "layer"}
 
 
 def heads(tables: Tables) -> go.Figure:
-    """Change of each head's attention on the same texts: Jensen-Shannon divergence, in bits. This
-    figure counts layers from 0. Layer 0 here is layer 1 in the other figures, where layer 0 is the
-    embeddings."""
+    """Change of each head's attention on the same texts: Jensen-Shannon divergence, in bits.
+
+    How to read: a row is a layer, counted from 0: layer 0 here is layer 1 of the other figures,
+    where layer 0 is the embeddings. 0 bits: the same attention; 1 bit: no overlap.
+    """
     return grid(tables["heads"], "attention_js", "JS divergence (bits)")
 
 
 def losses(tables: Tables) -> go.Figure:
-    """Loss, perplexity and accuracy of the language model: after training minus before. Error bars:
-    95 % bootstrap intervals over sentences."""
+    """Change of the language model's loss (nats per piece), perplexity and accuracy by training.
+
+    How to read: after minus before, with 95 % bootstrap intervals over sentences; grey: the
+    interval includes 0. Forgetting is a loss above 0.
+    """
     table = tables["losses"]
     parts = []
     for index in range(len(table)):
@@ -128,6 +143,9 @@ def losses(tables: Tables) -> go.Figure:
             f"{name}: %{{customdata[0]:.4g}} before, %{{customdata[1]:.4g}} after, "
             "change %{y:+.4g}",
             upright=True,
+            colour=TUNED
+            if row["lower"].iloc[0] > 0 or row["upper"].iloc[0] < 0
+            else NOT_SIGNIFICANT,
             spread=interval(row, "change"),
             width=0.5,
             customdata=row[["before", "after"]],
@@ -138,30 +156,39 @@ def losses(tables: Tables) -> go.Figure:
 
 
 def probing(tables: Tables) -> go.Figure:
-    """Change of the probe score at each layer, one row per task. Above 0: probes find more after
-    training."""
+    """Change of the probes' score by training, in points (score × 100).
+
+    How to read: a row is a task, a column a layer; above 0, probes find more after training; grey:
+    not significant after Holm's correction.
+    """
     table = tables["probing"]
     several = table["stack"].nunique() > 1
     columns = [
         f"{stack} {layer}" if several else str(layer)
         for stack, layer in zip(table["stack"], table["layer"], strict=True)
     ]
-    wide = matrix(table["task"], columns, table["delta"])
-    top = largest(table["delta"])
-    hover = "%{y}, layer %{x}: change of score %{z:+.4f}"
-    shown = heat_map(wide, hover, "change", "%{z:+.2f}", zmin=-top, zmax=top)
-    return plot([shown], 140 + 28 * len(wide), _LAYERS, {**CELLS, **DOWN})
+    wide = 100 * matrix(table["task"], columns, table["delta"])
+    sure = matrix(table["task"], columns, significant(table))
+    top = largest(wide)
+    hover = "%{y}, layer %{x}: change of score %{z:+.1f}"
+    shown = heat_maps(wide, sure, hover, title="points", form="%{z:+.1f}", zmin=-top, zmax=top)
+    return plot(shown, 140 + 28 * len(wide), _LAYERS, {**CELLS, **DOWN})
 
 
 def similarity(tables: Tables) -> go.Figure:
-    """Similarity (CKA) of every layer of one model to every layer of another: one matrix per pair
-    of models, on one colour scale."""
+    """Similarity of every layer of one model to every layer of another: debiased linear CKA.
+
+    How to read: 1 is the same up to rotation, scale and shift, 0 is unrelated; layer 0 is the
+    embeddings. All matrices have one colour scale.
+    """
     table = tables["similarity"]
     parts = [part for _, part in table.groupby(["model_a", "model_b"], sort=False)]
     matrices = [_matrix(part) for part in parts]
     n_layers = max(max(wide.shape) for wide in matrices)
     size = n_layers * max(LEAST, min(CELL, 260 // n_layers)) if n_layers > 6 else 6 * CELL
-    shown, columns, rows = [], [], []
+    low = min(0.0, float(table["cka"].min()))
+    shown: list[tuple[str, list[Trace]]] = []
+    columns, rows = [], []
     for part, wide in zip(parts, matrices, strict=True):
         first, second = (_short(part[f"model_{side}"].iloc[0]) for side in "ab")
         cells = heat_map(
@@ -169,14 +196,15 @@ def similarity(tables: Tables) -> go.Figure:
             f"{first} layer %{{y}}, {second} layer %{{x}}: CKA %{{z:.3f}}",
             form=f"%{{z:.{2 if n_layers <= FEW else 1}f}}" if n_layers <= WRITTEN else "",
             gap=1,
-            coloraxis="coloraxis",
+            title="CKA",
+            zmin=low,
+            zmax=1,
+            showscale=not shown,
         )
         shown.append(("", [cells]))
         columns.append({**CELLS, "title": second, "type": "category"})
         rows.append({**CELLS, **DOWN, "title": first})
-    low = min(0.0, float(table["cka"].min()))
-    scale = {"cmin": low, "cmax": 1, "colorbar": {"title": {"text": "CKA"}}}
-    return panels(shown, size, ACROSS, 84, columns, rows, top=20, apart=0.28, coloraxis=scale)
+    return panels(shown, size, ACROSS, 84, columns, rows, top=20, apart=0.28)
 
 
 def _matrix(part: pd.DataFrame) -> pd.DataFrame:
@@ -197,32 +225,40 @@ def _short(name: object) -> str:
 
 
 def rewound(tables: Tables) -> go.Figure:
-    """Score on the task with one layer reset to its weights before fine-tuning. Lines: no layer
-    reset, and all layers reset."""
+    """Score on the task (metric × 100) with one layer's weights reset to those before training.
+
+    How to read: the lower a bar, the more the task needs what training changed in this layer; grey:
+    no significant change (Holm's correction); lines: no layer reset, and all layers reset.
+    """
     table = tables["rewound"]
     rows = table[~table["stack"].isin(("none", "all"))]
-    whole, before = (table.loc[table["stack"] == name, "value"].iloc[0] for name in ("none", "all"))
-    shown = bars(
-        rows["value"],
-        [f"layer {layer}" for layer in rows["layer"]],
-        "%{x} reset: score %{y:.3f} (change %{customdata:+.3f})",
-        upright=True,
-        width=0.5,
-        customdata=rows["change"],
-    )
-    y = {"title": str(rows["metric"].iloc[0])}
-    figure = plot([shown], 320, {"type": "category"}, y)
-    for value, name, dash, where in (
-        (whole, "no layer reset", "solid", "top left"),
-        (before, "all layers reset", "dot", "top right"),
-    ):
-        figure.add_hline(
-            y=value,
-            line={"width": 1, "dash": dash},
-            annotation={"text": name, "yshift": 2},
-            annotation_position=where,
-        )
-    return figure
+    scale = 1 if rows["metric"].iloc[0] == ERROR else 100
+    values = scale * table.set_index("stack")["value"]
+    sure = (
+        significant(rows, value="change") if "p_value" in rows else rows["change"].notna()
+    )  # runs of earlier versions have no test
+    names = [f"layer {layer}" if layer else "embeddings" for layer in rows["layer"]]
+    shown = [
+        bars(
+            scale * rows["value"],
+            names,
+            "%{x} reset: score %{y:.1f} (change %{customdata:+.1f})",
+            upright=True,
+            marker={"color": [TUNED if each else NOT_SIGNIFICANT for each in sure]},
+            width=0.5,
+            customdata=scale * rows["change"],
+        ),
+        *(
+            level([names[0], names[-1]], float(values[key]), f"{name}: %{{y:.1f}}", name, style,
+                  colour=colour)
+            for key, name, style, colour in (
+                ("none", "no layer reset", 0, TUNED), ("all", "all layers reset", 2, MODEL)
+            )
+        ),
+    ]  # fmt: skip
+    times = f" × {scale}" if scale > 1 else ""
+    title = f"{rows['metric'].iloc[0]}{times}"
+    return plot(shown, 320, {"type": "category"}, {"title": title, "rangemode": "tozero"})
 
 
 DRIFT: Mapping[str, Draw] = {

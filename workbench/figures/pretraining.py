@@ -9,49 +9,71 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.figures.primitives import Draw, Tables, curve, interval, marks, panels
-from workbench.figures.sanitize import escaped
-from workbench.figures.theme import COLOURS, MARKS
+from workbench.figures.theme import BASELINE, MODEL, NOT_SIGNIFICANT, SERIES, TUNED
+from workbench.figures.transfer import rows_of
+from workbench.transfer.findings import significant
 
-APART = 0.19  # share of a row between the marks of two arms
+ROW = 30  # pixels of a model
 ACROSS = 3  # panels in a row
+SCALED = ["value", "lower", "upper"]
 
 
 def scores(tables: Tables) -> go.Figure:
-    """Score of each arm on each task, with its interval. One panel per model size."""
+    """Score of each pretrained model on each task (metric × 100): means over seeds, 95 % intervals.
+
+    How to read: blue: the first objective; orange: significantly different from it; grey: not
+    significantly (Holm's correction); grey line: the majority baseline.
+    """
     table = tables["table"]
-    sizes, arms = (list(dict.fromkeys(table[name])) for name in ("size", "arm"))
-    tasks = _tasks(table)
+    sure = significant(table, "delta_lower", "delta_upper")
+    several = table["size"].nunique() > 1
+    labels = table["arm"] + (", " + table["size"] if several else "")
+    order = [*dict.fromkeys(labels)]
     parts = []
-    for size in sizes:
-        shown = []
-        for index, arm in enumerate(arms):
-            rows = table[(table["size"] == size) & (table["arm"] == arm)]
-            rows = rows.set_index(["task", "metric"]).loc[list(tasks)].reset_index()
-            shift = APART * (index - (len(arms) - 1) / 2)
-            shown.append(
-                marks(
-                    rows["value"],
-                    rows.index + shift,
-                    f"{arm}, {size}, %{{customdata[0]}}, %{{customdata[1]}}: %{{x:.3f}}",
-                    arm,
-                    COLOURS["light"][index % len(COLOURS["light"])],
-                    MARKS[index % len(MARKS)],
-                    size=9,
-                    error_x=interval(rows, "value"),
-                    customdata=rows[["task", "metric"]],
-                )
+    for (task, metric), name in _tasks(table).items():
+        rows = table[(table["task"] == task) & (table["metric"] == metric)]
+        points = rows.assign(**{column: 100 * rows[column] for column in SCALED})
+        points["change"] = 100 * rows["delta"]
+        colours = [
+            MODEL
+            if pd.isna(rows.loc[index, "delta"])
+            else TUNED
+            if sure[index]
+            else NOT_SIGNIFICANT
+            for index in rows.index
+        ]
+        shown = [
+            marks(
+                points["value"],
+                labels[points.index],
+                "%{y}: %{x:.1f}, 95 % interval %{customdata[0]:.1f} to %{customdata[1]:.1f}<br>"
+                "Δ to the first objective %{customdata[2]:+.1f}",
+                colour=colours,
+                symbol="circle",
+                size=10,
+                marker={"line": {"width": 2, "color": colours}},
+                error_x={**interval(points, "value"), "color": BASELINE},
+                customdata=points[["lower", "upper", "change"]].to_numpy(),
             )
-        parts.append((size if len(sizes) > 1 else "", shown))
-    y = {
-        "tickvals": list(range(len(tasks))),
-        "ticktext": [escaped(name) for name in tasks.values()],
-        "range": [len(tasks) - 0.5, -0.5],
-    }
-    return panels(parts, 64 * len(tasks), x={"title": "score"}, y=y, shared=True)
+        ]
+        constant = tables["scores"] if "scores" in tables else pd.DataFrame()
+        if "baseline" in constant:
+            same = (constant["task"] == task) & (constant["metric"] == metric)
+            at = 100 * float(constant[same]["baseline"].iloc[-1])
+            ends = [order[0], order[-1]]
+            hover = f"majority baseline: {at:.1f}"
+            line, mark = {"width": 2, "dash": "solid"}, {"symbol": "line-ns", "size": 12}
+            shown.insert(0, curve([at, at], ends, hover, colour=BASELINE, marker=mark, line=line))
+        parts.append((name, shown))
+    across, y = min(ACROSS, len(parts)), rows_of(order)
+    return panels(parts, ROW * len(order), across, x={"title": "score"}, y=y, top=4, apart=0.3)
 
 
 def sizes(tables: Tables) -> go.Figure:
-    """Score by number of parameters (logarithmic axis). One panel per task, one line per arm."""
+    """Score (metric × 100) by number of parameters, on a logarithmic axis, with 95 % intervals.
+
+    How to read: one panel per task, one line per objective; a rising line means that size helps.
+    """
     if tables["sizes"].empty:
         raise KeyError("several sizes")
     table = tables["table"]
@@ -59,6 +81,7 @@ def sizes(tables: Tables) -> go.Figure:
     parts = []
     for (task, metric), name in _tasks(table).items():
         rows = table[(table["task"] == task) & (table["metric"] == metric)]
+        rows = rows.assign(**{column: 100 * rows[column] for column in SCALED})
         shown = []
         for arm, part in rows.groupby("arm", sort=False):
             points = part.sort_values("parameters")
@@ -66,10 +89,10 @@ def sizes(tables: Tables) -> go.Figure:
                 curve(
                     points["parameters"],
                     points["value"],
-                    f"{arm}, %{{customdata}} (%{{x:,}} parameters): %{{y:.3f}}",
+                    f"{arm}, %{{customdata}} (%{{x:,}} parameters): %{{y:.1f}}",
                     str(arm),
                     arms.index(arm),
-                    COLOURS["light"][arms.index(arm) % len(COLOURS["light"])],
+                    SERIES[arms.index(arm) % len(SERIES)],
                     marker={"size": 8},
                     error_y=interval(points, "value"),
                     customdata=points["size"],

@@ -300,7 +300,9 @@ def _extent(traces: Iterable[Trace], axis: Any) -> tuple[float, float]:
     """About the range of an axis that Plotly would choose."""
     values = [0.0] if axis.rangemode == "tozero" else []
     for trace in traces:
-        y = np.array([np.nan] if trace.y is None else trace.y, dtype=float)
+        y = pd.to_numeric(
+            pd.Series([] if trace.y is None else [*trace.y], dtype=object), errors="coerce"
+        ).to_numpy()
         for sign_of, name in ((1, "array"), (-1, "arrayminus")):
             error = trace.error_y[name]
             values += [*(y + sign_of * np.array(0 if error is None else error, dtype=float))]

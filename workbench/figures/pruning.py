@@ -1,7 +1,9 @@
 """Figures of pruning: grids of importance and ablation, pruning curves, gates, speed.
 
 Pure functions of the tables of `head-importance`, `head-ablation`, `head-pruning` and `head-gates`.
-Costs: milliseconds.
+Blue is the analysed model or what is significant, orange the smaller model, grey what is not
+significant and random choices. In a model no better than its trivial baseline nothing about its
+heads is significant. Costs: milliseconds.
 """
 
 from collections.abc import Mapping
@@ -10,6 +12,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.experiment import HEAD
+from workbench.core.findings import MINUS
+from workbench.core.stats import SIGNIFICANT
 from workbench.figures.head_grid import COLOUR, NONE, PALE, groups, named
 from workbench.figures.primitives import (
     DOWN,
@@ -21,53 +25,102 @@ from workbench.figures.primitives import (
     curve,
     ends,
     head_grid,
-    heat_map,
+    heat_maps,
     interval,
     marks,
     matrix,
+    multiples,
     panels,
     plot,
 )
-from workbench.figures.theme import COLOURS, DASHES, EITHER, MARKS
+from workbench.figures.theme import BASELINE, MODEL, NOT_SIGNIFICANT, SERIES, TUNED
 from workbench.heads.roles import ROLES
+from workbench.pruning.findings import NAMES, way
 
 UNITS = {"loss": "nats", "accuracy": "share correct"}
 BEST = 20  # pairs shown
-NAMES = {
-    "importance": "importance",
-    "ablation": "exact ablation",
-    "magnitude": "magnitude",
-    "random": "random order",
-}
+PLAIN = 8  # pixels above a grid without a legend
+LETTERS, LINES = 0.011, 0.05  # shares of an axis: width of a letter, height of a name
+TALL, THIN = 18, 7  # height of the row of a head in pixels: maximum and minimum
+
+
+# --- what is significant --------------------------------------------------------------------------
+
+
+def _is_better(tables: Tables) -> bool:
+    """Whether the whole model is better than its trivial baseline."""
+    if "baseline" not in tables:
+        return True
+    table = tables["baseline"]
+    return bool(table.loc[table["metric"] == "loss", "better"].all())
+
+
+def _sure(rows: pd.DataFrame, is_better: bool) -> pd.Series:
+    """The rows with a significant change, in a model better than its trivial baseline."""
+    return (rows["p_value"] < SIGNIFICANT) & is_better
+
+
+def _colours(sure: pd.Series) -> list[str]:
+    """Blue for significant rows, grey for others."""
+    return [MODEL if each else NOT_SIGNIFICANT for each in sure]
 
 
 # --- grids ----------------------------------------------------------------------------------------
 
 
 def grid(
-    table: pd.DataFrame, column: str, title: str, around: bool = False, form: str = ".3f"
+    table: pd.DataFrame,
+    column: str,
+    title: str,
+    around: bool = False,
+    form: str = ".3f",
+    significant: pd.Series | None = None,
 ) -> go.Figure:
-    """A grid of heads, one row per layer, coloured by a column; `around`: scale around 0."""
+    """A grid of heads, one row per layer, coloured by a column; `around`: scale around 0.
+
+    Heads that are not `significant` are grey, and the others have a star.
+    """
     table = table.reset_index(drop=True)
+    values = table[column].astype(float)
+    sure = significant if significant is not None else pd.Series(True, table.index)
+    star = significant is not None and not sure.all()
+    texts = [
+        f"{format(value, f'z{form}').replace('-', MINUS)}{' *' if star and is_sure else ''}"
+        for value, is_sure in zip(values, sure, strict=True)
+    ]
     return head_grid(
         table,
-        table[column].astype(float),
-        pd.Series(named(table)),
-        hover=f"head %{{text}}: {title} %{{z:.4f}}",
+        values,
+        pd.Series(texts),
+        significant=significant,
+        top=PLAIN,
+        hover=f"head %{{y}}-%{{x}}: {title} %{{z:.4f}}",
         title=title,
-        form=f"%{{z:{form}}}",
-        **ends(table[column], around),
+        form="%{text}",
+        **ends(values[sure] if sure.any() else values, around),
     )
 
 
 def importance(tables: Tables) -> go.Figure:
-    """First-order importance: mean absolute gradient of the loss at each head's gate, in nats."""
-    return grid(tables["importance"], "importance", "importance (nats)")
+    """Importance: mean absolute gradient of the loss at each head's gate, in nats.
+
+    How to read: one cell per head; the stronger the colour, the more the loss depends on it. Grey:
+    the model is no better than its trivial baseline.
+    """
+    table = tables["importance"]
+    sure = pd.Series(_is_better(tables), table.index)
+    return grid(table, "importance", "importance, nats", significant=sure)
 
 
-def ablation(tables: Tables) -> go.Figure:
-    """Exact change of the loss without each head, in nats. Above 0: the model is worse."""
-    return grid(loss_rows(tables["ablation"]), "delta", "change of loss (nats)", around=True)
+def ablation(tables: Tables, mode: str = "") -> go.Figure:
+    """Change of the loss without each head, in nats.
+
+    How to read: one cell per head; above 0, the model is worse without it. *: significant (p <
+    0.05, corrected over heads) in a model better than its trivial baseline; all others are grey.
+    """
+    rows = loss_rows(tables["ablation"], mode)
+    sure = _sure(rows, _is_better(tables))
+    return grid(rows, "delta", "change of loss, nats", around=True, significant=sure)
 
 
 def loss_rows(table: pd.DataFrame, mode: str = "") -> pd.DataFrame:
@@ -77,42 +130,61 @@ def loss_rows(table: pd.DataFrame, mode: str = "") -> pd.DataFrame:
     return table[table["mode"] == (mode if mode in modes else modes[0])].reset_index(drop=True)
 
 
-def agreement(tables: Tables) -> go.Figure:
-    """First-order importance and exact change of the loss of each head. If a mark is far from
-    the others, the two measures disagree on this head. Error bars: 95 % intervals."""
-    return importance_and_ablation(tables["importance"], loss_rows(tables["ablation"]))
+def agreement(tables: Tables, mode: str = "") -> go.Figure:
+    """Importance (gradient) and exact change of the loss of each head, both in nats.
 
-
-def importance_and_ablation(first: pd.DataFrame, exact: pd.DataFrame) -> go.Figure:
-    """One mark per head: filled if the loss is significantly higher without it."""
-    both = first.merge(exact, on=[*HEAD])
-    sure = both["matters"].astype(bool) if "matters" in both else both["p_value"] < 0.05
-    shown = []
-    for name, mask, mark in (
-        ("loss significantly higher (p < 0.05)", sure, MARKS[0]),
-        ("not significant", ~sure, "circle-open"),
-    ):
-        rows = both[mask]
-        shown.append(
-            marks(
-                rows["importance"],
-                rows["delta"],
-                "head %{text}: importance %{x:.4f}, change of loss %{y:.4f} nats",
-                name,
-                symbol=mark,
-                error_y=interval(rows, "delta"),
-                mode="markers+text" if len(both) <= 40 else "markers",
-                text=named(rows, len(groups(first)) > 1),
-                textposition="top center",
-            )
+    How to read: one mark per head; far from the others, the two measures disagree on it. Blue: the
+    change is significant; grey: it is not. Bars: 95 % intervals.
+    """
+    first = tables["importance"]
+    both = first.merge(loss_rows(tables["ablation"], mode), on=[*HEAD])
+    sure, names = _sure(both, _is_better(tables)), pd.Series(named(both, len(groups(first)) > 1))
+    x, y = both["importance"], both["delta"]
+    widest = max(map(len, names)) * LETTERS
+    shown = [
+        marks(
+            x[mask],
+            y[mask],
+            "head %{customdata}: importance %{x:.4f}, change of loss %{y:.4f} nats",
+            colour=colour,
+            customdata=names[mask],
+            text=names.where(_apart(x, y, both["upper"], names, sure), "")[mask],
+            error_y=interval(both[mask], "delta"),
+            mode="markers+text",
+            textposition="middle right",
         )
-    x = {"title": "first-order importance, nats"}
-    return plot(shown, 460, x, {"title": "change of loss without the head, nats"})
+        for mask, colour in ((~sure, NOT_SIGNIFICANT), (sure, MODEL))
+    ]
+    return plot(
+        shown,
+        420,
+        {"title": "importance, nats", "range": [0, (1.05 + widest) * float(x.max()) or 1]},
+        {"title": "change of loss without the head, nats"},
+    )
+
+
+def _apart(
+    x: pd.Series, y: pd.Series, top: pd.Series, names: pd.Series, wanted: pd.Series
+) -> pd.Series:
+    """Which wanted marks have room for their names; marks with the largest values come first."""
+    wide, tall = float(x.max()) or 1.0, float(top.max() - min(y.min(), 0)) or 1.0
+    shown: list[int] = []
+    for index in y[wanted].abs().sort_values(ascending=False).index:
+        room = (0.03 + LETTERS * len(names[index])) * wide
+        if all(
+            abs(x[index] - x[other]) > room or abs(y[index] - y[other]) > LINES * tall
+            for other in shown
+        ):
+            shown.append(index)
+    return pd.Series(y.index.isin(shown), y.index)
 
 
 def pairs(tables: Tables) -> go.Figure:
-    """Pairs of heads with the largest interaction: change of the loss without both heads, minus the
-    changes without each head. Error bars: 95 % intervals."""
+    """Interaction of two heads: change of the loss without both minus both single changes, in nats.
+
+    How to read: the pairs with the largest interactions; above 0, each head can stand in for the
+    other. Blue: significant; grey: not. Bars: 95 % intervals.
+    """
     table = tables["pairs"]
     table = table[table["mode"] == table["mode"].iloc[0]]
     strongest = table["interaction"].abs().sort_values(ascending=False).index[:BEST]
@@ -121,11 +193,13 @@ def pairs(tables: Tables) -> go.Figure:
     several = any(len(groups(side)) > 1 for side in sides)
     one, other = (named(side, several) for side in sides)
     names = [f"{a} and {b}" for a, b in zip(one, other, strict=True)]
+    colours = {"color": _colours(_sure(rows, _is_better(tables)))}
     spread = interval(rows, "interaction")
+    hover = "%{y}: interaction %{x:.4f} nats"
     return plot(
-        [bars(rows["interaction"], names, "%{y}: interaction %{x:.4f} nats", spread=spread)],
-        120 + 22 * len(rows),
-        {"title": "interaction: change of loss beyond the two single changes, nats"},
+        [bars(rows["interaction"], names, hover, spread=spread, marker=colours)],
+        90 + 22 * len(rows),
+        {"title": "interaction, nats"},
         {"type": "category"},
     )
 
@@ -134,90 +208,152 @@ def pairs(tables: Tables) -> go.Figure:
 
 
 def loss_curve(tables: Tables) -> go.Figure:
-    """Loss as heads are removed, one line per order of removal. Bands: 95 % intervals; for random
-    orders, the line is the mean and the band the range."""
+    """Loss on held-out texts as heads are removed, in nats.
+
+    How to read: one panel per order of removal, all on the same scales; the lower, the better the
+    order. Grey: mean and range of random orders.
+    """
     return curves(tables["curve"], "loss")
 
 
 def accuracy_curve(tables: Tables) -> go.Figure:
-    """Accuracy as heads are removed, one line per order of removal. Bands: 95 % intervals; for
-    random orders, the line is the mean and the band the range."""
+    """Accuracy on held-out texts as heads are removed, as the share of correct predictions.
+
+    How to read: one panel per order of removal, all on the same scales; the higher, the better the
+    order. Grey: mean and range of random orders.
+    """
     return curves(tables["curve"], "accuracy")
 
 
 def curves(table: pd.DataFrame, metric: str) -> go.Figure:
-    """The curves of one metric, one line per order of removal."""
+    """The curves of one metric: one panel per order of removal, next to random orders."""
     table = table[table["metric"] == metric]
+    by_random = table[table["method"] == "random"]
+    references = _random_curve(by_random, metric) if len(by_random) else []
+    # Orders that are scored again come last, so that the last panel names all curves.
+    tested = table[table["method"] != "random"].groupby("method", sort=False)
+    methods = sorted(tested, key=lambda each: each[1]["rescored"].nunique())
+    series = [(NAMES[str(method)], _curves_of(rows, metric)) for method, rows in methods]
+    x = {"title": "heads removed", "tickformat": ".0%"}
+    y = {
+        "title": f"{metric}, {UNITS[metric]}",
+        "rangemode": "tozero" if metric == "accuracy" else "normal",
+    }
+    if not series:
+        return plot(references, 320, x, y)
+    return multiples(series, references, 240, x=x, y=y, apart=0.12)
+
+
+def _curves_of(rows: pd.DataFrame, metric: str) -> list[Trace]:
+    """One curve scored once, and one scored again after each step if there is one."""
     shown = []
-    for index, ((method, rescored), rows) in enumerate(
-        table.groupby(["method", "rescored"], sort=False)
-    ):
-        colour = COLOURS["light"][list(NAMES).index(str(method)) % len(COLOURS["light"])]
-        name = way(str(method), bool(rescored))
-        values = rows.groupby("fraction").agg({"value": "mean", "lower": "min", "upper": "max"})
-        x = values.index.to_list()
-        shown += [
-            band(x, values["lower"].to_list(), values["upper"].to_list(), colour, name),
+    for rescored, part in rows.groupby("rescored"):
+        name = "rescored" if rescored else "scored once"
+        hover = (
+            f"{way(str(part['method'].iloc[0]), bool(rescored))}: %{{x:.0%}} of heads removed, "
+            f"{metric} %{{y:.3f}} (95 %: %{{customdata[0]:.3f}} to %{{customdata[1]:.3f}})"
+        )
+        shown.append(
             curve(
-                x,
-                values["value"],
-                f"{name}: %{{x:.0%}} of heads removed, {metric} %{{y:.3f}}",
+                part["fraction"],
+                part["value"],
+                hover,
                 name,
-                index,
-                colour,
-                {"size": 7},
-                {"dash": DASHES[1] if rescored else DASHES[0]},
-                legendgroup=name,
-            ),
-        ]
-    axis = {"title": "share of heads removed", "tickformat": ".0%"}
-    return plot(shown, 440, axis, {"title": f"{metric}, {UNITS[metric]}"})
+                int(bool(rescored)),
+                SERIES[2] if rescored else MODEL,
+                customdata=part[["lower", "upper"]].to_numpy(),
+            )
+        )
+    return shown
 
 
-def way(method: str, rescored: bool) -> str:
-    """An order of removal, in words."""
-    return NAMES[method] + (", rescored" if rescored else "")
+def _random_curve(rows: pd.DataFrame, metric: str) -> list[Trace]:
+    """The mean and the range of random orders, in grey."""
+    values = rows.groupby("fraction")["value"].agg(["mean", "min", "max"])
+    x, name = values.index.to_list(), "random"
+    hover = f"random orders: %{{x:.0%}} of heads removed, {metric} %{{y:.3f}}"
+    return [
+        band(x, values["min"].to_list(), values["max"].to_list(), BASELINE, name),
+        curve(x, values["mean"], hover, name, 2, BASELINE, mode="lines"),
+    ]
 
 
 def alone(tables: Tables) -> go.Figure:
-    """Change of the loss if a layer keeps only its best head; labels name layer and head."""
+    """Change of the loss if one layer keeps only its best head, in nats.
+
+    How to read: one bar per layer, named by the head that stays; above 0, the model is worse.
+    """
     table = tables["alone"]
     table = table[table["metric"] == "loss"].iloc[::-1]
-    names = [
-        f"{row.stack} {row.kind} layer {row.layer}: head {row.head}" for row in table.itertuples()
-    ]
-    shown = bars(table["delta"], names, "%{y} alone: change of loss %{x:+.4f} nats")
+    shown = bars(table["delta"], named(table), "head %{y} alone: change of loss %{x:+.4f} nats")
     x = {"title": "change of loss, nats"}
-    return plot([shown], 120 + 22 * len(table), x, {"type": "category"})
+    return plot([shown], 90 + 22 * len(table), x, {"type": "category", "title": "head that stays"})
 
 
 def kept(tables: Tables) -> go.Figure:
-    """Heads of the saved model: 1 was kept, 0 was removed."""
-    return grid(tables["heads"].assign(kept=tables["heads"]["kept"].astype(float)), "kept", "kept",
-                form=".0f")  # fmt: skip
+    """Heads of the saved model: kept (1) or removed (0).
+
+    How to read: one cell per head; blue heads were kept, grey ones removed.
+    """
+    table = tables["heads"].reset_index(drop=True)
+    stays = table["kept"].astype(bool)
+    return head_grid(
+        table,
+        stays.astype(float),
+        stays.map({True: "kept", False: "removed"}),
+        significant=stays,
+        top=PLAIN,
+        hover="head %{y}-%{x}: %{text}",
+        form="%{text}",
+        zmin=0,
+        zmax=2,
+        showscale=False,
+    )
 
 
 def speed(tables: Tables) -> go.Figure:
-    """Time of a forward pass of the whole and the smaller model, by batch size."""
+    """Seconds of a forward pass of the whole and of the smaller model.
+
+    How to read: one panel per batch size, each on its own scale; the shorter bar is the faster
+    model, × is the speed-up. Median of five passes.
+    """
     table = tables["speed"]
-    texts = [f"{number} texts" for number in table["texts"]]
-    shown = [
-        bars(table[name], texts, f"{name}, %{{x}}: %{{y:.4f}} s", name, None, upright=True)
-        for name in ("whole", "smaller")
+    parts = [
+        (
+            f"{row.texts} text{'' if row.texts == 1 else 's'}: × {row.speedup:.2f}",
+            [
+                bars(
+                    [row.smaller, row.whole],
+                    ["smaller", "whole"],
+                    "%{y} model: %{x:.4f} s",
+                    marker={"color": [TUNED, MODEL]},
+                )
+            ],
+        )
+        for row in table.itertuples()
     ]
-    return plot(shown, 320, y={"title": "seconds per forward pass"}, barmode="group")
+    x, y = {"title": "seconds", "rangemode": "tozero"}, {"type": "category"}
+    return panels(parts, 90, 3, x=x, y=y, top=PLAIN, apart=0.3)
 
 
 # --- gates ----------------------------------------------------------------------------------------
 
 
 def gates(tables: Tables) -> go.Figure:
-    """Probability that the gate of each head is open, at each cost and budget. Rows: heads."""
+    """Probability that the gate of each head is open, by cost or budget.
+
+    How to read: one row per head, one column per cost or budget; blue heads stay, grey ones are
+    removed.
+    """
     table = tables["gates"]
-    wide = matrix(named(table), trials(table), table["p_open"])
-    shown = heat_map(wide, "head %{y}, %{x}: probability open %{z:.2f}", "p(open)", zmin=0, zmax=1)
-    y = {**DOWN, "title": "head"}
-    return plot([shown], 160 + 18 * len(wide), {"type": "category"}, y)
+    at = named(table), trials(table)
+    wide, stays = (matrix(*at, table[name]) for name in ("p_open", "kept"))
+    hover = "head %{y}, %{x}: probability open %{z:.2f}"
+    tall = max(THIN, min(TALL, 900 // len(wide)))
+    form = "%{z:.2f}" if tall >= TALL else ""
+    shown = heat_maps(wide, stays, hover, title="p(open)", form=form, zmin=0, zmax=1)
+    x, y = {"type": "category", "side": "top"}, {**DOWN, "title": "head"}
+    return plot(shown, 90 + tall * len(wide), x, y)
 
 
 def trials(table: pd.DataFrame) -> list[str]:
@@ -229,30 +365,38 @@ def trials(table: pd.DataFrame) -> list[str]:
 
 
 def survival(tables: Tables) -> go.Figure:
-    """Number of heads kept at each cost or budget, and change of the loss without the others.
+    """Heads that stay by cost or budget, and change of the loss of the smaller model, in nats.
 
-    Hatched: training of the gates ended before it converged. Diamonds: mean of random choices of
-    the same number of heads.
+    How to read: diamonds are random choices of as many heads; a blue bar is significantly better.
+    *: gates that had not converged. Bars: 95 % intervals.
     """
     table = tables["survival"]
     table = table[table["metric"] == "loss"]
-    names = trials(table)
-    converged = table["converged"] if "converged" in table else [True] * len(table)
-    hatched = {"pattern": {"shape": ["" if done else "/" for done in converged]}}
-    titles = {"heads": "number of heads kept", "delta": "change of loss, nats"}
-    parts: list[tuple[str, list[Trace]]] = [
-        ("", [bars(table[column], names, "%{x}: %{y:.4g}", upright=True, marker=hatched)])
-        for column in titles
+    converged = table["converged"] if "converged" in table else pd.Series(True, table.index)
+    names = [
+        f"{name}{'' if done else ' *'}" for name, done in zip(trials(table), converged, strict=True)
     ]
-    if "random" in table:
-        hover, name = "%{x}, random heads: %{y:.4g} nats", "random heads"
-        parts[1][1].append(marks(names, table["random"], hover, name, EITHER, "diamond-open", 9))
-    x, y = {"type": "category"}, [{"title": title} for title in titles.values()]
-    return panels(parts, 230, 2, x=x, y=y, apart=0.32)
+    has_random = "random" in table
+    colours = {"color": _colours(table["better"]) if has_random else MODEL}
+    number = bars(table["heads"], names, "%{y}: %{x} heads stay", marker=colours)
+    change = bars(
+        table["delta"], names, "%{y}: change of loss %{x:.4g} nats",
+        spread=interval(table, "delta"), marker=colours,
+    )  # fmt: skip
+    parts: list[tuple[str, list[Trace]]] = [("", [number]), ("", [change])]
+    if has_random:
+        hover = "%{y}, random heads: change of loss %{x:.4g} nats"
+        parts[1][1].append(marks(table["random"], names, hover, None, BASELINE, "diamond", 9))
+    x = [{"title": "heads that stay", "rangemode": "tozero"}, {"title": "change of loss, nats"}]
+    y = [DOWN, {**DOWN, "showticklabels": False}]
+    return panels(parts, 40 + 26 * len(table), 2, x=x, y=y, top=PLAIN, apart=0.1)
 
 
 def by_role(gates: pd.DataFrame, heads: pd.DataFrame) -> go.Figure:
-    """Number of heads of each role kept at each cost or budget (as in Voita et al. 2019)."""
+    """Number of heads that stay at each cost or budget, by role (as in Voita et al. 2019).
+
+    How to read: the parts of a bar are roles; the first bar has all heads of the model.
+    """
     both = gates.assign(trial=trials(gates)).merge(heads[[*HEAD, "role"]], on=[*HEAD])
     both["role"] = both["role"].replace("", NONE)
     order = list(dict.fromkeys(both["trial"]))
@@ -274,7 +418,6 @@ IMPORTANCE: Mapping[str, Draw] = {"importance": importance}
 ABLATION: Mapping[str, Draw] = {
     "ablation": ablation,
     "agreement": agreement,
-    "importance": importance,
     "pairs": pairs,
 }
 PRUNING: Mapping[str, Draw] = {

@@ -21,6 +21,12 @@ PREDICTS = Need(
 DEV_TEXTS = 200  # default: enough to see a loss rise
 
 
+def number_of(sentences: int | None, kind: str = "") -> str:
+    """A maximum number of sentences, in words."""
+    number = "all" if sentences is None else f"up to {sentences:,}"
+    return f"{number} {kind}sentence{'' if sentences == 1 else 's'}"
+
+
 class Aimed(Settings):
     """The loss that heads are measured by."""
 
@@ -29,6 +35,11 @@ class Aimed(Settings):
         description="Label of the corpus that a classifier predicts (default: the label whose "
         "classes the model predicts). Language models use their own loss.",
     )
+
+    def scored(self) -> str:
+        """Return what the loss is, and on how many sentences, as a sentence of a method."""
+        loss = f"that of the classifier for {self.label}" if self.label else "the model's own"
+        return f"The loss is {loss}, on {number_of(self.max_sentences)}."
 
 
 class AimedSplits(Aimed):
@@ -43,6 +54,11 @@ class AimedSplits(Aimed):
     max_test: int | None = Field(
         None, ge=1, description="Maximum number of sentences to score (default: max_sentences)."
     )
+
+    def tested(self) -> str:
+        """Return the number of sentences that models are scored on, in words."""
+        limit = self.max_sentences if self.max_test is None else self.max_test
+        return number_of(limit, "held-out ")
 
     def parts(self, inputs: Inputs, needed: int, dev: int | None = None) -> Parts:
         """Train, dev and test; no more of train than the training steps can use."""
@@ -73,10 +89,22 @@ IMPORTANCE = Table(
     HEAD,
 )
 
+
+class HeadImportance(Aimed):
+    """The loss whose gradient is measured, and the number of sentences."""
+
+    def in_prose(self) -> str:
+        return (
+            "We measured the importance of each attention head as the mean absolute gradient of "
+            f"each text's loss at a gate on the head's output (Michel et al. 2019). {self.scored()}"
+            " Intervals are bootstraps over texts."
+        )
+
+
 HEAD_IMPORTANCE = Experiment(
     name="head-importance",
     about="How important is each head, measured by the gradient of the loss at its gate?",
-    settings=Aimed,
+    settings=HeadImportance,
     run="workbench.pruning.importance:run",
     exact_up_to=1e9,
     tables={"importance": IMPORTANCE, "baseline": BASELINE},
@@ -84,6 +112,8 @@ HEAD_IMPORTANCE = Experiment(
     needs=(HEADS, PREDICTS),
     split="held-out",
     figures="workbench.figures.pruning:IMPORTANCE",
+    findings="workbench.pruning.findings:head_importance",
+    papers=("michel-2019-heads",),
 )
 
 
@@ -105,6 +135,24 @@ class HeadAblation(Aimed):
         description="Pairs of heads that are also ablated together: none, within a layer, or all "
         "(default none).",
     )
+
+    def in_prose(self) -> str:
+        ways = {
+            "zero": "zero",
+            "mean": "its mean over the corpus",
+            "resample": "its output on another text",
+            "all": "zero, its mean over the corpus, and its output on another text in turn",
+        }
+        pairs = {
+            "none": "",
+            "layer": " We also ablated every pair of heads of a layer together.",
+            "all": " We also ablated every pair of heads together.",
+        }
+        return (
+            "We removed one attention head at a time: its output was replaced by "
+            f"{ways[self.replacement]} (Michel et al. 2019).{pairs[self.pairs]} {self.scored()} "
+            "Changes are tested by sign flips over texts, corrected over all heads."
+        )
 
 
 ABLATION_TABLES = {
@@ -146,6 +194,8 @@ HEAD_ABLATION = Experiment(
     needs=(HEADS, PREDICTS),
     split="held-out",
     figures="workbench.figures.pruning:ABLATION",
+    findings="workbench.pruning.findings:head_ablation",
+    papers=("michel-2019-heads",),
 )
 
 
@@ -192,6 +242,26 @@ class HeadGates(AimedSplits):
             raise ValueError("Set at least one value in lambdas or in budgets")
         return self
 
+    def in_prose(self) -> str:
+        ways = []
+        if self.lambdas:
+            costs = ", ".join(f"{cost:g}" for cost in self.lambdas)
+            ways.append(
+                "hard concrete gates (Louizos et al. 2018) with a cost of an open head of "
+                f"{costs} nats (Voita et al. 2019)"
+            )
+        if self.budgets:
+            shares = ", ".join(f"{100 * share:g} %" for share in self.budgets)
+            ways.append(f"differentiable subset pruning to {shares} of the heads (Li et al. 2021)")
+        also = "the gates and the model's weights" if self.train_weights else "the gates alone"
+        return (
+            f"We trained a gate on every attention head: {'; and '.join(ways)}. We trained {also} "
+            f"for {self.steps:,} steps of {self.batch_size:,} texts (learning rate of the gates "
+            f"{self.gate_learning_rate:g}) on train texts. Heads with closed gates were removed, "
+            f"and the smaller models scored on {self.tested()}, next to models with as many random "
+            "heads."
+        )
+
 
 GATES_TABLES = {
     "gates": Table(
@@ -223,6 +293,8 @@ HEAD_GATES = Experiment(
     needs=(HEADS, PREDICTS),
     split="held-out",
     figures="workbench.figures.pruning:GATES",
+    findings="workbench.pruning.findings:head_gates",
+    papers=("voita-2019-heads", "louizos-2018-sparse", "li-2021-pruning"),
 )
 
 
@@ -308,6 +380,41 @@ class HeadPruning(AimedSplits):
         "max_sentences, else 200).",
     )
 
+    def in_prose(self) -> str:
+        orders = {
+            "importance": "by importance, the gradient of the loss at a gate on the head "
+            f"({'normalised by layer' if self.normalised else 'not normalised'})",
+            "ablation": "by exact ablation",
+            "magnitude": "by the norm of their weights",
+            "random": "at random",
+        }
+        ways = [
+            f"in {self.random_orders:,} random order{'s' * (self.random_orders > 1)}"
+            if each == "random"
+            else orders[each]
+            for each in self.methods
+        ]
+        again = "" if self.prune_by in ONCE else ", scored again after each step"
+        task = (
+            f"We first trained a classifier for {self.task}, for up to {self.max_fit_steps:,} "
+            "steps. "
+            if self.task
+            else ""
+        )
+        recovery = (
+            f" It was fine-tuned for up to {self.recovery_steps:,} steps (learning rate "
+            f"{self.learning_rate:g}), as was the whole model."
+            if self.recovery_steps
+            else ""
+        )
+        return (
+            f"{task}We removed attention heads in {self.steps:,} steps (Michel et al. 2019), "
+            f"{'; '.join(ways)}. Orders were chosen on up to {self.selection_texts:,} train texts, "
+            f"and models scored on {self.tested()}. The saved model lacks "
+            f"{100 * self.prune_fraction:g} % of the heads, chosen "
+            f"{orders[self.prune_by].split(',')[0]}{again}.{recovery}"
+        )
+
 
 FITTED = Table(
     "The classifier, trained on a share of the train texts and scored on test, next to its trivial "
@@ -374,4 +481,6 @@ HEAD_PRUNING = Experiment(
     split="held-out",
     trains=True,
     figures="workbench.figures.pruning:PRUNING",
+    findings="workbench.pruning.findings:head_pruning",
+    papers=("michel-2019-heads",),
 )

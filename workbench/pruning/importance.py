@@ -28,7 +28,7 @@ from workbench.pruning.evaluation import (
     not_better_caveat,
     numbers_of,
 )
-from workbench.pruning.experiments import Aimed
+from workbench.pruning.experiments import HeadImportance
 from workbench.pruning.head_masks import Head, heads_of, named, opened
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def table_of(model: HuggingFace, gradients: GateGradients, seed: int) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def run(inputs: Inputs, settings: Aimed, progress: Progress) -> Result:
+def run(inputs: Inputs, settings: HeadImportance, progress: Progress) -> Result:
     """Compute the tables of `head-importance`."""
     evaluation = evaluation_of(inputs, settings)
     total = len(evaluation.batch)

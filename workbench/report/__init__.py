@@ -2,8 +2,8 @@
 
     write_report([run], "heads.html")
 
-The same runs give the same bytes, at any time. Costs: reading the tables of the runs; for Markdown,
-LaTeX and zip also the start of a browser, and half a second per picture.
+A report reads like a short paper. The same runs give the same bytes, at any time. Costs: reading
+the tables of the runs, some tenths of a second per figure, and for PDF the start of a browser.
 """
 
 import inspect
@@ -20,22 +20,32 @@ from workbench.runs.run import Run, opened_run
 
 __all__ = ["ENDINGS", "write_report"]
 
-ENDINGS = (".html", ".md", ".tex", ".zip")
+ENDINGS = (".html", ".md", ".tex", ".pdf", ".zip")
 
 
 @public
-def write_report(runs: Run | str | Sequence[Run | str], out: "str | PathLike[str]") -> Path:
+def write_report(
+    runs: Run | str | Sequence[Run | str],
+    out: "str | PathLike[str]",
+    *,
+    title: str = "",
+    notes: str = "",
+) -> Path:
     """Write a report of one run, or of several runs side by side.
 
     Args:
         runs: A `Run` or its name, or several in a list.
-        out: The output file; its suffix is the format: .html, .md, .tex, or .zip with all data.
+        out: The output file; its suffix is the format: .html, .md, .tex (with the papers cited in
+            a .bib next to it), .pdf (printed by an installed Chromium), or .zip with all data.
+        title: The title (default: the experiment, models and corpora in words).
+        notes: Your own comments, shown below the title; a blank line separates paragraphs.
 
     Returns:
         The file's path.
 
     Raises:
-        WorkbenchError: The suffix is not known, a run is not done, or the file cannot be written.
+        WorkbenchError: The suffix is not known, a run is not done, the notes are longer than 20,000
+            characters, or the file cannot be written.
 
     Example:
         >>> run = wb.run("describe", corpus="primer:size=40")
@@ -59,16 +69,19 @@ def write_report(runs: Run | str | Sequence[Run | str], out: "str | PathLike[str
             code="too-few-runs",
             remedy="Name a run; workbench runs list shows them.",
         )
-    from workbench.report import export, html, text_formats
+    from workbench.report import export, html, printed, text_formats
     from workbench.report.content import content
+    from workbench.report.format import FEWER, MOST
 
     writers = {
         ".html": html.write,
         ".md": text_formats.write_markdown,
         ".tex": text_formats.write_latex,
+        ".pdf": printed.write,
         ".zip": export.write,
     }
-    writers[ending](content(found), path)
+    most = FEWER if ending == ".tex" else MOST
+    writers[ending](content(found, title, notes, most), path)
     return path
 
 

@@ -1,25 +1,39 @@
 """The content of a report in any format, read only from the folders of the runs.
 
-Every format has the same content: request, inputs, environment and time; caveats next to the
-figures and tables they concern; figures and tables; the command that reproduces the run. Costs:
-reading the tables.
+Every format has the same content, in the order of a short paper: findings, the main figure, key
+numbers, method, limits, further figures, tables, and what reproduces the run. Costs: reading the
+tables.
 """
 
 import inspect
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Caveat, Experiment
+from workbench.core.findings import Finding, Unit, shown, span
 from workbench.figures.sanitize import harmless
-from workbench.report.format import Grid, grid, number
-from workbench.runs.compare import LETTERS, compared
+from workbench.figures.shared import on_shared_scales
+from workbench.report.format import FEWER, MOST, NONE, Column, Grid, grid, number
+from workbench.report.prose import (
+    Limit,
+    Paper,
+    limits,
+    material,
+    method,
+    papers,
+    title_of,
+    title_of_several,
+)
+from workbench.runs.compare import LETTERS, compared, what_changed
 from workbench.runs.run import PROVENANCE, Run, damaged
 from workbench.runs.spec import (
     CorpusSpec,
@@ -29,110 +43,6 @@ from workbench.runs.spec import (
     current_sweep,
     is_name,
 )
-
-# --- comparison of runs ---------------------------------------------------------------------------
-#
-# Runs of one experiment side by side: differences of the requests, and tables aligned by keys.
-#
-# The first run is A; a difference is the value of a later run minus that of A. Costs: a join per
-# table.
-
-_PER_RUN = ("Time", "Environment")  # facts that differ between any two runs, shown with each
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The differences between two or more runs of one experiment."""
-
-    experiment: str
-    runs: Mapping[str, Run]  # by letter
-    requests: Grid  # differences of the requests
-    tables: tuple[Grid, ...]
-    notes: tuple[str, ...]  # why a table is missing
-
-    @property
-    def title(self) -> str:
-        return f"Comparison of {len(self.runs)} runs of {self.experiment}"
-
-
-def comparisons(runs: Sequence[Run]) -> tuple[Comparison, ...]:
-    """Return a comparison for each experiment with several runs."""
-    by_experiment: dict[str, list[Run]] = {}
-    for run in runs:
-        if not run.spec.sweep:
-            by_experiment.setdefault(run.spec.experiment, []).append(run)
-    return tuple(
-        _comparison(experiment, group)
-        for experiment, group in by_experiment.items()
-        if len(group) > 1
-    )
-
-
-def _comparison(experiment: str, runs: Sequence[Run]) -> Comparison:
-    lettered = dict(zip(LETTERS, runs, strict=False))
-    tables, notes = [], []
-    names = list(dict.fromkeys(name for run in runs for name in run.tables))
-    if len(runs) > len(LETTERS):
-        names = []
-        notes.append(
-            f"{len(runs)} runs are too many for a comparison: the maximum is {len(LETTERS)}."
-        )
-    for name in names:
-        if lacking := [letter for letter, run in lettered.items() if name not in run.tables]:
-            notes.append(f"{name}: run {', '.join(lacking)} has no such table.")
-            continue
-        try:
-            aligned = _aligned(name, runs)
-        except (WorkbenchError, ValueError, KeyError, TypeError) as error:
-            why = (
-                error.what
-                if isinstance(error, WorkbenchError)
-                else "its keys do not identify its rows."
-            )
-            notes.append(f"{name}: {why}")
-            continue
-        if aligned.columns:
-            tables.append(aligned)
-    return Comparison(experiment, lettered, _differing(lettered), tuple(tables), tuple(notes))
-
-
-def _aligned(name: str, runs: Sequence[Run]) -> Grid:
-    about, keys = (
-        runs[0].tables[name].attrs.get("about", ""),
-        runs[0].tables[name].attrs.get("keys"),
-    )
-    ((_, table),) = compared([{name: run.tables[name]} for run in runs])
-    table.attrs = {"about": about}
-    return grid(name, table, keys or ())
-
-
-def _differing(runs: Mapping[str, Run]) -> Grid:
-    """Return a table with one row for each difference between the requests."""
-    by_letter = {letter: _flat(run) for letter, run in runs.items()}
-    names = dict.fromkeys(name for values in by_letter.values() for name in values)
-    rows = [
-        (name, *(values.get(name) for values in by_letter.values()))
-        for name in names
-        if len({values.get(name) for values in by_letter.values()}) > 1
-    ]
-    table = pd.DataFrame(rows, columns=["", *runs])
-    table.attrs = {"about": "Differences between the requests."}
-    return grid("requests", table, [""])
-
-
-def _flat(run: Run) -> Mapping[str, str]:
-    """Return facts by name; facts with one name, as of two models, are joined."""
-    flat: dict[str, str] = {}
-    subject = ""
-    for group, rows in facts(run).items():
-        if group in _PER_RUN:
-            continue
-        for name, value in rows:
-            subject = name if name in ("model", "corpus") else subject
-            label = f"{name} of the {subject}" if name == "content hash" else name
-            flat[label] = f"{flat[label]}; {value}" if label in flat else value
-    return flat
-
 
 # --- the request of a run -------------------------------------------------------------------------
 #
@@ -163,11 +73,15 @@ def registered(name: str) -> Experiment[Any] | None:
         return None
 
 
-def facts(run: Run) -> Mapping[str, Rows]:
-    """Return the request, inputs, environment and time of a run, in groups."""
-    models, corpora = _specs(run.spec)
+def facts(run: Run, spec: Spec | None = None) -> Mapping[str, Rows]:
+    """Return the request, inputs, environment and time of a run, in groups.
+
+    `spec` is its request in other words, such as without folders.
+    """
+    spec = run.spec if spec is None else spec
+    models, corpora = _specs(spec)
     return {
-        "Request": tuple(_request(run)),
+        "Request": tuple(_request(run, spec)),
         "Inputs": (
             *(row for model in models for row in _model(model, run)),
             *(row for corpus in corpora for row in _corpus(corpus, run)),
@@ -204,9 +118,9 @@ def command(spec: Spec) -> str:
     return _folded(words)
 
 
-def _request(run: Run) -> Iterator[tuple[str, str]]:
-    spec, experiment = run.spec, registered(run.spec.experiment)
-    fields, sweep = experiment.settings.model_fields if experiment else {}, run.sweep
+def _request(run: Run, spec: Spec) -> Iterator[tuple[str, str]]:
+    experiment, sweep = registered(spec.experiment), current_sweep(spec)
+    fields = experiment.settings.model_fields if experiment else {}
     yield "run", run.name
     yield "experiment", f"{spec.experiment}, version {spec.version}"
     for key, value in run.settings.items():
@@ -375,6 +289,66 @@ def _in_python(spec: Spec) -> str:
     return f"{comment}\nwb.run({spec.experiment!r}, {', '.join(arguments)})"
 
 
+# --- private paths --------------------------------------------------------------------------------
+#
+# A report is read by others: it names models, corpora and files without their folders.
+
+_FOLDERS = re.compile(r"(?:^|(?<=[\s'\"(=:,]))(?:~|/[^/\s'\",]+)(?:/[^/\s'\",]+)*/(?=[^/\s'\",])")
+
+
+def without_folders(spec: Spec) -> Spec:
+    """Return a request whose references have no absolute paths, only the last parts of them."""
+    every = [model for part in (spec, *spec.parts) for model in part.models]
+    names = {each.ref: each.name for each in every if each.ref and each.ref.startswith("/")}
+    return _renamed(spec, lambda ref: _last_parts(names.get(ref, ref)))
+
+
+def public_text(run: Run) -> Callable[[str], str]:
+    """Return a function that removes private folders from texts about this run."""
+    specs = (run.spec, *run.spec.parts)
+    refs = [model.ref or "" for spec in specs for model in spec.models]
+    refs += [corpus.ref or "" for spec in specs for corpus in spec.corpora]
+    paths = [path for ref in refs for path in re.split("[:,]", ref) if path.startswith("/")]
+    folders = {str(Path(path).parent) for path in [*paths, str(run.path.absolute())]} - {"/"}
+    home = str(Path.home())
+    known = "|".join(map(re.escape, sorted(folders | {home}, key=len, reverse=True)))
+    within = re.compile(f"(?:{known})/(?=.)")
+    return lambda text: _FOLDERS.sub("", within.sub("", text)).replace(home, "~")
+
+
+def _renamed(spec: Spec, short: Callable[[str], str]) -> Spec:
+    def inputs(items: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(
+            item.model_copy(
+                update={"ref": item.ref and short(item.ref), "name": _last_parts(item.name)}
+            )
+            for item in items
+        )
+
+    sweep = {
+        key: [short(value) if isinstance(value, str) else value for value in values]
+        for key, values in spec.sweep.items()
+    }
+    return spec.model_copy(
+        update={
+            "models": inputs(spec.models),
+            "corpora": inputs(spec.corpora),
+            "sweep": sweep,
+            "parts": tuple(_renamed(part, short) for part in spec.parts),
+        }
+    )
+
+
+def _last_parts(ref: str) -> str:
+    """Return a reference with the last part of each absolute path in it."""
+    prefix, colon, paths = ref.rpartition(":") if re.match(r"[a-z]+:[/~]", ref) else ("", "", ref)
+    names = [
+        path.rstrip("/").rpartition("/")[2] if path.startswith(("/", "~")) else path
+        for path in paths.split(",")
+    ]
+    return f"{prefix}{colon}{','.join(names)}"
+
+
 # --- figures with their captions ------------------------------------------------------------------
 #
 # The figures of a run: drawn again from its tables, or as the run stored them.
@@ -423,7 +397,7 @@ def drawings(run: Run) -> Mapping[str, Drawing]:
             if name not in stored:
                 continue
             plain = harmless(stored[name])
-        figures[name] = Drawing(name, titles.get(name, ""), *_words(draws.get(name)), plain)
+        figures[name] = Drawing(name, titles.get(name, ""), *words_of(draws.get(name)), plain)
     return figures
 
 
@@ -438,7 +412,7 @@ def _draws(run: Run) -> Mapping[str, Callable[..., Any]]:
         return {}
 
 
-def _words(draw: Callable[..., Any] | None) -> tuple[str, str]:
+def words_of(draw: Callable[..., Any] | None) -> tuple[str, str]:
     """Return the subtitle of a figure and how to read it, from the function's docstring.
 
     The first paragraph is what is measured, with its unit; the second is how to read the figure.
@@ -448,47 +422,195 @@ def _words(draw: Callable[..., Any] | None) -> tuple[str, str]:
     return paragraphs[0], paragraphs[1] if len(paragraphs) > 1 else ""
 
 
+# --- comparison of runs ---------------------------------------------------------------------------
+#
+# Runs of one experiment side by side: differences of the requests, and tables aligned by keys.
+#
+# The first run is A; a difference is the value of a later run minus that of A. Costs: a join per
+# table.
+
+ABREAST = 4  # maximum number of runs whose figures are side by side
+_PER_RUN = ("Time", "Environment")  # facts that differ between any two runs, shown with each
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The differences between two or more runs of one experiment."""
+
+    experiment: str
+    runs: Mapping[str, Run]  # by letter
+    findings: tuple[Finding, ...]  # what changed from the first run
+    requests: Grid  # differences of the requests
+    tables: tuple[Grid, ...]
+    notes: tuple[str, ...]  # why a table is missing
+    figures: Mapping[str, Mapping[str, Drawing]] = field(default_factory=dict)  # by letter
+
+    @property
+    def title(self) -> str:
+        return f"Comparison of {len(self.runs)} runs of {self.experiment}"
+
+    @cached_property
+    def key_numbers(self) -> Grid:
+        return key_numbers(self.findings)
+
+
+def comparisons(
+    runs: Sequence[Run], figures: Mapping[Path, Mapping[str, Drawing]] | None = None
+) -> tuple[Comparison, ...]:
+    """Return a comparison for each experiment with several runs.
+
+    It has figures side by side if the `figures` of each run are given, by its path.
+    """
+    by_experiment: dict[str, list[Run]] = {}
+    for run in runs:
+        if not run.spec.sweep:
+            by_experiment.setdefault(run.spec.experiment, []).append(run)
+    return tuple(
+        _comparison(experiment, group, figures or {})
+        for experiment, group in by_experiment.items()
+        if len(group) > 1
+    )
+
+
+def _comparison(
+    experiment: str, runs: Sequence[Run], figures: Mapping[Path, Mapping[str, Drawing]]
+) -> Comparison:
+    lettered = dict(zip(LETTERS, runs, strict=False))
+    tables, notes = [], []
+    names = list(dict.fromkeys(name for run in runs for name in run.tables))
+    if len(runs) > len(LETTERS):
+        names = []
+        notes.append(
+            f"{len(runs)} runs are too many for a comparison: the maximum is {len(LETTERS)}."
+        )
+    for name in names:
+        if lacking := [letter for letter, run in lettered.items() if name not in run.tables]:
+            notes.append(f"{name}: run {', '.join(lacking)} has no such table.")
+            continue
+        try:
+            aligned = _aligned(name, runs)
+        except (WorkbenchError, ValueError, KeyError, TypeError) as error:
+            why = (
+                error.what
+                if isinstance(error, WorkbenchError)
+                else "its keys do not identify its rows."
+            )
+            notes.append(f"{name}: {why}")
+            continue
+        if aligned.columns:
+            tables.append(aligned)
+    changed = what_changed(runs) if len(runs) <= len(LETTERS) else ()
+    requests = _differing(lettered)
+    drawn = {letter: figures.get(run.path, {}) for letter, run in lettered.items()}
+    pairs = _side_by_side(drawn) if len(runs) <= ABREAST else {}
+    return Comparison(experiment, lettered, changed, requests, tuple(tables), tuple(notes), pairs)
+
+
+def _side_by_side(
+    by_letter: Mapping[str, Mapping[str, Drawing]],
+) -> Mapping[str, Mapping[str, Drawing]]:
+    """Return the figures that all runs have, on shared scales, by name and letter."""
+    first, *others = by_letter.values()
+    pairs: dict[str, Mapping[str, Drawing]] = {}
+    for name in first:
+        if all(name in other for other in others):
+            every = [each[name] for each in by_letter.values()]
+            try:
+                shared = on_shared_scales([each.plain for each in every])
+            except Exception:  # any figure: of another package, or of a stored run
+                continue
+            pairs[name] = {
+                letter: replace(each, plain=plain, title=f"{letter}: {each.title or name}")
+                for letter, each, plain in zip(by_letter, every, shared, strict=True)
+            }
+    return pairs
+
+
+def _aligned(name: str, runs: Sequence[Run]) -> Grid:
+    about, keys = (
+        runs[0].tables[name].attrs.get("about", ""),
+        runs[0].tables[name].attrs.get("keys"),
+    )
+    ((_, table),) = compared([{name: run.tables[name]} for run in runs])
+    table.attrs = {"about": about}
+    return grid(name, table, keys or (), FEWER)
+
+
+def _differing(runs: Mapping[str, Run]) -> Grid:
+    """Return a table with one row for each difference between the requests."""
+    by_letter = {letter: _flat(run) for letter, run in runs.items()}
+    names = dict.fromkeys(name for values in by_letter.values() for name in values)
+    rows = [
+        (name, *(values.get(name) for values in by_letter.values()))
+        for name in names
+        if len({values.get(name) for values in by_letter.values()}) > 1
+    ]
+    table = pd.DataFrame(rows, columns=["", *runs])
+    table.attrs = {"about": "Differences between the requests."}
+    return grid("requests", table, [""])
+
+
+def _flat(run: Run) -> Mapping[str, str]:
+    """Return facts by name; facts with one name, as of two models, are joined."""
+    flat: dict[str, str] = {}
+    subject = ""
+    for group, rows in facts(run, without_folders(run.spec)).items():
+        if group in _PER_RUN:
+            continue
+        for name, value in rows:
+            subject = name if name in ("model", "corpus") else subject
+            label = f"{name} of the {subject}" if name == "content hash" else name
+            flat[label] = f"{flat[label]}; {value}" if label in flat else value
+    return flat
+
+
 # --- the report -----------------------------------------------------------------------------------
+
+LONGEST_TITLE, LONGEST_NOTES = 300, 20_000  # characters
 
 
 @dataclass(frozen=True)
 class Part:
-    """The content of a report about one run."""
+    """The content of a report about one run, without private paths."""
 
     number: int
     run: Run
+    spec: Spec
     about: str
     facts: Mapping[str, Rows]
     command: str
-    caveats: tuple[Caveat, ...]
-    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    method: tuple[str, ...]  # paragraphs
+    papers: tuple[Paper, ...]
+    limits: tuple[Limit, ...]
     swept: tuple[str, ...]  # the names of the runs of a sweep
     drawings: Mapping[str, Drawing]
+    rows: int  # maximum number of rows of a table
 
     @property
     def title(self) -> str:
-        """Return the experiment and the names of its models and corpora."""
-        whole = self.run.spec
-        specs = whole.parts or (whole,)
-        models = dict.fromkeys(model.name for spec in specs for model in spec.models)
-        corpora = dict.fromkeys(corpus.name for spec in specs for corpus in spec.corpora)
-        kind = f"{whole.experiment} (sweep)" if whole.sweep else whole.experiment
-        inputs = ", ".join([*models, *corpora])
-        return f"{kind}: {inputs}" if inputs else kind
+        """Return the experiment, its models and its corpora in words."""
+        return title_of(self.spec)
+
+    @property
+    def main(self) -> Drawing | None:
+        """Return the figure of the first finding that has one; else the first figure."""
+        named = [each.figure for each in self.findings if each.figure in self.drawings]
+        return next((self.drawings[name] for name in [*named, *self.drawings]), None)
+
+    @property
+    def further(self) -> tuple[Drawing, ...]:
+        """Return the other figures."""
+        return tuple(each for each in self.drawings.values() if each is not self.main)
+
+    @cached_property
+    def key_numbers(self) -> Grid:
+        return key_numbers(self.findings)
 
     @cached_property
     def tables(self) -> tuple[Grid, ...]:
-        return tuple(grid(name, self.run.tables[name]) for name in self.run.tables)
-
-    def caveats_of(self, name: str) -> tuple[str, ...]:
-        """Return the caveats that apply to this figure or table."""
-        return tuple(caveat.text for caveat in self.caveats if name in caveat.applies_to)
-
-    @property
-    def of_all(self) -> tuple[str, ...]:
-        """Return the caveats that apply to the whole run, or to nothing in this report."""
-        shown = {*self.drawings, *self.run.tables}
-        return tuple(c.text for c in self.caveats if not shown.intersection(c.applies_to))
+        tables = self.run.tables
+        return tuple(grid(name, tables[name], most=self.rows) for name in tables)
 
     def export(self, name: str, ending: str) -> str:
         """Return the command that exports one of its tables or figures."""
@@ -499,55 +621,144 @@ class Part:
 class Content:
     """The content of a whole report."""
 
+    title: str
+    notes: tuple[str, ...]  # the user's own, in paragraphs
     parts: tuple[Part, ...]
     comparisons: tuple[Comparison, ...]
 
     @property
-    def title(self) -> str:
-        if len(self.parts) == 1:
-            return self.parts[0].title
-        kinds = dict.fromkeys(part.run.spec.experiment for part in self.parts)
-        return f"{len(self.parts)} runs: {', '.join(kinds)}"
+    def is_single(self) -> bool:
+        return len(self.parts) == 1
 
     def heading(self, part: Part) -> str:
         """Return the title of the section of a run, different from all others."""
         titles = [other.title for other in self.parts]
-        if len(titles) == 1:
-            return f"Run {part.run.name}"
         if titles.count(part.title) == 1:
             return part.title
-        return f"{part.title} ({part.run.spec.fingerprint[:8]})"
+        return f"{part.title} ({part.spec.fingerprint[:8]})"
 
     def part_of(self, run: Run) -> Part:
         """Return the section of a compared run."""
         return next(part for part in self.parts if part.run.path == run.path)
+
+    def further(self, part: Part) -> tuple[Drawing, ...]:
+        """Return the figures of a run besides its main one, and those in a comparison."""
+        compared = {
+            name
+            for comparison in self.comparisons
+            if part.run in comparison.runs.values()
+            for name in comparison.figures
+        }
+        return tuple(each for each in part.further if each.name not in compared)
+
+    @property
+    def papers(self) -> tuple[Paper, ...]:
+        """Return the papers of all runs."""
+        return papers([paper.key for part in self.parts for paper in part.papers])
 
     @property
     def has_drawings(self) -> bool:
         return any(part.drawings for part in self.parts)
 
 
-def content(runs: Sequence[Run]) -> Content:
-    """Read the content of a report; an error if a run has no results."""
+def content(runs: Sequence[Run], title: str = "", notes: str = "", most: int = MOST) -> Content:
+    """Read the content of a report; an error if a run has no results, or the notes are too long.
+
+    `most` is the maximum number of rows of a table; there are fewer in a report of several runs.
+    """
     unique = list({run.path.resolve(): run for run in runs}.values())
-    parts = tuple(_part(number, run) for number, run in enumerate(unique, start=1))
-    return Content(parts, comparisons(unique))
+    rows = most if len(unique) == 1 else min(most, FEWER)
+    parts = tuple(_part(number, run, rows) for number, run in enumerate(unique, start=1))
+    specs = [part.spec for part in parts]
+    given = " ".join(_short_enough("title", title, LONGEST_TITLE).split())
+    own = _short_enough("notes", notes, LONGEST_NOTES).strip()
+    return Content(
+        given or (title_of(specs[0]) if len(specs) == 1 else title_of_several(specs)),
+        tuple(part.strip() for part in re.split(r"\n\s*\n", own.replace("\r\n", "\n")) if own),
+        parts,
+        comparisons(unique, {part.run.path: part.drawings for part in parts}),
+    )
 
 
-def _part(number: int, run: Run) -> Part:
+def key_numbers(findings: Sequence[Finding]) -> Grid:
+    """Return the number of each finding as a table, with its interval, null and verdict."""
+    measured = [each for each in findings if each.value is not None]
+    rows = [
+        (
+            f"{each.measure[:1].upper()}{each.measure[1:]}",
+            _with_unit(each.value, each.unit),
+            span(*each.interval, each.unit) if each.interval else NONE,
+            NONE if each.null is None else _with_unit(each.null, each.unit),
+            each.verdict,
+        )
+        for each in measured
+    ]
+    names = ("measure", "value", "95 % interval", "null", "verdict")
+    columns = tuple(
+        Column(name, name == "measure", name in names[1:4], tuple(row[index] for row in rows))
+        for index, name in enumerate(names)
+    )
+    return Grid("key numbers", "", columns, len(rows))
+
+
+def _with_unit(value: object, unit: Unit) -> str:
+    return f"{shown(value, unit)} {unit}" if unit and unit != "F1" else shown(value, unit)
+
+
+def _short_enough(what: str, text: str, most: int) -> str:
+    if len(text) > most:
+        raise WorkbenchError(
+            f"the {what} of the report has {len(text):,} characters."
+            if what == "title"
+            else f"the notes of the report have {len(text):,} characters.",
+            code=f"{what}-too-long",
+            remedy=f"Write {most:,} characters or fewer.",
+        )
+    return text
+
+
+def _part(number: int, run: Run, rows: int) -> Part:
     provenance = run.provenance  # raises if the run is not done
     try:
-        swept = provenance.get("runs", ()) if run.spec.sweep else ()
+        public = public_text(run)
+        experiment, spec = registered(run.spec.experiment), without_folders(run.spec)
+        models, corpora = _specs(spec)
+        known = [
+            (model, _stored_facts(run, "models", "content_hash", model.hash)) for model in models
+        ]
+        device = str(provenance.get("device", spec.device))
+        names = {*run.tables, *run.figures, *(experiment.drawings() if experiment else ())}
+        own = [
+            limit if len(known) == 1 else f"{model.name}: {limit}"
+            for model, facts in known
+            if (limit := str(facts.get("limits") or ""))
+        ]
         return Part(
             number,
             run,
+            spec,
             str(provenance.get("about", "")),
-            facts(run),
-            command(run.spec),
-            run.caveats,
-            tuple(dict.fromkeys(run.warnings)),
-            tuple(map(str, swept)),
+            {
+                group: tuple((name, public(value)) for name, value in rows)
+                for group, rows in facts(run, spec).items()
+            },
+            public(command(spec)),
+            run.findings,
+            tuple(
+                filter(
+                    None, (method(experiment, run.settings), material(known, corpora, spec, device))
+                )
+            ),
+            papers(experiment.papers if experiment else ()),
+            limits(
+                [Caveat(public(each.text), each.applies_to) for each in run.caveats],
+                [public(text) for text in run.warnings],
+                [public(text) for text in own],
+                names,
+            ),
+            tuple(map(str, provenance.get("runs", ()) if run.spec.sweep else ())),
             drawings(run),
+            rows,
         )
     except WorkbenchError:
         raise

@@ -1,15 +1,15 @@
 """Writes one table or figure of a run to a file, with all digits.
 
-Tables as CSV, Parquet and JSON; figures as a page that needs no network, as Plotly JSON, and with a
-browser as SVG, PNG and PDF. In CSV, text that a spreadsheet would run as a formula gets an
-apostrophe in front; Parquet and JSON have it unchanged. Costs: writing the file, and for pictures
-the start of a browser.
+Tables as CSV, Parquet and JSON; figures as a page that needs no network, as Plotly JSON, and as
+SVG, PNG and PDF, as wide as one or two columns of a paper. In CSV, text that a spreadsheet would
+run as a formula gets an apostrophe in front; Parquet and JSON have it unchanged. Costs: writing the
+file, and for a picture half a second.
 """
 
 import json
 import math
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,16 @@ import numpy as np
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import atomic_write, read_regular, user_path
+from workbench.core.files import atomic_write, parse_json, read_regular, user_path
 from workbench.core.public import public
-from workbench.report.content import Content, Drawing, Part, drawings
+from workbench.figures.theme import PAPER, template
+from workbench.figures.vector import Format, picture
+from workbench.report.content import Content, Drawing, Part, drawings, public_text
+from workbench.report.drawn import pictured
 from workbench.report.format import attributes
 from workbench.report.html import figure_page, html
-from workbench.report.images import drawn, key, pictures, whole
 from workbench.runs import spec
-from workbench.runs.run import PROVENANCE, TABLES, Run, opened_run
+from workbench.runs.run import FINDINGS, PROVENANCE, TABLES, Run, opened_run
 from workbench.runs.spec import inside, is_name, unlinked
 
 TABLE_ENDINGS = (".csv", ".parquet", ".json")
@@ -34,7 +36,7 @@ _STARTS, _RUNS = ("=", "+", "-", "@", "\t", "\r"), ("(", "|", "!")
 
 
 @public
-def export(run: Run | str, name: str, out: "str | PathLike[str]") -> Path:
+def export(run: Run | str, name: str, out: "str | PathLike[str]", *, columns: int = 2) -> Path:
     """Write one table or figure of a run to a file, with all digits.
 
     Args:
@@ -43,6 +45,8 @@ def export(run: Run | str, name: str, out: "str | PathLike[str]") -> Path:
             the table is written unless only figures have the suffix.
         out: The output file; its suffix selects the format: a table as .csv, .parquet or .json, a
             figure as .html, .json, .svg, .png or .pdf.
+        columns: The width of a picture (.svg, .png or .pdf) in columns of a paper: 1 (8.5 cm) or 2
+            (17 cm).
 
     Returns:
         The file's path.
@@ -60,7 +64,7 @@ def export(run: Run | str, name: str, out: "str | PathLike[str]") -> Path:
     ending = user_path(out).suffix.lower()
     as_figure = name not in run.tables or (ending in FIGURE_ENDINGS and ending not in TABLE_ENDINGS)
     if as_figure and name in drawings(run):
-        return export_figure(run, name, out)
+        return export_figure(run, name, out, columns)
     return export_table(run, name, out)
 
 
@@ -78,7 +82,7 @@ def export_table(run: Run, table: str, out: "str | PathLike[str]") -> Path:
     return path
 
 
-def export_figure(run: Run, name: str, out: "str | PathLike[str]") -> Path:
+def export_figure(run: Run, name: str, out: "str | PathLike[str]", columns: int = 2) -> Path:
     """Write a figure of a run; the suffix of the file selects the format."""
     path = _path(out, FIGURE_ENDINGS, "a figure")
     figures = drawings(run)
@@ -89,7 +93,7 @@ def export_figure(run: Run, name: str, out: "str | PathLike[str]") -> Path:
             where=run.name,
             remedy=did_you_mean(name, figures),
         )
-    content = _figure(run, figures[name], path.suffix.lower())
+    content = _figure(run, figures[name], path.suffix.lower(), columns)
     with atomic_write(path) as draft:
         draft.write_bytes(content)
     return path
@@ -122,12 +126,39 @@ def figure_json(drawing: Drawing) -> bytes:
     return f"{json.dumps(whole(drawing), sort_keys=True)}\n".encode()
 
 
-def _figure(run: Run, drawing: Drawing, ending: str) -> bytes:
+def whole(drawing: Drawing) -> dict[str, Any]:
+    """Return the figure with its template, on a white background."""
+    style = template("light").to_plotly_json()
+    white = PAPER["light"]
+    style["layout"] = {**style["layout"], "paper_bgcolor": white, "plot_bgcolor": white}
+    traces = enumerate(drawing.plain["data"])
+    return {
+        "data": [{"uid": f"{index:06d}", **trace} for index, trace in traces],
+        "layout": {**drawing.plain["layout"], "template": style},
+    }
+
+
+def _figure(run: Run, drawing: Drawing, ending: str, columns: int) -> bytes:
     if ending == ".json":
         return figure_json(drawing)
     if ending == ".html":
         return figure_page(run.name, drawing).encode()
-    return pictures({drawing.name: drawing}, ending[1:])[drawing.name]
+    kinds: Mapping[str, Format] = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
+    try:
+        return picture(
+            drawing.plain,
+            kinds[ending],
+            title=drawing.title,
+            subtitle=drawing.subtitle,
+            columns=columns,
+        )
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise WorkbenchError(
+            f"the figure {drawing.name!r:.60} cannot be drawn: {error}.",
+            code="figure-damaged",
+            where=run.name,
+            remedy="Export it as .json, or as .html, which Plotly draws.",
+        ) from error
 
 
 def _path(out: "str | PathLike[str]", endings: tuple[str, ...], what: str) -> Path:
@@ -167,11 +198,13 @@ def _plain(value: Any) -> Any:
 # --- a report as a zip with its data: the page, and the tables, figures and spec of each run ------
 #
 #     report.html
-#     data/RUN/spec.json, provenance.json, tables/*.csv, *.parquet, figures/*.json, *.svg
+#     data/RUN/spec.json, provenance.json, findings.json, tables/*.csv, *.parquet,
+#              figures/*.json, *.svg, *.pdf
 #
-# It has pictures if there is a browser. Equal runs give equal bytes: all files have the same date.
-# Costs: writing the tables twice, and the start of a browser.
+# Private folders are removed from texts. Equal runs give equal bytes: all files have the same date.
+# Costs: writing the tables twice, and some tenths of a second per figure.
 
+FORMATS: tuple[Format, ...] = ("svg", "pdf")
 BEGINNING = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip
 
 
@@ -187,7 +220,6 @@ def write(content: Content, path: Path) -> None:
 
 def _files(content: Content) -> Iterator[tuple[str, bytes]]:
     yield "report.html", html(content).encode()
-    pictures, _ = drawn(content, "svg")
     taken: set[str] = set()
     for part in content.parts:
         name = part.run.name if is_name(part.run.name) else f"run-{part.number}"
@@ -195,18 +227,33 @@ def _files(content: Content) -> Iterator[tuple[str, bytes]]:
         taken.add(name)
         for file, data in _data(part):
             yield f"{folder}/{file}", data
-        for name in part.drawings:
-            if picture := pictures.get(key(part.number, name)):
-                yield f"{folder}/figures/{name}.svg", picture
 
 
 def _data(part: Part) -> Iterator[tuple[str, bytes]]:
-    run = part.run
-    for file in (spec.FILE, PROVENANCE):
-        yield file, read_regular(unlinked(run.path / file))
+    run, public = part.run, public_text(part.run)
+    provenance = parse_json(read_regular(unlinked(run.path / PROVENANCE)))
+    yield spec.FILE, _as_json(_texts(part.spec.model_dump(mode="json"), public))
+    yield PROVENANCE, _as_json(_texts(provenance, public))
+    yield FINDINGS, _as_json([finding.as_data() for finding in part.findings])
     for name in run.tables:
         table = inside(run.path / TABLES, name, ".parquet", "table")
         yield f"{TABLES}/{name}.parquet", read_regular(table)
         yield f"{TABLES}/{name}.csv", csv(run.tables[name])
     for name, drawing in part.drawings.items():
         yield f"figures/{name}.json", figure_json(drawing)
+        for kind in FORMATS:
+            if image := pictured(drawing, kind, with_title=True):
+                yield f"figures/{name}.{kind}", image
+
+
+def _as_json(value: Any) -> bytes:
+    return f"{json.dumps(value, ensure_ascii=False, indent=1)}\n".encode("utf-8", "surrogatepass")
+
+
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON data with each of its texts changed; names stay."""
+    if isinstance(value, dict):
+        return {name: _texts(item, change) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_texts(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value

@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-MOST = 2_000  # maximum number of rows of a table in a report
-FIRST = 20  # rows that are visible at first
+MOST = 100  # maximum number of rows of a table in a report
+FEWER = 40  # in a report of several runs, and in LaTeX
 LONGEST = 1_000  # maximum number of characters of a cell
 MINUS = "−"
 NONE = "–"
@@ -47,6 +47,7 @@ class Grid:
     about: str
     columns: tuple[Column, ...]
     total: int
+    most: int = MOST  # maximum number of rows that are shown
 
     @property
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -55,7 +56,7 @@ class Grid:
 
     @property
     def shown(self) -> int:
-        return min(self.total, MOST)
+        return min(self.total, self.most)
 
     @property
     def left_out(self) -> int:
@@ -65,17 +66,23 @@ class Grid:
         """Return the characters of a row, at most `maximum` per cell."""
         return sum(column.width(maximum) for column in self.columns)
 
+    def wraps(self, maximum: int) -> bool:
+        """Return whether a column of text has cells of so many characters."""
+        return any(not each.is_number and each.width(maximum) >= maximum for each in self.columns)
 
-def grid(name: str, table: pd.DataFrame, keys: Sequence[str] | None = None) -> Grid:
-    """Return a table of a run as text."""
-    head = table.iloc[:MOST]
+
+def grid(
+    name: str, table: pd.DataFrame, keys: Sequence[str] | None = None, most: int = MOST
+) -> Grid:
+    """Return a table of a run as text, at most its first `most` rows."""
+    head = table.iloc[:most]
     about, stored_keys = attributes(table)
     keys = stored_keys if keys is None else keys
     columns = tuple(
         column(str(title), head.iloc[:, index].tolist(), str(title) in keys)
         for index, title in enumerate(head.columns)
     )
-    return Grid(name, about, columns, len(table))
+    return Grid(name, about, columns, len(table), most)
 
 
 def attributes(table: pd.DataFrame) -> tuple[str, list[str]]:

@@ -1,13 +1,15 @@
-"""A report as one HTML file: opens from disk, needs no network, and shows tables without scripts.
+"""A report as one HTML file: opens from disk, needs no network, and shows all without scripts.
 
-All data is escaped; in addition, the Content-Security-Policy of the page allows only two scripts,
-Plotly and `report.js`, and no network requests. Long tables show their first rows, and the other
-rows on a click. Costs: 5 MB per file with figures, for Plotly, and a few MB more for long tables.
+All data is escaped; in addition, the Content-Security-Policy of the page allows only one script,
+`report.js`, which shows the values of marks, and no network requests. Figures are SVG in the page;
+tables are folded. The page of a single figure has Plotly instead. Costs: some ten kB per figure and
+table; for the page of a single figure 5 MB, for Plotly.
 """
 
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -19,10 +21,15 @@ from jinja2 import Environment
 from workbench.core.files import atomic_write
 from workbench.figures.sanitize import is_right_to_left, visible
 from workbench.figures.theme import template
+from workbench.figures.vector import page_style
 from workbench.report.content import Content, Drawing
+from workbench.report.drawn import inline
+from workbench.report.format import Grid
 from workbench.report.templating import environment
 
+WIDTH, NARROW = 760, 600  # of the main figure, and of figures next to each other, in pixels
 WIDEST = 40  # characters, above which the cells of a column fold
+MOST_ALIGNED = 60  # columns, above which numbers are not aligned
 
 
 def write(content: Content, path: Path) -> None:
@@ -32,19 +39,20 @@ def write(content: Content, path: Path) -> None:
         draft.write_text(page, encoding="utf-8", newline="\n")
 
 
-def html(content: Content) -> str:
-    """Return the page of a report."""
-    return _page("report", content.title, content.has_drawings, content=content)
+def html(content: Content, printed: bool = False) -> str:
+    """Return the page of a report; `printed` opens what print should show."""
+    scripts = [_own("report.js")] if content.has_drawings and not printed else []
+    return _page("report", content.title, scripts, content=content, printed=printed)
 
 
 def figure_page(run: str, drawing: Drawing) -> str:
-    """Return a page with one figure of a run."""
-    return _page("figure", f"{drawing.name} of {run}", True, run=run, drawing=drawing)
+    """Return a page with one figure of a run, drawn by Plotly."""
+    kinds = {kind: template(kind).to_plotly_json() for kind in ("light", "dark", "print")}
+    title, scripts = f"{drawing.name} of {run}", [_plotly(), _own("figure.js")]
+    return _page("figure", title, scripts, run=run, drawing=drawing, templates=kinds)
 
 
-def _page(name: str, title: str, draws: bool, **shown: Any) -> str:
-    """Return a page; with Plotly if it has figures."""
-    scripts = [_plotly(), _own("report.js")] if draws else []
+def _page(name: str, title: str, scripts: Sequence[str], **shown: Any) -> str:
     allowed = " ".join(map(_fingerprint, scripts)) or "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
@@ -53,16 +61,7 @@ def _page(name: str, title: str, draws: bool, **shown: Any) -> str:
     return (
         _templates()
         .get_template(f"{name}.html.j2")
-        .render(
-            title=title,
-            policy=policy,
-            style=_own("report.css"),
-            templates={
-                kind: template(kind).to_plotly_json() for kind in ("light", "dark", "print")
-            },
-            scripts=scripts,
-            **shown,
-        )
+        .render(title=title, policy=policy, style=_style(), scripts=scripts, **shown)
     )
 
 
@@ -71,9 +70,15 @@ def _templates() -> Environment:
     templates = environment(
         text,
         lambda name: f"<code>{text(name)}</code>",
-        {"lines": lambda value: text(value, lines=True), "attribute": attribute, "json": as_json},
+        {
+            "lines": lambda value: text(value, lines=True),
+            "attribute": attribute,
+            "json": as_json,
+            "svg": lambda drawing, width: inline(drawing, width) or "",
+            "numeric": _numeric,
+        },
     )
-    templates.globals["WIDEST"] = WIDEST
+    templates.globals |= {"WIDEST": WIDEST, "WIDTH": WIDTH, "NARROW": NARROW}
     return templates
 
 
@@ -92,6 +97,18 @@ def as_json(value: Any) -> str:
     """Return data as JSON that is safe inside a script element."""
     packed = json.dumps(value, separators=(",", ":"), sort_keys=True)
     return packed.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _numeric(grid: Grid) -> str:
+    """Return the classes of a table that align its columns of numbers."""
+    return " ".join(f"n{index}" for index, column in enumerate(grid.columns, 1) if column.is_number)
+
+
+@cache
+def _style() -> str:
+    aligned = [f".n{index} tr>:nth-child({index})" for index in range(1, MOST_ALIGNED + 1)]
+    numbers = f"{','.join(aligned)} {{\n  text-align: right;\n  white-space: nowrap;\n}}\n"
+    return "\n".join([_own("report.css"), numbers, page_style()])
 
 
 @cache

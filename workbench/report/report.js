@@ -1,41 +1,62 @@
-// Draws all figures with the light, dark or print template.
+// Shows the values of a figure's marks: at the pointer, and with the arrow keys in a focused figure.
 "use strict";
 (() => {
-  const PAPER_WIDTH = 680; // width in pixels between the margins of an A4 page
-  const templates = JSON.parse(document.getElementById("templates").textContent);
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const coarse = matchMedia("(pointer: coarse)"); // on touch screens a drag scrolls the page and does not zoom
-  const settings = {
-    responsive: true,
-    displaylogo: false,
-    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
-  };
-  Plotly.setPlotConfig({ logging: 0 }); // no warnings about bars that are coloured by numbers
-  const plots = [...document.querySelectorAll(".plot")];
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.setAttribute("role", "status");
+  document.body.append(tip);
+  let marked = null;
 
-  const kind = (printing) => (printing ? "print" : dark.matches ? "dark" : "light");
-
-  function draw(plot, printing) {
-    const figure = JSON.parse(plot.nextElementSibling.textContent);
-    const layout = { ...figure.layout, template: templates[kind(printing)] };
-    if (coarse.matches) layout.dragmode ??= false;
-    if (printing) layout.width = PAPER_WIDTH;
-    else delete layout.width;
-    const failed = (error) => {
-      plot.textContent = `This figure cannot be drawn: ${error.message ?? error}`;
-      plot.style.height = "auto";
-    };
-    try {
-      Plotly.react(plot, figure.data, layout, settings).catch(failed);
-    } catch (error) {
-      failed(error);
-    }
+  function hide() {
+    tip.classList.remove("shown");
+    marked?.classList.remove("marked");
+    marked = null;
   }
 
-  const drawAll = (printing) => plots.forEach((plot) => draw(plot, printing));
-  document.documentElement.classList.add("drawn");
-  drawAll(false);
-  dark.addEventListener("change", () => drawAll(false));
-  addEventListener("beforeprint", () => drawAll(true));
-  addEventListener("afterprint", () => drawAll(false));
+  function show(mark, x, y) {
+    if (mark !== marked) {
+      hide();
+      marked = mark;
+      mark.classList.add("marked");
+      tip.textContent = mark.dataset.tip;
+      tip.classList.add("shown");
+    }
+    const { width, height } = tip.getBoundingClientRect();
+    const above = y - height - 12;
+    tip.style.left = `${Math.max(8, Math.min(x - width / 2, innerWidth - width - 8))}px`;
+    tip.style.top = `${above < 8 ? y + 16 : above}px`;
+  }
+
+  document.addEventListener("pointermove", (event) => {
+    const mark = event.target.closest?.("[data-tip]");
+    if (mark) show(mark, event.clientX, event.clientY);
+    else if (marked && !document.activeElement?.contains(marked)) hide();
+  });
+  document.addEventListener("pointerdown", (event) => {
+    const mark = event.target.closest?.("[data-tip]");
+    if (mark) show(mark, event.clientX, event.clientY);
+    else hide();
+  });
+  addEventListener("scroll", hide, { passive: true });
+
+  const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity };
+  for (const drawing of document.querySelectorAll(".drawing")) {
+    const marks = [...drawing.querySelectorAll("[data-tip]")];
+    if (!marks.length) continue;
+    drawing.tabIndex = 0;
+    drawing.setAttribute("role", "group");
+    drawing.setAttribute("aria-label", "Figure. The arrow keys move from mark to mark.");
+    let at = -1;
+    drawing.addEventListener("keydown", (event) => {
+      if (!(event.key in steps)) return;
+      event.preventDefault();
+      at = Math.max(0, Math.min(at + steps[event.key], marks.length - 1));
+      const box = marks[at].getBoundingClientRect();
+      show(marks[at], box.x + box.width / 2, box.y);
+    });
+    drawing.addEventListener("blur", hide);
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") hide();
+  });
 })();

@@ -5,14 +5,18 @@ output of a template is escaped for the format unless a filter has escaped it, a
 is an error. Costs: milliseconds to compile a template.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from workbench.report.format import FIRST, HOW_ALIGNED
+from workbench.report.format import HOW_ALIGNED
+from workbench.report.prose import cited
 
+_PERCENT = re.compile(r"(?<=\d) %")
+_STOP = re.compile(r"(?<!\bal)\.\s")  # not of `et al. 2019`
 Escape = Callable[[str], str]  # makes any text appear literally
 
 
@@ -48,9 +52,12 @@ def environment(
     )
     templates.filters |= {
         "prose": prose,
+        "cited": cited,
+        "unbroken": lambda text: _PERCENT.sub("\N{NO-BREAK SPACE}%", text),
+        "first_sentence": lambda text: f"{_STOP.split(text)[0].rstrip('.')}." if text else "",
         "grouped": "{:,}".format,
         "headline": lambda name: name[:1].upper() + name[1:].replace("_", " "),
         **{name: safely(make) for name, make in filters.items()},
     }
-    templates.globals |= {"FIRST": FIRST, "HOW_ALIGNED": HOW_ALIGNED}
+    templates.globals |= {"HOW_ALIGNED": HOW_ALIGNED}
     return templates

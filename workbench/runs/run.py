@@ -156,6 +156,15 @@ def stored_findings(folder: Path) -> tuple[Finding, ...] | None:
         raise damaged(path, error) from None
 
 
+def first_claim(folder: Path, now: status.Status) -> str:
+    """Return the first finding that a run stored; "" if it has none."""
+    try:
+        findings = stored_findings(folder) if now.state == "done" else None
+    except WorkbenchError:  # a damaged file
+        return ""
+    return findings[0].claim if findings else ""
+
+
 def is_table(folder: Path, name: str) -> bool:
     """Return whether the file of a table exists and ends as a Parquet file does."""
     with open_regular(inside(folder / TABLES, name, ".parquet", "table")) as file:

@@ -40,6 +40,7 @@ from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.checkpoints import has_task, head_of
 from workbench.transfer.experiments import DRIFT_TABLES, Drift
 from workbench.transfer.features import Live
+from workbench.transfer.metrics import Metric
 from workbench.transfer.similarity import (
     Layer,
     every_pair,
@@ -211,7 +212,12 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
             inputs.corpus, head.task, inputs.split, inputs.seed, settings.max_sentences
         )
         tables["rewound"] = rewound(
-            before, after, head, scored, lambda done, total: progress(done, total, "layers reset")
+            before,
+            after,
+            head,
+            scored,
+            lambda done, total: progress(done, total, "layers reset"),
+            inputs.seed,
         )
     no_losses = no_forgetting(before, after)
     if not no_losses:
@@ -486,49 +492,52 @@ def rewound(
     head: Head,
     examples: Examples,
     on_progress: Callable[[int, int], object],
+    seed: int = 0,
 ) -> pd.DataFrame:
     """The score with each layer reset alone, and with no layer and all layers reset."""
     body = body_of(after)
     old = before.named_weights()
     source = Live(body, examples.batch)
-    unchanged = _score(body, head, source, examples)
-    rows = [("none", -1, unchanged)]
     layers = sorted({body.depth(name) for name in body.weights})
+    keys, metrics = [("none", -1)], [_metric(body, head, source, examples)]
     for index, layer in enumerate(layers):
         on_progress(index, len(layers) + 1)
         names = [name for name in body.weights if body.depth(name) == layer]
-        rows.append(
-            (body.stack, layer, _score_with_reset(body, old, names, head, source, examples))
-        )
-    rows.append(
-        ("all", -1, _score_with_reset(body, old, list(body.weights), head, source, examples))
-    )
-    table = pd.DataFrame(rows, columns=["stack", "layer", "value"])
-    table.insert(2, "metric", head.task.metric)
-    return table.assign(change=table["value"] - unchanged)
+        keys.append((body.stack, layer))
+        metrics.append(_metric_with_reset(body, old, names, head, source, examples))
+    keys.append(("all", -1))
+    metrics.append(_metric_with_reset(body, old, list(body.weights), head, source, examples))
+    table = pd.DataFrame(keys, columns=["stack", "layer"])
+    table["metric"] = head.task.metric
+    table["value"] = [metric.value() for metric in metrics]
+    table["change"] = table["value"] - table["value"].iloc[0]
+    draws = [resampled(one.counts[None, None], one.measure, seed)[0] for one in metrics]
+    tests = [difference(draws[0], own) for own in draws]
+    names_of_tests = ("lower", "upper", "p_value")
+    return table.assign(**dict(zip(names_of_tests, zip(*tests, strict=True), strict=True)))
 
 
-def _score_with_reset(
+def _metric_with_reset(
     body: Body,
     old: Mapping[str, Tensor],
     names: Sequence[str],
     head: Head,
     source: Live,
     examples: Examples,
-) -> float:
-    """The score with these weights temporarily reset to their old values."""
+) -> Metric:
+    """The metric with these weights temporarily reset to their old values."""
     reset = [name for name in names if name in old and old[name].shape == body.weights[name].shape]
     tuned = {name: body.weights[name].detach().clone() for name in reset}
     with torch.no_grad():
         for name in reset:
             body.weights[name].copy_(old[name])
         try:
-            return _score(body, head, source, examples)
+            return _metric(body, head, source, examples)
         finally:
             for name, value in tuned.items():
                 body.weights[name].copy_(value)
 
 
-def _score(body: Body, head: Head, source: Live, examples: Examples) -> float:
+def _metric(body: Body, head: Head, source: Live, examples: Examples) -> Metric:
     guesses = guessed(head, Fitting(body), source, examples)
-    return metrics_of(head.task, examples, guesses)[head.task.metric].value()
+    return metrics_of(head.task, examples, guesses)[head.task.metric]

@@ -6,7 +6,7 @@ Costs: nothing; the code is imported at the first run.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -22,6 +22,12 @@ Ridge = Annotated[float, Field(gt=0, le=1e9)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 HeadKind = Literal["plain", "lstm", "text"]
+FROZEN: Method = "frozen"
+WHOLE: tuple[Method, ...] = ("fine-tuned", "gradual", "top")  # methods that train the model itself
+METHOD_PAPERS = (
+    "howard-2018-ulmfit", "hu-2022-lora", "houlsby-2019-adapters", "li-2021-prefix",
+    "lester-2021-prompt", "benzaken-2022-bitfit",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,11 @@ class Sizes:
     lora_rank: int = 8
     adapter_width: int = 32
     prefix_length: int = 8  # vectors of a prefix or a prompt
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 layer`, `2,000 texts`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Adapting(SplitSettings):
@@ -120,11 +131,59 @@ class Adapting(SplitSettings):
         """Sizes of the parts that learn, or that are added to the model."""
         return Sizes(self.top_layers, self.lora_rank, self.adapter_width, self.prefix_length)
 
+    def adapted(self, method: Method) -> str:
+        """How a method adapts a model, in the words of a method section."""
+        sizes = self.part_sizes
+        return {
+            "frozen": "without changing its weights",
+            "fine-tuned": "by fine-tuning all weights",
+            "gradual": "by gradual unfreezing (Howard and Ruder 2018)",
+            "top": f"by training the top {counted(sizes.top_layers, 'layer')}",
+            "lora": f"with LoRA of rank {sizes.lora_rank} (Hu et al. 2022)",
+            "adapters": f"with adapters of width {sizes.adapter_width} (Houlsby et al. 2019)",
+            "prefix": f"with a prefix of {counted(sizes.prefix_length, 'vector')} per layer (Li "
+            "and Liang 2021)",
+            "prompt": f"with a prompt of {counted(sizes.prefix_length, 'vector')} (Lester et al. "
+            "2021)",
+            "bitfit": "by training only the biases (BitFit, Ben Zaken et al. 2022)",
+        }[method]
+
+    def training_in_prose(self, methods: Iterable[Method], plain: bool = True) -> str:
+        """The texts, the epochs and the choice of the learning rate; `plain`: of linear heads."""
+        chosen = set(methods)
+        train, dev = (
+            "all texts" if size is None else f"up to {counted(size, 'text')}"
+            for size in (self.max_train or self.max_sentences, self.max_dev or self.max_sentences)
+        )
+        optimum = (
+            "linear heads over the frozen model to their optimum, with the ridge strength chosen "
+            f"on {dev} of dev."
+        )
+        if chosen == {FROZEN} and plain:
+            return f"On {train}, we trained {optimum}"
+        epochs = sorted(
+            {self.max_epochs or (5 if each in WHOLE else 6) for each in chosen - {FROZEN}}
+            or {self.max_epochs or 6}
+        )
+        rates = ", ".join(f"{rate:g}" for rate in self.learning_rates)
+        return (
+            f"We trained on {train} for at most {' or '.join(map(str, epochs))} epochs in batches "
+            f"of {self.batch_size}, and chose the learning rate ({rates or 'a grid per method'}) "
+            f"and the epoch on {dev} of dev."
+            + (f" We trained {optimum}" if FROZEN in chosen and plain else "")
+        )
+
 
 # --- finetune -------------------------------------------------------------------------------------
 
 KEY = ("task", "model", "method", "head")
-LEARNT = ("scores", "rates", "learning", "epochs")  # tables that are joined from many cells
+LEARNT = (
+    "means",
+    "scores",
+    "rates",
+    "learning",
+    "epochs",
+)  # tables that are joined from many cells
 
 
 class Finetune(Adapting):
@@ -150,8 +209,31 @@ class Finetune(Adapting):
     )
     save_model: bool = Field(True, description="Save the model of the best seed.")
 
+    def in_prose(self) -> str:
+        task = f"the task {self.task}" if self.task else "a task of the corpus"
+        head = {
+            "plain": "a linear task head over a learnt mix of its layers",
+            "lstm": "an LSTM task head",
+            "text": "its own decoder, which writes the label (Raffel et al. 2020)",
+        }[self.head]
+        return (
+            f"We adapted the model to {task} {self.adapted(self.method)}, with {head}. "
+            f"{self.training_in_prose([self.method], self.head == 'plain')} Scores are means over "
+            f"{counted(len(self.seeds), 'seed')}, with 95 % bootstrap intervals over texts and "
+            "seeds; a paired bootstrap compares them with a constant prediction, the majority of "
+            "train."
+        )
+
 
 FINETUNE_TABLES = {
+    "means": Table(
+        "Mean over seeds of the deciding metric on the scored split, with its 95 % bootstrap "
+        "interval over texts and seeds. baseline: the metric of a constant prediction, the "
+        "majority or mean of train (0 if undefined). learned: the score beats the baseline "
+        "significantly in a paired test over texts. converged: max_epochs cut off the training of "
+        "no seed.",
+        (*KEY, "metric"),
+    ),
     "scores": Table(
         "Every metric of every seed on the scored split, and the deciding metric on dev. f1: with "
         "two classes, the F1 of the positive class; with more classes, macro-F1. The positive "
@@ -191,18 +273,18 @@ FINETUNE = Experiment(
     about="Adapts a model to a task (frozen, fine-tuned, LoRA, adapters, prefix …) and saves it.",
     settings=Finetune,
     run="workbench.transfer.finetune:run",
-    version=5,
+    version=6,
     tables=FINETUNE_TABLES,
     fits="workbench.transfer.finetune:fits",
     split="held-out",
     trains=True,
     figures="workbench.figures.transfer:FINETUNE",
+    findings="workbench.transfer.findings:finetune",
+    papers=("peters-2019-tune", "raffel-2020-t5", *METHOD_PAPERS),
 )
 
 
 # --- frozen-vs-finetuned --------------------------------------------------------------------------
-
-FROZEN: Method = "frozen"
 
 
 class FrozenVsFinetuned(Adapting):
@@ -236,6 +318,18 @@ class FrozenVsFinetuned(Adapting):
             raise ValueError("name a method to compare with frozen, such as fine-tuned")
         return methods
 
+    def in_prose(self) -> str:
+        tasks = f"on {', '.join(self.tasks)}" if self.tasks else "on every task"
+        ways = [self.adapted(method) for method in self.methods if method != FROZEN]
+        strong = ", and with a frozen model under an LSTM head" if self.lstm_baseline else ""
+        return (
+            f"We compared models adapted {'; '.join(ways)} with the frozen model {tasks}, both "
+            f"under the same linear head on a learnt mix of layers (Peters et al. 2019){strong}. "
+            f"{self.training_in_prose([FROZEN, *self.methods])} Scores are means over "
+            f"{counted(len(self.seeds), 'seed')}; differences are tested by a paired bootstrap "
+            "over texts and seeds, with Holm's correction over all comparisons in the findings."
+        )
+
 
 FROZEN_TABLES = {
     "delta": Table(
@@ -246,12 +340,6 @@ FROZEN_TABLES = {
         "and the better model beats the majority baseline significantly; not learned if neither "
         "model does; else undecided. converged: no training was cut off.",
         ("task", "model", "method", "metric"),
-    ),
-    "means": Table(
-        "Mean over seeds of the deciding metric of every cell, with its 95 % interval. learned: "
-        "the score beats the majority baseline significantly in a paired test over texts. "
-        "converged: max_epochs cut off the training of no seed.",
-        (*KEY, "metric"),
     ),
     **{name: FINETUNE_TABLES[name] for name in LEARNT},
     "cells": Table(
@@ -265,13 +353,15 @@ FROZEN_VS_FINETUNED = Experiment(
     "models under the same head, with a paired test.",
     settings=FrozenVsFinetuned,
     run="workbench.transfer.frozen_vs_finetuned:run",
-    version=5,
+    version=6,
     tables=FROZEN_TABLES,
     fits="workbench.transfer.frozen_vs_finetuned:fits",
     models=(1, None),
     corpora=(1, None),
     split="held-out",
     figures="workbench.figures.transfer:FROZEN_VS_FINETUNED",
+    findings="workbench.transfer.findings:frozen_vs_finetuned",
+    papers=("peters-2019-tune", *METHOD_PAPERS),
 )
 
 
@@ -366,6 +456,21 @@ class Pretraining(Adapting):
         "pretrained model (default 0, 1).",
     )
 
+    def in_prose(self) -> str:
+        steps = f"{counted(self.pretraining_steps, 'step')} of {self.pretraining_batch_size}"
+        tasks = ", ".join(self.tasks) if self.tasks else "every task"
+        return (
+            f"We pretrained models of size {', '.join(self.sizes)} with the objectives "
+            f"{', '.join(self.arms)} on the same text, for {steps} sequences of "
+            f"{counted(self.sequence_length, 'piece')} with "
+            f"{counted(len(self.pretraining_seeds), 'seed')}, masking "
+            f"{100 * self.mask_rate:.0f} % of the pieces in masked models (as in Table 5 of Devlin "
+            f"et al. 2019). We adapted each to {tasks} {self.adapted(self.method)}. "
+            f"{self.training_in_prose([self.method])} Differences are tested by a paired "
+            "bootstrap over texts and seeds, with Holm's correction over all comparisons in the "
+            "findings."
+        )
+
 
 PRETRAINING_TABLES = {
     "table": Table(
@@ -415,6 +520,8 @@ PRETRAINING = Experiment(
     split="held-out",
     trains=True,
     figures="workbench.figures.pretraining:FIGURES",
+    findings="workbench.transfer.findings:pretraining",
+    papers=("devlin-2019-bert",),
 )
 
 
@@ -429,6 +536,13 @@ SIMILARITY_TABLE = Table(
     "with itself.",
     LAYER_PAIR,
 )
+
+
+def words_in_prose(settings: "Similarity | Drift") -> str:
+    """How many words are compared."""
+    few = settings.max_sentences
+    sentences = "all sentences" if few is None else f"up to {counted(few, 'sentence')}"
+    return f"up to {counted(settings.max_words, 'word')} of {sentences}"
 
 
 class Similarity(Settings):
@@ -451,6 +565,15 @@ class Similarity(Settings):
         "random weights.",
     )
 
+    def in_prose(self) -> str:
+        twin = " A single model is shown next to its random twin." if self.random_twin else ""
+        return (
+            f"We compared the states of the same words ({words_in_prose(self)}) in every two "
+            "layers by linear centred kernel alignment (CKA, Kornblith et al. 2019) with the "
+            "unbiased estimate of Song et al. (2012). A word's state is the mean of its pieces."
+            f"{twin}"
+        )
+
 
 SIMILARITY_TABLES = {
     "similarity": SIMILARITY_TABLE,
@@ -471,6 +594,8 @@ SIMILARITY = Experiment(
     models=(1, None),
     split="held-out",
     figures="workbench.figures.drift:SIMILARITY",
+    findings="workbench.transfer.findings:similarity",
+    papers=("kornblith-2019-similarity", "song-2012-hsic"),
 )
 
 
@@ -521,6 +646,22 @@ class Drift(Settings):
         description="Maximum number of sentences to score probes on (default 1,000).",
     )
 
+    def in_prose(self) -> str:
+        probes = (
+            " Edge probes were trained on every layer of both models with the same seeds."
+            if self.compare_probing
+            else ""
+        )
+        return (
+            f"We compared the model before and after training layer by layer: the states of the "
+            f"same words ({words_in_prose(self)}) by debiased linear CKA (Kornblith et al. 2019) "
+            "and by the Procrustes distance, weights by their distance relative to their norm, and "
+            "the attention of each head by the Jensen-Shannon divergence. Forgetting is the change "
+            "of the language-model loss on these sentences. Where the second model has a task "
+            "head, each layer was reset to its weights before training and the task was scored "
+            f"again (Zhang et al. 2022).{probes}"
+        )
+
 
 DRIFT_TABLES = {
     "drift": Table(
@@ -558,8 +699,9 @@ DRIFT_TABLES = {
     "rewound": Table(
         "Score on the task that the second model was fine-tuned for, with each layer's weights "
         "reset to the first model's; also with no layer and with all layers reset. The texts are "
-        "the split that finetune scores with the same seed. Present only if the run saved its "
-        "head and the corpus has the label.",
+        "the split that finetune scores with the same seed. lower, upper, p_value: of the "
+        "change, from a paired bootstrap over texts, uncorrected. Present only if the run saved "
+        "its head and the corpus has the label.",
         ("stack", "layer", "metric"),
     ),
     "similarity": SIMILARITY_TABLE,
@@ -571,10 +713,17 @@ DRIFT = Experiment(
     "language-model loss layer by layer.",
     settings=Drift,
     run="workbench.transfer.drift:run",
-    version=3,
+    version=4,
     exact_up_to=math.inf,
     tables=DRIFT_TABLES,
     models=(2, 2),
     split="held-out",
     figures="workbench.figures.drift:DRIFT",
+    findings="workbench.transfer.findings:drift",
+    papers=(
+        "kornblith-2019-similarity",
+        "song-2012-hsic",
+        "schonemann-1966-procrustes",
+        "zhang-2022-layers",
+    ),
 )

@@ -14,6 +14,7 @@ import pandas as pd
 
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
+from workbench.core.stats import Floats, interval, resampled
 from workbench.engine.model import Model, UnsupportedError
 from workbench.transfer import checkpoints
 from workbench.transfer.adaptation import merge_lora
@@ -56,6 +57,7 @@ def run(inputs: Inputs, settings: Finetune, progress: Progress) -> Result:
             caveats += _save_model(inputs, settings, trial)
             trial.forget()
         tables, counts = _tables(adapter, attempts, chosen)
+        tables["means"] = _means(adapter, chosen, counts, inputs.seed)
         caveats += _not_learned(adapter, tables["scores"])
     return Result(tables, {"counts": counts}, tuple(Caveat(text) for text in caveats))
 
@@ -208,6 +210,28 @@ def _tables(
         "predictions": pd.DataFrame(predictions),
     }  # fmt: skip
     return tables, np.stack(counts)  # [seeds, texts, numbers]
+
+
+def _means(
+    adapter: Adapter, chosen: list[Trial], counts: Floats, seed: int
+) -> pd.DataFrame:  # counts: [seeds, texts, numbers]
+    """The table `means`: the deciding metric over seeds, next to a constant prediction."""
+    task, test = adapter.split.task, adapter.split.test
+    constant = metrics_of(task, test, majority(task, adapter.split.train, test))[task.metric]
+    draws = resampled(counts[None], constant.measure, seed)[0]  # [draws]
+    lower, upper = interval(draws)
+    constant_draws = np.nan_to_num(  # a constant correlates with 0
+        resampled(np.broadcast_to(constant.counts, (1, *counts.shape)), constant.measure, seed)[0]
+    )
+    low, _ = interval(task.sign * (draws - constant_draws))
+    row = {
+        "task": task.name, "model": adapter.model.name, "method": adapter.method,
+        "head": adapter.head, "metric": task.metric,
+        "value": float(constant.measure(counts.sum(1)).mean()), "lower": float(lower),
+        "upper": float(upper), "baseline": _value_or_zero(constant), "learned": bool(low > 0),
+        "converged": all(trial.outcome.converged for trial in chosen),
+    }  # fmt: skip
+    return pd.DataFrame([row])
 
 
 def _value_or_zero(metric: Metric) -> float:

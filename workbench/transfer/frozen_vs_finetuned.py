@@ -15,7 +15,7 @@ import pandas as pd
 
 from workbench.core.errors import listed
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, SubrunRequest, SubrunResult
-from workbench.core.stats import Floats, difference, interval, resampled
+from workbench.core.stats import difference, resampled
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
 from workbench.transfer.adaptation import fitting_of
@@ -30,10 +30,8 @@ from workbench.transfer.experiments import (
     HeadKind,
     Method,
 )
-from workbench.transfer.metrics import Metric
 from workbench.transfer.tasks import (
     Split,
-    Task,
     corpora_of,
     majority,
     metrics_of,
@@ -85,7 +83,7 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     ]
     total = len(tasks) * len(methods)
     notes = list[str]()
-    rows: dict[str, list[Any]] = {"delta": [], "means": []}
+    delta: list[dict[str, Any]] = []
     cells: list[Cell] = []
     for corpus, name in tasks:
         split = texts_of(inputs, settings, corpus, name)
@@ -104,10 +102,8 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
             (result,) = inputs.run_experiments([request])
             task_cells.append(Cell(inputs.model.name, split.task.name, method, head, result))
         cells += task_cells
-        means, delta = _compared(task_cells, split, inputs.seed)
-        rows["means"] += means
-        rows["delta"] += delta
-    tables = {name: pd.DataFrame(table_rows) for name, table_rows in rows.items()}
+        delta += _compared(task_cells, split, inputs.seed)
+    tables = {"delta": pd.DataFrame(delta)}
     for name in LEARNT:
         tables[name] = pd.concat([cell.result.tables[name] for cell in cells], ignore_index=True)
     tables["cells"] = pd.DataFrame([{**cell.key, "run": cell.result.name} for cell in cells])
@@ -192,58 +188,36 @@ def _methods(settings: FrozenVsFinetuned) -> list[tuple[Method, HeadKind]]:
     return [*methods, (FROZEN, "lstm")] if settings.lstm_baseline else methods
 
 
-def _compared(
-    cells: Sequence[Cell], split: Split, seed: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of the tables `means` and `delta` for the cells of one task."""
+def _compared(cells: Sequence[Cell], split: Split, seed: int) -> list[dict[str, Any]]:
+    """Rows of the table `delta` for the cells of one task."""
     metric = split.task.metric
-    measure = metrics_of(split.task, split.test, split.test.gold)[metric].measure
-    counts = np.stack([np.asarray(cell.result.arrays["counts"]) for cell in cells])
-    values = measure(counts.sum(2)).mean(1)  # [cells, seeds, numbers] -> [cells]
-    draws = resampled(counts, measure, seed)  # [cells, draws]
-    lower, upper = interval(draws)
-    means = [
-        {**cell.key, "metric": metric, "value": values[n], "lower": lower[n], "upper": upper[n]}
-        for n, cell in enumerate(cells)
-    ]
-    index = {(cell.method, cell.head): n for n, cell in enumerate(cells)}
     constant = metrics_of(split.task, split.test, majority(split.task, split.train, split.test))[
         metric
     ]
-    baseline = constant.value()
-    learned = _learned(split.task, draws, constant, counts.shape[1], seed)
-    for row, cell, is_learned in zip(means, cells, learned, strict=True):
-        row["learned"] = bool(is_learned)
-        row["converged"] = bool(cell.result.tables["scores"]["converged"].all())
-    frozen, strong = index[FROZEN, "plain"], index.get((FROZEN, "lstm"))
+    counts = np.stack([np.asarray(cell.result.arrays["counts"]) for cell in cells])
+    draws = resampled(counts, constant.measure, seed)  # [cells, draws]
+    means = [cell.result.tables["means"].iloc[0] for cell in cells]
+    index = {(cell.method, cell.head): n for n, cell in enumerate(cells)}
+    frozen = index[FROZEN, "plain"]
+    before = means[frozen]
+    strong = means[index[FROZEN, "lstm"]]["value"] if (FROZEN, "lstm") in index else np.nan
     delta = []
-    for n, cell in enumerate(cells):
+    for cell, own, after in zip(cells, draws, means, strict=True):
         if cell.method == FROZEN:
             continue
-        low, high, p = difference(draws[frozen], draws[n])
+        low, high, p = difference(draws[frozen], own)
         gain_lower, gain_upper = sorted((split.task.sign * low, split.task.sign * high))
         delta.append(
             {
                 "task": cell.task, "model": cell.model, "method": cell.method, "metric": metric,
-                "frozen": values[frozen], "tuned": values[n], "delta": values[n] - values[frozen],
-                "lower": low, "upper": high, "p_value": p,
-                "strong": np.nan if strong is None else values[strong], "majority": baseline,
-                "verdict": _verdict(gain_lower, gain_upper, learned[frozen], learned[n]),
-                "converged": means[n]["converged"] and means[frozen]["converged"],
+                "frozen": before["value"], "tuned": after["value"],
+                "delta": after["value"] - before["value"], "lower": low, "upper": high,
+                "p_value": p, "strong": strong, "majority": constant.value(),
+                "verdict": _verdict(gain_lower, gain_upper, before["learned"], after["learned"]),
+                "converged": bool(after["converged"] and before["converged"]),
             }
         )  # fmt: skip
-    return means, delta
-
-
-def _learned(task: Task, draws: Floats, constant: Metric, seeds: int, seed: int) -> list[bool]:
-    """Whether each cell beats a constant prediction: the 95 % interval of the difference, over the
-    same resampled texts, lies above 0."""
-    counts = np.repeat(constant.counts[None, None], seeds, axis=1)  # [1, seeds, texts, numbers]
-    constant_draws = np.nan_to_num(
-        resampled(counts, constant.measure, seed)
-    )  # a constant correlates with 0
-    lower, _ = interval(task.sign * (draws - constant_draws))
-    return [bool(low > 0) for low in lower]
+    return delta
 
 
 def _verdict(low: float, high: float, frozen: bool, tuned: bool) -> str:

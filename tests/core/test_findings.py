@@ -1,0 +1,150 @@
+"""Findings: a sentence without its number is refused; runs are compared measure by measure."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from workbench import Finding, WorkbenchError
+from workbench.core.findings import (
+    changes,
+    check_findings,
+    decimal,
+    judged,
+    listing,
+    p_text,
+    percent,
+    plural,
+    score,
+    signed,
+    span,
+    summary,
+    whole,
+)
+
+
+def finding(value: float = 0.8, half: float | None = 0.05, **given: Any) -> Finding:
+    interval = None if half is None else (value - half, value + half)
+    options = {"measure": "accuracy", "unit": "%", "verdict": "supported", "keys": {}, **given}
+    verdict, keys = options.pop("verdict"), options.pop("keys")
+    claim = f"The accuracy is {percent(value)}."
+    return Finding(claim, value, interval, 0.5, verdict, "scores", keys, **options)
+
+
+# --- numbers in sentences -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (percent(0.814), "81 %"),
+        (percent(0.0031), "0.3 %"),
+        (percent(-0.5), "−50 %"),
+        (score(0.9362), "93.6"),
+        (decimal(1234.5), "1,234"),
+        (decimal(0.012345), "0.0123"),
+        (decimal(-0.0), "0"),
+        (decimal(3.2e-7), "3.2e−07"),
+        (whole(12345), "12,345"),
+        (signed(score(0.003)), "+0.3"),
+        (signed(score(-0.011)), "−1.1"),
+        (signed(score(0.0)), "0.0"),
+        (p_text(0.0004), "p < 0.001"),
+        (p_text(0.03), "p = 0.03"),
+        (p_text(0.0499), "p < 0.05"),
+        (p_text(0.051), "p = 0.051"),
+        (span(-0.011, 0.018, "F1"), "−1.1 to 1.8"),
+        (plural(1, "head"), "1 head"),
+        (plural(2, "phenomenon", "phenomena"), "2 phenomena"),
+        (listing("abc"), "a, b and c"),
+        (listing("abcde"), "a, b, c and 2 more"),
+    ],
+)
+def test_numbers_are_written_as_in_a_paper(written: str, text: str) -> None:
+    assert written == text
+
+
+@pytest.mark.parametrize("write", [percent, score, decimal, whole, p_text])
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, pd.NA, np.float64("nan"), ""])
+def test_a_missing_number_is_an_error(write: Any, value: object) -> None:
+    with pytest.raises(WorkbenchError, match="missing"):
+        write(value)
+
+
+# --- one finding ----------------------------------------------------------------------------------
+
+
+def test_a_finding_has_plain_numbers_that_json_can_hold() -> None:
+    row = pd.DataFrame({"layer": [2], "score": [0.81], "sure": [True]}).iloc[0]
+    made = finding(row["score"], keys={"layer": np.int64(2), "sure": row["sure"]})
+    assert made.as_data()["keys"] == {"layer": 2, "sure": True}
+    assert type(made.as_data()["keys"]["layer"]) is int and type(made.value) is float
+    assert made.key_number == "81.0 % (95 % interval 76.0 to 86.0)"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "noun"),
+    [
+        ({"verdict": "probably"}, "verdict"),
+        ({"verdict": "undecided"}, "decide"),
+        ({"measure": ""}, "measure"),
+    ],
+)
+def test_an_invalid_finding_is_an_error(wrong: dict[str, Any], noun: str) -> None:
+    with pytest.raises(WorkbenchError, match=noun):
+        finding(**wrong)
+
+
+def test_what_would_decide_is_kept_of_undecided_claims_only() -> None:
+    assert judged(True, enough=False) == "undecided"
+    assert finding(verdict=judged(True), decided_by="more seeds").decided_by == ""
+    assert finding(verdict="undecided", decided_by="more seeds").decided_by == "more seeds"
+
+
+def test_findings_that_do_not_fit_the_tables_are_an_error() -> None:
+    tables = {"scores": pd.DataFrame()}
+    assert len(check_findings([finding()], tables)) == 1
+    with pytest.raises(WorkbenchError, match="table"):
+        check_findings([finding()], {})
+    with pytest.raises(WorkbenchError, match="measure"):
+        check_findings([finding(), finding()], tables)
+
+
+# --- several runs ---------------------------------------------------------------------------------
+
+
+def test_a_difference_has_the_interval_of_two_independent_numbers() -> None:
+    (change,) = changes({"A": [finding(0.8, 0.03)], "B": [finding(0.9, 0.04)]})
+    assert change.value == pytest.approx(0.1)
+    assert change.interval == pytest.approx((0.05, 0.15))  # half widths 0.03 and 0.04: 0.05
+    assert change.verdict == "supported"
+    assert "80.0 % in A, 90.0 % in B (+10.0, 95 % 5.0 to 15.0)" in change.claim
+
+
+def test_differences_within_their_intervals_are_not_supported() -> None:
+    (change,) = changes({"A": [finding(0.8, 0.1)], "B": [finding(0.85, 0.1)]})
+    assert change.verdict == "not supported"
+
+
+def test_differences_without_intervals_are_undecided_and_come_last() -> None:
+    loss = {"measure": "loss", "unit": "nats", "half": None}
+    first = [finding(2.0, **loss), finding(0.8, 0.01)]
+    second = [finding(1.5, **loss), finding(0.9, 0.01), finding(1, measure="of B only")]
+    better, other = changes({"A": first, "B": second})
+    assert (better.measure, better.verdict) == ("accuracy", "supported")
+    assert (other.measure, other.verdict) == ("loss", "undecided") and "seeds" in other.decided_by
+
+
+def test_the_row_that_changed_is_named() -> None:
+    (change,) = changes({"A": [finding(keys={"layer": 2})], "B": [finding(keys={"layer": 3})]})
+    assert "layer 2 in A, layer 3 in B" in change.claim
+
+
+def test_a_sweep_says_where_its_runs_agree() -> None:
+    same = summary([[finding(0.8)], [finding(0.9)]])
+    assert same[0].value == pytest.approx(0.85) and same[0].verdict == "supported"
+    assert "80.0 to 90.0 % over 2 runs" in same[0].claim
+    (mixed,) = summary([[finding(0.8)], [finding(0.5, verdict="not supported")]])
+    assert mixed.verdict == "undecided" and "disagree" in mixed.decided_by

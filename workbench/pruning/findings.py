@@ -1,0 +1,830 @@
+"""The findings of `head-importance`, `head-ablation`, `head-gates` and `head-pruning`.
+
+Pure functions from the tables of a run to `Finding`s, the most important one first. If the whole
+model is no better than its trivial baseline, no finding says that its heads matter: such claims end
+with this fact, and are not supported. Costs: milliseconds.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import pandas as pd
+
+from workbench.core.experiment import HEAD
+from workbench.core.findings import (
+    Finding,
+    Verdict,
+    decimal,
+    judged,
+    listing,
+    p_text,
+    percent,
+    plural,
+    signed,
+    whole,
+)
+from workbench.core.stats import SIGNIFICANT
+
+Tables = Mapping[str, pd.DataFrame]
+Row = Mapping[str, Any]
+
+TESTABLE = 6  # texts: with fewer, no sign-flip test is significant
+MORE_TEXTS = "more sentences"
+NAMES = {
+    "importance": "importance",
+    "ablation": "exact ablation",
+    "magnitude": "magnitude",
+    "random": "random order",
+}
+
+
+def way(method: str, rescored: bool) -> str:
+    """An order of removal, in words."""
+    return NAMES[method] + (", rescored" if rescored else "")
+
+
+# --- the whole model ------------------------------------------------------------------------------
+
+
+def _is_better(tables: Tables) -> bool:
+    """Whether the loss of the whole model is better than that of its trivial baseline."""
+    return bool(_metric(tables["baseline"], "loss")[0]["better"])
+
+
+def _is_few(tables: Tables) -> bool:
+    """Whether the texts are too few for any test over texts."""
+    return int(_metric(tables["baseline"], "loss")[0]["n"]) < TESTABLE
+
+
+def _only_if_better(claim: str, is_better: bool) -> str:
+    """The claim as a sentence that says if the model is no better than its trivial baseline."""
+    return f"{claim}{'' if is_better else ', in a model no better than its baseline'}."
+
+
+def _baseline(tables: Tables) -> Finding:
+    """The whole model next to its trivial baseline."""
+    (loss,), (right,) = (_metric(tables["baseline"], name) for name in ("loss", "accuracy"))
+    return Finding(
+        f"The whole model {'predicts' if loss['better'] else 'does not predict'} better than its "
+        f"trivial baseline: loss {decimal(loss['value'])} nats against "
+        f"{decimal(loss['baseline'])} ({_with_interval(loss, 'difference')}), accuracy "
+        f"{percent(right['value'])} against {percent(right['baseline'])}.",
+        loss["difference"],
+        (loss["lower"], loss["upper"]),
+        0,
+        judged(loss["better"], loss["better"] or not _is_few(tables)),
+        "baseline",
+        {"metric": "loss"},
+        measure="loss of the whole model minus that of its trivial baseline",
+        unit="nats",
+        column="difference",
+        decided_by=MORE_TEXTS,
+    )
+
+
+# --- head-importance ------------------------------------------------------------------------------
+
+
+def head_importance(tables: Tables) -> Iterator[Finding]:
+    """The most and the least important head, how concentrated importance is, the best layer."""
+    heads, is_better = _rows(tables["importance"]), _is_better(tables)
+    several = _has_several(heads)
+    ranked = sorted(heads, key=lambda row: -float(row["importance"]))
+    first, last = ranked[0], ranked[-1]
+    others = plural(len(ranked) - 1, "other head")
+    near = sum(row["importance_upper"] >= first["importance_lower"] for row in ranked[1:])
+    yield _of_head(
+        f"The most important head is {_name(first, several)}: {decimal(first['importance'])} nats "
+        f"(95 % {decimal(first['importance_lower'])} to {decimal(first['importance_upper'])}); the "
+        f"intervals of {near} of {others} overlap with its own",
+        first,
+        "importance of the most important head",
+        is_better,
+    )
+    reached = list(accumulate(float(row["importance"]) for row in ranked))
+    half = 1 + sum(each < reached[-1] / 2 for each in reached)
+    yield Finding(
+        _only_if_better(
+            f"{half} of {plural(len(ranked), 'head')} {'has' if half == 1 else 'have'} half of the "
+            f"total importance ({math.ceil(len(ranked) / 2)} if all were equal)",
+            is_better,
+        ),
+        half,
+        None,
+        None,
+        judged(is_better),
+        "importance",
+        figure="importance",
+        measure="number of heads with half of the importance",
+    )
+    yield from _layers(heads, several, is_better)
+    yield _of_head(
+        f"The least important head is {_name(last, several)}: {decimal(last['importance'])} nats, "
+        f"{percent(last['importance'] / first['importance'] if first['importance'] else 1)} of the "
+        "largest importance",
+        last,
+        "importance of the least important head",
+        is_better,
+    )
+    yield _baseline(tables)
+
+
+def _of_head(claim: str, row: Row, measure: str, is_better: bool) -> Finding:
+    return Finding(
+        _only_if_better(claim, is_better),
+        row["importance"],
+        (row["importance_lower"], row["importance_upper"]),
+        None,
+        judged(is_better),
+        "importance",
+        _keys(row, *HEAD),
+        "importance",
+        measure=measure,
+        unit="nats",
+        column="importance",
+    )
+
+
+def _layers(heads: Sequence[Row], several: bool, is_better: bool) -> Iterator[Finding]:
+    """The layers with the largest and the smallest mean importance, if there are several."""
+    layers: dict[str, list[float]] = {}
+    for row in heads:
+        stack = f"{row['stack']} {row['kind']} " if several else ""
+        name = f"{stack}layer {row['layer']}"
+        layers.setdefault(name, []).append(float(row["importance"]))
+    means = {name: math.fsum(values) / len(values) for name, values in layers.items()}
+    if len(means) < 2:
+        return
+    high, low = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+    yield Finding(
+        _only_if_better(
+            f"Mean importance is largest in {high} ({decimal(means[high])} nats per head) and "
+            f"smallest in {low} ({decimal(means[low])})",
+            is_better,
+        ),
+        means[high],
+        None,
+        None,
+        judged(is_better),
+        "importance",
+        figure="importance",
+        measure="mean importance in the most important layer",
+        unit="nats",
+    )
+
+
+# --- head-ablation --------------------------------------------------------------------------------
+
+
+def head_ablation(tables: Tables) -> Iterator[Finding]:
+    """The heads that matter, the largest, harmful and redundant ones, agreement with importance."""
+    is_better, enough = _is_better(tables), not _is_few(tables)
+    mode = tables["ablation"]["mode"].iloc[0]
+    loss, right = (
+        [row for row in _metric(tables["ablation"], name) if row["mode"] == mode]
+        for name in ("loss", "accuracy")
+    )
+    several = _has_several(loss)
+    by_change = sorted(loss, key=lambda row: -float(row["delta"]))
+    top = by_change[0]
+    matter = [_name(row, several) for row in by_change if row["matters"]]
+    yield Finding(
+        f"{_that_matter(matter, by_change, is_better)}{_other_modes(tables, mode)}.",
+        len(matter),
+        None,
+        0,
+        judged(matter, matter or enough),
+        "heads",
+        figure="ablation",
+        measure="heads that matter",
+        decided_by=MORE_TEXTS,
+    )
+    if top["delta"] > 0:
+        yield _of_ablation(
+            f"The loss rises most without head {_name(top, several)}: from {decimal(top['base'])} "
+            f"to {decimal(top['ablated'])} nats ({_with_interval(top)}; {p_text(top['p_value'])})",
+            top,
+            "change of the loss without the most needed head",
+            is_better,
+            enough,
+        )
+    least = min(right, key=lambda row: float(row["delta"]))
+    if least["delta"] < 0:
+        number = sum(bool(row["matters"]) for row in right)
+        yield _of_ablation(
+            f"Accuracy falls most without head {_name(least, several)}: from "
+            f"{percent(least['base'])} to {percent(least['ablated'])} "
+            f"({p_text(least['p_value'])}); it falls significantly without {number} of {len(right)}"
+            " heads",
+            least,
+            "change of the accuracy without the most needed head",
+            is_better,
+            enough,
+        )
+    yield _harmful(by_change[::-1], several, is_better, enough)
+    yield _agreement(tables, mode, by_change[0], several)
+    if "pairs" in tables:
+        yield _redundant(tables["pairs"], is_better, enough)
+    yield _baseline(tables)
+
+
+def _that_matter(names: Sequence[str], by_change: Sequence[Row], is_better: bool) -> str:
+    """How many heads matter, and which."""
+    number = len(by_change)
+    if not is_better:
+        return (
+            f"None of {number} heads can be said to matter: the model is no better than its "
+            "trivial baseline"
+        )
+    if names:
+        return (
+            f"{len(names)} of {number} heads matter{'s' if len(names) == 1 else ''} "
+            f"({listing(names)}): the loss is significantly higher without "
+            f"{'it' if len(names) == 1 else 'each of them'} (p < {SIGNIFICANT}, corrected over "
+            "heads)"
+        )
+    p = min((row["p_value"] for row in by_change if row["delta"] > 0), default=1.0)
+    return (
+        f"None of {number} heads matters: the loss is not significantly higher without any one "
+        f"of them (smallest {p_text(p)}, corrected over heads)"
+    )
+
+
+def _other_modes(tables: Tables, first: str) -> str:
+    """The numbers of heads that matter with the other replacements, if there are any."""
+    table = tables["ablation"]
+    rows = table[(table["metric"] == "loss") & (table["mode"] != first)]
+    if rows.empty:
+        return ""
+    counts = rows.groupby("mode", sort=False)["matters"].sum()
+    return f"; {listing([f'{whole(n)} in {mode} ablation' for mode, n in counts.items()])}"
+
+
+def _of_ablation(claim: str, row: Row, measure: str, is_better: bool, enough: bool) -> Finding:
+    return Finding(
+        _only_if_better(claim, is_better),
+        row["delta"],
+        (row["lower"], row["upper"]),
+        0,
+        judged(row["matters"], row["matters"] or enough),
+        "ablation",
+        _keys(row, "mode", "metric", *HEAD),
+        "ablation",
+        measure=measure,
+        unit="nats" if row["metric"] == "loss" else "%",
+        column="delta",
+        decided_by=MORE_TEXTS,
+    )
+
+
+def _harmful(by_change: Sequence[Row], several: bool, is_better: bool, enough: bool) -> Finding:
+    """The heads without which the loss is lower; the most harmful head comes first."""
+    harmful = [row for row in by_change if row["delta"] < 0 and row["p_value"] < SIGNIFICANT]
+    first, number = by_change[0], len(by_change)
+    most = f"{_name(first, several)}: {_shift(first, bare=True)}; {p_text(first['p_value'])}"
+    if harmful:
+        claim = (
+            f"The loss is significantly lower without {len(harmful)} of {number} heads "
+            f"(most without {most})"
+        )
+    elif first["delta"] < 0:
+        claim = (
+            f"None of {number} heads is harmful: the loss is not significantly lower without any "
+            f"one of them (lowest without {most})"
+        )
+    else:
+        claim = f"None of {number} heads is harmful: the loss is not lower without any one of them"
+    return Finding(
+        _only_if_better(claim, is_better or not harmful),
+        len(harmful),
+        None,
+        0,
+        judged(is_better and harmful, harmful or enough),
+        "ablation",
+        {"mode": first["mode"], "metric": "loss"},
+        "ablation",
+        measure="heads without which the loss is lower",
+        decided_by=MORE_TEXTS,
+    )
+
+
+def _agreement(tables: Tables, mode: str, exact: Row, several: bool) -> Finding:
+    """How well first-order importance agrees with exact ablation."""
+    row = next(row for row in _rows(tables["agreement"]) if row["mode"] == mode)
+    first = max(_rows(tables["importance"]), key=lambda each: float(each["importance"]))
+    names = _name(first, several), _name(exact, several)
+    heads = (
+        f"both put head {names[0]} first"
+        if names[0] == names[1]
+        else f"importance puts head {names[0]} first, ablation head {names[1]}"
+    )
+    return Finding(
+        f"First-order importance and exact ablation rank {whole(row['heads'])} heads with a "
+        f"Spearman correlation of {decimal(row['spearman'], 2)}; {heads}.",
+        row["spearman"],
+        None,
+        None,
+        "supported",
+        "agreement",
+        {"mode": mode},
+        "agreement",
+        measure="Spearman correlation of importance and exact ablation",
+        column="spearman",
+    )
+
+
+def _redundant(table: pd.DataFrame, is_better: bool, enough: bool) -> Finding:
+    """The pairs of heads that cost more together than both cost alone."""
+    mode = table["mode"].iloc[0]
+    rows = sorted(_rows(table[table["mode"] == mode]), key=lambda row: -float(row["interaction"]))
+    first = rows[0]
+    redundant = [row for row in rows if row["interaction"] > 0 and row["p_value"] < SIGNIFICANT]
+    sides = [{name: first[f"{name}_{side}"] for name in HEAD} for side in "ab"]
+    several = len({row[f"{name}_{side}"] for row in rows for name in HEAD[:2] for side in "ab"}) > 2
+    one, other = (_name(side, several) for side in sides)
+    return Finding(
+        _only_if_better(
+            f"In {len(redundant) or 'none'} of {plural(len(rows), 'pair')}, removing both heads "
+            f"costs significantly more loss than the sum of each alone (most: {one} and {other}, "
+            f"{_shift(first, 'interaction', bare=True)}; {p_text(first['p_value'])})",
+            is_better,
+        ),
+        len(redundant),
+        None,
+        0,
+        judged(is_better and redundant, redundant or enough),
+        "pairs",
+        figure="pairs",
+        measure="redundant pairs of heads",
+        decided_by=MORE_TEXTS,
+    )
+
+
+# --- head-gates -----------------------------------------------------------------------------------
+
+NEAR = 0.05  # share by which the loss of a smaller model may be higher
+MORE_STEPS = "more training steps: the gates have not converged"
+
+
+def head_gates(tables: Tables) -> Iterator[Finding]:
+    """The smallest good choice of heads next to random ones, the costs of heads, convergence."""
+    is_better = _is_better(tables)
+    trials = _metric(tables["survival"], "loss")
+    choices = [row for row in trials if 0 < row["heads"] < row["of"]]
+    shown = min(choices or trials, key=lambda row: (not row["better"], row["heads"]))
+    yield _choice(shown, is_better) if choices else _no_choice(shown, is_better)
+    n_better = sum(bool(row["better"]) for row in choices)
+    unfinished = [row for row in trials if not row["converged"]]
+    if len(choices) > 1:
+        yield Finding(
+            _only_if_better(
+                "The heads that stay are significantly better than random ones at "
+                f"{n_better or 'none'} of the {len(choices)} costs and budgets that leave a choice",
+                is_better,
+            ),
+            n_better,
+            None,
+            0,
+            judged(n_better, n_better or not is_better or not unfinished),
+            "survival",
+            {"metric": "loss"},
+            "survival",
+            measure="costs and budgets at which the heads that stay are better than random ones",
+            decided_by=MORE_STEPS,
+        )
+    if choices:
+        yield _stay(tables["gates"], shown, is_better)
+    yield from _smallest([row for row in trials if row["heads"] < row["of"]], is_better)
+    yield from _prices(trials, is_better)
+    yield Finding(
+        f"The gates have converged at {len(trials) - len(unfinished)} of "
+        f"{plural(len(trials), 'cost or budget', 'costs and budgets')}: there, training twice as "
+        "long would keep the same heads.",
+        len(trials) - len(unfinished),
+        None,
+        None,
+        judged(not unfinished),
+        "survival",
+        {"metric": "loss"},
+        "survival",
+        measure="costs and budgets at which the gates have converged",
+    )
+    yield _baseline(tables)
+
+
+def _trial(row: Row) -> str:
+    """The budget or cost of a trial, in words."""
+    if row["budget"]:
+        return f"a budget of {percent(row['budget'])}"
+    return f"a cost of {row['lambda']:g} nats per head"
+
+
+def _choice(row: Row, is_better: bool) -> Finding:
+    """A choice of heads next to random choices of as many."""
+    return Finding(
+        _only_if_better(
+            f"With {_trial(row)}, {whole(row['heads'])} of {plural(row['of'], 'head')} "
+            f"stay{'s' if row['heads'] == 1 else ''} and the loss changes by {_shift(row)}; with as"
+            f" many random heads, by {_change(row['random'])} ({p_text(row['p_random'])})",
+            is_better,
+        ),
+        row["delta"],
+        (row["lower"], row["upper"]),
+        row["random"],
+        _chosen(row, is_better),
+        "survival",
+        _keys(row, "lambda", "budget", "metric"),
+        "survival",
+        measure="change of the loss with the heads that stay",
+        unit="nats",
+        column="delta",
+        decided_by=MORE_STEPS,
+    )
+
+
+def _chosen(row: Row, is_better: bool) -> Verdict:
+    """Whether the heads that stay are better than random ones."""
+    return judged(row["better"], row["better"] or not is_better or row["converged"])
+
+
+def _no_choice(row: Row, is_better: bool) -> Finding:
+    """Heads that all stay or all go: there are no others to compare them with."""
+    heads = plural(row["of"], "head")
+    stay = f"all {heads} stay" if row["heads"] else f"none of {heads} stays"
+    return Finding(
+        _only_if_better(
+            f"With {_trial(row)}, {stay} and the loss changes by "
+            f"{_shift(row)}: there is no choice to compare with random heads",
+            is_better,
+        ),
+        row["delta"],
+        (row["lower"], row["upper"]),
+        None,
+        judged(False, not is_better),
+        "survival",
+        _keys(row, "lambda", "budget", "metric"),
+        "survival",
+        measure="change of the loss with the heads that stay",
+        unit="nats",
+        column="delta",
+        decided_by="other costs, or a budget, that leave some of the heads",
+    )
+
+
+def _stay(gates: pd.DataFrame, row: Row, is_better: bool) -> Finding:
+    """The names of the heads that stay."""
+    rows = _rows(gates[(gates["lambda"] == row["lambda"]) & (gates["budget"] == row["budget"])])
+    several = _has_several(rows)
+    names = [_name(each, several) for each in rows if each["kept"]]
+    heads, stay = ("Head", "stays") if len(names) == 1 else ("Heads", "stay")
+    return Finding(
+        _only_if_better(
+            f"{heads} {listing(names, 4 if several else 8)} {stay} with {_trial(row)}", is_better
+        ),
+        None,
+        None,
+        None,
+        judged(row["better"] and row["converged"], row["converged"] or not is_better),
+        "gates",
+        {**_keys(row, "lambda", "budget"), "kept": True},
+        "gates",
+        measure="heads that stay",
+        decided_by=MORE_STEPS,
+    )
+
+
+def _smallest(smaller: Sequence[Row], is_better: bool) -> Iterator[Finding]:
+    """The smallest model whose loss is nearly that of the whole model."""
+    if not smaller:
+        return
+    near = [row for row in smaller if row["delta"] <= NEAR * row["base"]]
+    if near:
+        row = min(near, key=lambda each: (each["heads"], each["delta"]))
+        claim = f"The smallest model with a loss at most {percent(NEAR)} higher"
+    else:
+        row = min(smaller, key=lambda each: float(each["delta"]))
+        claim = f"No smaller model has a loss at most {percent(NEAR)} higher; the nearest"
+    yield Finding(
+        _only_if_better(
+            f"{claim} has {whole(row['heads'])} of {plural(row['of'], 'head')}, with {_trial(row)} "
+            f"({_shift(row, bare=True)})",
+            is_better,
+        ),
+        row["heads" if near else "of"],
+        None,
+        None,
+        judged(is_better and near),
+        "survival",
+        _keys(row, "lambda", "budget", "metric"),
+        "survival",
+        measure=f"heads of the smallest model with a loss at most {percent(NEAR)} higher",
+        column="heads" if near else "of",
+    )
+
+
+def _prices(trials: Sequence[Row], is_better: bool) -> Iterator[Finding]:
+    """The numbers of heads at the lowest and the highest cost, if there are several costs."""
+    costs = sorted((row for row in trials if not row["budget"]), key=lambda row: row["lambda"])
+    if len(costs) < 2:
+        return
+    low, high = costs[0], costs[-1]
+    yield Finding(
+        _only_if_better(
+            f"At a cost of {low['lambda']:g} nats per head, {whole(low['heads'])} of "
+            f"{plural(low['of'], 'head')} stay ({_change(low['delta'])} nats of loss); at "
+            f"{high['lambda']:g}, {whole(high['heads'])} ({_change(high['delta'])})",
+            is_better,
+        ),
+        high["heads"],
+        None,
+        None,
+        judged(is_better),
+        "survival",
+        _keys(high, "lambda", "budget", "metric"),
+        "survival",
+        measure="heads that stay at the highest cost",
+        column="heads",
+    )
+
+
+# --- head-pruning ---------------------------------------------------------------------------------
+
+
+def head_pruning(tables: Tables) -> Iterator[Finding]:
+    """How many heads can go and in which order, the smaller model before and after fine-tuning."""
+    is_better, enough = _is_better(tables), not _is_few(tables)
+    yield from _orders(tables, is_better)
+    stages = {row["stage"]: row for row in _metric(tables["kept"], "loss")}
+    pruned, full = stages["pruned"], stages["whole"]
+    if pruned["heads"] < full["heads"]:
+        yield _pruned(pruned, full, is_better, enough)
+        if "recovered" in stages:
+            yield _recovered(stages["recovered"], stages["whole, tuned"], is_better, enough)
+        yield _smaller(tables, pruned, full)
+    yield _one_head(tables["alone"], is_better)
+    yield _baseline(tables)
+
+
+def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
+    """The best order of removal next to random ones, and how many orders are better."""
+    loss, right = (_metric(tables["summary"], name) for name in ("loss", "accuracy"))
+    random = [row for row in loss if row["method"] == "random"]
+    tested = [row for row in loss if row["method"] != "random"]
+    n_heads = int(tables["curve"]["heads_removed"].max())
+    falls = {drop: _mean(random, drop) for drop in ("falls_1", "falls_5")} if random else {}
+    in_random = f"in {plural(len(random), 'random order')}"
+    if not tested:
+        yield Finding(
+            _only_if_better(f"On average {in_random}, {_removable(falls, n_heads)}", is_better),
+            falls["falls_1"],
+            None,
+            None,
+            judged(is_better),
+            "summary",
+            {"method": "random", "metric": "loss"},
+            "curve",
+            measure="share of heads that random orders can remove for 1 % of loss",
+            unit="%",
+        )
+        return
+    best = min(tested, key=lambda row: float(row["area"]))
+    areas = [row["area"] for row in random]
+    is_open = is_better and (len(areas) < 2 or best["area"] < min(areas))
+    against = (
+        f"; {in_random}, {_shares(falls)} (whole curve: {p_text(best['p_value'])})"
+        if random
+        else ""
+    )
+    yield Finding(
+        _only_if_better(
+            f"By {way(best['method'], best['rescored'])}, {_removable(best, n_heads)}{against}",
+            is_better,
+        ),
+        best["falls_1"],
+        None,
+        falls.get("falls_1"),
+        judged(best["better"], best["better"] or not is_open),
+        "summary",
+        _keys(best, "method", "rescored", "seed", "metric"),
+        "curve",
+        measure="share of heads that the best order can remove for 1 % of loss",
+        unit="%",
+        column="falls_1",
+        decided_by="more random orders",
+    )
+    if random:
+        yield _better_orders(tested, right, random, is_better, is_open)
+
+
+def _removable(falls: Row, n_heads: int) -> str:
+    """The shares of heads that can be removed; 1 stands for all of them."""
+    if falls["falls_1"] == 1:
+        return f"all {n_heads} heads can go with a loss at most 1 % higher"
+    five = "all" if falls["falls_5"] == 1 else percent(falls["falls_5"])
+    return (
+        f"{percent(falls['falls_1'])} of {plural(n_heads, 'head')} can go with a loss at most 1 % "
+        f"higher, and {five} with 5 %"
+    )
+
+
+def _shares(falls: Row) -> str:
+    """The shares of heads that can be removed, as numbers only."""
+    one, five = (
+        "all" if falls[drop] == 1 else percent(falls[drop]) for drop in ("falls_1", "falls_5")
+    )
+    return one if one == "all" else f"{one} and {five}"
+
+
+def _better_orders(
+    tested: Sequence[Row],
+    right: Sequence[Row],
+    random: Sequence[Row],
+    is_better: bool,
+    is_open: bool,
+) -> Finding:
+    """How many orders are better than random ones over the whole curve."""
+    n_loss, n_right = (
+        sum(bool(row["better"]) for row in rows if row["method"] != "random")
+        for rows in (tested, right)
+    )
+    accurate = max((row for row in right if row["method"] != "random"), key=lambda row: row["area"])
+    by_random = [row for row in right if row["method"] == "random"]
+    return Finding(
+        _only_if_better(
+            f"{n_loss or 'None'} of {plural(len(tested), 'order')} "
+            f"{'is' if n_loss < 2 else 'are'} significantly better than "
+            f"{plural(len(random), 'random one')} over the whole curve by loss, and "
+            f"{n_right or 'none'} by accuracy (best mean accuracy {percent(accurate['area'], 1)}, "
+            f"random {percent(_mean(by_random, 'area'), 1)})",
+            is_better,
+        ),
+        n_loss,
+        None,
+        0,
+        judged(n_loss, n_loss or not is_open),
+        "summary",
+        {"metric": "loss"},
+        "accuracy",
+        measure="orders better than random ones",
+        decided_by="more random orders",
+    )
+
+
+def _pruned(pruned: Row, full: Row, is_better: bool, enough: bool) -> Finding:
+    """The loss of the smaller model before fine-tuning, next to the whole model."""
+    removed = full["heads"] - pruned["heads"]
+    return _stage(
+        pruned,
+        f"Removing {whole(removed)} of {plural(full['heads'], 'head')} {_moves(pruned)}: "
+        f"{decimal(pruned['value'])} nats instead of {decimal(full['value'])} "
+        f"({_with_interval(pruned)}; {p_text(pruned['p_value'])})",
+        "change of the loss of the pruned model",
+        is_better,
+        enough,
+        MORE_TEXTS,
+    )
+
+
+def _recovered(recovered: Row, tuned: Row, is_better: bool, enough: bool) -> Finding:
+    """The loss of the smaller model after fine-tuning, next to the whole model likewise tuned."""
+    is_done = recovered["converged"] and tuned["converged"]
+    steps = max(recovered["steps"], tuned["steps"])
+    return _stage(
+        recovered,
+        f"After {plural(steps, 'step')} of fine-tuning, the smaller model has a loss of "
+        f"{decimal(recovered['value'])} nats; the whole model, likewise tuned, "
+        f"{decimal(tuned['value'])} ({_with_interval(recovered)}; {p_text(recovered['p_value'])})",
+        "change of the loss of the pruned model after fine-tuning",
+        is_better,
+        enough and is_done,
+        MORE_TEXTS if is_done else "more recovery steps: fine-tuning has not converged",
+    )
+
+
+def _moves(row: Row) -> str:
+    """What happens to the loss: it rises, it falls, or neither for sure."""
+    if row["p_value"] >= SIGNIFICANT:
+        return "does not change the loss significantly"
+    return "raises the loss" if row["delta"] > 0 else "lowers the loss"
+
+
+def _stage(
+    row: Row, claim: str, measure: str, is_better: bool, enough: bool, decided_by: str
+) -> Finding:
+    costs = is_better and row["delta"] > 0 and row["p_value"] < SIGNIFICANT
+    return Finding(
+        _only_if_better(claim, is_better),
+        row["delta"],
+        (row["lower"], row["upper"]),
+        0,
+        judged(costs, enough or not is_better),
+        "kept",
+        _keys(row, "stage", "metric"),
+        "kept",
+        measure=measure,
+        unit="nats",
+        column="delta",
+        decided_by=decided_by,
+    )
+
+
+def _smaller(tables: Tables, pruned: Row, full: Row) -> Finding:
+    """Size and speed of the smaller model, for the largest batch."""
+    row = max(_rows(tables["speed"]), key=lambda each: int(each["texts"]))
+    return Finding(
+        f"The smaller model has {percent(pruned['parameters'] / full['parameters'])} of the "
+        f"parameters ({whole(pruned['parameters'])} of {whole(full['parameters'])}) and is "
+        f"{decimal(row['speedup'], 2)} times as fast on {plural(row['texts'], 'text')}.",
+        row["speedup"],
+        None,
+        None,
+        "supported",
+        "speed",
+        _keys(row, "texts"),
+        "speed",
+        measure="speed of the smaller model, as a multiple of the whole model's",
+        column="speedup",
+    )
+
+
+def _one_head(table: pd.DataFrame, is_better: bool) -> Finding:
+    """What a layer loses if only its best head stays."""
+    rows = _metric(table, "loss")
+    several = _has_several(rows)
+    high, low = (pick(rows, key=lambda row: float(row["delta"])) for pick in (max, min))
+    return Finding(
+        _only_if_better(
+            "Leaving only the best head of a layer changes the loss by "
+            f"{_change(low['delta'])} nats ({_name(low, several)}) to {_change(high['delta'])} "
+            f"({_name(high, several)})",
+            is_better,
+        ),
+        high["delta"],
+        None,
+        None,
+        judged(is_better),
+        "alone",
+        _keys(high, *HEAD, "metric"),
+        "alone",
+        measure="largest change of the loss if one layer keeps one head",
+        unit="nats",
+        column="delta",
+    )
+
+
+# --- rows and numbers -----------------------------------------------------------------------------
+
+
+def _rows(table: pd.DataFrame) -> list[Row]:
+    rows: list[Any] = table.to_dict("records")
+    return rows
+
+
+def _metric(table: pd.DataFrame, name: str) -> list[Row]:
+    return _rows(table[table["metric"] == name])
+
+
+def _keys(row: Row, *names: str) -> dict[str, Any]:
+    return {name: row[name] for name in names}
+
+
+def _mean(rows: Sequence[Row], column: str) -> float:
+    return math.fsum(float(row[column]) for row in rows) / len(rows)
+
+
+def _has_several(heads: Sequence[Row]) -> bool:
+    """Whether the heads are of several stacks or kinds of attention."""
+    return len({(row["stack"], row["kind"]) for row in heads}) > 1
+
+
+def _name(head: Row, several: bool) -> str:
+    """A head: 3-1 is head 1 of layer 3; with stack and kind if there are several."""
+    name = f"{head['layer']}-{head['head']}"
+    return f"{head['stack']} {head['kind']} {name}" if several else name
+
+
+def _change(value: float, *also: float) -> str:
+    """A difference with its sign, and two significant digits of the largest number (or 0.0001)."""
+    return signed(decimal(value, _digits(value, *also)))
+
+
+def _with_interval(row: Row, column: str = "delta") -> str:
+    """A difference with its 95 % interval: `+0.64, 95 % 0.35 to 0.97`."""
+    value, low, high = row[column], row["lower"], row["upper"]
+    digits = _digits(value, low, high)
+    return f"{_change(value, low, high)}, 95 % {decimal(low, digits)} to {decimal(high, digits)}"
+
+
+def _shift(row: Row, column: str = "delta", bare: bool = False) -> str:
+    """A difference in nats with its 95 % interval: `+0.64 nats (95 % 0.35 to 0.97)`."""
+    value, low, high = row[column], row["lower"], row["upper"]
+    digits = _digits(value, low, high)
+    interval = f"95 % {decimal(low, digits)} to {decimal(high, digits)}"
+    return f"{_change(value, low, high)} nats{f', {interval}' if bare else f' ({interval})'}"
+
+
+def _digits(*values: float) -> int:
+    size = max(abs(value) for value in values)
+    return min(4, max(2, 1 - math.floor(math.log10(size)))) if 0 < size < math.inf else 2

@@ -1,0 +1,241 @@
+"""The words of a report: its title, the method in prose with its papers, and the limits.
+
+The method comes from the settings of the experiment, with one sentence on models, corpora and seed
+added; an experiment without such words has this sentence only. Costs: the import of the experiment.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from unicodedata import normalize
+
+from workbench.core.experiment import FEW, Caveat, Experiment
+from workbench.core.findings import listing, plural, whole
+from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, current_settings, current_sweep
+
+# --- titles ---------------------------------------------------------------------------------------
+
+TITLES = {  # the words before the names of the models, or of the corpora if there is no model
+    "attention-averages": "Average attention of",
+    "attention-probe": "Syntax in the attention of",
+    "describe": "Statistics of",
+    "description-length": "Description length of labels in",
+    "drift": "What training changed between",
+    "edge-probing": "Edge probing of",
+    "finetune": "Fine-tuning",
+    "frozen-vs-finetuned": "Frozen and fine-tuned",
+    "head-ablation": "Ablation of the attention heads of",
+    "head-gates": "Learned head gates of",
+    "head-importance": "Importance of the attention heads of",
+    "head-pruning": "Pruning the attention heads of",
+    "heads": "Attention heads of",
+    "minimal-pairs": "Minimal pairs scored by",
+    "pretraining": "Pretraining objectives compared on",
+    "profile": "Size and loss of",
+    "similarity": "Similarity of the layers of",
+    "structural-probe": "Syntax trees in the layers of",
+    "train": "A model trained on",
+    "trigram": "Trigrams and",
+}
+NAMES = 4  # maximum number of names in a title
+
+
+def title_of(spec: Spec) -> str:
+    """Return a run's experiment, models and corpora as a title."""
+    names = _named([spec])
+    varied = ", with several settings" if spec.sweep else ""
+    return f"{_before_names(spec.experiment)} {names}{varied}" if names else spec.experiment
+
+
+def title_of_several(specs: Sequence[Spec]) -> str:
+    """Return the title of a report about several runs."""
+    names, kinds = _named(specs), {spec.experiment for spec in specs}
+    if len(kinds) == 1 and names:
+        return f"{_before_names(kinds.pop())} {names}: {plural(len(specs), 'run')} compared"
+    return f"{plural(len(specs), 'run')}{f' of {names}' if names else ''}"
+
+
+def _before_names(experiment: str) -> str:
+    return TITLES.get(experiment, f"{experiment.replace('-', ' ').capitalize()} of")
+
+
+def _named(specs: Sequence[Spec]) -> str:
+    return " on ".join(listing(names, NAMES) for names in inputs_of(specs) if names)
+
+
+def inputs_of(specs: Sequence[Spec]) -> tuple[list[str], list[str]]:
+    """Return the names of all models and corpora, each once."""
+    parts = [part for spec in specs for part in (spec.parts or (spec,))]
+    return (
+        list(dict.fromkeys(model.name for part in parts for model in part.models)),
+        list(dict.fromkeys(corpus.name for part in parts for corpus in part.corpora)),
+    )
+
+
+# --- method ---------------------------------------------------------------------------------------
+
+
+def method(experiment: Experiment[Any] | None, settings: Mapping[str, Any]) -> str:
+    """Return the method of an experiment with these settings in prose; "" if it has no words."""
+    if experiment is None:
+        return ""
+    try:
+        return str(experiment.settings.model_validate(settings).in_prose())
+    except Exception:  # any experiment, or settings of another version
+        return ""
+
+
+def material(
+    models: Sequence[tuple[ModelSpec, Mapping[str, Any]]],
+    corpora: Sequence[CorpusSpec],
+    spec: Spec,
+    device: str,
+) -> str:
+    """Return the models with their facts, the corpora, the seed and the device in one sentence."""
+    limit, sweep = current_settings(spec).get("max_sentences"), current_sweep(spec)
+    parts: list[str] = []
+    if models:
+        precisions = dict.fromkeys(model.precision for model, _ in models)
+        named = listing([_model(*each) for each in models], len(models))
+        parts.append(f"{named} in {listing(list(precisions))}")
+    if corpora:
+        split = f"the {spec.split} split of " if spec.split else ""
+        names = listing([corpus.name for corpus in corpora], len(corpora))
+        at_most = f" (at most {plural(limit, 'sentence')})" if isinstance(limit, int) else ""
+        parts.append(f"{split}{names}{at_most}")
+    swept = [f"{name} ({listing(values, len(values))})" for name, values in sweep.items()]
+    seed = [] if "seed" in sweep else [f"seed {spec.seed}"]
+    used = f"We used {listing([*parts, *seed], 9)}, on {_on(device)}."
+    varied = f" We varied {listing(swept, len(swept))}, with a run for each combination."
+    return used + (varied if swept else "")
+
+
+def _model(model: ModelSpec, facts: Mapping[str, Any]) -> str:
+    size, stacks = facts.get("parameters"), facts.get("stacks")
+    about = [str(facts["family"])] if facts.get("family") else []
+    about += [f"{whole(size)} parameters"] if isinstance(size, int) else []
+    for stack in stacks if isinstance(stacks, list) else ():
+        if isinstance(stack, dict) and isinstance(stack.get("layers"), int):
+            heads = stack.get("heads")
+            of = f" of {plural(heads, 'head')}" if isinstance(heads, int) and heads else ""
+            name = f"{stack.get('name')} of " if len(stacks or ()) > 1 else ""
+            about.append(f"{name}{plural(stack['layers'], 'layer')}{of}")
+    return f"{model.name} ({', '.join(about)})" if about else model.name
+
+
+def _on(device: str) -> str:
+    return {"cpu": "the CPU", "cuda": "a GPU", "mps": "an Apple GPU"}.get(device, device)
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A caveat or warning, and the tables and figures that it concerns (none: all)."""
+
+    text: str
+    concerns: tuple[str, ...] = ()
+
+
+def limits(
+    caveats: Sequence[Caveat], warnings: Sequence[str], others: Sequence[str], there: set[str]
+) -> tuple[Limit, ...]:
+    """Return caveats, warnings and other limits in one list, the most important first."""
+    found = [
+        Limit(each.text, tuple(name for name in each.applies_to if name in there))
+        for each in caveats
+    ]
+    found += [Limit(text) for text in [*warnings, *others]]
+    once = {each.text: each for each in reversed(found)}
+    order = {each.text: index for index, each in enumerate(found)}
+    return tuple(sorted(once.values(), key=lambda each: (_rank(each.text), order[each.text])))
+
+
+def _rank(text: str) -> int:
+    """Return 0 for missing files, 1 for too few sentences, 2 for others."""
+    if "missing from this run" in text:
+        return 0
+    return 1 if text.startswith("Only ") and f"fewer than {FEW}" in text else 2
+
+
+# --- papers ---------------------------------------------------------------------------------------
+
+FILE = "papers.bib"
+AUTHORS = 4  # maximum number of authors in a reference; of more, the first
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper of `papers.bib`: its entry, and its fields as text."""
+
+    key: str
+    entry: str
+    authors: tuple[str, ...]
+    year: str
+    title: str
+    venue: str
+
+    @property
+    def short(self) -> str:
+        """Return authors and year as they are cited, such as `Hewitt and Liang 2019`."""
+        names = [author.partition(",")[0] for author in self.authors]
+        if len(names) > 2:
+            names = [f"{names[0]} et al."]
+        return f"{' and '.join(names)} {self.year}"
+
+    @property
+    def text(self) -> str:
+        """Return the reference."""
+        names = [" ".join(reversed(author.split(", ", 1))) for author in self.authors]
+        is_whole = len(names) <= AUTHORS and names[-1] != "others"
+        who = listing(names, AUTHORS) if is_whole else f"{names[0]} et al"
+        stop = "" if self.title.endswith(("?", "!", ".")) else "."
+        return f"{who}. {self.year}. {self.title}{stop} {self.venue}."
+
+
+@cache
+def bibliography() -> Mapping[str, Paper]:
+    """Return all papers by key."""
+    source = files("workbench.report").joinpath(FILE).read_text(encoding="utf-8")
+    return {paper.key: paper for paper in map(_paper, re.split(r"\n(?=@)", source.strip()))}
+
+
+def papers(keys: Sequence[str]) -> tuple[Paper, ...]:
+    """Return the papers with these keys, in the order of their authors; others are left out."""
+    known = [bibliography()[key] for key in dict.fromkeys(keys) if key in bibliography()]
+    return tuple(sorted(known, key=lambda paper: paper.short))
+
+
+def cited(text: str, among: Sequence[Paper]) -> Iterator[tuple[str, Paper | None]]:
+    """Yield the parts of a text: words, and citations of papers such as `Hewitt and Liang 2019`."""
+    shorts = [paper.short for paper in among]
+    by_name = {paper.short: paper for paper in among if shorts.count(paper.short) == 1}
+    if not by_name:
+        yield text, None
+        return
+    names = "|".join(map(re.escape, sorted(by_name, key=len, reverse=True)))
+    for index, part in enumerate(re.split(f"({names})", text)):
+        if part:
+            yield part, by_name[part] if index % 2 else None
+
+
+def _paper(entry: str) -> Paper:
+    key = entry[entry.index("{") + 1 : entry.index(",")]
+    fields = dict(re.findall(r"^  (\w+) = \{(.*)\},?$", entry, re.MULTILINE))
+    plain = {name: _without_tex(value) for name, value in fields.items()}
+    venue = plain.get("booktitle") or plain.get("journal") or ""
+    authors = tuple(plain["author"].split(" and "))
+    return Paper(key, entry.strip(), authors, plain["year"], plain["title"], venue)
+
+
+_ACCENT = re.compile(r"\\([\"'`^~])\{?(\w)\}?")
+_MARKS = {'"': "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303"}
+
+
+def _without_tex(text: str) -> str:
+    accented = _ACCENT.sub(lambda found: normalize("NFC", found[2] + _MARKS[found[1]]), text)
+    return accented.replace("{", "").replace("}", "")
