@@ -19,6 +19,7 @@ import json
 import runpy
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
