@@ -29,7 +29,7 @@ import plotly.graph_objects as go
 import pytest
 
 import workbench as wb
-from workbench.report import format
+from workbench.report import format as cells
 from workbench.runs.request import make_request
 
 STORED = Path(__file__).parent / "stored"
@@ -172,7 +172,7 @@ def test_the_commands_show_it(name: str, workbench: Command, copied: Path) -> No
 def test_a_report_has_every_row_of_the_report_of_then(
     name: str, workbench: Command, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(format, "MOST", 2_000)  # rows, as then
+    monkeypatch.setattr(cells, "MOST", 2_000)  # rows, as then
     before, out = contents(copied), tmp_path / "report.md"
     workbench("report", name, "--out", out)
     then = rows(STORED / "reports" / f"{name}.md")
