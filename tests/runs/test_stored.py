@@ -19,6 +19,7 @@ import json
 import runpy
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ import plotly.graph_objects as go
 import pytest
 
 import workbench as wb
-from workbench.report import format
+from workbench.report import format as cells
 from workbench.runs.request import make_request
 
 STORED = Path(__file__).parent / "stored"
@@ -171,7 +172,7 @@ def test_the_commands_show_it(name: str, workbench: Command, copied: Path) -> No
 def test_a_report_has_every_row_of_the_report_of_then(
     name: str, workbench: Command, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(format, "MOST", 2_000)  # rows, as then
+    monkeypatch.setattr(cells, "MOST", 2_000)  # rows, as then
     before, out = contents(copied), tmp_path / "report.md"
     workbench("report", name, "--out", out)
     then = rows(STORED / "reports" / f"{name}.md")
@@ -189,7 +190,7 @@ def test_a_page_of_it_has_its_figures(workbench: Command, tmp_path: Path) -> Non
     workbench("report", PROFILE, "--out", out)
     page = out.read_text(encoding="utf-8")
     assert PROFILE in page and "270,848" in page
-    assert "Number of parameters of each module" in page  # a figure's caption
+    assert "Number of parameters of each part" in page  # a figure's caption
 
 
 # --- asking again ---------------------------------------------------------------------------------
