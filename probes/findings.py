@@ -136,6 +136,7 @@ class TaskResult:
     baselines: tuple[Baseline, ...]
     judged: Judged
     of_stack: str  # " of the decoder", if there are several stacks
+    is_mix: bool = False  # the best probe reads a mix of layers: no layer was probed alone
 
     @property
     def title(self) -> str:
@@ -268,7 +269,9 @@ def _edge_tasks(summary: pd.DataFrame, means: pd.DataFrame) -> Iterator[TaskResu
             open_because = MORE_TARGETS
         value = float(row["best_score"])
         judged_as = _against(row, value, baselines, open_because)
-        yield TaskResult(row, value, baselines, judged_as, _of_stack(row, summary))
+        own = same[at_layer & (same["encoder"] == "model")]
+        is_mix = not own["mode"].isin(("lexical", *SINGLE)).any()
+        yield TaskResult(row, value, baselines, judged_as, _of_stack(row, summary), is_mix)
 
 
 def _layers_of(task: TaskResult, means: pd.DataFrame) -> pd.DataFrame:
@@ -286,7 +289,7 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
     against = f"; {best.name}: {score(best.value)}" if best else ""
     number = f"F1 {score(task.value)} (95 % {span(row['lower'], row['upper'], 'F1')}{against})"
     layer = f"layer {whole(row['best_layer'])}{task.of_stack}"
-    if layers.empty:
+    if task.is_mix:
         layer = f"the mix of layers 0 to {whole(row['best_layer'])}{task.of_stack}"
     tail = ""
     if len(layers) > 1 and int(layers["layer"].iloc[-1]) != row["best_layer"]:
@@ -339,15 +342,18 @@ def _over_layer_0(tasks: Sequence[TaskResult], means: pd.DataFrame) -> Finding |
         value, unit, measure = task.value - base, "F1", f"gain over layer 0: {task.title}"
         if rising:
             claim = f"{task.title} gains {score(value)} points over layer 0 ({score(base)})"
-            claim += f"; {_depths(rising)}" if _expected(task) is not None else ""
+            claim += _depths(rising) if _expected(task) is not None else ""
         else:
             claim = f"{task.title} gains nothing significant over layer 0 ({score(base)}; best "
             claim += f"layer: {_points(value)} points)"
     else:
         value, unit, measure = len(rising), "", "tasks that gain over layer 0"
-        claim = f"{len(rising)} of {plural(len(known), 'task')} above the baselines "
+        claim = f"{len(rising)} of {len(known)} tasks above the baselines "
         claim += f"{'gains' if len(rising) == 1 else 'gain'} over layer 0"
-        claim += f"; {_depths(rising)}" if rising else ""
+        if len(known) == 1:
+            verb = "gains" if rising else "does not significantly gain"
+            claim = f"{known[0].title}, the only task above the baselines, {verb} over layer 0"
+        claim += _depths(rising)
     return Finding(
         f"{claim}.",
         value,
@@ -356,7 +362,7 @@ def _over_layer_0(tasks: Sequence[TaskResult], means: pd.DataFrame) -> Finding |
         judged(rising, rising or "undecided" not in verdicts),
         "summary",
         keys,
-        "pipeline",
+        "pipeline" if any(_known(task.row["centre_of_gravity"]) for task in tasks) else "curves",
         measure=measure,
         unit="F1" if unit else "",
         decided_by=MORE_SENTENCES,
@@ -379,7 +385,10 @@ def _expected(task: TaskResult) -> float | None:
 
 
 def _depths(tasks: Sequence[TaskResult]) -> str:
-    """The tasks by expected layer; by best layer if no expected layer is defined."""
+    """The tasks by expected layer; by best layer if no expected layer is defined: `; …`."""
+    tasks = [task for task in tasks if _expected(task) is not None or not task.is_mix]
+    if not tasks:
+        return ""
     expected = {task.title: depth for task in tasks if (depth := _expected(task)) is not None}
     best = {task.title: int(task.row["best_layer"]) for task in tasks}
     kind, depths = ("expected", expected) if expected else ("best", best)
@@ -389,8 +398,8 @@ def _depths(tasks: Sequence[TaskResult]) -> str:
         for title in ordered
     ]
     if len(texts) == 1:
-        return f"{kind} layer: {texts[0].removeprefix(f'{ordered[0]} ')}"
-    return f"{kind} layers: {listing(texts, 8)}"
+        return f"; {kind} layer: {texts[0].removeprefix(f'{ordered[0]} ')}"
+    return f"; {kind} layers: {listing(texts, 8)}"
 
 
 def _over_random(tasks: Sequence[TaskResult]) -> Finding | None:
@@ -854,7 +863,8 @@ def _tree_gain(row: Row, means: pd.DataFrame, of_best: Finding) -> Finding | Non
     most = _highest(gains, "delta")
     p = min(1.0, float(most["p_value"]) * len(gains))
     rises = most["delta"] > 0 and p < SIGNIFICANT
-    name, points = TREE_NAMES[metric], 100 if metric in SHARES else 1
+    points = 100 if metric in SHARES else 1
+    name = "the share of roots" if metric == "root" else TREE_NAMES[metric]
     unit = " points" if metric in SHARES else ""
     delta, low, high = (
         decimal(points * float(most[column]), 1 if points > 1 else 2)
@@ -864,8 +874,7 @@ def _tree_gain(row: Row, means: pd.DataFrame, of_best: Finding) -> Finding | Non
     correction = f"{p_text(p)}, corrected for {plural(len(gains), 'layer')}"
     gain = f"{signed(delta)}{unit} over layer {below} (95 % {low} to {high}; {correction})"
     if not rises:
-        claim = f"No layer adds significantly to the {name} of the layer below: layer {layer} has "
-        claim += gain
+        claim = f"No layer adds significantly to {name}: layer {layer} has {gain}"
     elif not most["learnt"]:
         claim = f"Layer {layer} adds most to {name}, {gain}, but is no better than the baselines"
     else:
@@ -875,13 +884,14 @@ def _tree_gain(row: Row, means: pd.DataFrame, of_best: Finding) -> Finding | Non
         most["delta"],
         (most["delta_lower"], most["delta_upper"]),
         0,
-        judged(rises and most["learnt"] and of_best.verdict == "supported"),
+        of_best.verdict if rises and most["learnt"] else "not supported",
         "means",
         {name: most[name] for name in ("task", "encoder", "stack", "layer", "metric")},
         "layers",
-        measure=f"largest gain in {name} over the layer below",
+        measure=f"largest gain in {TREE_NAMES[metric]} over the layer below",
         unit="%" if metric in SHARES else "",
         column="delta",
+        decided_by=of_best.decided_by,
     )
 
 

@@ -7,7 +7,7 @@
         --set tasks=pos preset=quick
     workbench report NAME --out NAME.md
 
-The machine was called `demo`, and made no pictures. These files are never edited or made again.
+The machine was called `demo`, and had no kaleido. These files are never edited or made again.
 
 A fingerprint holds no path and no version of a package. It does hold the model's configuration as
 transformers completes it and the tokenizer as `tokenizers` writes it: the same with transformers

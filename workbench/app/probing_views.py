@@ -309,7 +309,8 @@ def layers(runs: OpenRuns) -> None:
         published if published in NAMES else NONE,
     )
     about = (
-        f"Probe F1 by layer ({mode}). Bands: 95 % bootstrap intervals over sentences and seeds. "
+        f"Probe F1 by layer ({mode}). {'Bands' if len(curves) == 1 else 'When you point'}: 95 % "
+        "bootstrap intervals over sentences and seeds. "
         "Dashed grey: the best of static vectors, random weights and the majority label."
     )
     if len({each.deepest for each in curves}) > 1:

@@ -251,11 +251,11 @@ def summary(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
         mean = math.fsum(values) / len(values)
         unit = f" {first.unit}" if first.unit and first.unit != "F1" else ""
         disagree = 0 < n_supported < len(runs)
+        agreement = "" if first.null is None else f"; supported in {n_supported}"
         found.append(
             Finding(
                 f"{_capital(measure)}: {span(min(values), max(values), first.unit)}{unit} over "
-                f"{plural(len(runs), 'run')} (mean {shown(mean, first.unit)}); supported in "
-                f"{n_supported}.",
+                f"{plural(len(runs), 'run')} (mean {shown(mean, first.unit)}){agreement}.",
                 mean,
                 None,
                 first.null if len({each.null for each in same}) == 1 else None,
@@ -308,8 +308,8 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         claim += f"; {_row(old, new)} in {first}, {_row(new, old)} in {letter}"
     if interval is not None:
         verdict = judged(interval[0] > 0 or interval[1] < 0)
-    elif a == b:
-        verdict = "not supported"
+    elif a == b or old.null is None:  # a fact, such as a number of words, needs no test
+        verdict = judged(a != b)
     else:
         verdict = "undecided"
     return Finding(

@@ -87,7 +87,7 @@ def draw_curves(
             for style, (which, rows) in enumerate(own):
                 name = ", ".join([*([run.name] if len(runs) > 1 else []), *which]) or "model"
                 scale = run.deepest if relative else 1
-                if len(own) == 1:
+                if len(own) == 1 and len(runs) == 1:  # bands of two runs overlap
                     x = (rows["layer"] / scale).tolist()
                     ends = rows["lower"].tolist(), rows["upper"].tolist()
                     traces.append(band(x, *ends, colour, escaped(name)))

@@ -200,7 +200,7 @@ def attachment_by_layer(tables: Tables) -> go.Figure:
                 if len(own) and not (control and index):
                     one = own["layer"] < right
                     traces.append(_by_layer(own[one], label, style, colour, ".1%"))
-                    traces[-1].showlegend = False
+                    traces[-1].name = None  # the name is at the end, of the probe of all heads
                     traces.append(_by_layer(own[~one], label, style, colour, ".1%"))
                     if colour == MODEL and len(stacks) == 1:
                         traces[-2].error_y = interval(own[one], "value")

@@ -30,6 +30,7 @@ from workbench.report.prose import (
     material,
     method,
     papers,
+    papers_used,
     title_of,
     title_of_several,
 )
@@ -749,7 +750,7 @@ def _part(number: int, run: Run, rows: int) -> Part:
                     None, (method(experiment, run.settings), material(known, corpora, spec, device))
                 )
             ),
-            papers(experiment.papers if experiment else ()),
+            papers(papers_used(experiment, run.settings)),
             limits(
                 [Caveat(public(each.text), each.applies_to) for each in run.caveats],
                 [public(text) for text in run.warnings],
