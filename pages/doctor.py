@@ -78,7 +78,7 @@ text.facts(
         ("Python", here.python),
         ("platform", here.platform),
         ("spaCy pipelines", ", ".join(here.pipelines) or "none"),
-        ("browser for image export", here.browser or "none"),
+        ("browser for PDF reports", here.browser or "none"),
     ]
 )
 with st.expander("Package versions"):

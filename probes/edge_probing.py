@@ -110,7 +110,7 @@ def _reliability_caveats(
             "say nothing about the layer.",
             ("means", "curves"),
         )
-    starved = summary[~summary["enough_data"].astype(bool)]
+    starved = summary[summary["data_gain"] > MAX_DATA_GAIN]
     if len(starved):
         moved = "; ".join(
             f"{row['task']} +{100 * row['data_gain']:.1f} points at layer "
@@ -340,10 +340,10 @@ def summary(means: pd.DataFrame, mix: pd.DataFrame, half: pd.DataFrame) -> pd.Da
     return pd.DataFrame(data, columns=SUMMARY)
 
 
-def _data_gain(half: pd.DataFrame) -> tuple[float, float, bool]:
+def _data_gain(half: pd.DataFrame) -> tuple[float, float, bool | None]:
     """Largest gain from the second half of the targets, its layer, and whether it is small."""
     if half.empty:
-        return float("nan"), float("nan"), True
+        return float("nan"), float("nan"), None
     gain = half["gain"].to_numpy(dtype=float)
     row = int(gain.argmax())
     return float(gain[row]), float(half["layer"].iloc[row]), bool(gain[row] <= MAX_DATA_GAIN)

@@ -4,7 +4,7 @@ This module has only names, settings and tables, so listing experiments does not
 Costs: nothing; the code of an experiment is imported when it is first run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -31,6 +31,15 @@ HalfDataCheck = Annotated[
 ]
 
 
+def _listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _counted(count: int, one: str) -> str:
+    return f"{count:,} {one}{'' if count == 1 else 's'}"
+
+
 # --- edge-probing ---------------------------------------------------------------------------------
 
 KindName = Literal["edge", "linear", "mlp"]
@@ -38,6 +47,13 @@ Mode = Literal["lexical", "top", "layer", "mix", "cumulative"]
 LossName = Literal["auto", "softmax", "sigmoid"]
 PresetName = Literal["quick", "standard", "full"]
 MAX_WINDOW = 10  # words on either side of a convolution
+_MODES: Mapping[Mode, str] = {
+    "lexical": "layer 0",
+    "layer": "each layer alone",
+    "top": "the last layer",
+    "mix": "a learned mix of all layers",
+    "cumulative": "mixes of the layers up to each layer",
+}
 
 
 @dataclass(frozen=True)
@@ -172,6 +188,31 @@ class EdgeProbing(SplitSettings):
         "save_predictions": "predictions",
     }
 
+    def in_prose(self) -> str:
+        effort, kinds = self.effort, {"edge": "edge", "linear": "linear", "mlp": "MLP"}
+        scored = (
+            "The score is micro-averaged F1 (for coreference, F1 of the positive class), with 95 % "
+            "bootstrap intervals over sentences and seeds."
+        )
+        if self.preview:
+            return (
+                "We fitted closed-form ridge probes on the frozen states of each layer, as a "
+                f"preview of edge probing (Tenney et al. 2019). {scored}"
+            )
+        modes = [_MODES[mode] for mode in _MODES if mode in self.modes]
+        probes = " and ".join(kinds[kind] for kind in self.probes)
+        targets = "all targets" if effort.targets is None else f"up to {effort.targets:,} targets"
+        baselines = ["the most frequent label", "static vectors"]
+        baselines += ["the same architecture with random weights"] if self.random_baseline else []
+        baselines += [f"a CNN over {2 * words + 1} words of layer 0" for words in self.cnn_windows]
+        baselines += ["a control task of random labels by word type"] if self.control_tasks else []
+        return (
+            f"We trained {probes} probes on frozen states (Tenney et al. 2019), with {targets} of "
+            f"each task, {_counted(len(effort.seeds), 'seed')} and up to {effort.epochs} epochs, "
+            f"stopping after {_counted(effort.patience, 'epoch')} without gain on dev. The probes "
+            f"read {_listed(modes)}. {scored} The baselines are {_listed(baselines)}."
+        )
+
     @property
     def effort(self) -> Effort:
         """The training budget: the preset, overridden by explicit settings."""
@@ -218,7 +259,7 @@ EDGE_TABLES = {
         "cumulative curve (empty if the curve does not rise), best layer, and baselines. "
         "baseline_majority always predicts the most frequent scored label. data_gain: the largest "
         "gain of a layer from the second half of the targets. Above 2 points, more data would "
-        "change the curve (enough_data is false).",
+        "change the curve (enough_data is false; empty if half_data_check is off).",
         ("task", "probe", "stack"),
     ),
     "halves": Table(
@@ -258,8 +299,10 @@ EDGE_PROBING = Experiment(
     run="probes.edge_probing:run",
     tables=EDGE_TABLES,
     fits="probes.edge_probing:fits",
-    version=3,
+    version=4,
     figures="workbench.figures.probing:FIGURES",
+    findings="probes.findings:edge_probing",
+    papers=("tenney-2019-context", "tenney-2019-pipeline", "hewitt-2019-control"),
 )
 
 
@@ -345,6 +388,26 @@ class DescriptionLength(SplitSettings):
         "hidden_size": "hidden",
     }
 
+    def in_prose(self) -> str:
+        probe = "a linear probe"
+        if self.probe == "mlp":
+            probe = f"an MLP of one hidden layer of {self.hidden_size:,}"
+        ways = {
+            "online": "The online code sends the labels in blocks, each with a probe trained on "
+            f"the blocks before it for up to {self.max_epochs} epochs.",
+            "variational": "The variational code sends a Bayesian probe, trained for "
+            f"{self.variational_steps:,} steps, and then the labels.",
+        }
+        unit = "" if self.unit == "bits" else " Lengths add nats to bits, as the released code did."
+        control = " and of a control task of random labels by word type"
+        return (
+            f"We measured the description length of up to {self.max_targets:,} labels of each task"
+            f"{control if self.control_tasks else ''} given the states of each layer (Voita and "
+            f"Titov 2020), with {probe} and {_counted(len(self.seeds), 'seed')}. "
+            f"{' '.join(ways[code] for code in dict.fromkeys(self.codes))}{unit} Compression is "
+            "the length of the uniform code divided by that of the code."
+        )
+
     @field_validator("portions")
     @classmethod
     def _portions(cls, portions: tuple[float, ...]) -> tuple[float, ...]:
@@ -388,6 +451,8 @@ DESCRIPTION_LENGTH = Experiment(
     fits="probes.description_length:fits",
     version=2,
     figures="workbench.figures.probing:DESCRIPTION_LENGTH_FIGURES",
+    findings="probes.findings:description_length",
+    papers=("voita-2020-mdl", "hewitt-2019-control"),
 )
 
 
@@ -422,6 +487,22 @@ class StructuralProbe(SplitSettings):
         "half_data_check": "halves",
         "measures": "parts",
     }
+
+    def in_prose(self) -> str:
+        fits = {
+            "distance": "squared distances between words fit their distances in the dependency "
+            "tree",
+            "depth": "squared lengths of words fit their depths in the tree",
+        }
+        measures = " and ".join(fits[measure] for measure in dict.fromkeys(self.measures))
+        rank = "full rank" if self.probe_rank is None else f"rank {self.probe_rank} at most"
+        return (
+            f"We trained a linear map of {rank} on the states of each layer so that {measures} "
+            f"(Hewitt and Manning 2019), with {_counted(len(self.seeds), 'seed')} and early "
+            "stopping on dev. Layers were chosen on dev and scored on the held-out split, with 95 %"
+            " bootstrap intervals over sentences and seeds. The baselines are a chain of words, "
+            "static vectors, and the same architecture with random weights."
+        )
 
 
 LAYER = ("task", "encoder", "stack", "layer", "metric")
@@ -465,6 +546,8 @@ STRUCTURAL_PROBE = Experiment(
     layers=("dependencies",),
     split="held-out",
     figures="workbench.figures.syntax_probes:STRUCTURAL_PROBE_FIGURES",
+    findings="probes.findings:structural_probe",
+    papers=("hewitt-2019-structural",),
     version=2,
 )
 
@@ -484,6 +567,17 @@ class AttentionProbe(SplitSettings):
     half_data_check: HalfDataCheck = True
 
     former_names: ClassVar[Mapping[str, str]] = {"half_data_check": "halves"}
+
+    def in_prose(self) -> str:
+        return (
+            "We trained probes to predict the syntactic head of each word from the attention "
+            "weights of all heads in both directions, with two weights per head (Clark et al. "
+            "2019), and to their optimum; the weight decay was chosen on dev. The score is UAS on "
+            "the held-out split, without roots and punctuation, with 95 % bootstrap intervals over "
+            "sentences. The baselines are the best fixed offset, the same architecture with random "
+            "weights, word vectors without attention, and a control task with random heads by word "
+            f"type ({_counted(len(self.seeds), 'seed')})."
+        )
 
 
 ATTENTION_TABLES = {
@@ -531,5 +625,7 @@ ATTENTION_PROBE = Experiment(
     layers=("dependencies",),
     split="held-out",
     figures="workbench.figures.syntax_probes:ATTENTION_PROBE_FIGURES",
+    findings="probes.findings:attention_probe",
+    papers=("clark-2019-bert", "hewitt-2019-control"),
     version=3,
 )

@@ -20,7 +20,6 @@ from workbench.core.machine import home, runs
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 EXTRAS = {  # optional extras and their purpose
     "hub": "reading corpora from the Hugging Face hub",
-    "images": "saving figures as images",
 }
 
 
@@ -70,7 +69,7 @@ class Facts:
     device: Device
     packages: tuple[Package, ...]
     pipelines: tuple[str, ...]  # spaCy's, installed
-    browser: str | None  # for saving figures as images
+    browser: str | None  # prints reports as PDF
     folders: dict[str, str]
     free_bytes: dict[str, int]  # free space on the disks of these folders
     missing: tuple[Missing, ...]
@@ -147,7 +146,7 @@ def device() -> Device:
 
 
 def find_browser() -> str | None:
-    """The path of Chrome or Chromium, which saves figures as images; None if there is none."""
+    """The path of Chrome or Chromium, which prints reports as PDF; None if there is none."""
     named = os.environ.get("BROWSER_PATH")
     if named and Path(named).is_file():
         return named
@@ -201,8 +200,8 @@ def _missing_elsewhere(
         )
     if browser is None:
         apt = shutil.which("apt-get") is not None
-        command = "apt-get install chromium" if apt else "plotly_get_chrome"
-        missing.append(Missing("Chrome or Chromium", "saving figures as images", command))
+        command = "apt-get install chromium" if apt else "install Chrome or Chromium"
+        missing.append(Missing("Chrome or Chromium", "printing reports as PDF", command))
     if machine.kind == "cpu" and shutil.which("nvidia-smi"):
         missing.append(
             Missing(

@@ -23,8 +23,8 @@ SEEN = {  # words that only this view has
     "Heads": "Colour: the main role of each head",
     "Relations": "Accuracy as in Clark et al. (2019)",
     "Similar heads": "projected to two dimensions",
-    "Offsets": "Negative offsets",
-    "Cross-attention": "How the heads of a decoder follow",
+    "Offsets": "a column an offset",
+    "Cross-attention": "How the cross-attention heads of a decoder follow",
     "Tables": "One row per head. role:",
 }
 

@@ -133,7 +133,6 @@ def test_choices_change_what_is_said(tmp_path: Path) -> None:
     app = opened(run=run.name)
     app.button_group(key="mode").set_value("mix up to each layer").run()
     app.selectbox(key="published").set_value("bert-base").run()
-    app.selectbox(key="baselines").set_value("pos").run()
     assert not app.exception and not app.error
     assert "F1 by layer (mix up to each layer)" in said(app)
     assert "BERT-base in Tenney, Das and Pavlick 2019" in said(app)
@@ -187,7 +186,7 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
         ({"run": "RUN", "compare": "edge-probing-zzz"}, "there is no run"),
         ({"run": "RUN", "view": "Confusion", "task": EVIL, "layer": "99"}, "pos, layer 3"),
         ({"run": "RUN", "view": "zzz", "mode": "zzz", "shown": "zzz"}, "F1 by layer (each layer)"),
-        ({"run": "RUN", "published": "zzz", "baselines": "zzz"}, "F1 by layer"),
+        ({"run": "RUN", "published": "zzz"}, "F1 by layer"),
     ],
 )
 def test_a_bad_address_is_explained(tmp_path: Path, address: dict[str, str], words: str) -> None:

@@ -93,8 +93,8 @@ def test_findings_come_first_then_one_table_then_where_the_rest_is(workbench: Co
     )
     assert f"workbench runs show {run['run']}" in shown
     assert first["claim"] in " ".join(workbench("runs", "show", run["run"]).out.split())
-    (listed,) = json.loads(workbench("runs", "list", "--json").out)["runs"]
-    assert listed["finding"] == first["claim"]
+    listed = json.loads(workbench("runs", "list", "--json").out)["runs"]
+    assert {each["run"]: each["finding"] for each in listed}[run["run"]] == first["claim"]
 
 
 def test_caveats_of_a_run_are_printed(workbench: Command) -> None:

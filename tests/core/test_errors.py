@@ -37,7 +37,7 @@ def test_far_name_gets_all_there_are() -> None:
 
 
 def test_missing_package_names_the_command() -> None:
-    assert "pip install kaleido" in str(missing_package("kaleido", "Saving an image"))
+    assert "pip install datasets" in str(missing_package("datasets", "Reading from the hub"))
 
 
 def test_many_names_are_cut_and_say_how_many_more() -> None:

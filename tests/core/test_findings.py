@@ -137,9 +137,23 @@ def test_differences_without_intervals_are_undecided_and_come_last() -> None:
     assert (other.measure, other.verdict) == ("loss", "undecided") and "seeds" in other.decided_by
 
 
+def test_a_difference_of_facts_needs_no_test() -> None:
+    words = [
+        Finding("200 words.", n, None, None, "supported", "sizes", measure="words")
+        for n in (200, 300, 300)
+    ]
+    more, same = (
+        changes({"A": words[:1], "B": words[1:2]}),
+        changes({"A": words[1:2], "B": words[2:]}),
+    )
+    assert more[0].verdict == "supported" and "200 in A, 300 in B (+100)" in more[0].claim
+    assert same[0].verdict == "not supported" and "no change" in same[0].claim
+    assert "supported in" not in summary([words[:1], words[1:2]])[0].claim
+
+
 def test_the_row_that_changed_is_named() -> None:
     (change,) = changes({"A": [finding(keys={"layer": 2})], "B": [finding(keys={"layer": 3})]})
-    assert "layer 2 in A, 3 in B" in change.claim
+    assert "layer 2 in A, layer 3 in B" in change.claim
 
 
 def test_a_sweep_says_where_its_runs_agree() -> None:

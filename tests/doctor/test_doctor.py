@@ -39,13 +39,13 @@ def test_version_out_of_bounds_does_not_fit() -> None:
 def test_missing_packages_come_with_the_command_that_installs_them() -> None:
     packages = (
         Package("torch", ">=2.11,<2.14", "2.15.0"),
-        Package("kaleido", ">=1.0", None, extra="images"),
+        Package("datasets", ">=4.0", None, extra="hub"),
         Package("numpy", ">=2.0", "2.4.0"),
     )
-    torch, kaleido = doctor._missing_packages(packages)
+    torch, datasets = doctor._missing_packages(packages)
     assert torch.command == 'pip install "torch>=2.11,<2.14"'
     assert "2.15.0" in torch.what
-    assert kaleido.command == 'pip install "kaleido>=1.0"'
+    assert datasets.command == 'pip install "datasets>=4.0"'
 
 
 def test_nothing_is_missing_if_everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,9 +34,15 @@ def test_a_table_of_one_row_is_drawn(name: str) -> None:
     assert FIGURES[name]({name: TABLES[name].head(1)}).data
 
 
-def test_relations_show_the_offset_with_its_sign() -> None:
-    (bars,) = FIGURES["relations"](TABLES).data
-    assert bars.text[:2] == ("+1: 100%", "−2: 50%")
+def test_relations_show_the_offset_with_its_sign_and_its_part_of_the_bar() -> None:
+    at_offset, others = FIGURES["relations"](TABLES).data
+    assert others.text[:2] == ("+1: 100 %", "−2: 50 %")
+    assert others.x[0] == 0 and [*at_offset.x + others.x] == [*TABLES["relations"]["count"]]
+
+
+def test_bars_have_one_height_in_all_panels_of_a_row() -> None:
+    figure = FIGURES["tags"]({"tags": description(["a", "b", "c"])["tags"]})
+    assert len({axis.range for axis in figure.select_yaxes()}) == 1
 
 
 def test_a_panel_has_the_most_frequent_and_its_title_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,7 +13,7 @@ from workbench.figures import heads as one
 from workbench.figures.head_grid import CODES, COLOUR, SCORES, SYMBOL, named, value_of
 from workbench.figures.heads import FIGURES, Case, cases, sentences_of
 from workbench.figures.sanitize import harmless
-from workbench.figures.theme import EITHER
+from workbench.figures.theme import MODEL, NOT_SIGNIFICANT
 from workbench.heads.roles import ROLES
 from workbench.heads.tables import BEST, CROSS, RELATIONS
 
@@ -207,14 +208,23 @@ def test_a_score_lies_at_its_head_and_one_above_its_baseline_is_a_difference() -
     assert value_of(heads, "best relation").tolist() == [0.3, 0.3, 0.9, 0.3]
 
 
-def test_the_menu_changes_all_panels_to_the_score_it_names() -> None:
+def test_scores_have_one_scale_and_only_heads_with_the_role_are_coloured() -> None:
     tables = tables_of(ALL)
     figure = FIGURES["scores"](tables)
-    buttons = figure.layout.updatemenus[0].buttons
-    assert [button.label for button in buttons] == list(SCORES)
-    change, traces = buttons[list(SCORES).index("one offset")].args
-    assert [figure.data[place].type for place in traces] == ["heatmap"] * 3
-    assert [z.tolist() for z in change["z"]] == [[[0.1, 0.95], [0.1, 0.1]]] * 3
+    cells = [trace for trace in figure.data if trace.type == "heatmap"]
+    assert len(cells) == 2 * len(one.SHOWN)
+    others, with_role = cells[4:6]  # the rarest word: head 1-0 of each stack
+    assert pd.isna(with_role.z).sum() == 9 and pd.isna(others.z).sum() == 3
+    assert {(trace.zmin, trace.zmax) for trace in cells[1::2]} == {(0, 1)}
+    titles = [note.text for note in figure.layout.annotations]
+    assert titles == ["first position", *[*one.SHOWN][1:]]
+
+
+def test_scores_that_were_not_measured_are_not_drawn() -> None:
+    tables = tables_of()
+    tables["heads"] = tables["heads"].assign(separator_mass=0.0, rare_share_upper=1.2)
+    titles = [note.text for note in FIGURES["scores"](tables).layout.annotations]
+    assert titles == ["first position", "coreference", "induction"]
 
 
 def test_the_head_that_is_looked_at_is_framed_in_its_panel() -> None:
@@ -236,10 +246,13 @@ def test_the_best_head_of_each_relation_stands_beside_its_offset() -> None:
     figure = FIGURES["relations"](tables_of())
     bars = [trace for trace in figure.data if trace.type == "bar" and len(trace.x)]
     assert [list(trace.x) for trace in bars] == [[0.9], [0.1], [0.9], [0.1]]
-    assert list(bars[0].y) == ["nsubj  1-0"] and bars[0].marker.color == EITHER
+    assert list(bars[0].y) == ["nsubj"] and bars[0].marker.color == MODEL
+    assert bars[1].marker.color == NOT_SIGNIFICANT
     assert list(bars[0].error_x.array) == pytest.approx([0.05])
     assert list(bars[0].error_x.arrayminus) == pytest.approx([0.1])
-    marks = [trace for trace in figure.data if trace.name == "fixed offset"]
+    names = [*figure.select_traces({"mode": "text"})]
+    assert [dict(zip(each.y, each.text, strict=True))["nsubj"] for each in names] == ["1-0"] * 2
+    marks = [*figure.select_traces({"mode": "markers"})]
     assert [list(trace.x) for trace in marks] == [[0.4, 0.4]] * 2
 
 
@@ -248,6 +261,7 @@ def test_offsets_of_all_heads_and_of_one() -> None:
     cells = FIGURES["offsets"](tables).data[0]
     assert cells.z.tolist()[1] == [0.95, 0.1, 0.1]
     assert list(cells.y) == ["0-0", "0-1", "1-0", "1-1"] and list(cells.x) == [-1, 0, 1]
+    assert (cells.zmin, cells.zmax, cells.text.tolist()[1]) == (0, 1, ["95", "10", "10"])
     own = tables["offsets"].query("layer == 0 and head == 1")
     assert list(one.offsets_of_head(own).data[0].y) == [0.95, 0.1, 0.1]
 
@@ -262,18 +276,37 @@ def test_relations_of_one_head_go_by_how_far_they_are_above_their_baselines() ->
     assert {trace.name for trace in figure.data} >= {"fixed offset", "shuffled trees"}
 
 
-def test_on_the_map_heads_of_one_cluster_share_a_colour_and_of_one_role_a_mark() -> None:
+def test_on_the_map_a_role_has_its_colour_and_mark_and_clusters_are_joined() -> None:
     tables = tables_of()
     tables["clusters"]["cluster"] = [1, 1, 2, 1]
-    points = [t for t in FIGURES["map"](tables).data if t.customdata is not None]
+    figure = FIGURES["map"](tables)
     by_name = {
-        point[1]: (trace.marker.symbol, trace.marker.color[place], trace.x[place])
-        for trace in points
+        point[1]: (trace.marker.symbol, trace.marker.color, trace.x[place])
+        for trace in figure.data
+        if trace.customdata is not None
         for place, point in enumerate(trace.customdata)
     }
-    assert by_name["0-0"][:2] == by_name["1-1"][:2]
-    assert by_name["0-0"][1] == by_name["0-1"][1] != by_name["1-0"][1]
-    assert by_name["1-0"][0] == SYMBOL["syntactic"] and by_name["1-0"][2] == 2.0
+    assert by_name["1-0"] == (SYMBOL["syntactic"], COLOUR["syntactic"], 2.0)
+    assert by_name["0-0"][:2] == by_name["1-1"][:2] != by_name["0-1"][:2]
+    bands = figure.data[0]
+    assert list(zip(bands.x[::3], bands.x[1::3], strict=True)) == [(0, 3), (1, 0)]
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.001, 1.0])
+def test_names_on_the_map_do_not_overlap(spread: float) -> None:
+    number = 30
+    draw = np.random.default_rng(0)
+    x, y = ([*(spread * draw.random(number - 1)), 5.0] for _ in range(2))
+    names = [f"{at}-{at}" for at in range(number)]
+    points = pd.DataFrame({"x": x, "y": y, "role": "", "label": names})
+    scale = one._scale(points)
+    _, shown, _ = one._labels(points, [(0, 1)], scale)
+    boxes = [
+        (scale * x - 3 * len(text), scale * x + 3 * len(text), scale * y - 6, scale * y + 6)
+        for x, y, text in zip(shown.x, shown.y, shown.text, strict=True)
+    ]
+    assert len(boxes) >= number / 3 and len(set(shown.text)) == len(boxes)
+    assert not any(one._overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 def test_leaves_of_the_tree_are_named_and_joined_where_they_join() -> None:

@@ -13,7 +13,7 @@ from workbench.figures import probing_curves as curves
 from workbench.figures.probing import FIGURES, published
 from workbench.figures.probing_curves import RunCurves
 from workbench.figures.sanitize import harmless
-from workbench.figures.theme import COLOURS
+from workbench.figures.theme import BASELINE, MODEL, TUNED
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
 SENTENCES, TARGETS = 40, 5
@@ -115,7 +115,7 @@ def test_curves_by_share_need_several_shares() -> None:
         FIGURES["learning"](tables)
     more = tables["means"].assign(share=0.5)
     both = {"means": pd.concat([tables["means"], more], ignore_index=True)}
-    assert list(FIGURES["learning"](both).data[0].x) == [0.5, 1.0]
+    assert list(FIGURES["learning"](both).data[1].x) == [0.5, 1.0]
 
 
 @pytest.mark.parametrize("name", ["pipeline", "mixes"])
@@ -142,57 +142,63 @@ def test_what_was_published_is_shipped_and_is_what_the_paper_has() -> None:
     assert set(map(tuple, layers.xs("bert-large", level="model").to_numpy())) == {(0, 24)}
 
 
-def test_a_task_keeps_its_colour_whichever_are_shown() -> None:
+def test_each_task_has_a_panel_with_the_model_in_its_colour_and_its_best_baseline() -> None:
     run = laid(tasks=("pos", "dependencies", "roles"))
-    (line,) = [
-        t for t in curves.draw_curves([run], ["roles"], "layer", "dark").data if t.showlegend
-    ]
-    assert line.line.color == COLOURS["dark"][2]
-    assert list(line.x) == [0, 1, 2, 3]
+    for figure in (
+        curves.draw_curves([run], ["pos", "roles"], "layer"),
+        FIGURES["curves"]({"means": run.means, "summary": run.summary}),
+    ):
+        lines = [trace for trace in figure.data if trace.name in ("model", "one layer")]
+        assert {trace.line.color for trace in lines} == {MODEL}
+        assert len({trace.yaxis for trace in lines}) == len(lines) > 1
+        assert {axis.matches for axis in figure.select_yaxes()} == {"y"}
+        best = [trace for trace in figure.data if trace.name == "best baseline"]
+        assert [(list(trace.y), trace.line.color) for trace in best] == (
+            [([0.2, 0.2], BASELINE)] * len(lines)
+        )
+
+
+def test_eight_tasks_fit_in_two_rows() -> None:
+    tables = probed(tasks=[f"task {number}" for number in range(8)])[0]
+    figure = FIGURES["curves"](tables)
+    assert len({trace.yaxis for trace in figure.data}) == 8 and figure.layout.height < 600
 
 
 def test_models_of_other_depths_share_an_axis_of_depth() -> None:
     runs = [laid("a", layers=2), laid("b", layers=4)]
-    figure = curves.draw_curves(runs, ["pos"], "layer", "light")
+    figure = curves.draw_curves(runs, ["pos"], "layer")
     lines = [trace for trace in figure.data if trace.mode == "lines+markers"]
     assert [list(line.x) for line in lines] == [[0, 0.5, 1], [0, 0.25, 0.5, 0.75, 1]]
-    assert [line.line.dash for line in lines] == ["solid", "dash"]
-    signs = [trace.name for trace in figure.data if trace.x == (None,)]
-    assert signs == ["a", "b"]
+    assert [(line.name, line.line.color) for line in lines] == [("a", MODEL), ("b", TUNED)]
     assert "depth" in figure.layout.xaxis.title.text
 
 
 def test_published_curves_lie_at_the_same_depth_under_our_names() -> None:
     run = laid(tasks=("relations", "my own"))
     assert curves.published_tasks("bert-base", ["relations", "my own"]) == ["relations"]
-    figure = curves.draw_curves(
-        [run], ["relations", "my own"], "cumulative", "light", "", "bert-base"
-    )
-    beneath = figure.data[0]
+    figure = curves.draw_curves([run], ["relations", "my own"], "cumulative", "bert-base")
+    (beneath,) = [trace for trace in figure.data if "published" in str(trace.name)]
     assert beneath.x[-1] == 1 and len(beneath.x) == 13
     assert beneath.y[-1] == pytest.approx(0.8287)
-    same = curves.draw_curves([laid(layers=12)], ["pos"], "layer", "light", "", "bert-base")
-    assert same.data[0].x[-1] == 12 and same.layout.xaxis.title.text == "layer"
+    same = curves.draw_curves([laid(layers=12)], ["pos"], "layer", "bert-base")
+    (beneath,) = [trace for trace in same.data if "published" in str(trace.name)]
+    assert beneath.x[-1] == 12 and same.layout.xaxis.title.text == "layer"
 
 
-def test_baselines_are_lines_of_one_task() -> None:
-    run = laid()
-    names = [name for name, _ in curves.baseline_scores(run, "pos")]
-    assert names == ["majority", "static vectors", "random weights"]
-    figure = curves.draw_curves([run], ["pos"], "layer", "light", "pos")
-    levels = [trace for trace in figure.data if "(pos)" in str(trace.name)]
-    assert [list(trace.y) for trace in levels] == [[0.2, 0.2]] * 3
+def test_selectivity_is_drawn_from_the_control_task_to_the_task() -> None:
+    _, control, task = FIGURES["selectivity"](probed()[0]).data
+    assert list(control.x) == pytest.approx([0.2, 0.2]) and list(task.x) == [1.0, 1.0]
 
 
 def test_selectivity_is_the_score_less_the_control_s() -> None:
-    line = curves.curve_controls(laid(), ["pos"], "light").data[0]
+    line = curves.curve_controls(laid(), ["pos"]).data[1]
     assert list(line.y) == pytest.approx([0.2, 0.4, 0.6, 0.8])
 
 
 def test_published_expected_layers_are_next_to_the_bars() -> None:
     run = laid()
     figure = FIGURES["pipeline"]({"summary": run.summary, "means": run.means})
-    assert curves.add_published_layers(figure, run, "bert-base", "light") == ["pos", "dependencies"]
+    assert curves.add_published_layers(figure, run, "bert-base") == ["pos", "dependencies"]
     marks = figure.data[-1]
     assert marks.y == figure.data[0].y
     assert marks.x[0] == pytest.approx(1.76 / 12 * 3, abs=0.02), "SCIENCE: 1.76 of 12 layers"

@@ -50,7 +50,7 @@ def test_a_model_stands_beside_trigrams() -> None:
         }
     )
     figure = BESIDE["scores"]({"scores": table})
-    assert [list(bars.y) for bars in figure.data] == [[0.5, 0.4], [10.0, 20.0]]
+    assert [list(bars.x) for bars in figure.data] == [[0.5, 0.4], [10.0, 20.0]]
     assert "<b>" not in figure.layout.annotations[1].text
 
 

@@ -75,6 +75,13 @@ def test_bars_in_groups_and_in_stacks() -> None:
     assert one.left == two.left and one.top == pytest.approx(two.bottom)
 
 
+def test_the_text_of_an_empty_part_stands_after_the_stack() -> None:
+    text = bars([0], ["a"], "", text=["all"], textposition="outside")
+    figure = plain(bars([4], ["a"], "", colour="#123456"), text, barmode="stack")
+    (bar,) = shapes(figure, "#123456")
+    assert words(figure)["all"].x > bar.right
+
+
 def test_a_mark_is_at_its_values() -> None:
     figure = plain(
         go.Scatter(x=[0, 5, 10], y=[100, 150, 200], mode="markers"),

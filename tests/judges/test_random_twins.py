@@ -21,13 +21,18 @@ from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 import workbench as wb
-from tests.judges import twins_facts, twins_probes, twins_pruning, twins_transfer, twins_trees
-from tests.judges.odd import run_here
+from tests.judges import (
+    twins_facts,
+    twins_heads,
+    twins_probes,
+    twins_pruning,
+    twins_transfer,
+    twins_trees,
+)
 from workbench import Corpus, HuggingFace
 from workbench.heads.roles import ROLES
 
 SEEDS = range(20)
-SENTENCES = 300
 SURE = 0.99
 Tried = tuple[int, int, float]  # claims tried, claims made, level
 
@@ -44,15 +49,6 @@ def binomial_bound(trials: int, level: float, sure: float = SURE) -> int:
 # --- claims ---------------------------------------------------------------------------------------
 
 
-def heads(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Tried]:
-    """Every role is a family, corrected over heads (and relations, and offsets)."""
-    found = run_here("heads", twin, corpus, seed, max_sentences=SENTENCES, max_examples=0).tables[
-        "heads"
-    ]
-    called = {role for roles in found["roles"] for role in str(roles).split(", ")}
-    return {f"heads: {role}": (1, int(role in called), 0.01) for role in ROLES}
-
-
 Claim = Callable[[Any, Corpus, int], Mapping[str, Tried]]
 
 
@@ -64,7 +60,7 @@ def one(name: str, claim: Callable[[Any, Corpus, int], Tried]) -> Claim:
 # `attention-averages`, `describe`, `profile`, `similarity` and `train` describe and claim nothing;
 # `head-importance` claims what its baseline does, `pretraining` what `frozen-vs-finetuned` does.
 CLAIMS: Mapping[str, Claim] = {
-    "heads": heads,
+    "heads": twins_heads.heads,
     **{
         name: one(name, claim)
         for name, claim in (
@@ -185,7 +181,7 @@ def test_a_random_twin_whose_words_are_of_many_pieces_has_no_roles() -> None:
     """Its maxima lie on the longest words, as those of uniform attention do."""
     found = pooled("heads", [(six_by_twelve(0), wb.read("primer"), 0)])
     assert not too_many(found), found
-    assert len(found) == len(ROLES)
+    assert len(found) == len(ROLES) + 1  # and the findings
 
 
 def test_more_false_claims_than_chance_are_too_many() -> None:

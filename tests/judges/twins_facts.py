@@ -1,34 +1,66 @@
 """Claims of `minimal-pairs` and `trigram` about random weights, for the pooled gate.
 
 Each function is `(twin, corpus, seed) -> (claims tried, false claims, level)`: for a
-random twin every claim is false. `describe`, `profile` and `similarity` report numbers and claim
-nothing. Costs: a few seconds for each twin of the built-in models.
+random twin every claim is false, of the tables and of the findings. `describe`, `profile` and
+`similarity` report numbers and claim nothing. Costs: a few seconds for each twin of the built-in
+models.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, run_here
 from workbench import Corpus
+from workbench.core.experiment import EXPERIMENTS
 
 PAIRS = 75
+LEVEL = 0.05
 Claims = tuple[int, int, float]
 
 
-def minimal_pairs(twin: Any, corpus: Corpus, seed: int) -> Claims:
-    """Above chance, of each phenomenon and of all pairs; the corpus given has no pairs."""
+def _of_pairs(twin: Any, seed: int) -> Mapping[str, Any]:
+    """The tables of minimal pairs; the corpus of the gate has none."""
     pairs = wb.read("primer/acceptability")
-    table = run_here("minimal-pairs", twin, pairs, seed=seed, max_sentences=2 * PAIRS).tables[
-        "pairs"
-    ]
-    return len(table), int(table["above_chance"].sum()), 0.05
+    return run_here("minimal-pairs", twin, pairs, seed=seed, max_sentences=2 * PAIRS).tables
+
+
+def _of_trigrams(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Any]:
+    own = corpus if "train" in corpus.splits else odd_corpus()
+    return run_here("trigram", twin, own, seed=seed, max_sentences=30).tables
+
+
+def _supported(experiment: str, tables: Mapping[str, Any]) -> Claims:
+    """The findings with a null, and how many of them are supported."""
+    found = [each for each in EXPERIMENTS[experiment].findings_of(tables) if each.null is not None]
+    return len(found), sum(each.verdict == "supported" for each in found), LEVEL
+
+
+def minimal_pairs(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """Above chance, of each phenomenon and of all pairs."""
+    table = _of_pairs(twin, seed)["pairs"]
+    return len(table), int(table["above_chance"].sum()), LEVEL
+
+
+def minimal_pairs_findings(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """Findings of minimal pairs."""
+    return _supported("minimal-pairs", _of_pairs(twin, seed))
 
 
 def trigram(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """Better than trigrams, in accuracy and in nats."""
-    own = corpus if "train" in corpus.splits else odd_corpus()
-    table = run_here("trigram", twin, own, seed=seed, max_sentences=30).tables["scores"]
-    return len(table), int(table["better"].sum()), 0.05
+    table = _of_trigrams(twin, corpus, seed)["scores"]
+    return len(table), int(table["better"].sum()), LEVEL
 
 
-CLAIMS = {"minimal-pairs": minimal_pairs, "trigram": trigram}
+def trigram_findings(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """Findings of trigrams."""
+    return _supported("trigram", _of_trigrams(twin, corpus, seed))
+
+
+CLAIMS = {
+    "minimal-pairs": minimal_pairs,
+    "minimal-pairs: findings": minimal_pairs_findings,
+    "trigram": trigram,
+    "trigram: findings": trigram_findings,
+}

@@ -1,8 +1,8 @@
 """What edge probing and description length claim of random weights and random labels.
 
 Tags are shuffled over all words of a corpus, so no layer of any model knows them: every gain of a
-layer over the one below it, every score significantly above the majority, and every code shorter
-than that of the label frequencies is a false claim.
+layer over the one below it, every score significantly above the majority, every code shorter
+than that of the label frequencies, and every supported finding with a null is a false claim.
 """
 
 import random
@@ -11,11 +11,22 @@ from typing import Any
 from spacy.tokens import Doc
 
 from tests.judges.odd import run_here
-from workbench import Corpus
+from workbench import Corpus, Result
+from workbench.core.experiment import EXPERIMENTS
 
 LEVEL = 0.05
 Claims = tuple[int, int, float]  # tried, false, at this level
 SIZES = {"train": 80, "dev": 40, "test": 80}
+
+
+def claimed(experiment: str, result: Result) -> tuple[int, int]:
+    """Findings with a null, and how many of them are supported."""
+    verdicts = [
+        finding.verdict
+        for finding in EXPERIMENTS[experiment].findings_of(result.tables)
+        if finding.null is not None
+    ]
+    return len(verdicts), verdicts.count("supported")
 
 
 def shuffled(corpus: Corpus, seed: int) -> Corpus:
@@ -46,7 +57,8 @@ def edge_probing(twin: Any, corpus: Corpus, seed: int) -> Claims:
     layers = means[(means["encoder"] == "model") & ~means["control"]]
     gains = layers["p_value"].dropna()
     false = int((gains < LEVEL).sum()) + int((layers["lower"] > majority).sum())
-    return len(gains) + len(layers), false, LEVEL
+    tried, supported = claimed("edge-probing", result)
+    return len(gains) + len(layers) + tried, false + supported, LEVEL
 
 
 def description_length(twin: Any, corpus: Corpus, seed: int) -> Claims:
@@ -57,4 +69,5 @@ def description_length(twin: Any, corpus: Corpus, seed: int) -> Claims:
     )  # fmt: skip
     summary = result.tables["summary"]
     false = int((summary["lower"] > summary["baseline_frequency"]).sum())
-    return len(summary), false, LEVEL
+    tried, supported = claimed("description-length", result)
+    return len(summary) + tried, false + supported, LEVEL

@@ -1,8 +1,9 @@
 """What the two probes of trees claim where the trees are drawn at random.
 
 The words and their order are a corpus' own and their heads are drawn, so no layer, no head and no
-random twin knows them: every score whose interval lies over the best baseline, and every gain of a
-layer over the one below it, is a false claim. Costs seconds each.
+random twin knows them: every score whose interval lies over the best baseline, every gain of a
+layer over the one below it, and every supported finding with a null is a false claim. Costs seconds
+each.
 """
 
 import random
@@ -11,6 +12,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from tests.judges.odd import run_here
+from tests.judges.twins_probes import claimed
 from workbench import Corpus
 
 LEVEL = 0.05
@@ -47,7 +49,8 @@ def structural_probe(twin: Any, corpus: Corpus, seed: int) -> Claims:
     layers = means[means["encoder"] == "model"]
     gains = layers["p_value"].dropna()
     false = int((gains < LEVEL).sum()) + int((layers["lower"] > chain).sum())
-    return len(gains) + len(layers), false, LEVEL
+    tried, supported = claimed("structural-probe", result)
+    return len(gains) + len(layers) + tried, false + supported, LEVEL
 
 
 def attention_probe(twin: Any, corpus: Corpus, seed: int) -> Claims:
@@ -57,4 +60,5 @@ def attention_probe(twin: Any, corpus: Corpus, seed: int) -> Claims:
     )
     means = result.tables["means"]
     own = means[(means["probe"] == "attention") & (means["encoder"] == "model") & ~means["control"]]
-    return len(own), int((own["lower"] > own["baseline"]).sum()), LEVEL
+    tried, supported = claimed("attention-probe", result)
+    return len(own) + tried, int((own["lower"] > own["baseline"]).sum()) + supported, LEVEL

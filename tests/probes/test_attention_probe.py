@@ -35,6 +35,7 @@ from workbench import (
 )
 from workbench.core.experiment import unmet_requirements
 from workbench.core.splits import SplitSizes, parts_of
+from workbench.figures.theme import BASELINE, MODEL
 from workbench.models.references import facts
 from workbench.models.word_models import Vectors
 
@@ -268,8 +269,8 @@ def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
     )
     assert means["converged"].all() and "stopped before" not in said
     figure = FIGURES["layers"](result.tables)
-    faded = [dot for trace in figure.data for dot in trace.marker.opacity or ()]
-    assert min(faded) < 1
+    curves = [trace for trace in figure.data if trace.line.color == MODEL]
+    assert BASELINE in {colour for trace in curves for colour in trace.marker.color}
     alone = probed(opened("bert"), seeds=(0,), halves=False).tables["means"]
     assert alone["half"].isna().all()
 

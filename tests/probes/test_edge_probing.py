@@ -272,6 +272,7 @@ def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> N
     marks = dict(
         pair
         for trace in curves(found.tables).data
+        if trace.mode == "lines+markers"
         for pair in zip(trace.x, trace.marker.symbol, strict=True)
     )
     failed = set(layers.index[~layers["learnt"]])
@@ -287,12 +288,14 @@ def test_hollow_marks_are_of_probes_that_were_cut_off(answer: Result) -> None:
     symbols = {
         (layer, str(mark).endswith("-open"))
         for trace in curves(tables).data
+        if trace.mode == "lines+markers"
         for layer, mark in zip(trace.x, trace.marker.symbol, strict=True)
         if mark != "x-thin-open"
     }
     assert symbols >= {(3, True), (4, False)} and (3, False) not in symbols
     del means["converged"], means["learnt"]  # a run from before these were known
-    assert not any("open" in mark for trace in curves(tables).data for mark in trace.marker.symbol)
+    lines = [trace for trace in curves(tables).data if trace.mode == "lines+markers"]
+    assert not any("open" in mark for trace in lines for mark in trace.marker.symbol)
 
 
 def test_too_little_data_gives_a_caveat_with_the_gain_of_more(read: Corpus) -> None:
@@ -328,6 +331,8 @@ def test_a_quick_run_says_that_it_is_rough_and_how_long_it_takes(short: Corpus) 
     own = EdgeProbing(preset="quick", modes=("top",), controls=False, random=False, halves=False)
     found = EDGE_PROBING.run(Inputs((planted.model(short),), (short,)), own, log)
     assert told(found, "Preset quick")
+    assert found.tables["summary"]["enough_data"].isna().all(), "the halves were not trained"
+    assert not told(found, "More training targets")
     assert any("preset quick): about" in line for line in log.lines), log.lines
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import plotly.io
 import pytest
 
 from tests.report.making import COUNTS, HOSTILE, bars, described, made
-from workbench import Run, Table, WorkbenchError
-from workbench.report import images
-from workbench.report.export import FIGURE_ENDINGS, export_figure, export_table
+from workbench import Run, Table, WorkbenchError, export
+from workbench.report.export import export_figure, export_table
 
 WORDS = ["-1", "-", "=", "=1+1", "@me", "-LRB-", "+49", "", *HOSTILE.values()]
 
@@ -82,48 +82,36 @@ def test_unknown_names_and_endings_say_what_is_near(run: Run, tmp_path: Path) ->
     assert list(tmp_path.glob("w.*")) == []
 
 
-def test_without_kaleido_it_says_how_to_have_it(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+STARTS = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("ending", STARTS)
+def test_pictures_need_no_browser_and_are_the_same_bytes_each_time(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "find_spec", lambda name: None)
-    with pytest.raises(WorkbenchError, match="pip install kaleido"):
-        export_figure(run, "words", tmp_path / "w.svg")
-
-
-def test_without_a_browser_it_says_how_to_have_one(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(images, "find_spec", lambda name: "there")
-    monkeypatch.setattr(images, "find_browser", lambda: None)
-    with pytest.raises(WorkbenchError, match="needs Chrome or Chromium"):
-        export_figure(run, "words", tmp_path / "w.png")
-    assert not (tmp_path / "w.png").exists()
-
-
-def test_a_browser_that_does_not_start_is_the_users_to_mend(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("kaleido", reason="no kaleido; pip install kaleido")
-    broken = tmp_path / "chromium"
-    broken.write_text("#!/bin/sh\nexit 3\n")
-    broken.chmod(0o755)
-    monkeypatch.setenv("BROWSER_PATH", str(broken))
-    with pytest.raises(WorkbenchError, match="drew no picture"):
-        export_figure(run, "words", tmp_path / "w.png")
-
-
-STARTS = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("ending", [e for e in FIGURE_ENDINGS if e in STARTS])
-def test_pictures_are_the_same_bytes_each_time(tmp_path: Path, ending: str) -> None:
-    if why := images.missing():
-        pytest.skip(str(why))
+    monkeypatch.setenv("PATH", "")
     run = described(tmp_path)
     first, second = (
         export_figure(run, "words", tmp_path / f"{name}{ending}").read_bytes() for name in "ab"
     )
     assert first.startswith(STARTS[ending]) and first == second
     if ending == ".svg":
-        assert b"&#60;script" in first and b"<script" not in first and b"<a " not in first
+        assert b"&lt;script" in first and b"<script" not in first and b"<a " not in first
+
+
+def test_a_picture_has_one_or_two_columns(run: Run, tmp_path: Path) -> None:
+    narrow, wide = (
+        export(run, "words", tmp_path / f"{n}.svg", columns=n).read_text() for n in (1, 2)
+    )
+    assert 'width="240.9' in narrow and 'width="481.8' in wide
+    with pytest.raises(WorkbenchError, match="3 columns"):
+        export(run, "words", tmp_path / "w.svg", columns=3)
+
+
+def test_marks_that_only_plotly_draws_are_exported_as_a_page(tmp_path: Path) -> None:
+    pie = go.Figure(go.Pie(labels=["a"], values=[1]))
+    run = made(tmp_path, figures={"shares": pie})
+    with pytest.raises(WorkbenchError, match="pie") as caught:
+        export_figure(run, "shares", tmp_path / "shares.pdf")
+    assert ".html" in caught.value.remedy and not (tmp_path / "shares.pdf").exists()
+    assert export_figure(run, "shares", tmp_path / "shares.html").exists()

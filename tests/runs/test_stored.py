@@ -190,7 +190,7 @@ def test_a_page_of_it_has_its_figures(workbench: Command, tmp_path: Path) -> Non
     workbench("report", PROFILE, "--out", out)
     page = out.read_text(encoding="utf-8")
     assert PROFILE in page and "270,848" in page
-    assert "Number of parameters of each module" in page  # a figure's caption
+    assert "Number of parameters of each part" in page  # a figure's caption
 
 
 # --- asking again ---------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ def pipeline(runs: OpenRuns) -> None:
     about = caption_of(drawn.pipeline)
     model = select_published()
     if model in NAMES:
-        tasks = add_published_layers(figure, runs.curves, model, tables_and_figures.kind())
+        tasks = add_published_layers(figure, runs.curves, model)
         about += f" Diamonds: expected layers of {NAMES[model]} at the same depth, computed "
         about += f"from {SOURCE}, for {', '.join(tasks) or 'none of these tasks'}."
     draw(runs, figure, about, "pipeline")
@@ -254,7 +254,7 @@ def controls(runs: OpenRuns) -> None:
     """Draw the selectivity of each layer."""
     tasks = select_tasks(runs)
     try:
-        figure = curve_controls(runs.curves, tasks, tables_and_figures.kind())
+        figure = curve_controls(runs.curves, tasks)
     except KeyError:
         st.text(
             "This run has no control tasks: they were switched off, or no single layer was probed."
@@ -300,18 +300,19 @@ def layers(runs: OpenRuns) -> None:
         tasks = select_tasks(runs)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         mode = segment("Probe input", modes, "mode")
-        baselines_of = select("Show baselines of", [NONE, *tasks], "baselines", width=190)
         published = select_published()
     curves = [runs.curves, *([runs.second_curves] if runs.second_curves else [])]
     figure = draw_curves(
         curves,
         tasks,
         MODES[mode],
-        tables_and_figures.kind(),
-        baselines_of if baselines_of in tasks else "",
         published if published in NAMES else NONE,
     )
-    about = f"Probe F1 by layer ({mode}). Bands: 95 % bootstrap intervals over sentences and seeds."
+    about = (
+        f"Probe F1 by layer ({mode}). {'Bands' if len(curves) == 1 else 'When you point'}: 95 % "
+        "bootstrap intervals over sentences and seeds. "
+        "Dashed grey: the best of static vectors, random weights and the majority label."
+    )
     if len({each.deepest for each in curves}) > 1:
         about += DEPTH
     draw(runs, figure, about, "layers")
@@ -331,7 +332,7 @@ def _note_published(published: str, tasks: list[str], curves: list[RunCurves]) -
         return
     n_layers = {12 if published == "bert-base" else 24}
     st.caption(
-        f"Thin dashed lines: {NAMES[published]} in {SOURCE}, for {plain(', '.join(included))}. "
+        f"Thin grey lines: {NAMES[published]} in {SOURCE}, for {plain(', '.join(included))}. "
         "Those probes were trained and scored on other corpora: compare where a curve rises, not "
         "its height." + (DEPTH if {each.deepest for each in curves} != n_layers else "")
     )

@@ -6,11 +6,12 @@ Cells are drawn on a canvas, so nothing in them is read as markup. Costs: readin
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import streamlit as st
 
 from workbench.app import glossary
+from workbench.app.text import plain
 from workbench.core.errors import WorkbenchError
 from workbench.figures.theme import Kind, template
 
@@ -132,12 +133,16 @@ def _drawn(path: str, ended: str) -> "Mapping[str, Drawing]":
 
 
 def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | None" = None) -> None:
-    """Draw one figure, already sanitised, with its caption.
+    """Draw one figure, already sanitised, under its title and subtitle; below it, how to read it.
 
     `pointed` is called when the user clicks a mark; `points` then returns which one.
     """
     import plotly.graph_objects as go
 
+    if drawing.title:
+        st.markdown(f"**{plain(drawing.title)}**")
+    if drawing.subtitle:
+        st.caption(plain(drawing.subtitle))
     figure: Any = go.Figure(dict(drawing.plain), skip_invalid=True)
     figure.update_layout(template=template(kind()), height=drawing.height)
     st.plotly_chart(
@@ -145,12 +150,12 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
         theme=None,
         key=key,
         config=CONFIG,
-        alt=drawing.about or drawing.name,
+        alt=" ".join(filter(None, (drawing.title, drawing.about))) or drawing.name,
         on_select=pointed or "ignore",
         selection_mode="points",
     )
-    if drawing.about:
-        st.text(drawing.about)
+    if drawing.reading:
+        st.caption(plain(drawing.reading))
 
 
 def points(key: str) -> list[Any]:
@@ -170,15 +175,18 @@ def draw_view(
     about: object,
     key: str = "",
     pointed: "Callable[[], None] | None" = None,
+    title: str = "",
 ) -> None:
-    """Draw a figure on a run's page; `about` is a caption, or the function whose docstring it is.
+    """Draw a figure on a run's page; `about` is a subtitle, or the function whose docstring has
+    the words.
 
     `pointed` is called when the user clicks a mark; `points(key)` then returns which one.
     """
     from workbench.figures.sanitize import harmless
-    from workbench.report.content import Drawing
+    from workbench.report.content import Drawing, words_of
 
-    drawing = Drawing(name, "", caption_of(about), "", harmless(figure))
+    words = (about, "") if isinstance(about, str) else words_of(cast("Callable[..., Any]", about))
+    drawing = Drawing(name, title, *words, harmless(figure))
     draw_figure(drawing, key or f"{name} {run.name}", pointed)
 
 
@@ -193,8 +201,13 @@ def view_of(
     drawing: "Callable[[Mapping[str, pd.DataFrame]], go.Figure]",
     tables: "Mapping[str, pd.DataFrame] | None" = None,
 ) -> None:
-    """Draw one of the run's own figures, from its tables or from the given ones."""
-    draw_view(run, name, drawing(run.tables if tables is None else tables), drawing)
+    """Draw one of the run's own figures, from its tables or from the given ones.
+
+    Its title is the first finding that names it, if it has all rows of the run's tables.
+    """
+    claims = (each.claim for each in run.findings if tables is None and each.figure == name)
+    figure = drawing(run.tables if tables is None else tables)
+    draw_view(run, name, figure, drawing, title=next(claims, ""))
 
 
 def select(label: str, options: Sequence[str], key: str, index: int = 0, **style: Any) -> str:

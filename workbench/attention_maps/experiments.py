@@ -9,6 +9,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from workbench.core.experiment import HEAD, HEADS, Experiment, Settings, Table
+from workbench.core.findings import plural
 
 
 class Averages(Settings):
@@ -19,6 +20,15 @@ class Averages(Settings):
     max_offset: int = Field(
         8, ge=1, le=64, description="Largest relative offset in words (default 8)."
     )
+
+    def in_prose(self) -> str:
+        return (
+            "We averaged the attention of every head over the words of the corpus (cf. Clark et "
+            f"al. 2019), by relative offset up to {plural(self.max_offset, 'word')} and by the "
+            "parts of speech of the two words. Attention was summed over the pieces of the "
+            "attended word and averaged over those of the attending word; special tokens kept "
+            "their share."
+        )
 
 
 TABLES = {
@@ -50,4 +60,6 @@ EXPERIMENT = Experiment(
     needs=(HEADS,),
     split="held-out",
     figures="workbench.figures.averages:FIGURES",
+    findings="workbench.attention_maps.findings:attention_averages",
+    papers=("clark-2019-bert",),
 )

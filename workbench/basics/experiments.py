@@ -31,6 +31,16 @@ class Describe(Settings):
         100, ge=0, le=100_000, description="Number of most frequent words to list (default 100)."
     )
 
+    def in_prose(self) -> str:
+        texts = (
+            "all Docs" if self.max_sentences is None else f"the first {self.max_sentences:,} Docs"
+        )
+        return (
+            f"We counted the sentences, words, tags, dependency relations and labels of {texts} of "
+            f"the corpus, and listed the {self.max_words:,} most frequent words. A word is a token "
+            "that is not white space; a distinct word is a word as written."
+        )
+
 
 DESCRIBE_TABLES = {
     "sizes": Table(
@@ -75,6 +85,7 @@ DESCRIBE = Experiment(
     tables=DESCRIBE_TABLES,
     models=(0, 0),
     figures="workbench.figures.corpus:FIGURES",
+    findings="workbench.basics.findings:describe",
 )
 
 
@@ -91,6 +102,19 @@ class Profile(Settings):
         description="Also compute the pseudo-likelihood of models that see both sides: each piece "
         "is masked alone (Salazar et al. 2020). Slow (default: no).",
     )
+
+    def in_prose(self) -> str:
+        texts = "all texts" if self.max_sentences is None else f"{self.max_sentences:,} texts"
+        pseudo = (
+            " For models that see both sides, we also computed the pseudo-likelihood, with each "
+            "piece masked alone (Salazar et al. 2020)."
+        )
+        return (
+            "We counted the parameters of each part of the model, shared parameters once. If a "
+            f"corpus was given, we measured the model's loss on {texts} of it by the model's own "
+            "training objective, as a mean over pieces (of ELMo: words) in nats."
+            f"{pseudo if self.pseudo_likelihood else ''}"
+        )
 
 
 PROFILE_TABLES = {
@@ -121,6 +145,8 @@ PROFILE = Experiment(
     corpora=(0, 1),
     split="held-out",
     figures="workbench.figures.model:PROFILE_FIGURES",
+    findings="workbench.basics.findings:profile",
+    papers=("salazar-2020-masked",),
 )
 
 
@@ -197,10 +223,25 @@ MINIMAL_PAIRS = Experiment(
 
 # --- trigram --------------------------------------------------------------------------------------
 
+
+class AgainstTrigrams(Settings):
+    """How many sentences are scored."""
+
+    def in_prose(self) -> str:
+        texts = "all texts" if self.max_sentences is None else f"{self.max_sentences:,} texts"
+        return (
+            "We counted trigrams of the model's own pieces on the train split, smoothed by "
+            f"interpolated Kneser-Ney (Kneser and Ney 1995), and scored {texts} with the model and "
+            "with the trigrams on the same pieces. A piece of a masked model was masked alone "
+            "(Salazar et al. 2020), and the trigrams filled it from both sides. Differences have "
+            "95 % bootstrap intervals over documents, and p-values corrected for two measures."
+        )
+
+
 TRIGRAM = Experiment(
     name="trigram",
     about="How much better does a model predict a corpus than trigrams of its train split?",
-    settings=Settings,
+    settings=AgainstTrigrams,
     run="workbench.basics.trigram:run",
     tables={
         "scores": Table(
@@ -216,4 +257,6 @@ TRIGRAM = Experiment(
     needs=(LM_HEAD,),
     split="held-out",
     figures="workbench.figures.model:TRIGRAM_FIGURES",
+    findings="workbench.basics.findings:trigram",
+    papers=("kneser-1995-backing-off", "salazar-2020-masked"),
 )

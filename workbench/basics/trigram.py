@@ -18,15 +18,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from workbench.basics.experiments import AgainstTrigrams
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import (
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-    Settings,
-    few_sentences_caveat,
-)
+from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import interval, p_value, resampled
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
@@ -226,7 +220,7 @@ class _Both(NamedTuple):
     trigram: _Sums
 
 
-def run(inputs: Inputs, settings: Settings, progress: Progress) -> Result:
+def run(inputs: Inputs, settings: AgainstTrigrams, progress: Progress) -> Result:
     """Compute the table of `trigram`."""
     model = inputs.model
     if "train" not in inputs.corpus.splits:

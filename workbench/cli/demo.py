@@ -188,7 +188,8 @@ def tour(json: bool = False) -> None:
     with output.progress("writing the report"):
         from workbench.report import write_report
 
-        path = write_report(runs, machine.runs() / "demo.html")
+        title = f"A tour of Workbench: {len(runs)} analyses of the built-in models"
+        path = write_report(runs, machine.runs() / "demo.html", title=title)
     if json:
         output.print_json({"runs": [run.as_data() for run in runs], "report": str(path)})
         return

@@ -52,6 +52,12 @@ def export(
         Path,
         typer.Option(help="A table as .csv, .parquet, .json; a figure as .html, .svg, .png, .pdf."),
     ],
+    columns: Annotated[
+        int,
+        typer.Option(
+            min=1, max=2, help="Width of an .svg, .png or .pdf in columns of a paper (default 2)."
+        ),
+    ] = 2,
 ) -> None:
     """Write one table or figure of a run to a file."""
     from workbench.cli import output
@@ -75,8 +81,10 @@ def export(
             )
         as_figure = name in figures and (out.suffix in FIGURE_ENDINGS or name not in tables)
         as_figure = as_figure and not (out.suffix == ".json" and name in tables)
-        write = export_figure if as_figure else export_table
-        path = write(opened, name, out)
+        if as_figure:
+            path = export_figure(opened, name, out, columns)
+        else:
+            path = export_table(opened, name, out)
     print(f"written: {path}")
 
 

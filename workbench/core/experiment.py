@@ -445,7 +445,8 @@ class Experiment(Generic[S]):
         figures: Pure functions of the tables, by name, or "module:MAPPING".
         findings: A pure function of the tables that returns three to seven `Finding`s, the first
             one first, or "module:function".
-        papers: The papers whose methods it uses: keys of `workbench/report/papers.bib`.
+        papers: The papers whose methods it uses, keys of `workbench/report/papers.bib`, or a
+            function of the settings.
 
     Example:
         >>> import pandas as pd
@@ -481,7 +482,7 @@ class Experiment(Generic[S]):
     exact_up_to: float = 0
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)
     findings: "Code[Callable[[Tables], Iterable[Finding]] | None]" = Code(None)  # noqa: RUF009
-    papers: tuple[str, ...] = ()
+    papers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
 
     def __post_init__(self) -> None:
         check_fields(self, skip=("run", "fits", "findings", "settings", "split"))
@@ -516,6 +517,10 @@ class Experiment(Generic[S]):
     def layers_for(self, settings: S) -> tuple[str, ...]:
         """Return the layers that a corpus must have with these settings."""
         return tuple(self.layers(settings) if callable(self.layers) else self.layers)
+
+    def papers_for(self, settings: S) -> tuple[str, ...]:
+        """Return the papers whose methods are used with these settings."""
+        return tuple(self.papers(settings) if callable(self.papers) else self.papers)
 
     def import_code(self) -> Callable[[Inputs, S, Progress], Result]:
         """Import and return the function that `run` is or names.

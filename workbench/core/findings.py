@@ -251,11 +251,11 @@ def summary(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
         mean = math.fsum(values) / len(values)
         unit = f" {first.unit}" if first.unit and first.unit != "F1" else ""
         disagree = 0 < n_supported < len(runs)
+        agreement = "" if first.null is None else f"; supported in {n_supported}"
         found.append(
             Finding(
                 f"{_capital(measure)}: {span(min(values), max(values), first.unit)}{unit} over "
-                f"{plural(len(runs), 'run')} (mean {shown(mean, first.unit)}); supported in "
-                f"{n_supported}.",
+                f"{plural(len(runs), 'run')} (mean {shown(mean, first.unit)}){agreement}.",
                 mean,
                 None,
                 first.null if len({each.null for each in same}) == 1 else None,
@@ -304,20 +304,12 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         f"{_capital(old.measure)}: {shown(a, unit)}{percent_sign} in {first}, "
         f"{shown(b, unit)}{percent_sign} in {letter} ({change})"
     )
-    moved = {
-        name: (value, new.keys[name])
-        for name, value in old.keys.items()
-        if name in new.keys and new.keys[name] != value
-    }
-    if moved:
-        where = "; ".join(
-            f"{name} {was} in {first}, {now} in {letter}" for name, (was, now) in moved.items()
-        )
-        claim += f"; {where}"
+    if any(new.keys.get(name) != value for name, value in old.keys.items()):
+        claim += f"; {_row(old, new)} in {first}, {_row(new, old)} in {letter}"
     if interval is not None:
         verdict = judged(interval[0] > 0 or interval[1] < 0)
-    elif a == b:
-        verdict = "not supported"
+    elif a == b or old.null is None:  # a fact, such as a number of words, needs no test
+        verdict = judged(a != b)
     else:
         verdict = "undecided"
     return Finding(
@@ -332,6 +324,15 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         measure=f"{old.measure}, {letter} {MINUS} {first}" if several else old.measure,
         unit=unit,
         decided_by="runs with several seeds: these numbers have no intervals",
+    )
+
+
+def _row(finding: Finding, other: Finding) -> str:
+    """Return where a number is, without what both rows share; a head has its layer."""
+    return " ".join(
+        f"{name} {value}"
+        for name, value in finding.keys.items()
+        if name in ("layer", "head") or other.keys.get(name) != value
     )
 
 

@@ -279,7 +279,7 @@ def _description(name: str, counts: _Counts, most: int) -> Description:
         classes={label: _ranked(classes) for label, classes in counts.classes.items()},
         scores=counts.scores,
         words=dict(list(words.items())[:most]),
-        zipf=_zipf(list(words.values())),
+        zipf=zipf_fit(list(words.values())),
     )
 
 
@@ -318,8 +318,8 @@ def _lengths(counter: Counter[int]) -> Lengths | None:
     return Lengths(int(lengths[0]), (int(low) + int(high)) / 2, mean, longest, histogram)
 
 
-def _zipf(counts: list[int]) -> Zipf | None:
-    """The Zipf fit of counts that are sorted, largest first; None if too few are frequent."""
+def zipf_fit(counts: list[int]) -> Zipf | None:
+    """Return the Zipf fit of counts, sorted largest first; None if too few are frequent."""
     frequent = [count for count in counts if count >= ZIPF_COUNT]
     if len(frequent) < ZIPF_RANKS:
         return None

@@ -6,12 +6,23 @@ and their `customdata` begins with the row of the table. Costs: milliseconds.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.experiment import HEAD
-from workbench.figures.primitives import ends, head_grid, marks, sign
+from workbench.figures.primitives import (
+    CELLS,
+    DOWN,
+    ends,
+    head_grid,
+    heat_map,
+    marks,
+    plot,
+    sign,
+)
 from workbench.figures.theme import MANY
 from workbench.heads.roles import ROLES
 
@@ -76,8 +87,35 @@ def by_score(heads: pd.DataFrame, name: str, shown: Sequence[bool] | None = None
         over=lambda part: [_pointed(heads, part[kept[part.index]])],
         form=f"%{{z:{form}}}",
         tickformat=form,
-        **ends(values, score.above),
+        **(ends(values) if score.above or not score.is_share else {"zmin": 0, "zmax": 1}),
     )
+
+
+def offset_map(wide: pd.DataFrame, hover: str) -> go.Figure:
+    """Shares of heads (rows) by offset (columns), written in %; all such maps have one scale."""
+    cells = heat_map(
+        wide,
+        hover,
+        form="%{text}",
+        tickformat=".0%",
+        gap=1,
+        text=in_percent(wide),
+        textfont={"size": 11},
+        zmin=0,
+        zmax=1,
+    )
+    return plot(
+        [cells],
+        90 + (20 if len(wide) <= 60 else 10) * len(wide),
+        {**CELLS, "title": "offset, in words", "dtick": 1 if len(wide.columns) < 12 else 2},
+        {**CELLS, **DOWN, "title": "head"},
+    )
+
+
+def in_percent(wide: pd.DataFrame) -> "np.ndarray[Any, np.dtype[np.object_]]":
+    """Shares as text in whole per cent, for narrow cells.  # [rows, columns]"""
+    texts = wide.map(lambda share: "" if pd.isna(share) else f"{100 * share:.0f}")
+    return texts.to_numpy(dtype=object)
 
 
 def outlined(figure: go.Figure, heads: pd.DataFrame, row: int, colour: str) -> go.Figure:
@@ -155,9 +193,9 @@ WAYS: Mapping[str, str] = {
     "a dependent": "head-to-dependent",
 }  # what a word attends to, and its name in the tables
 DIRECTIONS: Mapping[str, str] = {
-    "dependent-to-head": "dependent to head: words that attend to their head",
-    "head-to-dependent": "head to dependent: words that attend to a dependent",
-}
+    "dependent-to-head": "dependent to head",
+    "head-to-dependent": "head to dependent",
+}  # titles of panels
 
 
 @dataclass(frozen=True)
@@ -243,6 +281,22 @@ def named(table: pd.DataFrame, several: bool | None = None) -> list[str]:
     return [
         f"{row.stack} {row.kind} {row.layer}-{row.head}" if several else f"{row.layer}-{row.head}"
         for row in table[[*HEAD]].itertuples()
+    ]
+
+
+_INITIALS = {"self": "E", "causal": "D", "cross": "X"}  # of heads where there are several kinds
+
+
+def short(table: pd.DataFrame) -> list[str]:
+    """The shortest name of the head of each row; X3-1 is a cross-attention head. Longer names where
+    that is not unique."""
+    is_plain = table["stack"].isin(["encoder", "decoder"]) & table["kind"].isin([*_INITIALS])
+    are_alike = len(groups(table)) == 1 and table["kind"].iloc[0] != "cross"
+    if are_alike or not is_plain.all():
+        return named(table)
+    return [
+        f"{_INITIALS[str(kind)]}{layer}-{head}"
+        for _, kind, layer, head in table[[*HEAD]].itertuples(index=False)
     ]
 
 

@@ -544,7 +544,7 @@ class _Drawing:
                 for at, length in zip(
                     along(other, place.letter), along(other, value.letter), strict=False
                 ):
-                    if at == here and (number(length) > 0) == (size > 0):
+                    if at == here and (number(length) < 0) == (size < 0):
                         total += number(length)
         return total
 

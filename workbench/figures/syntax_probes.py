@@ -1,103 +1,131 @@
 """Figures of the structural probe and of the attention probe.
 
-Pure functions of the tables of `structural-probe` and `attention-probe`. Costs: milliseconds.
+Pure functions of the tables of `structural-probe` and `attention-probe`. The model has one colour,
+its stacks differ by dash, and what it is compared with is grey. Costs: milliseconds.
 """
 
 from collections.abc import Sequence
-from itertools import product
 from math import cos, pi, sin
 
+import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.figures.primitives import (
     CELLS,
     DOWN,
+    Look,
     Tables,
     Trace,
-    bars,
+    band,
     choice,
     curve,
-    faded,
     heat_map,
     interval,
     largest,
     level,
     marks,
     matrix,
+    multiples,
     panels,
     plot,
+    symbols,
     tick,
 )
 from workbench.figures.sanitize import escaped
-from workbench.figures.theme import COLOURS, EITHER, MARKS
+from workbench.figures.theme import BASELINE, CONTROL, MARKS, MODEL, NOT_SIGNIFICANT
 
 STEPS = 16  # of an arc
-RANDOM = ", random weights"
-GREY = COLOURS["light"][4]  # of baselines
 NAMES = {
     "uuas": "edges right (UUAS)",
-    "dspr": "distance correlation (DSpr)",
+    "dspr": "distances (DSpr)",
     "root": "roots right",
-    "nspr": "depth correlation (NSpr)",
+    "nspr": "depths (NSpr)",
 }
+BASELINES = {"chain": "chain of words", "static": "static vectors"}
 
 
 def structure_by_layer(tables: Tables) -> go.Figure:
-    """Every measure at each layer, with baselines: words in a chain, static vectors and the same
-    model with random weights. Layer 0 is the embeddings. Error bars: 95 % bootstrap intervals.
-    Faded marks: not above the chain or random weights. Hollow marks: still improving on dev at the
-    maximum number of epochs."""
+    """Every measure of the trees at each layer: shares of edges and roots, rank correlations.
+
+    How to read: bands are 95 % bootstrap intervals; grey lines are the baselines. Grey marks are
+    not above the chain or random weights; hollow marks did not converge. Layer 0 is the embeddings.
+    """
     table = tables["means"]
     stacks = list(dict.fromkeys(table.loc[table["encoder"] == "model", "stack"]))
     deepest = max(int(table["layer"].max()), 1) if len(table) else 1
     parts = []
     for metric, of_metric in table.groupby("metric", sort=False):
-        traces = []
-        for index, (stack, encoder) in enumerate(product(stacks, ("model", "random"))):
-            rows = of_metric[(of_metric["encoder"] == encoder) & (of_metric["stack"] == stack)]
-            name = f"{stack}{RANDOM if encoder == 'random' else ''}"
-            traces.append(
-                curve(
-                    rows["layer"],
-                    rows["value"],
-                    f"{escaped(name)}, layer %{{x}}: %{{y:.3f}}",
-                    name,
-                    index,
-                    GREY if encoder == "random" else EITHER,
-                    faded(rows, MARKS[index % len(MARKS)]),
-                    error_y=interval(rows, "value"),
-                )
-            )
-        for index, encoder in enumerate(("chain", "static"), start=len(traces)):
+        traces: list[Trace] = []
+        for index, (encoder, name) in enumerate(BASELINES.items()):
             values = of_metric.loc[of_metric["encoder"] == encoder, "value"][:1]
+            hover = f"{name}: %{{y:.3f}}"
             traces += [
-                level([0, deepest], value, f"{encoder}: %{{y:.3f}}", encoder, index, colour=GREY)
+                level([0, deepest], value, hover, name, 2 + index, colour=BASELINE)
                 for value in values
             ]
+        for index, stack in enumerate(stacks):
+            of_stack = of_metric[of_metric["stack"] == stack].sort_values("layer")
+            random = of_stack[of_stack["encoder"] == "random"]
+            traces.append(_by_layer(random, "random weights", 1 + 3 * index, BASELINE))
+            rows = of_stack[of_stack["encoder"] == "model"]
+            name = str(stack) if len(stacks) > 1 else "model"
+            if len(stacks) == 1:
+                traces.append(_band(rows, name))
+            traces.append(_by_layer(rows, name, index, MODEL))
         parts.append((NAMES.get(str(metric), metric), traces))
-    x = {"title": "layer", "dtick": tick(deepest)}
-    return panels(parts, 270, max(len(parts), 1), x=x, apart=0.28)
+    x = {"title": "layer", "dtick": tick(deepest), "zeroline": False}
+    y = {"title": "score", "zeroline": False}
+    figure = multiples(parts, tall=210, across=4, x=x, y=y, apart=0.1)
+    for index, axis in enumerate(figure.select_yaxes()):
+        axis.showticklabels = index % 4 == 0
+    return figure
+
+
+def _band(rows: pd.DataFrame, name: str) -> go.Scatter:
+    ends = rows["lower"].tolist(), rows["upper"].tolist()
+    return band(rows["layer"].tolist(), *ends, MODEL, escaped(name))
+
+
+def _by_layer(rows: pd.DataFrame, name: str, index: int, colour: str, form: str = ".3f") -> Trace:
+    """A curve with its intervals in the hover; grey marks did not learn, hollow ones were cut."""
+    shown = [
+        f" ({low:{form}} to {high:{form}})"
+        for low, high in zip(rows["lower"], rows["upper"], strict=True)
+    ]
+    colours = [colour if learnt else BASELINE for learnt in rows["learnt"]]
+    marker: Look = {
+        "symbol": symbols(rows, MARKS[index % len(MARKS)], ""),
+        "color": colours,
+        "line": {"color": colours},
+        "size": 7 if colour == MODEL else 5,
+    }
+    hover = f"{escaped(name)}, layer %{{x}}: %{{y:{form}}}%{{text}}"
+    return curve(rows["layer"], rows["value"], hover, name, index, colour, marker, text=shown)
 
 
 def tree(tables: Tables) -> go.Figure:
-    """A sentence of the held-out split: gold edges above the words, predicted edges of the best
-    layer below. Select a sentence in the menu."""
+    """Sentences of the held-out split with their trees; predicted edges are of the best layer.
+
+    How to read: gold edges are above the words, predicted edges below; dotted edges are not in the
+    gold tree. The menu selects a sentence.
+    """
     parts = []
     for (stack, _), rows in tables["trees"].groupby(["stack", "sentence"], sort=False):
+        heads, others = rows["head"].tolist(), rows["neighbour"].tolist()
+        gold = {frozenset(edge) for edge in enumerate(heads)}
+        right = [other if {word, other} in gold else -1 for word, other in enumerate(others)]
+        wrong = [-1 if {word, other} in gold else other for word, other in enumerate(others)]
         traces = []
-        for column, side, name in (("head", 1, "gold"), ("neighbour", -1, "predicted")):
-            x, y = _arcs(rows[column].tolist(), side)
-            traces.append(curve(x, y, "", name, int(side < 0), mode="lines", hoverinfo="skip"))
+        for edges, side, name, style, colour in (
+            (heads, 1, "gold", 0, CONTROL),
+            (right, -1, "predicted, in the gold tree", 0, MODEL),
+            (wrong, -1, "predicted, not in the gold tree", 2, MODEL),
+        ):
+            x, y = _arcs(edges, side)
+            traces.append(curve(x, y, "", name, style, colour, mode="lines", hoverinfo="skip"))
         words = [escaped(word) for word in rows["word"]]
-        traces.append(
-            marks(
-                [*range(len(rows))],
-                [0.0] * len(rows),
-                "%{text}",
-                mode="text",
-                text=words,
-            )
-        )
+        look: Look = {"mode": "text", "text": words}
+        traces.append(marks([*range(len(rows))], [0.0] * len(rows), "%{text}", **look))
         parts.append((f"{stack}, sentence {int(rows['sentence'].iloc[0]) + 1}", traces))
     bare = {"visible": False}
     return choice(parts, 420, 1.12, x=bare, y=bare, margin={"t": 96})
@@ -130,51 +158,70 @@ DIRECTIONS = {
     "weight_from_head": "attention from head to word",
 }
 MAX_RELATIONS = 20
+ALL = -1  # the layer of a probe that reads all heads
+PROBES = {"attention": "attention", "attention and words": "attention and word vectors"}
 
 
 def attachment_by_layer(tables: Tables) -> go.Figure:
-    """Share of words that the probe attaches to their gold head. It reads the attention heads of
-    one layer, or of all layers. Baselines: random weights, static vectors without attention, and
-    the best fixed offset. Error bars: 95 % bootstrap intervals. Faded marks: not above that offset
-    or the control task. Hollow marks: the training stopped before the optimum."""
-    means, summary = tables["means"], tables["summary"]
-    means = means[~means["control"].astype(bool)]
-    names = {layer: "all" if layer < 0 else str(layer) for layer in means["layer"]}
-    order = [names[layer] for layer in sorted(names, key=lambda layer: (layer < 0, layer))]
-    traces = []
-    known = means[means["layer"] >= 0].groupby(["probe", "encoder", "stack"], sort=False)
-    for index, (key, _) in enumerate(known):
-        rows = means[(means[["probe", "encoder", "stack"]] == list(key)).all(axis=1)].sort_values(
-            "layer", key=lambda layers: layers.where(layers >= 0, layers.max() + 1)
-        )
-        name = f"{key[2]}: {key[0]}{RANDOM if key[1] == 'random' else ''}"
-        traces.append(
-            curve(
-                [names[layer] for layer in rows["layer"]],
-                rows["value"],
-                f"{escaped(name)}, layer %{{x}}: %{{y:.1%}}",
-                name,
-                index,
-                marker=faded(rows, MARKS[index % len(MARKS)]),
-                error_y=interval(rows, "value"),
-            )
-        )
-    lines = [("words", value) for value in means.loc[means["probe"] == "words", "value"]]
-    lines += [("best offset", value) for value in summary["baseline_offset"][:1]]
-    traces += [
-        level(order, value, f"{name}: %{{y:.1%}}", name, index)
-        for index, (name, value) in enumerate(lines, start=len(traces))
-    ]
-    return plot(
-        traces,
-        420,
-        {"title": "layer of the attention heads", "type": "category", "categoryarray": order},
-        {"title": "words attached to the gold head", "tickformat": ".0%", "rangemode": "tozero"},
-    )
+    """Share of words attached to their gold head, from the heads of one layer and from all heads.
+
+    How to read: the right end is the probe of all heads; grey lines are the baselines. Grey marks
+    are not above the best offset and the control task; hollow marks did not reach their optimum.
+    Bars: 95 % bootstrap intervals.
+    """
+    means = tables["means"]
+    stacks = list(dict.fromkeys(means.loc[means["encoder"] == "model", "stack"]))
+    layers = sorted({int(layer) for layer in means["layer"] if layer >= 0})
+    right = (layers[-1] if layers else 0) + 1
+    offset = means.loc[means["encoder"] == "model", "baseline"][:1]
+    words = means.loc[(means["probe"] == "words") & ~means["control"].astype(bool), "value"]
+    parts = []
+    for probe, title in PROBES.items():
+        rows = means[means["probe"] == probe]
+        rows = rows.assign(layer=rows["layer"].where(rows["layer"] >= 0, right))
+        if rows.empty:
+            continue
+        traces: list[Trace] = []
+        for name, values, style in (("best offset", offset, 2), ("words alone", words, 5)):
+            if name == "best offset" or probe != "attention":
+                hover = f"{name}: %{{y:.1%}}"
+                ends = [0, right]
+                traces += [level(ends, v, hover, name, style, colour=BASELINE) for v in values]
+        for index, stack in enumerate(stacks):
+            of_stack = rows[rows["stack"] == stack].sort_values("layer")
+            is_control = of_stack["control"].astype(bool)
+            name = str(stack) if len(stacks) > 1 else "model"
+            for encoder, control, label, style, colour in (
+                ("random", False, "random weights", 1, BASELINE),
+                ("model", True, "control task", 3, CONTROL),
+                ("model", False, name, index, MODEL),
+            ):
+                own = of_stack[(of_stack["encoder"] == encoder) & (is_control == control)]
+                if len(own) and not (control and index):
+                    one = own["layer"] < right
+                    traces.append(_by_layer(own[one], label, style, colour, ".1%"))
+                    traces[-1].name = None  # the name is at the end, of the probe of all heads
+                    traces.append(_by_layer(own[~one], label, style, colour, ".1%"))
+                    if colour == MODEL and len(stacks) == 1:
+                        traces[-2].error_y = interval(own[one], "value")
+                        traces[-1].error_y = interval(own[~one], "value")
+        parts.append((title, traces))
+    if not parts:
+        raise KeyError("attention")
+    names = [*map(str, layers), "all"]
+    x = {"title": "layer", "tickvals": [*layers, right], "ticktext": names, "zeroline": False}
+    y = {"title": "UAS", "tickformat": ".0%", "rangemode": "tozero"}
+    figure = multiples(parts, tall=260, across=2, x=x, y=y, apart=0.08)
+    for index, axis in enumerate(figure.select_yaxes()):
+        axis.showticklabels = index == 0
+    return figure
 
 
 def weights(tables: Tables) -> go.Figure:
-    """Weight of each attention head in the probe that reads all heads, in both directions."""
+    """Weight of each attention head in the probe that reads all heads, in both directions.
+
+    How to read: a positive weight means that the probe follows this head; both maps have one scale.
+    """
     table = tables["weights"]
     several = table["stack"].nunique() > 1
     top = largest(table[list(DIRECTIONS)])
@@ -197,32 +244,58 @@ def weights(tables: Tables) -> go.Figure:
 
 
 def relations(tables: Tables) -> go.Figure:
-    """Share of words attached to their gold head by relation, with the best fixed offset of each
-    relation as baseline."""
+    """Share of words attached to their gold head by the probes of all heads, for each relation.
+
+    How to read: blue right of grey is a relation that the heads find more often than its best fixed
+    offset does. The most frequent relations are on top.
+    """
     table = tables["by_relation"]
     frequent = list(dict.fromkeys(table["relation"]))[:MAX_RELATIONS]
     table = table[table["relation"].isin(frequent)]
-    traces = []
-    for (stack, probe), rows in table.groupby(["stack", "probe"], sort=False):
-        name = str(probe) if stack == "static" else f"{stack}: {probe}"
-        hover = f"%{{y}}, {escaped(name)}: %{{x:.1%}}, n = %{{customdata:,}}"
-        traces.append(bars(rows["uas"], rows["relation"], hover, name, None, customdata=rows["n"]))
+    several = table.loc[table["stack"] != "static", "stack"].nunique() > 1
     first = table.drop_duplicates("relation")
-    traces.append(
+    hover = "%{y}, offset %{customdata}: %{x:.1%}"
+    offset: Look = {"cliponaxis": False, "customdata": first["offset"]}
+    traces = [
         marks(
             first["baseline"],
             first["relation"],
-            "%{y}, offset %{customdata}: %{x:.1%}",
+            hover,
             "best offset",
-            symbol="line-ns-open",
-            size=18,
-            marker={"line": {"width": 3}},
-            cliponaxis=False,
-            customdata=first["offset"],
+            BASELINE,
+            "line-ns-open",
+            16,
+            {"line": {"width": 3, "color": BASELINE}},
+            **offset,
         )
+    ]
+    order = {"words": 0, "attention and words": 1, "attention": 2}
+    groups = sorted(
+        table.groupby(["stack", "probe"], sort=False),
+        key=lambda each: order.get(str(each[1]["probe"].iloc[0]), 3),
     )
-    x = {"title": "words attached to the gold head", "tickformat": ".0%", "range": [0, 1]}
-    return plot(traces, 160 + 46 * len(frequent), x, DOWN, barmode="group")
+    stacks = list(dict.fromkeys(table.loc[table["stack"] != "static", "stack"]))
+    for (stack, probe), rows in groups:
+        is_words = stack == "static"
+        name = "words alone" if is_words else PROBES.get(str(probe), str(probe))
+        name += f", {stack}" if several and not is_words else ""
+        mark = "diamond" if is_words else MARKS[stacks.index(stack) % 2]
+        look: Look = {"cliponaxis": False, "customdata": rows["n"]}
+        text = f"%{{y}}, {escaped(name)}: %{{x:.1%}}, n = %{{customdata:,}}"
+        traces.append(
+            marks(
+                rows["uas"],
+                rows["relation"],
+                text,
+                name,
+                NOT_SIGNIFICANT if is_words else MODEL,
+                mark if probe != "attention and words" else f"{mark}-open",
+                9,
+                **look,
+            )
+        )
+    x = {"title": "UAS", "tickformat": ".0%", "range": [-0.02, 1.02], "zeroline": False}
+    return plot(traces, 150 + 24 * len(frequent), x, DOWN)
 
 
 ATTENTION_PROBE_FIGURES = {

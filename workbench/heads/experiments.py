@@ -103,6 +103,33 @@ class Heads(Settings):
         "fewer where they have over 4,000 words).",
     )
 
+    def in_prose(self) -> str:
+        unit = {
+            "words": "words (summed over the pieces of the attended word, averaged over those of "
+            "the attending word)",
+            "pieces": "pieces",
+        }[self.level]
+        margin = f"{100 * self.baseline_margin:g} {'%' if self.relative_margin else 'points'}"
+        followed = (
+            "A head was called syntactic if it attended to the gold partner of a dependency at "
+            f"least {margin} more often than the best fixed offset, the first word and the word "
+            f"with most pieces, with p < {self.alpha:g} in a sign test over sentences and against "
+            f"{self.n_shuffles} shuffled trees, corrected over heads and relations (Clark et al. "
+            "2019). "
+        )
+        rare = (
+            f", and a rare-word head if {100 * self.rare_threshold:g} % attended most to the rarest"
+            f" word, outside the {self.n_frequent_words} most frequent ones (Voita et al. 2019)"
+        )
+        is_words = self.level == "words"
+        return (
+            f"We measured the attention of every head between {unit}. "
+            f"{followed if is_words else ''}A head was called positional if "
+            f"{100 * self.positional_threshold:g} % of {self.level} attended most to one relative "
+            f"offset{rare if is_words else ' (Voita et al. 2019)'}. Intervals are 95 % bootstrap "
+            f"intervals from {self.n_bootstrap} samples of documents."
+        )
+
     @model_validator(mode="after")
     def _enough(self) -> "Heads":
         if 1 / (self.n_shuffles + 1) >= self.alpha:
@@ -220,4 +247,11 @@ EXPERIMENT = Experiment(
     models=(1, 2),
     split="held-out",
     figures="workbench.figures.heads:FIGURES",
+    findings="workbench.heads.findings:heads",
+    papers=(
+        "clark-2019-bert",
+        "voita-2019-heads",
+        "kobayashi-2020-norms",
+        "olsson-2022-induction",
+    ),
 )

@@ -30,6 +30,7 @@ from workbench.report.prose import (
     material,
     method,
     papers,
+    papers_used,
     title_of,
     title_of_several,
 )
@@ -397,7 +398,7 @@ def drawings(run: Run) -> Mapping[str, Drawing]:
             if name not in stored:
                 continue
             plain = harmless(stored[name])
-        figures[name] = Drawing(name, titles.get(name, ""), *_words(draws.get(name)), plain)
+        figures[name] = Drawing(name, titles.get(name, ""), *words_of(draws.get(name)), plain)
     return figures
 
 
@@ -412,7 +413,7 @@ def _draws(run: Run) -> Mapping[str, Callable[..., Any]]:
         return {}
 
 
-def _words(draw: Callable[..., Any] | None) -> tuple[str, str]:
+def words_of(draw: Callable[..., Any] | None) -> tuple[str, str]:
     """Return the subtitle of a figure and how to read it, from the function's docstring.
 
     The first paragraph is what is measured, with its unit; the second is how to read the figure.
@@ -749,7 +750,7 @@ def _part(number: int, run: Run, rows: int) -> Part:
                     None, (method(experiment, run.settings), material(known, corpora, spec, device))
                 )
             ),
-            papers(experiment.papers if experiment else ()),
+            papers(papers_used(experiment, run.settings)),
             limits(
                 [Caveat(public(each.text), each.applies_to) for each in run.caveats],
                 [public(text) for text in run.warnings],

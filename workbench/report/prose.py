@@ -95,6 +95,16 @@ def method(experiment: Experiment[Any] | None, settings: Mapping[str, Any]) -> s
         return ""
 
 
+def papers_used(experiment: Experiment[Any] | None, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys of the papers whose methods an experiment uses with these settings."""
+    if experiment is None:
+        return ()
+    try:
+        return experiment.papers_for(experiment.settings.model_validate(settings))
+    except Exception:  # any experiment, or settings of another version
+        return ()
+
+
 def material(
     models: Sequence[tuple[ModelSpec, Mapping[str, Any]]],
     corpora: Sequence[CorpusSpec],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from workbench.core.experiment import Experiment, Settings, Table
+from workbench.core.findings import percent
 
 if TYPE_CHECKING:
     from workbench.training.config import Settings as Recipe
@@ -152,6 +153,31 @@ class Training(Settings):
         60.0, gt=0, description="Time between checkpoints, such as 5m (default 60 s)."
     )
 
+    def in_prose(self) -> str:
+        budget = self.time_budget or BUDGET
+        until = f"{self.steps:,} steps" if self.steps else f"{budget:,.0f} s"
+        details = [f"with the objective {self.objective}"] if self.objective else []
+        if self.mask_rate:
+            details.append(f"with {percent(self.mask_rate)} of pieces masked")
+        objective = "".join(f", {detail}" for detail in details)
+        shape = {
+            "layers": self.n_layers,
+            "heads per layer": self.n_heads,
+            "dimensions": self.width,
+            "pieces in the vocabulary": self.vocabulary_size,
+        }
+        changed = [f"{value:,} {what}" for what, value in shape.items() if value]
+        sizes = f" with {', '.join(changed)}" if changed else ""
+        held_out = f" The last {percent(self.held_out_fraction)} of the text was held out."
+        return (
+            f"We trained a {self.size} model of the family {self.family}{sizes} for {until}"
+            f"{objective}. We used AdamW (Loshchilov and Hutter 2019) with weight decay "
+            f"{self.weight_decay:g}, batches of {self.batch_size:,} sequences, a maximum learning "
+            f"rate of {self.learning_rate:g} and a {self.schedule} schedule after a warm-up over "
+            f"{percent(self.warmup_fraction)} of the training."
+            f"{held_out if self.held_out_fraction else ''}"
+        )
+
     @model_validator(mode="after")
     def _one_end(self) -> "Training":
         if self.time_budget is not None and self.steps is not None:
@@ -213,4 +239,6 @@ EXPERIMENT = Experiment(
     split="train",
     trains=True,
     figures="workbench.figures.model:TRAINING_FIGURES",
+    findings="workbench.training.findings:train",
+    papers=("loshchilov-2019-adamw",),
 )

@@ -24,10 +24,19 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 HeadKind = Literal["plain", "lstm", "text"]
 FROZEN: Method = "frozen"
 WHOLE: tuple[Method, ...] = ("fine-tuned", "gradual", "top")  # methods that train the model itself
-METHOD_PAPERS = (
-    "howard-2018-ulmfit", "hu-2022-lora", "houlsby-2019-adapters", "li-2021-prefix",
-    "lester-2021-prompt", "benzaken-2022-bitfit",
-)  # fmt: skip
+METHOD_PAPERS: Mapping[str, str] = {
+    "gradual": "howard-2018-ulmfit",
+    "lora": "hu-2022-lora",
+    "adapters": "houlsby-2019-adapters",
+    "prefix": "li-2021-prefix",
+    "prompt": "lester-2021-prompt",
+    "bitfit": "benzaken-2022-bitfit",
+}
+
+
+def papers_of(methods: Iterable[str]) -> tuple[str, ...]:
+    """The papers of these adaptation methods."""
+    return tuple(METHOD_PAPERS[each] for each in methods if each in METHOD_PAPERS)
 
 
 @dataclass(frozen=True)
@@ -280,7 +289,10 @@ FINETUNE = Experiment(
     trains=True,
     figures="workbench.figures.transfer:FINETUNE",
     findings="workbench.transfer.findings:finetune",
-    papers=("peters-2019-tune", "raffel-2020-t5", *METHOD_PAPERS),
+    papers=lambda settings: (
+        *(["raffel-2020-t5"] if settings.head == "text" else ["peters-2019-tune"]),
+        *papers_of([settings.method]),
+    ),
 )
 
 
@@ -361,7 +373,7 @@ FROZEN_VS_FINETUNED = Experiment(
     split="held-out",
     figures="workbench.figures.transfer:FROZEN_VS_FINETUNED",
     findings="workbench.transfer.findings:frozen_vs_finetuned",
-    papers=("peters-2019-tune", *METHOD_PAPERS),
+    papers=lambda settings: ("peters-2019-tune", *papers_of(settings.methods)),
 )
 
 
