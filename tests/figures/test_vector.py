@@ -237,7 +237,7 @@ def test_a_picture_shows_title_and_bar() -> None:
     red = (pixels == np.array([1.0, 0.0, 0.0])).all(axis=-1)
     rows = np.flatnonzero(red.any(axis=1))
     assert red.mean() > 0.3 and pixels[: rows[0] - 20].min() < 0.5  # a title above the bars
-    assert b"A claim." in picture(figure, "svg", title="A claim.")
+    assert b"A claim." in picture(figure, "svg", title="`A` claim.")
 
 
 def test_data_is_escaped() -> None:

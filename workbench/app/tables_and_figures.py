@@ -140,7 +140,7 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
     import plotly.graph_objects as go
 
     if drawing.title:
-        st.markdown(f"**{plain(drawing.title)}**")
+        st.markdown(f"**{plain(drawing.title.replace('`', ''))}**")
     if drawing.subtitle:
         st.caption(plain(drawing.subtitle))
     figure: Any = go.Figure(dict(drawing.plain), skip_invalid=True)

@@ -133,7 +133,7 @@ def _with_matplotlib(plain: Plain, kind: Format, title: str, subtitle: str, colu
 
     inches = CENTIMETRES[columns] / 2.54
     width = WIDTH * CENTIMETRES[columns] / CENTIMETRES[2]
-    laid_out = scene(plain, width, _clean(title), _clean(subtitle))
+    laid_out = scene(plain, width, *(_clean(text.replace("`", "")) for text in (title, subtitle)))
     per_pixel = inches / width
     look: Any = {
         "svg.hashsalt": "workbench",
