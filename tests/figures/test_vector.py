@@ -11,10 +11,11 @@ import plotly.graph_objects as go
 import pytest
 
 from workbench.core.errors import WorkbenchError
+from workbench.figures import shapes as shapes_module
 from workbench.figures.layout import Box, scene
 from workbench.figures.primitives import bars, curve, head_grid, level, panels, plot
 from workbench.figures.sanitize import harmless
-from workbench.figures.shapes import Disc, Shape, Words
+from workbench.figures.shapes import Disc, Shape, Words, text_width
 from workbench.figures.theme import BASELINE, MODEL
 from workbench.figures.vector import FORMATS, colours, inline_svg, page_style, picture
 
@@ -208,6 +209,17 @@ def test_the_same_picture_twice_has_the_same_bytes(kind: Any, columns: int) -> N
     one, two = (picture(figure, kind, title="Claim.", columns=columns) for _ in range(2))
     assert one == two and one[:4] in (b"\x89PNG", b"%PDF", b"<?xm")
     assert b"2026" not in one[:2000] and b"Date" not in one
+
+
+def test_a_picture_does_not_change_what_is_drawn_next() -> None:
+    given = plain(bars([1, 2], ["a long name", "another → one"], "", name="all"))
+    text_width.cache_clear()
+    shapes_module._ascii_width.cache_clear()
+    before = inline_svg(given)
+    picture(given, "pdf")
+    text_width.cache_clear()
+    shapes_module._ascii_width.cache_clear()
+    assert inline_svg(given) == before
 
 
 def test_a_picture_is_as_wide_as_the_columns_of_a_paper() -> None:

@@ -185,11 +185,9 @@ def colour_of(colour: Any, index: int = 0) -> str:
 def _font(bold: bool) -> Any:
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
-    font = get_font(
+    return get_font(
         findfont(FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal"))
     )
-    font.set_size(100, 72)
-    return font
 
 
 @lru_cache(8192)
@@ -205,6 +203,7 @@ def text_width(text: str, size: float = SIZE, bold: bool = False) -> float:
 @lru_cache(8192)
 def _ascii_width(text: str, bold: bool) -> float:
     font = _font(bold)
+    font.set_size(100, 72)  # each time: drawing with matplotlib changes its size
     font.set_text(text, 0.0)
     return float(font.get_width_height()[0]) / 64
 

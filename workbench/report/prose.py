@@ -52,10 +52,17 @@ def title_of(spec: Spec) -> str:
 
 def title_of_several(specs: Sequence[Spec]) -> str:
     """Return the title of a report about several runs."""
-    names, kinds = _named(specs), {spec.experiment for spec in specs}
-    if len(kinds) == 1 and names:
+    kinds = {spec.experiment for spec in specs}
+    if len(kinds) == 1 and (names := _named(specs)):
         return f"{_before_names(kinds.pop())} {names}: {plural(len(specs), 'run')} compared"
-    return f"{plural(len(specs), 'run')}{f' of {names}' if names else ''}"
+    models, corpora = inputs_of(specs)
+    counted = ((models, "model", "models"), (corpora, "corpus", "corpora"))
+    named = [
+        listing(names) if len(names) < NAMES else plural(len(names), one, several)
+        for names, one, several in counted
+        if names
+    ]
+    return " of ".join([plural(len(specs), "run"), *([" on ".join(named)] if named else [])])
 
 
 def _before_names(experiment: str) -> str:

@@ -36,6 +36,9 @@ _LATEX = {
     "'": r"\textquotesingle{}", "`": r"\textasciigrave{}", "[": "{[}", "]": "{]}", "*": "{*}",
     "\t": " ", "\n": r"\ensuremath{\hookleftarrow} ",
     MINUS: r"\ensuremath{-}", NONE: r"\textendash{}", "…": r"\ldots{}", "∞": r"\ensuremath{\infty}",
+    "→": r"\ensuremath{\rightarrow}", "×": r"\ensuremath{\times}", "±": r"\ensuremath{\pm}",
+    "≤": r"\ensuremath{\leq}", "≥": r"\ensuremath{\geq}", "≈": r"\ensuremath{\approx}",
+    "Δ": r"\ensuremath{\Delta}", "λ": r"\ensuremath{\lambda}", "α": r"\ensuremath{\alpha}",
     "⟨": r"\ensuremath{\langle}", "⟩": r"\ensuremath{\rangle}", "\N{NO-BREAK SPACE}": "~",
 }  # fmt: skip
 _LIGATURES = re.compile("(?<=-)-|(?<=,),")  # two hyphens would become a dash, two commas a quote
