@@ -21,7 +21,7 @@ from plotly.subplots import make_subplots
 
 from workbench.core.experiment import HEAD
 from workbench.figures.sanitize import escaped
-from workbench.figures.theme import DASHES, EITHER, FADED, MARKS, SERIES
+from workbench.figures.theme import DASHES, EITHER, MARKS, SERIES
 
 Tables = Mapping[str, pd.DataFrame]
 Draw = Callable[[Tables], go.Figure]
@@ -435,14 +435,6 @@ def symbols(rows: pd.DataFrame, mark: str, learnt: str = "learnt") -> list[str]:
         NOT_LEARNED if not is_learnt else mark if is_done else f"{mark}-open"
         for is_done, is_learnt in flags.itertuples(index=False)
     ]
-
-
-def faded(rows: pd.DataFrame, mark: str) -> Look:
-    """Markers of probes: faded if the probe did not learn its task, hollow if not converged."""
-    return {
-        "symbol": symbols(rows, mark, ""),
-        "opacity": [1.0 if each else FADED for each in rows["learnt"]],
-    }
 
 
 def _hover(text: str) -> str | None:

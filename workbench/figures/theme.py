@@ -63,7 +63,6 @@ AROUND_ZERO: dict[Kind, tuple[str, ...]] = {
 MARKS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 PATTERNS = ("/", ".", "x", "-", "+")
-FADED = 0.3  # opacity of markers
 
 
 def template(kind: Kind = "light") -> go.layout.Template:
