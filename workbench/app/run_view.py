@@ -69,7 +69,7 @@ def findings(found: "Sequence[Finding]") -> None:
         verdict = {
             "supported": "",
             "not supported": " :gray-badge[not supported]",
-            "undecided": f" :orange-badge[undecided] {plain(finding.decided_by)} would decide it.",
+            "undecided": f" :orange-badge[undecided] Would decide it: {plain(finding.decided_by)}.",
         }[finding.verdict]
         lines.append(f"{number}. {plain(finding.claim)}{verdict}")
     if lines:
