@@ -16,6 +16,7 @@ import pandas as pd
 from workbench.core.findings import (
     MOST,
     Finding,
+    Row,
     Verdict,
     decimal,
     judged,
@@ -23,6 +24,7 @@ from workbench.core.findings import (
     p_text,
     percent,
     plural,
+    rows_of,
     score,
     signed,
     span,
@@ -31,7 +33,6 @@ from workbench.core.findings import (
 from workbench.core.stats import SIGNIFICANT
 
 Tables = Mapping[str, pd.DataFrame]
-Row = Mapping[str, Any]
 
 ROOM = 0.1  # an interval that ends so far above the best baseline leaves the effect undecided
 MAX_DATA_GAIN = 0.02  # from twice the data; below, more data would not change the result
@@ -93,14 +94,9 @@ def _baseline(name: str, rows: pd.DataFrame, value: str) -> list[Baseline]:
     return [Baseline(name, float(row[value]), max(float(row["upper"]), float(row[value])))]
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    records: list[Any] = table.to_dict("records")
-    return records
-
-
-def _highest(rows: pd.DataFrame, column: str) -> dict[str, Any]:
+def _highest(rows: pd.DataFrame, column: str) -> Row:
     """The row with the highest value; the first one, if there are several."""
-    return max(_records(rows), key=lambda row: float(row[column]))
+    return max(rows_of(rows), key=lambda row: float(row[column]))
 
 
 def _title(task: object) -> str:
@@ -778,7 +774,7 @@ def structural_probe(tables: Tables) -> Iterator[Finding]:
     rows = [
         row
         for metric in dict.fromkeys(summary["metric"])
-        for row in _records(summary[summary["metric"] == metric])
+        for row in rows_of(summary[summary["metric"] == metric])
     ]
     scores = [_tree_score(row, means, several) for row in rows]
     checks = [
@@ -818,7 +814,7 @@ def _tree_score(row: Row, means: pd.DataFrame, several: bool) -> Finding:
         *_baseline("static vectors", _tree_layers(row, means, "static"), "value"),
     ]
     layers = _tree_layers(row, means)
-    at = _records(layers[layers["layer"] == row["best_layer"]])[0]
+    at = rows_of(layers[layers["layer"] == row["best_layer"]])[0]
     value, best = float(row["best_score"]), _best(baselines)
     verdict, decided_by = _against(at, value, baselines, "" if at["converged"] else MORE_EPOCHS)
     layer = f"layer {whole(row['best_layer'])}{f' of the {stack}' if several else ''}"
@@ -935,7 +931,7 @@ def _tree_data(row: Row, means: pd.DataFrame) -> Finding | None:
     """Whether half of the sentences would have given the same score at the best layer."""
     metric = str(row["metric"])
     layers = _tree_layers(row, means)
-    at = _records(layers[layers["layer"] == row["best_layer"]])[0]
+    at = rows_of(layers[layers["layer"] == row["best_layer"]])[0]
     if not _known(at["half_loss"]):
         return None
     enough = at["half_loss"] <= MAX_DATA_GAIN
@@ -972,10 +968,10 @@ def attention_probe(tables: Tables) -> Iterator[Finding]:
     of_heads = summary[summary["probe"] == ATTENTION]
     both = summary[summary["probe"] == BOTH]
     several = of_heads["stack"].nunique() > 1
-    first = _records(of_heads)[0]
-    found = [_attached(row, means, several) for row in _records(of_heads)]
+    first = rows_of(of_heads)[0]
+    found = [_attached(row, means, several) for row in rows_of(of_heads)]
     judged_first = found[0]
-    found += [_attached(row, means, several) for row in _records(both)]
+    found += [_attached(row, means, several) for row in rows_of(both)]
     checks = (
         _one_layer(first, means, several, judged_first),
         _relations(first, tables["by_relation"]),
@@ -999,7 +995,7 @@ def _attached(row: Row, means: pd.DataFrame, several: bool) -> Finding:
     """The share of words attached right by a probe of all heads of a stack."""
     probe, stack = row["probe"], row["stack"]
     key = {"probe": probe, "stack": stack, "layer": ALL}
-    own = _records(_probed(means, encoder="model", control=False, **key))[0]
+    own = rows_of(_probed(means, encoder="model", control=False, **key))[0]
     fixed = "best fixed offset" if own["baseline"] == row["baseline_offset"] else "uniform guess"
     baselines = [
         Baseline(fixed, float(own["baseline"]), float(own["baseline"])),
@@ -1048,7 +1044,7 @@ def _one_layer(row: Row, means: pd.DataFrame, several: bool, of_probe: Finding) 
         return None
     key = {"probe": ATTENTION, "encoder": "model", "stack": row["stack"], "control": False}
     layer = _probed(means, layer=row["best_layer"], **key)
-    own = _records(_probed(means, layer=ALL, **key))[0]
+    own = rows_of(_probed(means, layer=ALL, **key))[0]
     uas, of_layer = float(row["uas"]), float(row["best_layer_uas"])
     verdict, decided_by = _against({**own, "learnt": True}, uas, _baseline("layer", layer, "value"))
     better_by = "significantly" if verdict == "supported" else "not significantly"
@@ -1078,7 +1074,7 @@ def _relations(row: Row, by_relation: pd.DataFrame) -> Finding | None:
     rows = rows[rows["n"] >= FREQUENT]
     if len(rows) < 2:
         return None
-    high, low = (pick(_records(rows), key=lambda row: float(row["uas"])) for pick in (max, min))
+    high, low = (pick(rows_of(rows), key=lambda row: float(row["uas"])) for pick in (max, min))
     texts = [
         f"`{each['relation']}` ({percent(each['uas'])}; best offset: {percent(each['baseline'])})"
         for each in (high, low)

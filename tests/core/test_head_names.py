@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from workbench.core.head_names import capital, has_several_kinds, head_name
+from workbench.core.findings import capital
+from workbench.core.head_names import has_several_kinds, head_name
 
 HEADS = pd.DataFrame(
     [("encoder", "self", 2, 1, 0), ("decoder", "cross", 0, 3, 4)],

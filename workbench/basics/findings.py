@@ -7,19 +7,21 @@ milliseconds.
 import math
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
 from workbench.core.findings import (
     MOST,
     Finding,
+    Row,
     decimal,
     judged,
     listing,
     p_text,
     percent,
     plural,
+    rows_of,
     signed,
     whole,
 )
@@ -27,11 +29,6 @@ from workbench.corpora.describe import zipf_fit
 from workbench.corpora.formats import WHOLE
 
 Tables = Mapping[str, pd.DataFrame]
-Row = Mapping[str, Any]
-
-
-def _rows(table: pd.DataFrame) -> list[Row]:
-    return cast("list[Row]", table.to_dict("records"))
 
 
 # --- describe -------------------------------------------------------------------------------------
@@ -45,22 +42,22 @@ def describe(tables: Tables) -> Iterator[Finding]:
 
 
 def _described(tables: Tables) -> Iterator[Finding]:
-    sizes = _rows(tables["sizes"])
+    sizes = rows_of(tables["sizes"])
     n_words, n_sentences = (sum(row[what] for row in sizes) for what in ("words", "sentences"))
     yield _size(sizes, n_words, n_sentences)
     if "lengths" in tables and n_sentences:
-        yield _sentences(_rows(tables["lengths"]), n_words / n_sentences)
+        yield _sentences(rows_of(tables["lengths"]), n_words / n_sentences)
     yield _layers(tables)
     if "classes" in tables:
         yield _classes(tables["classes"])
     if "relations" in tables:
-        yield _relations(_rows(tables["relations"]))
+        yield _relations(rows_of(tables["relations"]))
     if "tags" in tables:
         yield _tags(tables["tags"])
     if len(tables.get("words", ())) >= FREQUENT:
-        yield _words(_rows(tables["words"]), n_words)
+        yield _words(rows_of(tables["words"]), n_words)
     if "scores" in tables:
-        yield _values(_rows(tables["scores"]))
+        yield _values(rows_of(tables["scores"]))
 
 
 def _size(sizes: list[Row], n_words: int, n_sentences: int) -> Finding:
@@ -136,7 +133,7 @@ def _layers(tables: Tables) -> Finding:
 
 
 def _classes(classes: pd.DataFrame) -> Finding:
-    first = _rows(classes)[0]
+    first = rows_of(classes)[0]
     same = classes[classes["label"] == first["label"]]
     share = first["count"] / same["count"].sum()
     others = classes["label"].nunique() - 1
@@ -197,7 +194,7 @@ def _tags(tags: pd.DataFrame) -> Finding:
     layer = tags["layer"].iloc[0]
     same = tags[tags["layer"] == layer]
     total = same["count"].sum()
-    frequent = [f"`{row['tag']}` ({percent(row['count'] / total)})" for row in _rows(same)[:3]]
+    frequent = [f"`{row['tag']}` ({percent(row['count'] / total)})" for row in rows_of(same)[:3]]
     return Finding(
         f"The most frequent of {plural(len(same), 'tag')} of `{layer}` "
         f"{'is' if len(frequent) == 1 else 'are'} {listing(frequent)}.",
@@ -260,7 +257,7 @@ def profile(tables: Tables) -> Iterator[Finding]:
             if row["heads"]
             else "(no heads)"
         )
-        for row in _rows(tables["stacks"])
+        for row in rows_of(tables["stacks"])
     ]
     layers = f": {listing(stacks)}" if stacks else ""
     n_parameters = int(facts["parameters"])
@@ -280,7 +277,7 @@ def profile(tables: Tables) -> Iterator[Finding]:
 
 def _losses(objective: str, losses: pd.DataFrame) -> Iterator[Finding]:
     prefix = "" if objective == "causal" else f"{objective}_"
-    rows = {str(row["metric"]).removeprefix(prefix): row for row in _rows(losses)}
+    rows = {str(row["metric"]).removeprefix(prefix): row for row in rows_of(losses)}
     what, loss, accuracy = PREDICTED[objective], rows["loss"], rows["accuracy"]
     split = "The" if loss["split"] == WHOLE else f"On {loss['split']}, the"
     if not loss["n"]:
@@ -364,7 +361,7 @@ TESTABLE = 5  # different exchanges: with fewer, no result of the sign-flip test
 
 def minimal_pairs(tables: Tables) -> Iterator[Finding]:
     """The accuracy over all pairs, the phenomena above chance, and the hardest phenomenon."""
-    rows = _rows(tables["pairs"])
+    rows = rows_of(tables["pairs"])
     phenomena = [row for row in rows if row["phenomenon"] != "all"]
     for row in rows:
         if row["phenomenon"] == "all":
@@ -424,7 +421,7 @@ SCORED = 30  # pieces; with fewer, there are too few documents for the bootstrap
 
 def trigram(tables: Tables) -> Iterator[Finding]:
     """Whether the model is better than trigrams in nats and in accuracy."""
-    rows = {row["measure"]: row for row in _rows(tables["scores"])}
+    rows = {row["measure"]: row for row in rows_of(tables["scores"])}
     row = rows["perplexity"]
     yield _gain(
         row,

@@ -20,9 +20,14 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = Mapping[str, Any]
 
 Verdict = Literal["supported", "not supported", "undecided"]
 Unit = Literal["", "%", "F1", "nats", "bits", "words", "layers", "s"]
@@ -208,6 +213,17 @@ def listing(names: Sequence[object], most: int = 3) -> str:
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
+def capital(text: str) -> str:
+    """Return the text with a capital letter, to begin a sentence."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def rows_of(table: "pd.DataFrame") -> list[Row]:
+    """Return the rows of a table, each with its values by column."""
+    rows: list[Any] = table.to_dict("records")
+    return rows
+
+
 def _fixed(number: float, digits: int) -> str:
     text = f"{abs(number):,.{digits}f}"
     is_negative = number < 0 and any(digit in text for digit in "123456789")
@@ -254,7 +270,7 @@ def summary(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
         agreement = "" if first.null is None else f"; supported in {n_supported}"
         found.append(
             Finding(
-                f"{_capital(measure)}: {span(min(values), max(values), first.unit)}{unit} over "
+                f"{capital(measure)}: {span(min(values), max(values), first.unit)}{unit} over "
                 f"{plural(len(runs), 'run')} (mean {shown(mean, first.unit)}){agreement}.",
                 mean,
                 None,
@@ -268,10 +284,6 @@ def summary(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
             )
         )
     return tuple(found)
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def changes(runs: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:
@@ -301,7 +313,7 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         change += f", 95 % {span(*interval, unit)}"
     percent_sign = " %" if unit == "%" else f" {unit}" if unit and unit != "F1" else ""
     claim = (
-        f"{_capital(old.measure)}: {shown(a, unit)}{percent_sign} in {first}, "
+        f"{capital(old.measure)}: {shown(a, unit)}{percent_sign} in {first}, "
         f"{shown(b, unit)}{percent_sign} in {letter} ({change})"
     )
     if any(new.keys.get(name) != value for name, value in old.keys.items()):

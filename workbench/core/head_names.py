@@ -26,8 +26,3 @@ def head_name(row: Any, several: bool, prefix: str = "") -> str:
     if not several:
         return name
     return f"{stack} {'cross-attention ' if kind == 'cross' else ''}{name}"
-
-
-def capital(text: str) -> str:
-    """Return the text with a capital letter, to begin a sentence."""
-    return f"{text[:1].upper()}{text[1:]}"

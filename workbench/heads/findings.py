@@ -15,6 +15,7 @@ import pandas as pd
 from workbench.core.experiment import HEAD
 from workbench.core.findings import (
     Finding,
+    capital,
     decimal,
     judged,
     listing,
@@ -24,7 +25,7 @@ from workbench.core.findings import (
     signed,
     whole,
 )
-from workbench.core.head_names import capital, has_several_kinds, head_name
+from workbench.core.head_names import has_several_kinds, head_name
 from workbench.heads.roles import ROLES, Rules
 
 Tables = Mapping[str, pd.DataFrame]

@@ -15,6 +15,7 @@ import pandas as pd
 from workbench.core.experiment import HEAD
 from workbench.core.findings import (
     Finding,
+    Row,
     Verdict,
     decimal,
     judged,
@@ -22,13 +23,13 @@ from workbench.core.findings import (
     p_text,
     percent,
     plural,
+    rows_of,
     signed,
     whole,
 )
 from workbench.core.stats import SIGNIFICANT
 
 Tables = Mapping[str, pd.DataFrame]
-Row = Mapping[str, Any]
 
 TESTABLE = 6  # texts: with fewer, no sign-flip test is significant
 MORE_TEXTS = "more sentences"
@@ -89,7 +90,7 @@ def _baseline(tables: Tables) -> Finding:
 
 def head_importance(tables: Tables) -> Iterator[Finding]:
     """The most and the least important head, how concentrated importance is, the best layer."""
-    heads, is_better = _rows(tables["importance"]), _is_better(tables)
+    heads, is_better = rows_of(tables["importance"]), _is_better(tables)
     several = _has_several(heads)
     ranked = sorted(heads, key=lambda row: -float(row["importance"]))
     first, last = ranked[0], ranked[-1]
@@ -312,8 +313,8 @@ def _harmful(by_change: Sequence[Row], several: bool, is_better: bool, enough: b
 
 def _agreement(tables: Tables, mode: str, exact: Row, several: bool) -> Finding:
     """How well first-order importance agrees with exact ablation."""
-    row = next(row for row in _rows(tables["agreement"]) if row["mode"] == mode)
-    first = max(_rows(tables["importance"]), key=lambda each: float(each["importance"]))
+    row = next(row for row in rows_of(tables["agreement"]) if row["mode"] == mode)
+    first = max(rows_of(tables["importance"]), key=lambda each: float(each["importance"]))
     names = _name(first, several), _name(exact, several)
     heads = (
         f"both put head {names[0]} first"
@@ -338,7 +339,7 @@ def _agreement(tables: Tables, mode: str, exact: Row, several: bool) -> Finding:
 def _redundant(table: pd.DataFrame, is_better: bool, enough: bool) -> Finding:
     """The pairs of heads that cost more together than both cost alone."""
     mode = table["mode"].iloc[0]
-    rows = sorted(_rows(table[table["mode"] == mode]), key=lambda row: -float(row["interaction"]))
+    rows = sorted(rows_of(table[table["mode"] == mode]), key=lambda row: -float(row["interaction"]))
     first = rows[0]
     redundant = [row for row in rows if row["interaction"] > 0 and row["p_value"] < SIGNIFICANT]
     sides = [{name: first[f"{name}_{side}"] for name in HEAD} for side in "ab"]
@@ -475,7 +476,7 @@ def _no_choice(row: Row, is_better: bool) -> Finding:
 
 def _stay(gates: pd.DataFrame, row: Row, is_better: bool) -> Finding:
     """The names of the heads that stay."""
-    rows = _rows(gates[(gates["lambda"] == row["lambda"]) & (gates["budget"] == row["budget"])])
+    rows = rows_of(gates[(gates["lambda"] == row["lambda"]) & (gates["budget"] == row["budget"])])
     several = _has_several(rows)
     names = [_name(each, several) for each in rows if each["kept"]]
     heads, stay = ("Head", "stays") if len(names) == 1 else ("Heads", "stay")
@@ -732,7 +733,7 @@ def _stage(
 
 def _smaller(tables: Tables, pruned: Row, full: Row) -> Finding:
     """Size and speed of the smaller model, for the largest batch."""
-    row = max(_rows(tables["speed"]), key=lambda each: int(each["texts"]))
+    row = max(rows_of(tables["speed"]), key=lambda each: int(each["texts"]))
     return Finding(
         f"The smaller model has {percent(pruned['parameters'] / full['parameters'])} of the "
         f"parameters ({whole(pruned['parameters'])} of {whole(full['parameters'])}) and is "
@@ -777,13 +778,8 @@ def _one_head(table: pd.DataFrame, is_better: bool) -> Finding:
 # --- rows and numbers -----------------------------------------------------------------------------
 
 
-def _rows(table: pd.DataFrame) -> list[Row]:
-    rows: list[Any] = table.to_dict("records")
-    return rows
-
-
 def _metric(table: pd.DataFrame, name: str) -> list[Row]:
-    return _rows(table[table["metric"] == name])
+    return rows_of(table[table["metric"] == name])
 
 
 def _keys(row: Row, *names: str) -> dict[str, Any]:

@@ -14,14 +14,17 @@ import pandas as pd
 
 from workbench.core.findings import (
     Finding,
+    Row,
     Unit,
     Verdict,
+    capital,
     decimal,
     judged,
     listing,
     p_text,
     percent,
     plural,
+    rows_of,
     score,
     shown,
     signed,
@@ -31,7 +34,6 @@ from workbench.core.findings import (
 from workbench.core.stats import DRAWS, SIGNIFICANT, holm
 
 Tables = Mapping[str, pd.DataFrame]
-Row = Mapping[str, Any]
 
 FLOOR = 2 / (DRAWS + 1)  # the smallest p-value that the bootstrap can give
 WIDTH = 3.919928  # of a 95 % interval, in standard errors
@@ -53,15 +55,6 @@ KEYS = ("task", "model", "method", "metric")
 CELL = ("task", "model", "method", "head")
 MORE_SEEDS = "more seeds: one training of each shows no variation between trainings"
 MORE_TEXTS = "more scored texts (max_test): differences over 5 points are not excluded"
-
-
-def _rows(table: pd.DataFrame) -> list[Row]:
-    rows: list[Any] = table.to_dict("records")
-    return rows
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _fact(
@@ -167,7 +160,7 @@ def significant(
 ) -> "pd.Series[bool]":
     """Whether each difference is significant after Holm's correction; False if it is unknown."""
     known = table[table[value].notna() & table["p_value"].notna()]
-    p_values = holm([_p_value(row, low, high, value) for row in _rows(known)])
+    p_values = holm([_p_value(row, low, high, value) for row in rows_of(known)])
     beyond = (known[low] > 0) | (known[high] < 0)
     sure = pd.Series(p_values < SIGNIFICANT, index=known.index, dtype=bool) & beyond
     return sure.reindex(table.index, fill_value=False)
@@ -187,7 +180,7 @@ def _count_verdict(gains: Sequence[Gain], two_sided: bool = False) -> tuple[Verd
 
 def frozen_vs_finetuned(tables: Tables) -> Iterator[Finding]:
     """Where adaptation helps, against baselines, and what it costs."""
-    rows = _rows(tables["delta"])
+    rows = rows_of(tables["delta"])
     gains = _gains(rows, tables["scores"]["seed"].nunique())
     if len(gains) == 1:
         yield _gain_of_cell(gains[0], "gain over the frozen model")
@@ -222,7 +215,7 @@ def _helped(gains: Sequence[Gain]) -> Finding:
     better, worse = ([g for g in gains if getattr(g, f"is_{how}")] for how in ("better", "worse"))
     helped = f": {_names(better, rows)}" if better else ""
     harm = f", and hurts in {len(worse)}: {_names(worse, rows)}" if worse else ""
-    subject = _capital(_subject(rows))
+    subject = capital(_subject(rows))
     verdict, decided_by = _count_verdict(gains)
     return Finding(
         f"{subject} helps significantly in {len(better)} of {len(gains)} comparisons with the "
@@ -251,7 +244,7 @@ def _gain_of_cell(gain: Gain, measure: str) -> Finding:
     constant = "" if math.isnan(majority) else f", majority {score(majority)}"
     cut = "" if row["converged"] else "; training cut off by max_epochs"
     return Finding(
-        f"{_capital(TRAINED[row['method']])} {how} {row['model']} on {row['task']} "
+        f"{capital(TRAINED[row['method']])} {how} {row['model']} on {row['task']} "
         f"({extreme}{row['metric']} {score(row['tuned'])}, frozen {score(row['frozen'])}"
         f"{constant}; {gain.text}{cut}).",
         gain.value,
@@ -270,7 +263,7 @@ def _gain_of_cell(gain: Gain, measure: str) -> Finding:
 
 def _against_lstm(tables: Tables, gains: Sequence[Gain]) -> Iterator[Finding]:
     """The adapted models against the frozen one under an LSTM: two intervals that are apart."""
-    means = {tuple(row[key] for key in CELL): row for row in _rows(tables["means"])}
+    means = {tuple(row[key] for key in CELL): row for row in rows_of(tables["means"])}
     gains = [gain for gain in gains if pd.notna(gain.row["strong"])]
     if not gains:
         return
@@ -286,7 +279,7 @@ def _against_lstm(tables: Tables, gains: Sequence[Gain]) -> Iterator[Finding]:
         decided = gain.seeds > 1 and (is_ahead or tuned["value"] <= strong["value"])
         verdicts.append(judged(is_ahead, decided))
     rows = [gain.row for gain in gains]
-    subject = _capital(_subject(rows))
+    subject = capital(_subject(rows))
     if len(gains) == 1:
         row = rows[0]
         apart = "their intervals do not overlap" if ahead else "not significantly"
@@ -326,7 +319,7 @@ def _against_lstm(tables: Tables, gains: Sequence[Gain]) -> Iterator[Finding]:
 
 
 def _beat_majority(means: pd.DataFrame) -> Finding:
-    rows = _rows(means)
+    rows = rows_of(means)
     learned = [row for row in rows if row["learned"]]
     failed = [_cell(row, rows) for row in rows if not row["learned"]]
     names = f"; not by {listing(failed)}" if failed and learned else ""
@@ -362,7 +355,7 @@ def _cost(tables: Tables) -> Iterator[Finding]:
         share = float(trained[best] / trained["fine-tuned"])
         which = f"the best of {len(efficient)} efficient methods, " if len(efficient) > 1 else ""
         yield _fact(
-            f"{_capital(TRAINED[best])}, {which}trains {percent(share, 1)} of the weights that "
+            f"{capital(TRAINED[best])}, {which}trains {percent(share, 1)} of the weights that "
             f"fine-tuning trains and scores {score(value[best])} on average (fine-tuning "
             f"{score(value['fine-tuned'])}, frozen {score(value['frozen'])}).",
             share,
@@ -378,7 +371,7 @@ def _cost(tables: Tables) -> Iterator[Finding]:
     average = " on average" if len(plain[["task", "model"]].drop_duplicates()) > 1 else ""
     for method in [name for name in value.index if name != "frozen"][:1]:
         yield _fact(
-            f"{_capital(TRAINED[method])} trains {whole(trained[method])} weights in "
+            f"{capital(TRAINED[method])} trains {whole(trained[method])} weights in "
             f"{decimal(seconds[method])} s per seed{average}, against {whole(trained['frozen'])} "
             f"weights in {decimal(seconds['frozen'])} s for the head of the frozen model.",
             round(trained[method]),
@@ -390,7 +383,7 @@ def _cost(tables: Tables) -> Iterator[Finding]:
 
 
 def _converged(means: pd.DataFrame) -> Finding:
-    rows = _rows(means)
+    rows = rows_of(means)
     cut = [_cell(row, rows) for row in rows if not row["converged"]]
     claim = (
         f"Training was cut off by max_epochs in {len(cut)} of {plural(len(rows), 'model')}: "
@@ -417,7 +410,7 @@ def finetune(tables: Tables) -> Iterator[Finding]:
     """The score against the majority, errors, seeds, learning rate, epochs and cost."""
     scores = tables["scores"]
     if "means" in tables:
-        yield _score(_rows(tables["means"])[0], scores)
+        yield _score(rows_of(tables["means"])[0], scores)
     yield from _weakest_class(tables)
     yield from _seeds(scores, tables)
     yield from _strength(scores, tables["rates"])
@@ -651,7 +644,7 @@ def drift(tables: Tables) -> Iterator[Finding]:
 
 
 def _states(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
-    rows = sorted(_rows(layers[layers["cka"].notna()]), key=lambda row: float(row["cka"]))
+    rows = sorted(rows_of(layers[layers["cka"].notna()]), key=lambda row: float(row["cka"]))
     if not rows:
         return
     most, least = rows[0], rows[-1]
@@ -686,7 +679,7 @@ def _rewound(tables: Tables) -> Iterator[Finding]:
     if "rewound" not in tables or "p_value" not in tables["rewound"]:
         return
     table = tables["rewound"]
-    rows = _rows(table[~table["stack"].isin(("none", "all"))])
+    rows = rows_of(table[~table["stack"].isin(("none", "all"))])
     tuned, before = (table[table["stack"] == name].iloc[0] for name in ("none", "all"))
     metric, unit = str(tuned["metric"]), _unit(tuned["metric"])
     sign = -1 if metric == ERROR else 1
@@ -730,7 +723,7 @@ def _rewound(tables: Tables) -> Iterator[Finding]:
 def _forgetting(tables: Tables) -> Iterator[Finding]:
     if "losses" not in tables:
         return
-    row = next(row for row in _rows(tables["losses"]) if str(row["metric"]).endswith("loss"))
+    row = next(row for row in rows_of(tables["losses"]) if str(row["metric"]).endswith("loss"))
     low, high = _interval(row)
     changed = low > 0 or high < 0
     if not changed:
@@ -757,7 +750,7 @@ def _forgetting(tables: Tables) -> Iterator[Finding]:
 
 def _moved_weights(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
     known = layers[layers["weight_distance"].notna()]
-    rows = sorted(_rows(known), key=lambda row: float(row["weight_distance"]))
+    rows = sorted(rows_of(known), key=lambda row: float(row["weight_distance"]))
     if not rows:
         return
     most, least = rows[-1], rows[0]
@@ -800,7 +793,7 @@ def _attention(tables: Tables) -> Iterator[Finding]:
     table = tables["heads"][tables["heads"]["attention_js"].notna()]
     if table.empty:
         return
-    rows = sorted(_rows(table), key=lambda row: float(row["attention_js"]))
+    rows = sorted(rows_of(table), key=lambda row: float(row["attention_js"]))
     several = len(table[["stack", "kind"]].drop_duplicates()) > 1
     most, least = rows[-1], rows[0]
     if most["attention_js"] < SAME:
@@ -837,7 +830,7 @@ def _probes(tables: Tables, several: bool) -> Iterator[Finding]:
         return
     table = tables["probing"]
     table = table[table["delta"].notna()]
-    gains = _gains(_rows(table), seeds=2)  # p-values of edge-probing, over sentences and seeds
+    gains = _gains(rows_of(table), seeds=2)  # p-values of edge-probing, over sentences and seeds
     if not gains:
         return
     moved = [gain for gain in gains if gain.is_significant]
@@ -878,7 +871,7 @@ def _order(tables: Tables, several: bool) -> Iterator[Finding]:
         return
     best = table.loc[table.groupby(["stack_b", "layer_b"], sort=False)["cka"].idxmax()]
     is_own = (best["stack_a"] == best["stack_b"]) & (best["layer_a"] == best["layer_b"])
-    others = _rows(best[~is_own])
+    others = rows_of(best[~is_own])
     n_own = int(is_own.sum())
     claim = f"{n_own} of {len(best)} layers {'is' if n_own == 1 else 'are'} still most similar to "
     claim += "the same layer before training"
@@ -938,7 +931,7 @@ def _most_similar(table: pd.DataFrame, stacks: Mapping[str, int]) -> Iterator[Fi
     between = _between(table)
     if between.empty:
         return
-    most = max(_rows(between), key=lambda row: float(row["cka"]))
+    most = max(rows_of(between), key=lambda row: float(row["cka"]))
     one, other = _ends(most, stacks)
     yield _fact(
         f"Of the layers of different models, {one} and {other} are most similar (CKA "
@@ -966,7 +959,7 @@ def _first_and_last(table: pd.DataFrame, stacks: Mapping[str, int]) -> Iterator[
         return
     deepest = within.groupby(["model_a", "stack_a"])["layer_b"].transform("max")
     ends = within[(within["layer_a"] == 0) & (within["layer_b"] == deepest)]
-    rows = sorted(_rows(ends), key=lambda row: float(row["cka"]))
+    rows = sorted(rows_of(ends), key=lambda row: float(row["cka"]))
     twins = {(row["model_a"], row["stack_a"]): row for row in rows}
     owners = [row for row in rows if TWIN not in str(row["model_a"])] or rows
     if not owners:  # the states of the embeddings are all the same
@@ -1030,7 +1023,7 @@ def _largest_step(table: pd.DataFrame, stacks: Mapping[str, int]) -> Iterator[Fi
     steps = steps if own.empty else own
     if len(steps) < 2:
         return
-    step, *others = sorted(_rows(steps), key=lambda row: float(row["cka"]))
+    step, *others = sorted(rows_of(steps), key=lambda row: float(row["cka"]))
     first, second = (
         _layer(step[stack], step[layer], False, "the ") for _, stack, layer in (FIRST, SECOND)
     )
@@ -1100,7 +1093,7 @@ def _depth(table: pd.DataFrame) -> Iterator[Finding]:
 def _words(tables: Tables) -> Iterator[Finding]:
     if "words" not in tables:
         return
-    rows = _rows(tables["words"])
+    rows = rows_of(tables["words"])
     most = max(rows, key=lambda row: float(row["without_piece"]))
     missing = int(most["without_piece"])
     rest = (
@@ -1129,7 +1122,7 @@ def pretraining(tables: Tables) -> Iterator[Finding]:
     """Which objective is best on which task, the effect of size, and of the pretraining itself."""
     table = tables["table"]
     seeds = tables["pretraining"]["pretraining"].nunique()
-    compared = _rows(table[table["delta"].notna()])
+    compared = rows_of(table[table["delta"].notna()])
     gains = _gains(compared, seeds, "delta_lower", "delta_upper")
     baseline = str(table["arm"].iloc[0])
     if len(gains) > 1:
@@ -1232,7 +1225,7 @@ def _mean_scores(table: pd.DataFrame) -> Iterator[Finding]:
 def _sizes(tables: Tables, seeds: int) -> Iterator[Finding]:
     if "sizes" not in tables or tables["sizes"].empty:
         return
-    gains = _gains(_rows(tables["sizes"]), seeds, "delta_lower", "delta_upper")
+    gains = _gains(rows_of(tables["sizes"]), seeds, "delta_lower", "delta_upper")
     better, worse = ([g for g in gains if getattr(g, f"is_{how}")] for how in ("better", "worse"))
     gain = max(gains, key=lambda each: (each.is_significant, abs(each.value)))
     row = gain.row
@@ -1260,7 +1253,7 @@ def _above_majority(tables: Tables) -> Iterator[Finding]:
     """Models whose interval lies above the score of a constant prediction."""
     table = tables["table"]
     constants = tables["scores"].drop_duplicates(["task", "metric"], keep="last")
-    rows = _rows(table.merge(constants[["task", "metric", "baseline"]], on=["task", "metric"]))
+    rows = rows_of(table.merge(constants[["task", "metric", "baseline"]], on=["task", "metric"]))
     failed = [row for row in rows if row["lower"] <= row["baseline"]]
     names = [f"{_arm(row, rows)} on {row['task']}" for row in failed]
     rest = f"; not {listing(names)}" if failed and len(failed) < len(rows) else ""
@@ -1280,7 +1273,7 @@ def _above_majority(tables: Tables) -> Iterator[Finding]:
 def _above_unigram(table: pd.DataFrame) -> Finding:
     """How far the language models are below the loss of piece frequencies."""
     rows = []
-    for row in _rows(table):
+    for row in rows_of(table):
         loss = float(row["loss"] if math.isnan(row["held_out"]) else row["held_out"])
         loss -= NEXT_NATS if row["arm"] == "mlm+nsp" else 0
         rows.append((float(row["unigram"]) - loss, row))
