@@ -17,6 +17,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.colors import hex_to_rgb
 
+from workbench.core.findings import decimal
 from workbench.figures.primitives import (
     CELLS,
     DOWN,
@@ -165,7 +166,7 @@ def pipeline(tables: Tables) -> go.Figure:
                 f"%{{y}}, {name}: %{{text}}",
                 name,
                 colour,
-                text=["undefined" if pd.isna(value) else f"{value:.2f}" for value in rows[column]],
+                text=["undefined" if pd.isna(each) else decimal(each, 2) for each in rows[column]],
                 textposition="outside",
                 cliponaxis=False,
             )
