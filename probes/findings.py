@@ -34,6 +34,7 @@ from workbench.core.stats import SIGNIFICANT
 
 Tables = Mapping[str, pd.DataFrame]
 
+EVERY = "every baseline without the trained model"
 ROOM = 0.1  # an interval that ends so far above the best baseline leaves the effect undecided
 MAX_DATA_GAIN = 0.02  # from twice the data; below, more data would not change the result
 NAMES = {"pos": "POS"}  # tasks that are not written as they are named
@@ -174,11 +175,11 @@ def _count_of_tasks(tasks: Sequence[TaskResult], relation: str, figure: str) -> 
     if not above:
         names = list(dict.fromkeys(each.name for task in tasks for each in task.baselines))
         none = "Neither of the 2" if total == 2 else f"None of {total}"
-        claim = f"{none} tasks is {relation} every baseline ({listing(names, 5)})."
+        claim = f"{none} tasks is {relation} {EVERY} ({listing(names, 5)})."
     else:
         every = "Both" if total == 2 else f"All {total}"
         count = f"{len(above)} of {total}" if others else every
-        claim = f"{count} tasks {'is' if len(above) == 1 else 'are'} {relation} every baseline"
+        claim = f"{count} tasks {'is' if len(above) == 1 else 'are'} {relation} {EVERY}"
         if all("best_score" in task.row for task in above):
             gains = sorted({score(task.gain): task.gain for task in above}.values())
             claim += (

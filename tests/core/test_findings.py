@@ -90,11 +90,27 @@ def test_a_finding_has_plain_numbers_that_json_can_hold() -> None:
         ({"verdict": "probably"}, "verdict"),
         ({"verdict": "undecided"}, "decide"),
         ({"measure": ""}, "measure"),
+        ({"unit": "parsecs"}, "unit"),
+        ({"half": -0.1}, "interval"),
     ],
 )
 def test_an_invalid_finding_is_an_error(wrong: dict[str, Any], noun: str) -> None:
     with pytest.raises(WorkbenchError, match=noun):
         finding(**wrong)
+
+
+@pytest.mark.parametrize("claim", ["", ".", "It is nan %.", "Value is inf.", "No end"])
+def test_a_claim_without_its_words_or_its_number_is_an_error(claim: str) -> None:
+    with pytest.raises(WorkbenchError, match="sentence"):
+        Finding(claim, None, None, None, "supported", "scores", measure="accuracy")
+
+
+def test_a_fact_without_a_null_has_no_badge() -> None:
+    fact = Finding(
+        "2 of 3 trainings were cut off.", 2, None, None, "not supported", "scores", measure="n"
+    )
+    assert fact.badge == "" and finding(verdict="not supported").badge == "not supported"
+    assert finding(verdict="undecided", decided_by="more seeds").badge == "undecided"
 
 
 def test_what_would_decide_is_kept_of_undecided_claims_only() -> None:
@@ -151,8 +167,10 @@ def test_a_difference_of_facts_needs_no_test() -> None:
     assert "supported in" not in summary([words[:1], words[1:2]])[0].claim
 
 
-def test_the_row_that_changed_is_named() -> None:
-    (change,) = changes({"A": [finding(keys={"layer": 2})], "B": [finding(keys={"layer": 3})]})
+def test_the_best_rows_of_two_runs_are_named_and_not_tested_against_each_other() -> None:
+    first, second = finding(keys={"layer": 2}), finding(0.5, keys={"layer": 3})
+    (change,) = changes({"A": [first], "B": [second]})
+    assert change.verdict == "undecided" and "rows differ" in change.decided_by
     assert "layer 2 in A, layer 3 in B" in change.claim
 
 
@@ -161,4 +179,4 @@ def test_a_sweep_says_where_its_runs_agree() -> None:
     assert same[0].value == pytest.approx(0.85) and same[0].verdict == "supported"
     assert "80.0 to 90.0 % over 2 runs" in same[0].claim
     (mixed,) = summary([[finding(0.8)], [finding(0.5, verdict="not supported")]])
-    assert mixed.verdict == "undecided" and "disagree" in mixed.decided_by
+    assert mixed.verdict == "undecided" and "differ" in mixed.decided_by

@@ -89,8 +89,8 @@ def test_several_tasks_are_counted_and_those_that_fail_are_named() -> None:
     tables = edge(pos=[0.8, 0.93], entities=[0.5, 0.51], roles=[0.7, 0.71])
     found = list(findings_of("edge-probing", tables).values())
     assert found[0].claim == (
-        "2 of 3 tasks are significantly above every baseline, by 21.0 to 43.0 points of F1; "
-        "entities is not."
+        "2 of 3 tasks are significantly above every baseline without the trained model, "
+        "by 21.0 to 43.0 points of F1; entities is not."
     )
     assert (found[0].value, found[0].verdict) == (2, "supported")
     (entities,) = [each for each in found if each.measure.endswith(": entities")]

@@ -153,8 +153,8 @@ def tuned(value: float = 0.8, learned: bool = True, upper: float = 0.9, seeds: i
     )
     return {
         "means": pd.DataFrame(
-            [{**key, "metric": "accuracy", "value": value, "lower": 0.4, "upper": upper,
-              "baseline": 0.5, "learned": learned, "converged": True}]
+            [{**key, "metric": "accuracy", "value": value, "lower": 0.6 if learned else 0.4,
+              "upper": upper, "baseline": 0.5, "learned": learned, "converged": True}]
         ),
         "scores": pd.DataFrame(scores),
         "rates": pd.DataFrame(
@@ -170,7 +170,7 @@ def tuned(value: float = 0.8, learned: bool = True, upper: float = 0.9, seeds: i
 def test_a_learnt_task_is_stated_with_its_majority_its_errors_and_its_training() -> None:
     one = findings_of("finetune", tuned())
     first = next(iter(one.values()))
-    assert first.claim.startswith("Fine-tuned bert learns mood: accuracy 80.0 (95 % 40.0 to 90.0")
+    assert first.claim.startswith("Fine-tuned bert learns mood: accuracy 80.0 (95 % 60.0 to 90.0")
     assert (first.verdict, first.null) == ("supported", 0.5)
     weakest = one["recall of the class recognised least"]
     assert "bad: 40 %" in weakest.claim and "60 % are taken for good" in weakest.claim
@@ -188,6 +188,11 @@ def test_a_score_at_the_majority_is_not_supported_or_undecided_if_too_few_texts_
     for upper, verdict in ((0.53, "not supported"), (0.65, "undecided")):
         first = findings_of("finetune", tuned(0.5, False, upper))["score of the adapted model"]
         assert first.verdict == verdict and "does not significantly learn" in first.claim
+
+
+def test_one_training_does_not_decide_whether_a_model_learns() -> None:
+    first = findings_of("finetune", tuned(seeds=1))["score of the adapted model"]
+    assert first.verdict == "undecided" and "seeds" in first.decided_by
 
 
 def test_shuffled_labels_leave_one_prediction_for_all_texts() -> None:

@@ -67,10 +67,9 @@ def findings(found: "Sequence[Finding]") -> None:
     lines = []
     for number, finding in enumerate(found, start=1):
         verdict = {
-            "supported": "",
             "not supported": " :gray-badge[not supported]",
             "undecided": f" :orange-badge[undecided] Would decide it: {plain(finding.decided_by)}.",
-        }[finding.verdict]
+        }.get(finding.badge, "")
         lines.append(f"{number}. {plain(finding.claim)}{verdict}")
     if lines:
         st.markdown("\n".join(lines))

@@ -101,9 +101,11 @@ def print_findings(findings: Sequence[Finding], title: str = "Findings") -> None
     """Print findings as a numbered list; those without support say so."""
     if not findings:
         return
+    from workbench.figures.sanitize import visible  # labels of a corpus may control a terminal
+
     out.print(title, style="bold")
     for number, finding in enumerate(findings, start=1):
-        text = Text(f"{finding.claim}{_verdict(finding)}")
+        text = Text(visible(f"{finding.claim}{_verdict(finding)}"))
         lines = text.wrap(out, max(20, out.width - 5))
         for index, line in enumerate(lines):
             print(f"{number:3}. {line}" if index == 0 else f"     {line}")
@@ -113,7 +115,7 @@ def print_findings(findings: Sequence[Finding], title: str = "Findings") -> None
 def _verdict(finding: Finding) -> str:
     if finding.verdict == "undecided":
         return f" [undecided; would decide it: {finding.decided_by}]"
-    return "" if finding.verdict == "supported" else " [not supported]"
+    return f" [{finding.badge}]" if finding.badge else ""
 
 
 def _caveats(run: "Run") -> None:

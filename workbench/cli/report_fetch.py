@@ -50,7 +50,7 @@ def export(
     ],
     out: Annotated[
         Path,
-        typer.Option(help="A table as .csv, .parquet, .json; a figure as .html, .svg, .png, .pdf."),
+        typer.Option(help="A table as .csv, .parquet, .json; a figure as .html, .json, .svg, .png, .pdf."),
     ],
     columns: Annotated[
         int,

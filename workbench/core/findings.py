@@ -18,9 +18,10 @@ if a number is missing, so no sentence is ever written without its number. Costs
 
 import math
 import numbers
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from workbench.core.errors import WorkbenchError
 
@@ -31,9 +32,11 @@ Row = Mapping[str, Any]
 
 Verdict = Literal["supported", "not supported", "undecided"]
 Unit = Literal["", "%", "F1", "nats", "bits", "words", "layers", "s"]
+UNITS: tuple[str, ...] = get_args(Unit)
 VERDICTS: tuple[Verdict, ...] = ("supported", "not supported", "undecided")
 SCALED = ("%", "F1")  # units whose values are shares, written times 100
 MOST = 7  # maximum number of findings of an experiment
+OF_RUN = ("model", "corpus", "method")  # keys that name what runs are compared by, not a row
 MINUS = "−"
 
 
@@ -88,18 +91,33 @@ class Finding:
             low, high = map(_present, self.interval)
             object.__setattr__(self, "interval", (low, high))
         wrong = ""
-        if not self.claim.endswith((".", "?", "!")) or "nan" in self.claim.lower().split():
+        if not _is_sentence(self.claim):
             wrong = f"the claim {self.claim!r:.80} is not a sentence with its numbers"
+        elif self.unit not in UNITS:
+            wrong = f"the unit is {self.unit!r:.40}, not one of {', '.join(filter(None, UNITS))}"
+        elif self.interval is not None and self.interval[0] > self.interval[1]:
+            wrong = f"the interval of {self.claim!r:.80} is upside down"
         elif not self.measure:
             wrong = f"the finding {self.claim!r:.80} has no measure"
         elif self.verdict not in VERDICTS:
             wrong = f"the verdict is {self.verdict!r:.40}, not one of {', '.join(VERDICTS)}"
-        elif self.verdict == "undecided" and not self.decided_by:
+        elif self.verdict == "undecided" and not self.decided_by.strip():
             wrong = f"nothing is said to decide {self.claim!r:.80}"
         if wrong:
             raise _error(f"{wrong}.")
         if self.verdict != "undecided":
             object.__setattr__(self, "decided_by", "")
+
+    @property
+    def badge(self) -> str:
+        """Return the verdict to show next to the claim; "" if the claim says all.
+
+        A fact without a null, such as "training was cut off", is no effect that lacks support.
+        """
+        is_said = self.verdict == "supported" or (
+            self.verdict == "not supported" and self.null is None
+        )
+        return "" if is_said else self.verdict
 
     @property
     def key_number(self) -> str:
@@ -238,6 +256,16 @@ def _present(value: object) -> float:
     raise _error(f"a number of a finding is missing: it is {value!r:.40}.")
 
 
+def _is_sentence(claim: object) -> bool:
+    """Return whether this is text of several words that ends, and no number in it is missing."""
+    return (
+        isinstance(claim, str)
+        and claim.endswith((".", "?", "!"))
+        and bool(re.search(r"\w+\W+\w+", claim))
+        and not re.search(r"\b(nan|NaN|inf)\b", claim)
+    )
+
+
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
@@ -266,7 +294,8 @@ def summary(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
         n_supported = sum(each.verdict == "supported" for each in same)
         mean = math.fsum(values) / len(values)
         unit = f" {first.unit}" if first.unit and first.unit != "F1" else ""
-        disagree = 0 < n_supported < len(runs)
+        is_open = any(each.verdict == "undecided" for each in same)
+        disagree = n_supported < len(runs) and (n_supported > 0 or is_open)
         agreement = "" if first.null is None else f"; supported in {n_supported}"
         found.append(
             Finding(
@@ -280,7 +309,9 @@ def summary(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
                 {},
                 measure=f"mean over runs: {measure}",
                 unit=first.unit,
-                decided_by="more sentences: the runs disagree",
+                decided_by="a look at each run: their verdicts differ"
+                if n_supported
+                else "more sentences: no run decides it",
             )
         )
     return tuple(found)
@@ -316,11 +347,20 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         f"{capital(old.measure)}: {shown(a, unit)}{percent_sign} in {first}, "
         f"{shown(b, unit)}{percent_sign} in {letter} ({change})"
     )
-    if any(new.keys.get(name) != value for name, value in old.keys.items()):
+    moved = any(
+        new.keys[name] != value
+        for name, value in old.keys.items()
+        if name in new.keys and name not in OF_RUN
+    )
+    if moved:
         claim += f"; {_row(old, new)} in {first}, {_row(new, old)} in {letter}"
-    if interval is not None:
+    is_fact = interval is None and (a == b or old.null is None)
+    verdict: Verdict
+    if moved:  # the best of many in each run: a difference of the two is no test of either
+        verdict = "undecided"
+    elif interval is not None:
         verdict = judged(interval[0] > 0 or interval[1] < 0)
-    elif a == b or old.null is None:  # a fact, such as a number of words, needs no test
+    elif is_fact:  # such as a number of words, needs no test
         verdict = judged(a != b)
     else:
         verdict = "undecided"
@@ -328,14 +368,16 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
         f"{claim}.",
         difference,
         interval,
-        0.0,
+        None if is_fact else 0.0,
         verdict,
         old.table,
         new.keys,
         old.figure,
         measure=f"{old.measure}, {letter} {MINUS} {first}" if several else old.measure,
         unit=unit,
-        decided_by="runs with several seeds: these numbers have no intervals",
+        decided_by="the tables: each run has its best row, and the rows differ"
+        if moved
+        else "runs with several seeds: these numbers have no intervals",
     )
 
 
@@ -344,7 +386,9 @@ def _row(finding: Finding, other: Finding) -> str:
     return " ".join(
         f"{name} {value}"
         for name, value in finding.keys.items()
-        if name in ("layer", "head") or other.keys.get(name) != value
+        if name in other.keys
+        and name not in OF_RUN
+        and (name in ("layer", "head") or other.keys[name] != value)
     )
 
 

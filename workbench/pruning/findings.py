@@ -75,7 +75,7 @@ def _baseline(tables: Tables) -> Finding:
         loss["difference"],
         (loss["lower"], loss["upper"]),
         0,
-        judged(loss["better"], loss["better"] or not _is_few(tables)),
+        judged(loss["better"], not _is_few(tables)),
         "baseline",
         {"metric": "loss"},
         measure="loss of the whole model minus that of its trivial baseline",

@@ -136,12 +136,13 @@ def write_findings(
     """Write the findings of the tables on disk. A failure is a warning."""
     try:
         found = [finding.as_data() for finding in findings(Tables(folder))]
-    except Exception as error:  # any experiment
+        data = json.dumps(found, indent=1, ensure_ascii=False)
+    except (Exception, SystemExit) as error:  # any experiment
         what = error.what if isinstance(error, WorkbenchError) else repr(error)
         progress.warn(f"The findings cannot be stated: {what}")
         return
     with atomic_write(unlinked(folder / FINDINGS)) as draft:
-        draft.write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
+        draft.write_text(data, encoding="utf-8")
 
 
 def stored_findings(folder: Path) -> tuple[Finding, ...] | None:
@@ -493,10 +494,13 @@ class Run:
     def findings(self) -> tuple[Finding, ...]:
         """What the run found, the first one first.
 
-        As stored; of a run older than findings, computed from its tables.
+        As stored; if they are missing or damaged, computed from its tables.
         """
         self._require_done()
-        stored = stored_findings(self.path)
+        try:
+            stored = stored_findings(self.path)
+        except WorkbenchError:  # the tables have all numbers
+            stored = None
         if stored is not None or self.spec.sweep:
             return stored or ()
         try:

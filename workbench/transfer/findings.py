@@ -438,6 +438,7 @@ def _score(row: Row, scores: pd.DataFrame) -> Finding:
         against = "significantly below the mean of train, which has"
     seeds = scores["seed"].nunique()
     gap = high - row["baseline"] if metric != ERROR else 0.0
+    holds = row["learned"] and (metric == ERROR or low > row["baseline"])
     return Finding(
         f"{subject} {learns} {row['task']}: {metric} {shown(row['value'], unit)} (95 % "
         f"{span(low, high, unit)}; {plural(seeds, 'seed')}), {against} "
@@ -445,15 +446,17 @@ def _score(row: Row, scores: pd.DataFrame) -> Finding:
         row["value"],
         (low, high),
         row["baseline"],
-        judged(row["learned"], row["learned"] or gap < SMALL),
+        judged(holds, seeds > 1 and (holds or gap < SMALL)),
         "means",
         _keys(row, ("task", "model", "method", "head", "metric")),
         "scores",
         measure="score of the adapted model",
         unit=unit,
         column="value",
-        decided_by="more scored texts (max_test): the interval includes the baseline and gains "
-        "over 5 points",
+        decided_by=MORE_SEEDS
+        if seeds < 2
+        else "more scored texts (max_test): the interval includes the baseline and gains over 5 "
+        "points",
     )
 
 
