@@ -50,7 +50,9 @@ def export(
     ],
     out: Annotated[
         Path,
-        typer.Option(help="A table as .csv, .parquet, .json; a figure as .html, .json, .svg, .png, .pdf."),
+        typer.Option(
+            help="A table as .csv, .parquet, .json; a figure as .html, .json, .svg, .png, .pdf."
+        ),
     ],
     columns: Annotated[
         int,
