@@ -960,7 +960,6 @@ def _tree_data(row: Row, means: pd.DataFrame) -> Finding | None:
 ALL = -1  # the layer of a probe that reads all heads
 ATTENTION, BOTH, WORDS = "attention", "attention and words", "words"
 FREQUENT = 20  # words: relations with fewer have no score worth naming
-PROBED = ["probe", "encoder", "stack", "layer", "control"]
 
 
 def attention_probe(tables: Tables) -> Iterator[Finding]:

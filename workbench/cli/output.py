@@ -113,9 +113,8 @@ def print_findings(findings: Sequence[Finding], title: str = "Findings") -> None
 
 
 def _verdict(finding: Finding) -> str:
-    if finding.verdict == "undecided":
-        return f" [undecided; would decide it: {finding.decided_by}]"
-    return f" [{finding.badge}]" if finding.badge else ""
+    decided_by = f"; would decide it: {finding.decided_by}" if finding.decided_by else ""
+    return f" [{finding.badge}{decided_by}]" if finding.badge else ""
 
 
 def _caveats(run: "Run") -> None:

@@ -220,9 +220,10 @@ def _run(
         result, facts = compute()
         about = facts.pop("about", experiment.tables)
         rows = run.write(folder, result, about)
-        drawn = [] if run_spec.sweep else run.write_figures(folder, experiment, journal)
+        tables = run.Tables(folder)  # as they are on disk, each read once
+        drawn = [] if run_spec.sweep else run.write_figures(folder, tables, experiment, journal)
         findings = facts.pop("findings", experiment.findings_of)
-        run.write_findings(folder, findings, journal)
+        run.write_findings(folder, tables, findings, journal)
     seconds = time.monotonic() - clock
     provenance = {
         "experiment": run_spec.experiment,

@@ -103,10 +103,11 @@ def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
         draft.write_bytes(save({name: array}))
 
 
-def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress) -> list[str]:
+def write_figures(
+    folder: Path, tables: "Tables", experiment: Experiment[Any], progress: Progress
+) -> list[str]:
     """Draw the figures of the tables on disk; return their names. A failure is a warning."""
     written: list[str] = []
-    tables = Tables(folder)
     try:
         drawings = experiment.drawings()
     except WorkbenchError as error:
@@ -131,11 +132,14 @@ def write_figures(folder: Path, experiment: Experiment[Any], progress: Progress)
 
 
 def write_findings(
-    folder: Path, findings: Callable[["Tables"], Sequence[Finding]], progress: Progress
+    folder: Path,
+    tables: "Tables",
+    findings: Callable[["Tables"], Sequence[Finding]],
+    progress: Progress,
 ) -> None:
     """Write the findings of the tables on disk. A failure is a warning."""
     try:
-        found = [finding.as_data() for finding in findings(Tables(folder))]
+        found = [finding.as_data() for finding in findings(tables)]
         data = json.dumps(found, indent=1, ensure_ascii=False)
     except (Exception, SystemExit) as error:  # any experiment
         what = error.what if isinstance(error, WorkbenchError) else repr(error)
