@@ -8,6 +8,7 @@ finds what it needs or rejects the model with a reason, and never checks the cla
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -21,6 +22,7 @@ from workbench.engine.taps import Kind, Site, StackName, Tap
 
 # What a language-model head predicts; bidirectional: the next word and, separately, the previous.
 Objective = Literal["causal", "masked", "seq2seq", "bidirectional", ""]
+Direction = Literal["next", "previous"]  # of a bidirectional model's predictions
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ class Model(Protocol):
     sites: tuple[Site, ...] = ()  # the attention sites
     objective: Objective = ""  # "": no head, no trained head, or none that can be scored
     classes: tuple[str, ...] = ()  # of a text classifier
+    task_folder: Path | None = None  # where a fine-tuned task head is stored next to the model
     without_heads: str = "It has no attention heads"  # a sentence; may say what it has instead
 
     @property
@@ -191,6 +194,31 @@ class Model(Protocol):
         """
         return None
 
+    def input_vectors(
+        self, text: Pieces, targets: Pieces | None = None
+    ) -> Mapping[StackName, Tensor]:
+        """The embedding of every input piece of each stack, before positions are added.
+
+        # [batch, pieces, width of an embedding] per stack
+        """
+        raise refusal(self, "does not show its input vectors", _ANOTHER)
+
+    def reading(self, vectors: Mapping[StackName, Tensor]) -> AbstractContextManager[None]:
+        """A context whose next forward pass reads these vectors instead of its pieces' embeddings.
+
+        They have the shape of `input_vectors`; a stack that is not named reads its own. Gradients
+        flow into them.
+        """
+        raise refusal(self, "does not read other input vectors", _ANOTHER)
+
+    def word_logits(self, text: Pieces, position: int, direction: Direction) -> Tensor:
+        """Of a bidirectional model: logits of the word after, or before, a word of every row.
+
+        `position` is -1 for the start of the text, and its number of words for its end.
+        # [batch, choices]
+        """
+        raise refusal(self, "does not predict words in two directions", _ANOTHER)
+
     # --- its vocabulary ---------------------------------------------------------------------------
 
     @property
@@ -211,6 +239,10 @@ class Model(Protocol):
     def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Each piece as text."""
         return tuple(f"<{id_}>" for id_ in ids)
+
+    def choice_texts(self, choices: Sequence[int]) -> tuple[str, ...]:
+        """Each choice of the language-model head as text."""
+        return self.piece_texts(choices)
 
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         """The mask of unknown pieces (outside the vocabulary).  # [batch, pieces], bool"""

@@ -330,17 +330,23 @@ class Elmo(nn.Module):
         """Write `options.json` and `weights.hdf5` in the original's format."""
         write_original(folder, self.options, dict(self.weights.items()))
 
-    def forward(self, sentences: Sequence[Sequence[str]]) -> tuple[list[Tensor], Tensor]:
+    def forward(
+        self, sentences: Sequence[Sequence[str]], given: Tensor | None = None
+    ) -> tuple[list[Tensor], Tensor]:
         """All layers of each word, first the token vector (twice); and the mask of words.
+
+        `given` are token vectors to read instead of the words' own.  # [batch, words, width]
 
         # [batch, words, 2 * width] per layer, zero after the end; [batch, words]
         """
-        layers, lengths = self.with_boundaries(sentences)
+        layers, lengths = self.with_boundaries(sentences, given)
         words = layers[0].shape[1] - 2
         mask = torch.arange(words, device=lengths.device) < lengths[:, None] - 2
         return [layer[:, 1:-1].masked_fill(~mask[..., None], 0) for layer in layers], mask
 
-    def with_boundaries(self, sentences: Sequence[Sequence[str]]) -> tuple[list[Tensor], Tensor]:
+    def with_boundaries(
+        self, sentences: Sequence[Sequence[str]], given: Tensor | None = None
+    ) -> tuple[list[Tensor], Tensor]:
         """All layers with `<S>` and `</S>` included, as a language model needs; and the lengths.
 
         # [batch, words + 2, 2 * width] per layer, arbitrary values after the end; [batch]
@@ -354,10 +360,16 @@ class Elmo(nn.Module):
         words, lengths = sent(words, device), sent(lengths, device)
         vectors = self.token_vectors(sent(characters, device))  # [distinct, width]
         tokens = vectors[words]  # [batch, longest, width]
+        if given is not None:
+            position = torch.arange(1, tokens.shape[1] - 1, device=device)
+            is_word = (position < lengths[:, None] - 1)[..., None]  # [batch, words, 1]
+            inside = torch.where(is_word, given[:, : len(position)].to(tokens), tokens[:, 1:-1])
+            tokens = torch.cat([tokens[:, :1], inside, tokens[:, -1:]], 1)
         halves = []
         for direction, position in enumerate((order.forward, order.backward)):
-            rows = self.read(vectors[words[order.sentence, position]], order.sizes, direction)
             cells = (order.sentence, position)
+            inputs = vectors[words[cells]] if given is None else tokens[cells]
+            rows = self.read(inputs, order.sizes, direction)
             halves.append([torch.zeros_like(tokens).index_put(cells, layer) for layer in rows])
         both = [(tokens, tokens), *zip(*halves, strict=True)]
         return [torch.cat(pair, dim=2) for pair in both], lengths

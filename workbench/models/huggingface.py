@@ -52,6 +52,7 @@ from workbench.models.lm_heads import (
     symbols,
 )
 from workbench.models.net_parts import PROBE, blocks, probe
+from workbench.models.references import task_bytes
 from workbench.models.split import layers_of
 from workbench.models.tokenization import tokenize_batch, written
 
@@ -166,6 +167,7 @@ class HuggingFace(Model):
         digest.update(_tokenizer_text(self.tokenizer).encode())
         if self.n_removed_heads:  # the position biases depend on which heads remain
             digest.update(json.dumps(sorted(self.kept.items())).encode())
+        digest.update(task_bytes(self.task_folder))
         return digest.hexdigest()
 
     @property
@@ -480,6 +482,37 @@ class HuggingFace(Model):
     def folds_case(self) -> bool:
         large, small = self.tokenizer(["The", "the"])["input_ids"]
         return bool(large == small and self.tokenizer.unk_token_id not in small)
+
+    def _embeddings_of(self, stack: StackName) -> nn.Module:
+        """The embedding table of a stack; an encoder-decoder may share one between its stacks."""
+        body: Any = self.body(stack)
+        table: nn.Module = body.get_input_embeddings()
+        return table
+
+    def input_vectors(self, text: Pieces, targets: Pieces | None = None) -> dict[StackName, Tensor]:
+        texts = self.texts_of(text, targets, alone=targets is None)
+        return {stack: self._embeddings_of(stack)(read.ids) for stack, read in texts.items()}
+
+    @contextmanager
+    def reading(self, vectors: Mapping[StackName, Tensor]) -> Iterator[None]:
+        # by table, what its calls return, in the order of the stacks; None: its own embeddings
+        waiting: dict[nn.Module, list[Tensor | None]] = {}
+        for stack in self.stacks:
+            waiting.setdefault(self._embeddings_of(stack.name), []).append(vectors.get(stack.name))
+
+        def replace_output(table: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+            given = waiting[table].pop(0) if waiting[table] else None
+            if given is None:
+                return output
+            if self.sequence_first:
+                return given.transpose(0, 1).to(output.dtype)
+            # Longformer itself pads its input to whole windows
+            return torch.cat([given.to(output.dtype), output[:, given.shape[1] :]], 1)
+
+        with ExitStack() as restore:
+            for table in waiting:
+                restore.callback(table.register_forward_hook(replace_output).remove)
+            yield
 
     def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         return written(self.tokenizer, ids)

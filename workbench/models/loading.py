@@ -29,7 +29,15 @@ from workbench.engine.model import Model
 from workbench.models import budget, checkpoint, pruned_checkpoint, split
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import CLASSIFIER, placed
-from workbench.models.references import RANDOM, facts, folder_of, is_folder, located, require_model
+from workbench.models.references import (
+    RANDOM,
+    facts,
+    folder_of,
+    has_task,
+    is_folder,
+    located,
+    require_model,
+)
 from workbench.models.word_models import ELMO, VECTORS, Opener, open_elmo, open_vectors, word_folder
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -89,6 +97,8 @@ def load(
     with _lock:
         model = _opened(located(name), device, precision, seed, pickled)
     model.name = name
+    folder = None if name.endswith(RANDOM) else folder_of(name)
+    model.task_folder = folder if folder is not None and has_task(folder) else None
     return model
 
 

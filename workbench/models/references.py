@@ -8,12 +8,14 @@ Both stand for a folder, which opens like any other. Costs: a listing of the fol
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
+from workbench.core.files import parse_json, read_regular
 
 if TYPE_CHECKING:
     from workbench.engine.model import Model
@@ -24,6 +26,8 @@ RANDOM = "@random"
 Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: `lm_losses.hidden_with`
 TRAINING_EXPERIMENTS = ("train", "head-pruning", "finetune")  # experiments whose runs save a model
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+# of a task head that `finetune` stores next to a model: its task and architecture; its weights
+TASK_FILES = TASK, HEAD = ("task/task.json", "task/head.safetensors")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
 _RUN = re.compile(rf"(?:{'|'.join(TRAINING_EXPERIMENTS)})-\w*")
 
@@ -85,6 +89,25 @@ def trained_by(folder: Path) -> str:
     """The name of the run that trained the model in a folder; "" if none did."""
     run = folder.parent.name
     return run if folder.name == TRAINED and _RUN.fullmatch(run) else ""
+
+
+def has_task(folder: Path) -> bool:
+    """Whether the folder of a model also holds a task head."""
+    return all((folder / name).is_file() for name in TASK_FILES)
+
+
+def task_bytes(folder: Path | None) -> bytes:
+    """The files of a model's task head, for its content hash; empty without one."""
+    return b"" if folder is None else b"".join(read_regular(folder / n) for n in TASK_FILES)
+
+
+def task_kind(folder: Path | None) -> str:
+    """The kind of task of a model's task head, such as class or tags; "" without one."""
+    if folder is None:
+        return ""
+    with suppress(WorkbenchError, ValueError, LookupError, TypeError):  # reading the head reports
+        return str(parse_json(read_regular(folder / TASK).decode("utf-8"))["task"]["kind"])
+    return ""
 
 
 def folder_of(ref: str) -> Path | None:
@@ -220,6 +243,7 @@ def facts(model: "Model") -> dict[str, Any]:
         "sites": len(model.sites),
         "objective": model.objective,
         "classes": list(model.classes),
+        "task": task_kind(model.task_folder),
         "content_hash": model.content_hash,
         "limits": "; ".join(filter(None, _limits(model))),
     }

@@ -14,9 +14,10 @@ import hashlib
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self, cast
+from typing import Any, BinaryIO, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -29,6 +30,7 @@ from workbench.core.files import atomic_write, open_regular, read_regular, requi
 from workbench.core.machine import require_allowed
 from workbench.engine.batch import Batch, Pieces, Row, pad
 from workbench.engine.model import (
+    Direction,
     Model,
     Objective,
     Output,
@@ -37,9 +39,10 @@ from workbench.engine.model import (
     WeightPlace,
     require_sites,
 )
-from workbench.engine.taps import Tap
+from workbench.engine.taps import StackName, Tap
 from workbench.models.bilm import MODEL, BiLM, is_trained, load_trained
 from workbench.models.elmo import OPTIONS, WEIGHTS, Elmo, read_options
+from workbench.models.references import task_bytes
 
 # --- static word vectors: a context-free model with one layer -------------------------------------
 #
@@ -163,6 +166,14 @@ ELMO, VECTORS = "elmo:", "vectors:"
 SOFTMAX = "softmax/"  # prefix of the softmax's weights
 
 
+class States(Protocol):
+    """All layers of sentences; `given` are layer 0's vectors, to be read instead of the words'."""
+
+    def __call__(
+        self, sentences: Sequence[Sequence[str]], given: Tensor | None = None
+    ) -> Sequence[Tensor]: ...
+
+
 class WordModel(Model):
     """A model defined by a function from sentences of words to states."""
 
@@ -173,7 +184,7 @@ class WordModel(Model):
         layers: int,
         width: int,
         weights: dict[str, Tensor],
-        states: Callable[[Sequence[Sequence[str]]], Sequence[Tensor]],
+        states: "States",
         words: Iterable[str] = (),
         bilm: BiLM | None = None,
         make_random: "Callable[[int], WordModel] | None" = None,
@@ -193,6 +204,7 @@ class WordModel(Model):
         self.objective: Objective = "bidirectional" if bilm else ""
         self._id_of: dict[str, int] = {}
         self._word_of: list[str] = []
+        self._given: Tensor | None = None  # what passes read instead of their words
 
     @property
     def device(self) -> torch.device:
@@ -210,6 +222,7 @@ class WordModel(Model):
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
         digest.update("\0".join(self.words).encode())
+        digest.update(task_bytes(self.task_folder))
         return digest.hexdigest()
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
@@ -248,15 +261,47 @@ class WordModel(Model):
                 code="model-unsupported",
                 remedy="Leave out targets, logits and other arguments.",
             )
-        counts = pieces.word_counts.tolist()  # one piece per word
-        rows = pieces.ids.tolist()
-        sentences = [
-            [self._word_of[i] for i in row[:count]] for row, count in zip(rows, counts, strict=True)
-        ]
-        layers = self._states(sentences)
+        sentences, given = self.sentences(pieces), self._given
+        layers = self._states(sentences) if given is None else self._states(sentences, given)
         missing = pieces.ids.shape[1] - layers[0].shape[1]  # 1 if no text has a word
         states = [functional.pad(layer, (0, 0, 0, max(0, missing))) for layer in layers]
         return Output({"encoder": states}, {"encoder": states[-1]}, None, {"encoder": pieces})
+
+    def sentences(self, text: Pieces) -> list[list[str]]:
+        """The words of each row of a batch; there is one piece per word."""
+        return [
+            [self._word_of[i] for i in row[:count]]
+            for row, count in zip(text.ids.tolist(), text.word_counts.tolist(), strict=True)
+        ]
+
+    def input_vectors(self, text: Pieces, targets: Pieces | None = None) -> dict[StackName, Tensor]:
+        """Layer 0; ELMo's states have it twice, for both directions."""
+        vectors = self._states(self.sentences(text))[0]
+        half = vectors.shape[-1] // 2 if self.family == "elmo" else vectors.shape[-1]
+        return {"encoder": vectors[..., :half]}
+
+    @contextmanager
+    def reading(self, vectors: Mapping[StackName, Tensor]) -> Iterator[None]:
+        self._given = vectors.get("encoder")
+        try:
+            yield
+        finally:
+            self._given = None
+
+    def word_logits(self, text: Pieces, position: int, direction: Direction) -> Tensor:
+        assert self.bilm is not None, "a model without a softmax predicts nothing"
+        layers, _ = self.bilm.elmo.with_boundaries(self.sentences(text), self._given)
+        return self.logits_of_states(layers[-1][:, position + 1], direction)
+
+    def logits_of_states(self, states: Tensor, direction: Direction) -> Tensor:
+        """Logits of ELMo's softmax for states of any layer.
+
+        # [..., 2 * width] -> [..., softmax]
+        """
+        assert self.bilm is not None, "a model without a softmax predicts nothing"
+        half = states.shape[-1] // 2
+        seen = states[..., :half] if direction == "next" else states[..., half:]
+        return functional.linear(seen, self.bilm.weight, self.bilm.bias)
 
     @property
     def symbols(self) -> Symbols:
@@ -269,6 +314,10 @@ class WordModel(Model):
 
     def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(self._word_of[number] for number in ids)
+
+    def choice_texts(self, choices: Sequence[int]) -> tuple[str, ...]:
+        """The words of the softmax's rows."""
+        return tuple(self.words[choice] for choice in choices)
 
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         """The mask of words outside the softmax."""
@@ -396,7 +445,9 @@ def open_vectors(ref: str, device: torch.device, dtype: torch.dtype, seed: int) 
 def _vectors_model(
     ref: str, vectors: Vectors, device: torch.device, dtype: torch.dtype
 ) -> WordModel:
-    def states(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
+    def states(sentences: Sequence[Sequence[str]], given: Tensor | None = None) -> Sequence[Tensor]:
+        if given is not None:
+            return [given]
         longest = max((len(sentence) for sentence in sentences), default=0)
         out = torch.zeros(len(sentences), max(longest, 1), vectors.width, device=device)
         for row, sentence in enumerate(sentences):
@@ -427,8 +478,8 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         softmax = {"weight": bilm.weight.detach(), "bias": bilm.bias.detach()}
         weights |= {f"{SOFTMAX}{name}": weight for name, weight in softmax.items()}
 
-    def states(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
-        return elmo(sentences)[0]  # type: ignore[no-any-return]
+    def states(sentences: Sequence[Sequence[str]], given: Tensor | None = None) -> Sequence[Tensor]:
+        return elmo(sentences, given)[0]  # type: ignore[no-any-return]
 
     layers, width = elmo.options.layers, 2 * elmo.options.width
     words = bilm.predicted if bilm is not None else ()

@@ -22,9 +22,9 @@ from typing import IO, Any
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
-from workbench.models.references import RANDOM, folder_of
+from workbench.models.references import RANDOM, TASK_FILES, folder_of
 
-FORMAT = 1
+FORMAT = 2
 LARGE = 64 << 20  # bytes from which the hash of a file is cached
 SETTLED = 2.0  # seconds after a change, from which a new change is visible in a file's times
 _PARTS = {".safetensors", ".json", ".txt", ".model", ".hdf5", ".bin", ".npy", ".jinja", ".tiktoken"}
@@ -118,3 +118,4 @@ def files_of(source: str) -> Iterator[Path]:
         return
     if folder := folder_of(source):
         yield from sorted(path for path in folder.iterdir() if path.suffix in _PARTS)
+        yield from filter(Path.is_file, (folder / name for name in TASK_FILES))

@@ -19,6 +19,7 @@ from torch import Tensor
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
 from workbench.engine.model import Model
+from workbench.models.references import HEAD, TASK, has_task
 from workbench.transfer.backbone import Body
 from workbench.transfer.features import Live
 from workbench.transfer.task_heads import Head, Scale
@@ -27,7 +28,6 @@ from workbench.transfer.tasks import Examples, Task, as_text
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-TASK, HEAD = "task/task.json", "task/head.safetensors"
 FORMAT = 3
 
 
@@ -51,11 +51,6 @@ def save(model: Model, head: Head, folder: Path, method: str) -> None:
     }
     with atomic_write(folder / TASK) as draft:
         draft.write_text(json.dumps(description, indent=1) + "\n", "utf-8")
-
-
-def has_task(folder: Path) -> bool:
-    """Whether the folder of a model also holds a task head."""
-    return (folder / TASK).is_file() and (folder / HEAD).is_file()
 
 
 def head_of(folder: Path, device: torch.device) -> tuple[Head, str]:

@@ -35,9 +35,10 @@ from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Capture, Site, Tap, View
 from workbench.models.lm_scoring import Scores, joined, measures, score
+from workbench.models.references import has_task
 from workbench.transfer.adaptation import Fitting
 from workbench.transfer.backbone import Body, body_of
-from workbench.transfer.checkpoints import has_task, head_of
+from workbench.transfer.checkpoints import head_of
 from workbench.transfer.experiments import DRIFT_TABLES, Drift
 from workbench.transfer.features import Live
 from workbench.transfer.metrics import Metric

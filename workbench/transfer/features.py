@@ -33,6 +33,17 @@ class Read:
     second: Tensor  # [batch, words], words of the second text of a pair
 
 
+def read_states(
+    states: Callable[[Pieces], Sequence[Tensor]], mix: Mix, text: Pieces, segments: Tensor
+) -> Read:
+    """Word vectors of texts on the model's device.  # segments: [batch, words], on the host"""
+    device = text.ids.device
+    with autocast(device):
+        mixed = mix(states(text))  # [batch, pieces, width]
+    words, there = by_word(mixed.float(), text)
+    return Read(words, there, sent(segments[:, : words.shape[1]], device))
+
+
 class Source(Protocol):
     """Where a head gets its inputs."""
 
@@ -72,11 +83,7 @@ class Live:
         width = max(1, *(self.lengths[text] for text in texts))
         device = self.body.model.device
         some = self.text.take(list(texts)).narrowed(width).to(device)
-        with autocast(device):
-            mixed = mix(self.body.states(some))  # [batch, pieces, width]
-        words, there = by_word(mixed.float(), some)
-        second = sent(self.segments[list(texts), : words.shape[1]], device)
-        return Read(words, there, second)
+        return read_states(self.body.states, mix, some, self.segments[list(texts)])
 
 
 class Cached:

@@ -1,0 +1,1 @@
+"""Why a model predicts what it does: predictions, lenses, contributions and attribution."""
