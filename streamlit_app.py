@@ -18,6 +18,7 @@ PAGES = (
     ("models", "Models"),
     ("corpora", "Corpora"),
     ("attention", "Attention"),
+    ("predict", "Predict & explain"),
     ("heads", "Heads"),
     ("pruning", "Pruning"),
     ("probing", "Probing"),

@@ -91,7 +91,7 @@ CACHE_BYTES = 1 << 30
 MAX_BYTES = 2 << 30  # of the maps of one text
 
 CACHE: ByteCache["AttentionMaps"] = ByteCache(CACHE_BYTES)
-_alone = Lock()  # one forward pass at a time: some models are hooked in place
+ALONE = Lock()  # one forward pass at a time: some models are hooked in place
 _passes = 0
 
 
@@ -190,7 +190,7 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
             "layers of this model.",
         )
     doc, target_doc = _doc_of(text), None if target is None else _doc_of(target)
-    key = _key(model, doc, target_doc)
+    key = content_key(model, doc, target_doc)
     return CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
 
 
@@ -211,8 +211,8 @@ def _doc_of(text: "str | Doc") -> "Doc":
     return tokenizer(None, "en")(text)
 
 
-def _key(model: Model, doc: "Doc", target: "Doc | None") -> str:
-    """A hash of the content, which distinguishes two models of one name."""
+def content_key(model: Model, doc: "Doc", target: "Doc | None" = None) -> str:
+    """A hash of the content: weights, tokenizer, text, precision, device; and the model's name."""
     digest = hashlib.blake2b(digest_size=12)
     for part in (model.content_hash, model.precision, str(model.device), model.name):
         digest.update(part.encode() + b"\0")
@@ -230,7 +230,7 @@ def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> Atten
     target_pieces = None if target is None else model.encode(encode([target]))
     _require_room(model, source_pieces, target_pieces)
     tap = _CaptureTap(_projections(model))
-    with _alone, torch.no_grad():
+    with ALONE, torch.no_grad():
         _passes += 1
         output = model.forward(
             source_pieces.to(model.device),
@@ -315,7 +315,7 @@ def _floats(tensor: Tensor) -> Floats:
 
 @once
 def _projections(model: Model) -> Mapping[Site, Tensor]:
-    with _alone:
+    with ALONE:
         return model.output_weights()
 
 

@@ -1,0 +1,161 @@
+"""The choices of the page Predict & explain: the text, the place that is predicted, the target.
+
+Every choice that makes the view is in the address. `predict_results` computes what the choices
+mean, and `predict_views` draws it. Costs: nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import streamlit as st
+
+from workbench.app import attention, cache, sidebar
+from workbench.app.tables_and_figures import segment
+from workbench.token_views.views import index_in
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+AT, EDITS, LAYER = "at", "edits", "layer"  # in the address, without a box of their own
+TARGET, AGAINST, OTHER = "target", "against", "model2"
+TOP, NOTHING = "the top prediction", "nothing"
+TYPED_AT = "400ms"  # pause after which a typed text is predicted
+
+# What is predicted: a word from its context; the next word; what a decoder writes; a label.
+Kind = Literal["word", "next", "written", "label"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place that is predicted; the index of a word, of a written piece, or of a label."""
+
+    kind: Kind
+    index: int = 0
+
+    @property
+    def as_text(self) -> str:
+        """The place as it is in the address."""
+        return self.kind if self.kind == "next" else f"{self.kind}.{self.index}"
+
+
+def place_in_address() -> Place | None:
+    """The place in the address; None if there is none, or it is nonsense."""
+    kind, _, index = st.query_params.get(AT, "").partition(".")
+    if kind == "next":
+        return Place("next")
+    if kind in ("word", "written", "label") and index.isascii() and index.isdecimal():
+        return Place(kind, int(index[:9]))  # type: ignore[arg-type]
+    return None
+
+
+def choose_place(place: Place) -> None:
+    """Put a place into the address, without the target of another place."""
+    st.query_params[AT] = place.as_text
+    forget_target()
+
+
+def forget_target() -> None:
+    """Explain the top prediction again."""
+    for key in (TARGET, AGAINST):
+        st.session_state.pop(key, None)
+        if key in st.query_params:
+            del st.query_params[key]
+
+
+def _forget_edits() -> None:
+    """The text was changed: its edits and the target belong to the former one."""
+    forget_target()
+    for key in (EDITS, AT):
+        if key in st.query_params:
+            del st.query_params[key]
+
+
+def choose_target(text: str) -> None:
+    """Explain the choice with this text."""
+    st.session_state[TARGET] = st.query_params[TARGET] = text
+
+
+# --- the text -------------------------------------------------------------------------------------
+
+
+def text(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, ...]":
+    """Draw the boxes for a text, or for the two texts of a pair; return them parsed."""
+    with attention.row():
+        source = segment("From", [attention.OWN, attention.CORPUS], "from")
+        if source == attention.CORPUS and len(labels) == 1:
+            return (_sentence(),)
+        typed = [
+            st.text_input(
+                label,
+                value=_example(labels)[n],
+                key=("text", "text2")[n],
+                bind="query-params",
+                live=TYPED_AT,
+                max_chars=cache.LONGEST,
+                on_change=_forget_edits,
+                width="stretch",
+                help="The prediction follows while you type. Words are split by an installed spaCy "
+                "pipeline, or else by rules.",
+            )
+            for n, label in enumerate(labels)
+        ]
+    return tuple(cache.typed(text or "") for text in typed)
+
+
+def _example(labels: tuple[str, ...]) -> tuple[str, ...]:
+    if len(labels) > 1 and labels[0] == "Question":
+        return "Who has the lamp?", attention.EXAMPLE
+    return attention.EXAMPLE, attention.EXAMPLE
+
+
+def _sentence() -> "Doc":
+    """Draw the boxes for a sentence of the corpus."""
+    corpus = sidebar.corpus()
+    split = st.selectbox(
+        "Split",
+        list(cache.corpus(corpus).splits),
+        key=sidebar.SPLIT,
+        bind="query-params",
+        on_change=_forget_edits,
+        width=120,
+    )
+    index = st.number_input(
+        "Sentence",
+        min_value=0,
+        max_value=999_999_999,
+        step=1,
+        key=sidebar.SENTENCE,
+        bind="query-params",
+        on_change=_forget_edits,
+        width=130,
+        help="Number of the sentence, counted from 0. Search for a sentence on the page Corpora.",
+    )
+    return cache.sentence(corpus, split, int(index or 0))
+
+
+def second_model() -> str:
+    """Draw a box for a second model; return its reference, or "" for none."""
+    current = st.session_state.get(OTHER)
+    options = [NOTHING, *sidebar.models(), *([str(current)] if current else [])]
+    picked = st.selectbox(
+        "Compare with",
+        list(dict.fromkeys(options)),
+        key=OTHER,
+        bind="query-params",
+        accept_new_options=True,
+        width=220,
+        help="A second model on the same text: a built-in model, a run that trained a model, a "
+        "folder, or a hub id.",
+    )
+    return "" if picked in (None, NOTHING) else str(picked)
+
+
+# --- what the visitor clicks ----------------------------------------------------------------------
+
+
+def picked_place(chosen: Mapping[str, Any], places: "Mapping[int, Place]") -> None:
+    """Predict the place of a clicked token."""
+    index = index_in(chosen, "i", 1_000_000)
+    if index in places:
+        choose_place(places[index])

@@ -1,0 +1,167 @@
+"""The data of views: a strip of tokens, lists of predictions, and a grid of cells.
+
+Plain data for JSON. Texts are shown as text, whatever they contain. Costs: nothing.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workbench.figures.sanitize import is_right_to_left
+
+View = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of a strip; `slot` is a place without a word, such as the next one."""
+
+    t: str  # its text
+    i: int  # what a click on it refers to
+    special: bool = False
+    fixed: bool = False  # cannot be chosen
+    mark: str = ""  # hidden, deleted, changed or moved
+    score: float | None = None
+    tip: str = ""  # shown when pointed at
+    slot: bool = False
+    under: str = ""  # a second line, such as a tag
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What a click on a token does."""
+
+    name: str
+    label: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A row of a list of predictions."""
+
+    id: int
+    t: str
+    p: float  # probability
+    mark: str = ""  # target or against
+    note: str = ""
+    change: float = 0.0  # of the probability
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """A list of predictions; `rest` is the probability of all other choices."""
+
+    name: str
+    rows: Sequence[Choice]
+    about: str = ""
+    rest: float = 0.0
+
+
+def strip(
+    name: str,
+    label: str,
+    tokens: Sequence[Token],
+    *,
+    selected: int | None = None,
+    pickable: bool = True,
+    tools: Sequence[Tool] = (),
+    legend: tuple[str, str] | None = None,
+    diverging: bool = True,
+    top: float | None = None,
+    note: str = "",
+) -> View:
+    """A strip of tokens; `legend` says what low and high scores mean.
+
+    `top` is the score of the strongest colour (default: the largest of the strip).
+    """
+    items = [{**asdict(token), "score": _finite(token.score)} for token in tokens]
+    scores = [abs(item["score"]) for item in items if item["score"] is not None]
+    words = [token.t for token in tokens if not token.special and not token.slot]
+    return {
+        "kind": "strip",
+        "name": name,
+        "label": label,
+        "items": items,
+        "selected": selected,
+        "pickable": pickable,
+        "tools": [asdict(tool) for tool in tools] or None,
+        "legend": None if legend is None else {"low": legend[0], "high": legend[1]},
+        "diverging": diverging,
+        "top": top or max(scores, default=0.0) or 1.0,
+        "note": note,
+        "rtl": sum(map(is_right_to_left, words)) > len(words) / 2,
+    }
+
+
+def bars(
+    name: str, lists: Sequence[Predictions], *, pickable: bool = False, about: str = ""
+) -> View:
+    """Lists of predictions next to each other; `about` says what a click does."""
+    return {
+        "kind": "bars",
+        "name": name,
+        "lists": [asdict(each) for each in lists],
+        "pickable": pickable,
+        "about": about,
+    }
+
+
+def grid(
+    name: str,
+    label: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float | None]],
+    *,
+    texts: Sequence[Sequence[str]] | None = None,
+    tips: Sequence[Sequence[str]] | None = None,
+    corner: str = "",
+    marked: Sequence[tuple[int, int]] = (),
+    column: int | None = None,
+    row: int | None = None,
+    pickable: bool = False,
+    legend: tuple[str, str] | None = None,
+    diverging: bool = False,
+    top: float | None = None,
+    note: str = "",
+) -> View:
+    """A grid of cells, coloured by their values; `texts` stand in them instead of numbers.
+
+    `marked` cells have a frame; `row` and `column` are selected.
+    """
+    finite = [[_finite(value) for value in line] for line in values]
+    largest = max((abs(v) for line in finite for v in line if v is not None), default=0.0)
+    return {
+        "kind": "grid",
+        "name": name,
+        "label": label,
+        "rows": list(rows),
+        "columns": list(columns),
+        "values": finite,
+        "texts": None if texts is None else [list(line) for line in texts],
+        "tips": None if tips is None else [list(line) for line in tips],
+        "corner": corner,
+        "marked": [list(cell) for cell in marked],
+        "column": column,
+        "row": row,
+        "pickable": pickable,
+        "legend": None if legend is None else {"low": legend[0], "high": legend[1]},
+        "diverging": diverging,
+        "top": top or largest or 1.0,
+        "note": note,
+    }
+
+
+def index_in(chosen: Mapping[str, Any], name: str, count: int) -> int | None:
+    """An index that the visitor chose; None if it is none: a browser can send anything."""
+    value = chosen.get(name)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_index = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count
+    return value if is_index else None
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
