@@ -211,6 +211,10 @@ class Model(Protocol):
         """
         raise refusal(self, "does not read other input vectors", _ANOTHER)
 
+    def mean_input_vectors(self) -> Mapping[StackName, Tensor]:
+        """The mean input vector of the vocabulary, without special pieces.  # [width] per stack"""
+        raise refusal(self, "does not show its input vectors", _ANOTHER)
+
     def word_logits(self, text: Pieces, position: int, direction: Direction) -> Tensor:
         """Of a bidirectional model: logits of the word after, or before, a word of every row.
 
