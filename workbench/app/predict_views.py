@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import cache, predict, predict_results, sidebar
+from workbench.app import cache, predict, predict_explain, predict_results, sidebar
 from workbench.app.predict import Place
 from workbench.app.predict_results import Side, Top
 from workbench.app.text import errors_shown, plain
@@ -38,6 +38,16 @@ def page() -> None:
         if other:
             sides.append(Side(other, cache.model(other), doc, place))
     _question(sides[0], places, sides)
+    _tabs(sides)
+
+
+def _tabs(sides: list[Side]) -> None:
+    """Draw the open tab."""
+    tabs = {"Why?": lambda: predict_explain.why(sides)}
+    for tab, draw in zip(st.tabs(list(tabs), key="view", bind="query-params"), tabs.values(), strict=True):
+        if tab.open:
+            with tab, errors_shown():
+                draw()
 
 
 def _labels(model: "Model") -> tuple[str, ...]:
