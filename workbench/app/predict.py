@@ -4,15 +4,13 @@ Every choice that makes the view is in the address. `predict_results` computes w
 mean, and `predict_views` draws it. Costs: nothing.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
 from workbench.app import attention, cache, sidebar
 from workbench.app.tables_and_figures import segment
-from workbench.token_views.views import index_in
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -63,8 +61,8 @@ def forget_target() -> None:
             del st.query_params[key]
 
 
-def _forget_edits() -> None:
-    """The text was changed: its edits and the target belong to the former one."""
+def forget_place() -> None:
+    """The text was changed: the place, the edits and the target belong to the former one."""
     forget_target()
     for key in (EDITS, AT):
         if key in st.query_params:
@@ -79,28 +77,39 @@ def choose_target(text: str) -> None:
 # --- the text -------------------------------------------------------------------------------------
 
 
-def text(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, ...]":
-    """Draw the boxes for a text, or for the two texts of a pair; return them parsed."""
+def text_and_second_model(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, str]":
+    """Draw the boxes for a text and for a second model; return the Doc and the reference.
+
+    Two labels are those of a pair: the Doc then has its two segments.
+    """
     with attention.row():
-        source = segment("From", [attention.OWN, attention.CORPUS], "from")
-        if source == attention.CORPUS and len(labels) == 1:
-            return (_sentence(),)
-        typed = [
-            st.text_input(
-                label,
-                value=_example(labels)[n],
-                key=("text", "text2")[n],
-                bind="query-params",
-                live=TYPED_AT,
-                max_chars=cache.LONGEST,
-                on_change=_forget_edits,
-                width="stretch",
-                help="The prediction follows while you type. Words are split by an installed spaCy "
-                "pipeline, or else by rules.",
-            )
-            for n, label in enumerate(labels)
-        ]
-    return tuple(cache.typed(text or "") for text in typed)
+        source = attention.OWN
+        if len(labels) == 1:
+            source = segment("From", [attention.OWN, attention.CORPUS], "from")
+        doc = _sentence() if source == attention.CORPUS else None
+        other = _second_model()
+    if doc is not None:
+        return doc, other
+    typed = [
+        st.text_input(
+            label,
+            value=_example(labels)[n],
+            key=("text", "text2")[n],
+            bind="query-params",
+            live=TYPED_AT,
+            max_chars=cache.LONGEST,
+            on_change=forget_place,
+            help="The prediction follows while you type. Words are split by an installed spaCy "
+            "pipeline, or else by rules.",
+        )
+        for n, label in enumerate(labels)
+    ]
+    docs = [cache.typed(text or "") for text in typed]
+    if len(docs) == 1:
+        return docs[0], other
+    from workbench.transfer.checkpoints import pair_of
+
+    return pair_of(*docs), other
 
 
 def _example(labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -117,7 +126,7 @@ def _sentence() -> "Doc":
         list(cache.corpus(corpus).splits),
         key=sidebar.SPLIT,
         bind="query-params",
-        on_change=_forget_edits,
+        on_change=forget_place,
         width=120,
     )
     index = st.number_input(
@@ -127,14 +136,14 @@ def _sentence() -> "Doc":
         step=1,
         key=sidebar.SENTENCE,
         bind="query-params",
-        on_change=_forget_edits,
+        on_change=forget_place,
         width=130,
         help="Number of the sentence, counted from 0. Search for a sentence on the page Corpora.",
     )
     return cache.sentence(corpus, split, int(index or 0))
 
 
-def second_model() -> str:
+def _second_model() -> str:
     """Draw a box for a second model; return its reference, or "" for none."""
     current = st.session_state.get(OTHER)
     options = [NOTHING, *sidebar.models(), *([str(current)] if current else [])]
@@ -149,13 +158,3 @@ def second_model() -> str:
         "folder, or a hub id.",
     )
     return "" if picked in (None, NOTHING) else str(picked)
-
-
-# --- what the visitor clicks ----------------------------------------------------------------------
-
-
-def picked_place(chosen: Mapping[str, Any], places: "Mapping[int, Place]") -> None:
-    """Predict the place of a clicked token."""
-    index = index_in(chosen, "i", 1_000_000)
-    if index in places:
-        choose_place(places[index])

@@ -31,14 +31,14 @@ LONG = 128  # units from which the faithfulness is computed only when asked for
 # --- choices --------------------------------------------------------------------------------------
 
 
-def choices(side: Side, so_far: tuple[int, ...] = ()) -> Explained:
+def choices(side: Side) -> Explained:
     """Draw the choices of the tab in one row."""
     from typing import get_args
 
     from workbench.attribution.methods import METHODS
     from workbench.attribution.target import Baseline, By, Measure
 
-    offered = predict_results.top(side, predict_results.LISTED, so_far)
+    offered = predict_results.top(side, predict_results.LISTED)
     with row():
         method = select(
             "Method",
@@ -48,21 +48,46 @@ def choices(side: Side, so_far: tuple[int, ...] = ()) -> Explained:
             help="Integrated gradients and occlusion are usually the most faithful. `attention` "
             "and `random` are baselines for comparison.",
         )
-        target = _choice("Explain", predict.TOP, offered.texts, predict.TARGET, "The choice that "
-                         "is explained (default: the most probable one).")
-        against = _choice("Rather than", predict.NOTHING, offered.texts, predict.AGAINST,
-                          "A second choice: what speaks for the first rather than the second, such "
-                          "as for “is” rather than “are” (default: none).")
-        by = segment("By", ["word", "piece", "segment"], "by", help="Words, the pieces that the "
-                     "model reads, or segments: the two texts of a pair, or sentences.")
+        target = _choice(
+            "Explain",
+            predict.TOP,
+            offered.texts,
+            predict.TARGET,
+            "The choice that is explained (default: the most probable one).",
+        )
+        against = _choice(
+            "Rather than",
+            predict.NOTHING,
+            offered.texts,
+            predict.AGAINST,
+            "A second choice: what speaks for the first rather than the second, such "
+            "as for “is” rather than “are” (default: none).",
+        )
+        by = segment(
+            "By",
+            ["word", "piece", "segment"],
+            "by",
+            help="Words, the pieces that the "
+            "model reads, or segments: the two texts of a pair, or sentences.",
+        )
         more = st.popover("More", icon=":material/tune:")
     with more:
-        measure = select("Measure", get_args(Measure), "measure", help="The number that is "
-                         "explained. Log-probability and probability also depend on all other "
-                         "choices.")
-        baseline = select("Baseline", [DEFAULT, *get_args(Baseline)], "baseline", help="What "
-                          "stands for a word that is absent: the mask piece, the mean of the "
-                          "embeddings, zero, or the padding piece.")
+        measure = select(
+            "Measure",
+            get_args(Measure),
+            "measure",
+            help="The number that is "
+            "explained. Log-probability and probability also depend on all other "
+            "choices.",
+        )
+        baseline = select(
+            "Baseline",
+            [DEFAULT, *get_args(Baseline)],
+            "baseline",
+            help="What "
+            "stands for a word that is absent: the mask piece, the mean of the "
+            "embeddings, zero, or the padding piece.",
+        )
     return Explained(
         "" if target == predict.TOP else target,
         "" if against == predict.NOTHING else against,
@@ -86,17 +111,17 @@ def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) 
 # --- the map --------------------------------------------------------------------------------------
 
 
-def why(sides: Sequence[Side], so_far: tuple[int, ...] = ()) -> None:
+def why(sides: Sequence[Side]) -> None:
     """Draw the tab Why?: a map for each model, with its check."""
-    explained = choices(sides[0], so_far)
+    explained = choices(sides[0])
     for column, side in zip(st.columns(len(sides)), sides, strict=True):
         with column, errors_shown():
-            _map(side, explained, so_far)
+            _map(side, explained)
 
 
-def _map(side: Side, explained: Explained, so_far: tuple[int, ...]) -> None:
+def _map(side: Side, explained: Explained) -> None:
     with st.spinner(f"Computing {explained.method} …"):
-        found = predict_results.attribution(side, explained, so_far)
+        found = predict_results.attribution(side, explained)
     names = found.prediction.names([found.target.choice])
     said = explained.target or names[0]
     rather = f" rather than “{explained.against}”" if explained.against else ""
@@ -106,7 +131,7 @@ def _map(side: Side, explained: Explained, so_far: tuple[int, ...]) -> None:
     st.caption(plain(in_words(found)))
     for note in found.notes:
         st.caption(plain(note))
-    _check(side, explained, so_far, len(found.units))
+    _check(side, explained, len(found.units))
     downloads(
         f"attribution-{explained.method}",
         table_of(found),
@@ -158,7 +183,9 @@ def in_words(found: "Attribution") -> str:
     value = f"{difference}{plural if difference else measure} {found.value:.3f}"
     if found.baseline_value is None:
         return f"Explained: {value}."
-    texts = [f"Explained: {value}; with the baseline ({found.baseline}) {found.baseline_value:.3f}."]
+    texts = [
+        f"Explained: {value}; with the baseline ({found.baseline}) {found.baseline_value:.3f}."
+    ]
     change = found.value - found.baseline_value
     if found.delta is not None:
         share = abs(found.delta) / abs(change) if change else 0.0
@@ -191,14 +218,14 @@ def bars_of(found: "Attribution") -> "go.Figure":
 # --- the check ------------------------------------------------------------------------------------
 
 
-def _check(side: Side, explained: Explained, so_far: tuple[int, ...], n_units: int) -> None:
+def _check(side: Side, explained: Explained, n_units: int) -> None:
     """Draw the faithfulness of a map next to random orders and attention."""
     if n_units > LONG and not st.toggle(
         "Check the map", key=f"check {side.ref}", help="Takes some seconds for a long text."
     ):
         return
     with errors_shown(), st.spinner("Checking the map …"):
-        check = predict_results.faithfulness(side, explained, so_far)
+        check = predict_results.faithfulness(side, explained)
         _verdict(check)
 
 
@@ -217,8 +244,14 @@ def _verdict(check: "Faithfulness") -> None:
         (
             "attention",
             *(
-                (float(each[0]) for each in (check.attention.comprehensiveness,
-                                             check.attention.sufficiency, check.attention.gain))
+                (
+                    float(each[0])
+                    for each in (
+                        check.attention.comprehensiveness,
+                        check.attention.sufficiency,
+                        check.attention.gain,
+                    )
+                )
                 if check.attention is not None
                 else (None, None, None)
             ),
@@ -230,7 +263,9 @@ def _verdict(check: "Faithfulness") -> None:
             float(check.random.gain.mean()),
         ),
     ]
-    table = pd.DataFrame(rows, columns=["order of words", "comprehensiveness", "sufficiency", "gain"])
+    table = pd.DataFrame(
+        rows, columns=["order of words", "comprehensiveness", "sufficiency", "gain"]
+    )
     number = {"format": "%+.3f"}
     st.dataframe(
         table.dropna(),

@@ -5,7 +5,8 @@ visitor computes at a time, since some models are hooked in place. Costs: tokeni
 pass for a prediction; what `workbench.attribution` says for an explanation.
 """
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -14,6 +15,7 @@ from workbench.app.predict import Place
 from workbench.core.errors import WorkbenchError
 
 if TYPE_CHECKING:
+    import pandas as pd
     from spacy.tokens import Doc
 
     from workbench.attribution.faithfulness import Faithfulness
@@ -34,13 +36,19 @@ class Side:
     model: "Model"
     doc: "Doc"
     place: Place
+    written: tuple[int, ...] = ()  # pieces that a decoder writes
 
     @property
-    def key(self) -> tuple[str, str]:
+    def so_far(self) -> tuple[int, ...]:
+        """The pieces that the decoder has written before the place."""
+        return self.written[: self.place.index] if self.place.kind == "written" else ()
+
+    @property
+    def key(self) -> tuple[str, str, tuple[int, ...]]:
         """The content, for caches."""
         from workbench.attention_maps.capture import content_key
 
-        return content_key(self.model, self.doc), self.place.as_text
+        return content_key(self.model, self.doc), self.place.as_text, self.so_far
 
 
 @dataclass(frozen=True)
@@ -50,9 +58,11 @@ class Top:
     choices: tuple[int, ...]
     texts: tuple[str, ...]
     probabilities: tuple[float, ...]
-    gold: str = ""  # the word that is in the text
-    gold_probability: float = 0.0
+    gold: int | None = None  # the choice that is in the text
+    gold_text: str = ""
+    gold_rank: int = 0  # 1: the most probable
     is_score: bool = False  # of a regression: the only value is a score
+    known: Mapping[int, float] = field(default_factory=dict)  # probability of other choices, too
 
     @property
     def rest(self) -> float:
@@ -79,15 +89,15 @@ def _places(key: str, _model: "Model", _doc: "Doc") -> list[Place]:
     return words
 
 
-def prediction_at(side: Side, so_far: tuple[int, ...] = ()) -> "Prediction":
-    """The prediction of a place; `so_far` are the pieces that a decoder has written."""
+def prediction_at(side: Side) -> "Prediction":
+    """The prediction of a place."""
     from workbench.attribution.prediction import following, labelled, of_word, written
 
     model, doc, place = side.model, side.doc, side.place
     if place.kind == "next":
         return following(model, doc)
     if place.kind == "written":
-        return written(model, doc, so_far[: place.index])
+        return written(model, doc, side.so_far)
     if place.kind == "word":
         return of_word(model, doc, place.index)
     found = labelled(model, doc)
@@ -101,31 +111,138 @@ def prediction_at(side: Side, so_far: tuple[int, ...] = ()) -> "Prediction":
     )
 
 
-def top(side: Side, count: int, so_far: tuple[int, ...] = ()) -> Top:
-    """The `count` most probable choices of a place."""
-    return _top(side.key, count, so_far, side)
+def top(
+    side: Side,
+    count: int,
+    hidden: tuple[int, ...] = (),
+    also: tuple[int, ...] = (),
+) -> Top:
+    """The `count` most probable choices of a place, if the words `hidden` are not read.
+
+    `known` of the result has the probabilities of the choices `also`, too.
+    """
+    return _top(side.key, count, hidden, also, side)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _top(key: tuple[str, str], count: int, so_far: tuple[int, ...], _side: Side) -> Top:
+def _top(
+    key: tuple[str, str, tuple[int, ...]],
+    count: int,
+    hidden: tuple[int, ...],
+    also: tuple[int, ...],
+    _side: Side,
+) -> Top:
     from workbench.attention_maps.capture import ALONE
 
-    prediction = prediction_at(_side, so_far)
+    prediction = prediction_at(_side)
+    if hidden:
+        from workbench.attribution.edits import without_words
+
+        prediction = without_words(prediction, hidden)
     with ALONE:
         logits = prediction.logits()[0].detach()  # [choices]
     if prediction.kind == "score":
-        return Top((0,), prediction.names([0]), (float(logits[0]),), is_score=True)
+        score = float(logits[0])
+        return Top((0,), prediction.names([0]), (score,), is_score=True, known={0: score})
     probabilities = logits.softmax(-1)
     best = probabilities.topk(min(count, len(probabilities)))
     choices = best.indices.tolist()
     gold = prediction.gold
+    asked = [*choices, *also, *([] if gold is None else [gold])]
     return Top(
         tuple(choices),
         prediction.names(choices),
         tuple(best.values.tolist()),
+        gold,
         "" if gold is None else prediction.names([gold])[0],
-        0.0 if gold is None else float(probabilities[gold]),
+        0 if gold is None else 1 + int((probabilities > probabilities[gold]).sum()),
+        known=dict(zip(asked, probabilities[asked].tolist(), strict=True)),
     )
+
+
+def effects(side: Side, what: str) -> "pd.DataFrame":
+    """What hiding or deleting each word in turn does to the most probable choice."""
+    return _effects(side.key, what, side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _effects(key: tuple[str, str, tuple[int, ...]], what: str, _side: Side) -> "pd.DataFrame":
+    from workbench.attention_maps.capture import ALONE
+    from workbench.attribution.edits import token_effects
+
+    with ALONE:
+        found = token_effects(prediction_at(_side), what)
+    table = found.table
+    return table.assign(is_new=table["first"] != found.choice_text)
+
+
+# --- what a model writes, and what a task head says -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Written:
+    """The pieces that a model wrote, with their probabilities."""
+
+    choices: tuple[int, ...]
+    texts: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    whole: str
+    ended: bool
+
+
+def written(side: Side, count: int) -> Written:
+    """The most probable pieces that a decoder writes for the text."""
+    from workbench.attention_maps.capture import content_key
+
+    return _written(content_key(side.model, side.doc), count, side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _written(key: str, count: int, _side: Side) -> Written:
+    return streamed(_side, count, lambda text: None)
+
+
+def streamed(side: Side, count: int, show: "Callable[[str], object]", **sampling: Any) -> Written:
+    """What a model writes; `show` receives the text so far after each piece."""
+    from workbench.attention_maps.capture import ALONE
+    from workbench.attribution.generate import generate
+
+    so_far: list[str] = []
+
+    def on_piece(piece: Any) -> None:
+        so_far.append(piece.text)
+        show("".join(so_far))
+
+    with ALONE:
+        found = generate(side.model, side.doc, count, on_piece=on_piece, **sampling)
+    return Written(
+        tuple(step.index for step in found.steps),
+        tuple(step.piece for step in found.steps),
+        tuple(step.probability for step in found.steps),
+        found.written,
+        found.ended,
+    )
+
+
+def tags(side: Side) -> dict[int, tuple[str, float]]:
+    """The tag of each word with its probability, by a task head."""
+    from workbench.attention_maps.capture import content_key
+
+    return _tags(content_key(side.model, side.doc), side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _tags(key: str, _side: Side) -> dict[int, tuple[str, float]]:
+    from workbench.attention_maps.capture import ALONE
+    from workbench.transfer.checkpoints import thought
+
+    folder = _side.model.task_folder
+    assert folder is not None, "a model with a task head has its folder"
+    with ALONE:
+        found = thought(_side.model, folder, _side.doc)
+    read = [place.index for place in places(_side.model, _side.doc)]
+    rows = zip(read, found.words, strict=False)
+    return {word: (tag, probability) for word, (_, tag, probability) in rows}
 
 
 # --- why: attribution and its faithfulness --------------------------------------------------------
@@ -144,9 +261,9 @@ class Explained:
     options: tuple[tuple[str, Any], ...] = ()  # of the method
 
 
-def targets(side: Side, explained: Explained, so_far: tuple[int, ...] = ()) -> tuple[int, int | None]:
+def targets(side: Side, explained: Explained) -> tuple[int, int | None]:
     """The choices that are explained: the target, and what it is compared with."""
-    first = top(side, LISTED, so_far)
+    first = top(side, LISTED)
     target = choice_of(side, first, explained.target) if explained.target else first.choices[0]
     against = choice_of(side, first, explained.against) if explained.against else None
     if against == target:
@@ -175,24 +292,24 @@ def choice_of(side: Side, first: Top, text: str) -> int:
     )
 
 
-def attribution(side: Side, explained: Explained, so_far: tuple[int, ...] = ()) -> "Attribution":
+def attribution(side: Side, explained: Explained) -> "Attribution":
     """The attribution of the target to what the model reads."""
     from workbench.attribution.methods import Attribution
 
-    fields = _attribution(side.key, explained, so_far, side)
-    return Attribution(prediction=prediction_at(side, so_far), **fields)
+    fields = _attribution(side.key, explained, side)
+    return Attribution(prediction=prediction_at(side), **fields)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _attribution(
-    key: tuple[str, str], explained: Explained, so_far: tuple[int, ...], _side: Side
+    key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: Side
 ) -> dict[str, Any]:
     """The fields of an `Attribution`, but not the model."""
     from workbench.attention_maps.capture import ALONE
     from workbench.attribution.methods import attribute_prediction
 
-    prediction = prediction_at(_side, so_far)
-    target = target_of(_side, explained, so_far)
+    prediction = prediction_at(_side)
+    target = target_of(_side, explained)
     options = dict(explained.options)
     with ALONE:
         found = attribute_prediction(
@@ -204,31 +321,29 @@ def _attribution(
             **options,
         )
     return {
-        field.name: getattr(found, field.name)
-        for field in fields(found)
-        if field.name != "prediction"
+        each.name: getattr(found, each.name) for each in fields(found) if each.name != "prediction"
     }
 
 
-def target_of(side: Side, explained: Explained, so_far: tuple[int, ...] = ()) -> "Target":
+def target_of(side: Side, explained: Explained) -> "Target":
     """The number that is explained."""
     from workbench.attribution.target import Target
 
-    return Target(*targets(side, explained, so_far), explained.measure)
+    return Target(*targets(side, explained), explained.measure)
 
 
-def faithfulness(side: Side, explained: Explained, so_far: tuple[int, ...] = ()) -> "Faithfulness":
+def faithfulness(side: Side, explained: Explained) -> "Faithfulness":
     """How faithful the map is, next to random orders and attention."""
-    return _faithfulness(side.key, explained, so_far, side)
+    return _faithfulness(side.key, explained, side)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _faithfulness(
-    key: tuple[str, str], explained: Explained, so_far: tuple[int, ...], _side: Side
+    key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: Side
 ) -> "Faithfulness":
     from workbench.attention_maps.capture import ALONE
     from workbench.attribution.faithfulness import faithfulness
 
-    found = attribution(_side, explained, so_far)
+    found = attribution(_side, explained)
     with ALONE:
         return faithfulness(found.prediction, found.target, found)

@@ -3,108 +3,323 @@
 Costs: those of `predict_results`; the explanation of the open tab only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import cache, predict, predict_explain, predict_results, sidebar
+from workbench.app import cache, predict, predict_edits, predict_explain, predict_results, sidebar
 from workbench.app.predict import Place
 from workbench.app.predict_results import Side, Top
 from workbench.app.text import errors_shown, plain
 from workbench.token_views.component import token_views
-from workbench.token_views.views import Choice, Predictions, Token, View, bars, strip
+from workbench.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from workbench.engine.model import Model
+    from workbench.transfer.tasks import Task
 
 COUNT = 8  # predictions in view
+WRITTEN = 30  # pieces that a decoder writes
+ABOUT = {
+    "masked": "Click a word: the model reads the text without it and predicts what stands there.",
+    "causal": "The model predicts the next word. Click a word to see what it predicts there, from "
+    "the words before it.",
+    "bidirectional": "The model predicts the next word. Click a word to see what it predicts "
+    "there, from both sides.",
+    "seq2seq": "Click a word: the model fills its place. Below is what its decoder writes.",
+    "": "What a model predicts for a text, and why.",
+}
+LABEL = "What the fine-tuned model predicts for the text, and why."
 
 
 def page() -> None:
     """Draw the page."""
     ref = sidebar.model()
     model = cache.model(ref)
-    st.markdown(_about(model))
-    docs = predict.text(_labels(model))
-    doc = docs[0]
-    other = predict.second_model()
+    task = _task(model)
+    st.markdown(LABEL if task or model.classes else ABOUT[model.objective])
+    doc, other = predict.text_and_second_model(_labels(task))
+    side = Side(ref, model, doc, Place("next"))
+    written = _written(side)
     places = predict_results.places(model, doc)
-    place = _place(places)
-    sides = [Side(ref, model, doc, place)]
-    with errors_shown():
-        if other:
-            sides.append(Side(other, cache.model(other), doc, place))
-    _question(sides[0], places, sides)
+    if written is not None:
+        places = [*places, *(Place("written", n) for n in range(len(written.choices)))]
+    if not places:
+        _nothing_predicted(model)
+        return
+    sides = [Side(ref, model, doc, _place(places), () if written is None else written.choices)]
+    if other:
+        with errors_shown():
+            second = cache.model(other)
+            sides.append(Side(other, second, doc, sides[0].place, sides[0].written))
+    _question(sides, places, task, written)
+    if model.objective in ("causal", "bidirectional") and task is None:
+        _continue(sides)
     _tabs(sides)
 
 
-def _tabs(sides: list[Side]) -> None:
-    """Draw the open tab."""
-    tabs = {"Why?": lambda: predict_explain.why(sides)}
-    for tab, draw in zip(st.tabs(list(tabs), key="view", bind="query-params"), tabs.values(), strict=True):
-        if tab.open:
-            with tab, errors_shown():
-                draw()
+def _task(model: "Model") -> "Task | None":
+    if model.task_folder is None:
+        return None
+    from workbench.transfer.checkpoints import asked_of
+
+    return asked_of(model.task_folder)
 
 
-def _labels(model: "Model") -> tuple[str, ...]:
-    return ("Text",)
+def _labels(task: "Task | None") -> tuple[str, ...]:
+    """The names of the boxes for the text."""
+    if task is None or not task.pairs:
+        return ("Text",)
+    return ("Question", "Text") if task.kind == "answers" else ("First text", "Second text")
 
 
-def _about(model: "Model") -> str:
-    what = {
-        "masked": "Click a word: the model reads the text without it and predicts it.",
-        "causal": "The model predicts the next word. Click a word to see what it predicts there, "
-        "from the words before it.",
-        "bidirectional": "The model predicts the next word. Click a word to see what it predicts "
-        "there, from both sides.",
-        "seq2seq": "Click a word: the model fills the gap. Or see what its decoder writes.",
-    }
-    return what.get(model.objective, "What the model predicts for a text, and why.")
+def _nothing_predicted(model: "Model") -> None:
+    from workbench.attribution.prediction import no_head
+
+    raise no_head(model)
 
 
-def _place(places: list[Place]) -> Place:
+def _place(places: Sequence[Place]) -> Place:
     """The place in the address, if this model predicts it for this text; else a default."""
     place = predict.place_in_address()
     if place in places:
         return place
-    if places[-1].kind == "next":
-        return places[-1]
-    return places[max(0, len(places) - 2)]
-
-
-def _question(side: Side, places: list[Place], sides: list[Side]) -> None:
-    by_word = {place.index: place for place in places if place.kind == "word"}
-    tokens = [
-        Token(token.text, token.i, fixed=token.i not in by_word) for token in side.doc
-    ]
-    by_index = dict(by_word)
     if Place("next") in places:
-        tokens.append(Token("next word?", len(side.doc), slot=True))
-        by_index[len(side.doc)] = Place("next")
-    selected = next((n for n, t in enumerate(tokens) if by_index.get(t.i) == side.place), None)
-    tops = [predict_results.top(each, COUNT) for each in sides]
-    views = [
-        strip("place", "The text. Choose the place that is predicted", tokens, selected=selected),
-        bars("choices", [_list(each, top) for each, top in zip(sides, tops, strict=True)],
-             pickable=True, about="Explain this choice"),
+        return Place("next")
+    words = [each for each in places if each.kind == "word"] or list(places)
+    return words[0] if words[0].kind == "label" else words[max(0, len(words) - 2)]
+
+
+def _written(side: Side) -> predict_results.Written | None:
+    """What the decoder of an encoder-decoder writes."""
+    if side.model.objective != "seq2seq" or side.model.task_folder is not None:
+        return None
+    with st.spinner("Writing …"):
+        return predict_results.written(side, WRITTEN)
+
+
+# --- the text and the predictions -----------------------------------------------------------------
+
+
+def _question(
+    sides: Sequence[Side],
+    places: Sequence[Place],
+    task: "Task | None",
+    written: predict_results.Written | None,
+) -> None:
+    """Draw the text, whose words can be chosen, and the predictions of the chosen place."""
+    side = sides[0]
+    where = _clickable(places, len(side.doc))
+    tops: list[Top] = []
+    lists = []
+    for each in sides:
+        with errors_shown():
+            tops.append(predict_results.top(each, COUNT))
+            lists.append(_list(each, tops[-1]))
+    tokens = _tokens(side, where, task)
+    if Place("next") in places:
+        tokens.append(Token("what comes next?", len(side.doc), slot=True))
+    views: list[View] = [
+        strip(
+            "place",
+            "The text. Choose the place that is predicted",
+            tokens,
+            selected=_selected(tokens, where, side.place),
+        )
     ]
+    out: dict[int, Place] = {}
+    if written is not None:
+        pieces = [
+            Token(text, n, score=p, tip=f"probability {p:.1%}")
+            for n, (text, p) in enumerate(zip(written.texts, written.probabilities, strict=True))
+        ]
+        out = {n: Place("written", n) for n in range(len(pieces))}
+        views.append(
+            strip(
+                "written",
+                "What the decoder writes. Choose a piece",
+                pieces,
+                selected=_selected(pieces, out, side.place),
+                diverging=False,
+                top=1.0,
+                note="What the decoder writes, piece by piece, with the probability of each"
+                f"{'.' if written.ended else f'; the first {WRITTEN} pieces.'}",
+            )
+        )
+    views.append(bars("choices", lists, pickable=True, about="Explain this choice in Why?"))
 
     def chosen(pick: Mapping[str, Any]) -> None:
-        if pick.get("view") == "place":
-            predict.picked_place(pick, by_index)
+        if pick.get("view") in ("place", "written"):
+            places_of = where if pick["view"] == "place" else out
+            if (index := index_in(pick, "i", 1_000_000)) in places_of:
+                predict.choose_place(places_of[index])
         elif pick.get("view") == "choices":
-            pass
+            texts = {c: t for top in tops for c, t in zip(top.choices, top.texts, strict=True)}
+            if (choice := index_in(pick, "choice", 1 << 31)) in texts:
+                predict.choose_target(texts[choice])
 
     token_views(views, "question", chosen)
+    if tops and tops[0].is_score:
+        st.metric("Predicted score", f"{tops[0].probabilities[0]:.3f}")
+
+
+def _clickable(places: Sequence[Place], n_words: int) -> dict[int, Place]:
+    """The places by the index of the token that is clicked; after the words, what comes next."""
+    found = {place.index: place for place in places if place.kind in ("word", "label")}
+    return found | {n_words: Place("next")} if Place("next") in places else found
+
+
+def _selected(tokens: Sequence[Token], where: Mapping[int, Place], place: Place) -> int | None:
+    return next((n for n, token in enumerate(tokens) if where.get(token.i) == place), None)
+
+
+def _tokens(side: Side, place_of: Mapping[int, Place], task: "Task | None") -> list[Token]:
+    """The words of the text; with their tags, or with the answer marked."""
+    kind = task.kind if task is not None else "class" if side.model.classes else ""
+    if kind in ("tags", "entities"):
+        tags = predict_results.tags(side)
+        return [
+            Token(
+                token.text,
+                token.i,
+                fixed=token.i not in place_of,
+                under=tags[token.i][0] if token.i in tags else "",
+                tip=f"{tags[token.i][0]}, {tags[token.i][1]:.1%}" if token.i in tags else "",
+            )
+            for token in side.doc
+        ]
+    answer = range(0)
+    if kind == "answers":
+        answer = _answer(side)
+    return [
+        Token(
+            token.text,
+            token.i,
+            fixed=bool(kind) or token.i not in place_of,
+            mark="changed" if token.i in answer else "",
+            tip="the answer" if token.i in answer else "",
+        )
+        for token in side.doc
+    ]
+
+
+def _answer(side: Side) -> range:
+    """The words of the answer: from the most probable first word to the most probable last one."""
+    first, last = (
+        predict_results.top(Side(side.ref, side.model, side.doc, Place("label", n)), 1).choices[0]
+        for n in (0, 1)
+    )
+    return range(first, last + 1) if first <= last < len(side.doc) else range(0)
 
 
 def _list(side: Side, top: Top) -> Predictions:
     rows = [
-        Choice(choice, text, p, note="in the text" if text == top.gold else "")
+        Choice(choice, text, p, note="in the text" if choice == top.gold else "")
         for choice, text, p in zip(top.choices, top.texts, top.probabilities, strict=True)
     ]
-    return Predictions(side.model.name, rows, rest=top.rest)
+    rest = top.rest
+    if top.gold is not None and top.gold not in top.choices:
+        share = top.known[top.gold]
+        rows.append(
+            Choice(top.gold, top.gold_text, share, note=f"in the text, rank {top.gold_rank:,}")
+        )
+        rest = max(0.0, rest - share)
+    if top.is_score:
+        return Predictions(side.model.name, [])
+    return Predictions(f"{side.model.name}{_place_name(side)}", rows, rest=rest)
+
+
+def _place_name(side: Side) -> str:
+    place = side.place
+    if place.kind == "word":
+        return f": in the place of “{side.doc[place.index].text}”"
+    if place.kind == "written":
+        return f": written piece {place.index + 1}"
+    if place.kind == "next":
+        return ": next"
+    return ""
+
+
+# --- a continuation -------------------------------------------------------------------------------
+
+
+@st.fragment
+def _continue(sides: Sequence[Side]) -> None:
+    """Draw a button that lets each model continue the text, piece by piece."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        is_asked = st.button("Continue the text", icon=":material/edit_note:", key="continue")
+        count = st.number_input(
+            "Pieces",
+            1,
+            200,
+            20,
+            key="pieces",
+            width=110,
+            help="Maximum number of pieces that are written (default 20).",
+        )
+        sample = st.toggle(
+            "Draw at random",
+            key="sample",
+            help="Draw each piece by its probability (default: the most probable).",
+        )
+        seed = st.number_input("Seed", 0, 999_999, 0, key="seed", width=110) if sample else 0
+    if not is_asked:
+        return
+    sampling = {"sample": True, "seed": int(seed)} if sample else {}
+    for side in sides:
+        if side.model.objective not in ("causal", "bidirectional"):
+            continue
+        with errors_shown():
+            place = st.empty()
+            found = predict_results.streamed(
+                side,
+                int(count),
+                lambda text, place=place: place.markdown(plain(f"{side.doc.text}{text}")),  # type: ignore[misc]
+                **sampling,
+            )
+            with place.container():
+                _continuation(side, found)
+
+
+def _continuation(side: Side, found: predict_results.Written) -> None:
+    pieces = [
+        Token(text, n, score=p, tip=f"probability {p:.1%}")
+        for n, (text, p) in enumerate(zip(found.texts, found.probabilities, strict=True))
+    ]
+    end = "" if not found.ended else " The model ended the text."
+    st.markdown(f"**{plain(side.model.name)}**: {plain(side.doc.text)}**{plain(found.whole)}**")
+    token_views(
+        [
+            strip(
+                "continuation",
+                "The continuation, piece by piece",
+                pieces,
+                pickable=False,
+                diverging=False,
+                top=1.0,
+                legend=("", "probability of each piece"),
+                note=end.strip(),
+            )
+        ],
+        f"continuation {side.ref}",
+        lambda chosen: None,
+    )
+
+
+# --- tabs -----------------------------------------------------------------------------------------
+
+
+def _tabs(sides: Sequence[Side]) -> None:
+    """Draw the open tab."""
+    tabs: dict[str, Callable[[Sequence[Side]], None]] = {
+        "Why?": predict_explain.why,
+        "What if?": predict_edits.what_if,
+    }
+    drawn = st.tabs(list(tabs), key="view", bind="query-params")
+    for tab, draw in zip(drawn, tabs.values(), strict=True):
+        if tab.open:
+            with tab, errors_shown():
+                draw(sides)
