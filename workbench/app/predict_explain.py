@@ -3,9 +3,8 @@
 Costs: an attribution for each change of the choices; its faithfulness, some hundred forward passes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
@@ -16,7 +15,7 @@ from workbench.app.predict_results import Explained, Side
 from workbench.app.tables_and_figures import draw_table, segment, select
 from workbench.app.text import errors_shown, plain
 from workbench.token_views.component import Views, standalone, token_views
-from workbench.token_views.views import Token, View, grid, strip
+from workbench.token_views.views import Token, View, strip
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -36,7 +35,7 @@ def choices(side: Side) -> Explained:
     from typing import get_args
 
     from workbench.attribution.methods import METHODS
-    from workbench.attribution.target import Baseline, By, Measure
+    from workbench.attribution.target import Baseline, Measure
 
     offered = predict_results.top(side, predict_results.LISTED)
     with row():

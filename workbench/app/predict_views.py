@@ -16,8 +16,6 @@ from workbench.token_views.component import token_views
 from workbench.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc
-
     from workbench.engine.model import Model
     from workbench.transfer.tasks import Task
 
@@ -270,18 +268,21 @@ def _continue(sides: Sequence[Side]) -> None:
         return
     sampling = {"sample": True, "seed": int(seed)} if sample else {}
     for side in sides:
-        if side.model.objective not in ("causal", "bidirectional"):
-            continue
-        with errors_shown():
-            place = st.empty()
-            found = predict_results.streamed(
-                side,
-                int(count),
-                lambda text, place=place: place.markdown(plain(f"{side.doc.text}{text}")),  # type: ignore[misc]
-                **sampling,
-            )
-            with place.container():
-                _continuation(side, found)
+        if side.model.objective in ("causal", "bidirectional"):
+            with errors_shown():
+                _stream(side, int(count), sampling)
+
+
+def _stream(side: Side, count: int, sampling: Mapping[str, Any]) -> None:
+    """Draw the continuation while it is written, then piece by piece."""
+    place = st.empty()
+
+    def show(so_far: str) -> None:
+        place.markdown(f"{plain(side.doc.text)}**{plain(so_far)}**")
+
+    found = predict_results.streamed(side, count, show, **sampling)
+    with place.container():
+        _continuation(side, found)
 
 
 def _continuation(side: Side, found: predict_results.Written) -> None:

@@ -1,1 +1,1 @@
-"""Tokens, predictions and grids that one can click: their data, JavaScript, and stand-alone page."""
+"""Tokens, predictions and grids that one can click: data, JavaScript, and a stand-alone page."""
