@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Pieces, sent
-from workbench.engine.model import Direction, Model
+from workbench.engine.model import Direction, Model, Output
 from workbench.engine.taps import StackName, current
 from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.lm_losses import logits_of
@@ -51,6 +51,7 @@ class Recorded:
     target: Pieces | None
     states: Mapping[StackName, Sequence[Tensor]]  # [batch, pieces, width] each
     ends: Mapping[StackName, Any]  # all that the last block returned
+    output: Output  # of the pass
 
     @property
     def last(self) -> StackName:
@@ -61,7 +62,8 @@ class Recorded:
 def recorded_states(model: Model, text: Pieces, target: Pieces | None = None) -> Recorded:
     """The states of every layer of every stack in one pass over the text."""
     if model.objective == "bidirectional":
-        return Recorded(text, None, {"encoder": model.states_with_ends(text)}, {})
+        layers = model.states_with_ends(text)
+        return Recorded(text, None, {"encoder": layers}, {}, Output({}, {}))
     net = _transformer(model)
     stream = 0 if text.unseen is None else 1
     inputs: dict[StackName, list[Tensor]] = {stack.name: [] for stack in net.stacks}
@@ -86,7 +88,7 @@ def recorded_states(model: Model, text: Pieces, target: Pieces | None = None) ->
         length = output.texts[stack].ids.shape[1]
         layers = [*read, _stream(ends[stack], stream)]
         states[stack] = [_batch_first(net, layer)[:, :length] for layer in layers]
-    return Recorded(text, target, states, ends)
+    return Recorded(text, target, states, ends, output)
 
 
 def layer_logits(
