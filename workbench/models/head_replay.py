@@ -30,7 +30,7 @@ from workbench.engine.taps import StackName, current
 from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.lm_losses import logits_of
 from workbench.models.net_parts import probe
-from workbench.models.prefix_cache import blocks_by_stack, replaced_forward
+from workbench.models.prefix_cache import blocks_of, replaced_forward
 
 # A change of the states of a layer before the head reads them, such as a tuned lens.
 Change = Callable[[int, Tensor], Tensor]  # layer, [batch, pieces, width] -> the same shape
@@ -221,7 +221,7 @@ def _bypassed(
 @contextmanager
 def _wrapped(net: HuggingFace, wrap: Callable[[StackName], _Wrap | None]) -> Iterator[None]:
     """Replace the forward of each stack's blocks, where `wrap` returns a function for the stack."""
-    stacks = list(blocks_by_stack(net))
+    stacks = list(blocks_of(net))
     wraps = [wrap(stack.name) for stack in net.stacks]
     owner = {block: n for n, stack in enumerate(stacks) for block in stack}
     changed = [blocks for blocks, change in zip(stacks, wraps, strict=True) if change]
@@ -274,7 +274,7 @@ def _filler(net: HuggingFace, rows: int, pieces: int) -> Pieces:
 
 def _transformer(model: Model) -> HuggingFace:
     net = require_transformer(model, "has no language-model head to read its layers with", _REMEDY)
-    stacks = list(blocks_by_stack(net))
+    stacks = list(blocks_of(net))
     if len(stacks) < len(net.stacks):
         raise WorkbenchError(
             f"the blocks of {net.name} ({net.family}) were not found, so no layer can be replayed.",
