@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -36,6 +36,9 @@ from workbench.engine.model import refusal
 from workbench.engine.taps import Site, StackName, Tap, View
 from workbench.models.layer_points import head_points, layer_points
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Method = Literal[
     "integrated-gradients",
     "gradient-x-input",
@@ -57,16 +60,18 @@ LAYER_METHODS: tuple[Method, ...] = (
     "head-conductance",
 )
 Floats = NDArray[np.float64]
+OnProgress = Callable[[int], object]
 
 FIRST_STEPS, MAX_STEPS = 16, 512
 LAYER_STEPS = 64  # of layer methods, which repeat their steps for every layer
+SHOWN = 24  # units in a printed attribution
 SAMPLES = 25  # permutations of the units for Shapley values
 TOLERANCE = 1e-3  # of the change of the output from the baseline to the text
 SMALLEST = 1e-4  # a smaller error is not reported, however small the change is
 PIECES_AT_ONCE = 4_096  # pieces in one pass of a batch of variants
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attribution:
     """The score of every unit of one prediction.
 
@@ -89,16 +94,89 @@ class Attribution:
     # scores here: within the model, special pieces carry what they have read.
     by_layer: Floats | None = None
 
-    def __repr__(self) -> str:
-        """The method, and the units with the largest scores; not all numbers."""
-        order = np.argsort(-np.abs(self.scores), kind="stable")[:3]
-        best = ", ".join(f"{self.units[i].text!r} {self.scores[i]:+.3g}" for i in order)
-        of = f"{self.value:.3g}" + (
-            "" if self.baseline_value is None else f" (baseline {self.baseline_value:.3g})"
+    @property
+    def label(self) -> str:
+        """The choice that is explained, and the one it is explained against."""
+        names = self.prediction.names([self.target.choice])
+        if self.target.against is None:
+            return names[0]
+        return f"{names[0]} rather than {self.prediction.names([self.target.against])[0]}"
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """One row for each unit, in reading order.
+
+        `stack` reads the unit; `unit` is its text; `word` is its index in the text (-1: none);
+        `score` is positive if the unit speaks for the target; `fixed` units have no score.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "stack": [unit.stack for unit in self.units],
+                "unit": [unit.text for unit in self.units],
+                "word": [unit.word for unit in self.units],
+                "score": self.scores,
+                "fixed": [unit.fixed for unit in self.units],
+            }
         )
-        delta = "" if self.delta is None else f"; delta {self.delta:.1e}"
-        steps = "" if self.steps is None else f" in {self.steps} steps"
-        return f"<Attribution by {self.method}: {best}, …; of {of}{delta}{steps}>"
+
+    @property
+    def layer_table(self) -> "pd.DataFrame":
+        """Of a layer method: one row for each layer (and head) and unit of its stack.
+
+        Fixed units have scores here: within the model, special pieces carry what they have read.
+        """
+        import pandas as pd
+
+        if self.by_layer is None:
+            return pd.DataFrame(columns=["stack", "layer", "unit", "score"])
+        rows = []
+        for (stack, layer), scores in zip(self.layers, self.by_layer, strict=True):
+            for head, of_head in enumerate(scores.reshape(-1, len(self.units))):
+                place = {"stack": stack, "layer": layer}
+                place |= {"head": head} if scores.ndim > 1 else {}
+                rows += [
+                    {**place, "unit": unit.text, "word": unit.word, "score": score}
+                    for unit, score in zip(self.units, of_head.tolist(), strict=True)
+                    if unit.stack == stack and not np.isnan(score)
+                ]
+        return pd.DataFrame(rows)
+
+    @property
+    def summary(self) -> str:
+        """What is explained, and how exactly the scores sum to its change."""
+        kind = f"{self.target.measure} {'difference ' if self.target.against is not None else ''}"
+        said = f"{kind}{self.value:.3f}"
+        if self.baseline_value is not None:
+            said += f", baseline ({self.baseline}) {self.baseline_value:.3f}"
+        if self.delta is not None:
+            said += f"; delta {self.delta:+.1e}"
+        return said + (f" in {self.steps} steps" if self.steps else "")
+
+    def __repr__(self) -> str:
+        """The score of every unit as a bar, the largest ones of a long text."""
+        model = self.prediction.model.name
+        heading = f"{model}, {self.method}: why {self.label!r}? {self.summary}"
+        free = [i for i, unit in enumerate(self.units) if not unit.fixed]
+        shown = sorted(sorted(free, key=lambda i: -abs(self.scores[i]))[:SHOWN])
+        largest = max((abs(self.scores[i]) for i in shown), default=0) or 1
+        texts = [_short(self.units[i].text) for i in shown]
+        width = max(map(len, texts), default=0)
+        lines = [
+            f"  {text.ljust(width)}  {self.scores[i]:+8.3f}  "
+            f"{('█' if self.scores[i] > 0 else '░') * round(20 * abs(self.scores[i]) / largest)}"
+            for i, text in zip(shown, texts, strict=True)
+        ]
+        rest = len(free) - len(shown)
+        lines += [f"  … and {rest} smaller ones"] if rest else []
+        notes = [f"  Note: {note}" for note in self.notes]
+        return "\n".join(line.rstrip() for line in [heading, *lines, *notes])
+
+
+def _short(text: str, length: int = 40) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def attribute_prediction(
@@ -112,6 +190,7 @@ def attribute_prediction(
     max_steps: int | None = None,
     samples: int = SAMPLES,
     seed: int = 0,
+    on_progress: OnProgress | None = None,
 ) -> Attribution:
     """The score of every unit by a method (default: integrated gradients).
 
@@ -126,6 +205,7 @@ def attribute_prediction(
             layer methods).
         samples: The number of permutations for Shapley values.
         seed: Of the permutations and the random baseline.
+        on_progress: Called with the number of variants of the text that are computed.
 
     Raises:
         WorkbenchError: The text has no unit, or the method does not fit the model.
@@ -153,7 +233,7 @@ def attribute_prediction(
             code="setting-invalid",
             remedy="Leave them out for the defaults.",
         )
-    task = _Task(prediction, target, units, kind, max_steps, samples, seed)
+    task = _Task(prediction, target, units, kind, max_steps, samples, seed, on_progress)
     return _METHODS[method](task, method)
 
 
@@ -171,6 +251,8 @@ class _Task:
     max_steps: int
     samples: int
     seed: int
+    on_progress: OnProgress | None = None
+    done: list[int] = field(default_factory=lambda: [0])  # variants that are computed
 
     @cached_property
     def vectors(self) -> dict[StackName, Tensor]:
@@ -201,7 +283,11 @@ class _Task:
             for stack, x in self.vectors.items()
             if stack not in given
         }
-        return self.target.value(self.prediction.logits_from({**given, **rest}))
+        value = self.target.value(self.prediction.logits_from({**given, **rest}))
+        self.done[0] += n_rows
+        if self.on_progress is not None:
+            self.on_progress(self.done[0])
+        return value
 
     def value_of(self, inputs: tuple[Tensor, ...]) -> float:
         with torch.no_grad():
