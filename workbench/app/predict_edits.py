@@ -13,7 +13,7 @@ import streamlit as st
 
 from workbench.app import predict, predict_results
 from workbench.app.predict import Place
-from workbench.app.predict_results import Side
+from workbench.app.predict_results import COUNT, Side
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 What = Literal["hide", "delete", "swap", "replace"]
 MAX_EDITS = 50
-COUNT = 8  # predictions in view
 LONGEST_WORD = 80  # characters
 TOOLS = (
     Tool("hide", "Hide", "The model reads the text without the word; its place stays."),
@@ -230,7 +229,7 @@ def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
     lists[1] = Predictions(
         names[1],
         [
-            Choice(row.id, row.t, row.p, change=row.p - first.known.get(row.id, 0.0))
+            Choice(row.id, row.t, row.p, change=row.p - first_known.get(row.id, 0.0))
             for row in lists[1].rows
         ],
         rest=after.rest,
@@ -238,7 +237,7 @@ def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
     lists[0] = Predictions(
         names[0],
         [
-            Choice(row.id, row.t, row.p, note=f"after: {after.first.known.get(row.id, 0.0):.1%}")
+            Choice(row.id, row.t, row.p, note=f"after: {after.first_known.get(row.id, 0.0):.1%}")
             for row in lists[0].rows
         ],
         rest=before.rest,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model
 
 ENTRIES = 256  # of each cache
+COUNT = 8  # predictions in view
 LISTED = 24  # choices that are offered as targets
 
 
@@ -217,7 +218,7 @@ def streamed(side: Side, count: int, show: "Callable[[str], object]", **sampling
         found = generate(side.model, side.doc, count, on_piece=on_piece, **sampling)
     return Written(
         tuple(step.index for step in found.steps),
-        tuple(step.piece for step in found.steps),
+        tuple(step.text for step in found.steps),
         tuple(step.probability for step in found.steps),
         found.written,
         found.ended,
@@ -288,7 +289,7 @@ def choice_of(side: Side, first: Top, text: str) -> int:
     raise WorkbenchError(
         f"{text!r:.60} is no choice of {model.name} here.",
         code="word-unknown",
-        remedy="Choose a word of the list, or one that is a single piece of the model's vocabulary.",
+        remedy="Choose a word of the list, or one that is one piece of the model's vocabulary.",
     )
 
 
@@ -347,3 +348,38 @@ def _faithfulness(
     found = attribution(_side, explained)
     with ALONE:
         return faithfulness(found.prediction, found.target, found)
+
+
+# --- when: the lens -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What every layer predicts, as the tables of a `LensReading`."""
+
+    table: "pd.DataFrame"
+    choices: "pd.DataFrame"
+    final: "pd.DataFrame"
+    notes: tuple[str, ...]
+
+
+def layers(side: Side, sublayers: bool, whole: bool) -> Layers:
+    """What every layer predicts at the place, or with `whole` at every word of the text."""
+    return _layers(side.key, sublayers, whole, side)
+
+
+@st.cache_data(max_entries=ENTRIES // 4, show_spinner=False)
+def _layers(
+    key: tuple[str, str, tuple[int, ...]], sublayers: bool, whole: bool, _side: Side
+) -> Layers:
+    from workbench.attention_maps.capture import ALONE
+    from workbench.attribution.lens import lens
+
+    with ALONE:
+        found = lens(
+            _side.model,
+            _side.doc if whole else prediction_at(_side),
+            sublayers=sublayers,
+            top=1 if whole else COUNT,
+        )
+    return Layers(found.table, found.choices, found.final, found.notes)

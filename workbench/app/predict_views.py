@@ -1,4 +1,4 @@
-"""The page Predict & explain: the text with the predicted place, the predictions, and their reasons.
+"""The page Predict & explain: the text and its predicted place, the predictions, and the reasons.
 
 Costs: those of `predict_results`; the explanation of the open tab only.
 """
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import cache, predict, predict_edits, predict_explain, predict_results, sidebar
+from workbench.app import cache, predict, predict_edits, predict_explain, predict_layers, predict_results, sidebar
 from workbench.app.predict import Place
-from workbench.app.predict_results import Side, Top
+from workbench.app.predict_results import COUNT, Side, Top
 from workbench.app.text import errors_shown, plain
 from workbench.token_views.component import token_views
 from workbench.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model
     from workbench.transfer.tasks import Task
 
-COUNT = 8  # predictions in view
 WRITTEN = 30  # pieces that a decoder writes
 ABOUT = {
     "masked": "Click a word: the model reads the text without it and predicts what stands there.",
@@ -75,15 +74,16 @@ def _labels(task: "Task | None") -> tuple[str, ...]:
 
 
 def _nothing_predicted(model: "Model") -> None:
-    from workbench.attribution.prediction import no_head
+    """Draw why the model predicts nothing for this text."""
+    from workbench.attribution.prediction import require_prediction
 
-    raise no_head(model)
+    require_prediction(model)
 
 
 def _place(places: Sequence[Place]) -> Place:
     """The place in the address, if this model predicts it for this text; else a default."""
     place = predict.place_in_address()
-    if place in places:
+    if place is not None and place in places:
         return place
     if Place("next") in places:
         return Place("next")
@@ -318,6 +318,7 @@ def _tabs(sides: Sequence[Side]) -> None:
     tabs: dict[str, Callable[[Sequence[Side]], None]] = {
         "Why?": predict_explain.why,
         "What if?": predict_edits.what_if,
+        "When?": predict_layers.when,
     }
     drawn = st.tabs(list(tabs), key="view", bind="query-params")
     for tab, draw in zip(drawn, tabs.values(), strict=True):

@@ -135,6 +135,16 @@ def token_effects(
     return Effects(prediction, what, index, names[0], tuple(effects))
 
 
+def without_words(prediction: Prediction, words: Sequence[int]) -> Prediction:
+    """The prediction if these words of the text are hidden together."""
+    _require_editable(prediction, "hide", words, None)
+    hidden = torch.isin(prediction.text.words[0], torch.tensor(list(words)).to(prediction.text.words))
+    hidden &= ~prediction.text.special[0]  # [pieces]
+    if prediction.kind == "hidden":
+        hidden[prediction.position] = False
+    return replace(prediction, text=_hidden(prediction, hidden))
+
+
 def editable(prediction: Prediction) -> list[int]:
     """The words of the text that the model reads, without the predicted one."""
     text = prediction.text

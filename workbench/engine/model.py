@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Batch, Pieces
@@ -210,6 +210,10 @@ class Model(Protocol):
         flow into them.
         """
         raise refusal(self, "does not read other input vectors", _ANOTHER)
+
+    def modules(self) -> Sequence[nn.Module]:
+        """The torch modules whose non-linearities a library may hook; empty if there are none."""
+        return ()
 
     def mean_input_vectors(self) -> Mapping[StackName, Tensor]:
         """The mean input vector of the vocabulary, without special pieces.  # [width] per stack"""

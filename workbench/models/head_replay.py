@@ -81,13 +81,13 @@ def recorded_states(model: Model, text: Pieces, target: Pieces | None = None) ->
 
         return wrap
 
-    with _wrapped(net, recording):
+    with wrapped(net, recording):
         output = net.forward(text, targets=target, hidden=False)
     states = {}
     for stack, read in inputs.items():
         length = output.texts[stack].ids.shape[1]
-        layers = [*read, _stream(ends[stack], stream)]
-        states[stack] = [_batch_first(net, layer)[:, :length] for layer in layers]
+        layers = [*read, stream_of(ends[stack], stream)]
+        states[stack] = [batch_first(net, layer)[:, :length] for layer in layers]
     return Recorded(text, target, states, ends, output)
 
 
@@ -206,22 +206,22 @@ def _bypassed(
                 if running is not None:
                     running.calls = calls
                 read = _read(args, kwargs, stream)
-                filled = _batch_first(net, read)
+                filled = batch_first(net, read)
                 # Longformer pads its input to whole windows
                 added = filled.shape[1] - given.shape[1]
                 output = functional.pad(given.to(read.device, read.dtype), (0, 0, 0, added))
-                return _with_stream(ends[stack], _batch_first(net, output), stream)
+                return with_stream(ends[stack], batch_first(net, output), stream)
 
             return forward
 
         return wrap
 
-    with _wrapped(net, bypass):
+    with wrapped(net, bypass):
         yield
 
 
 @contextmanager
-def _wrapped(net: HuggingFace, wrap: Callable[[StackName], _Wrap | None]) -> Iterator[None]:
+def wrapped(net: HuggingFace, wrap: Callable[[StackName], _Wrap | None]) -> Iterator[None]:
     """Replace the forward of each stack's blocks, where `wrap` returns a function for the stack."""
     stacks = list(blocks_of(net))
     wraps = [wrap(stack.name) for stack in net.stacks]
@@ -243,13 +243,13 @@ def _read(args: Sequence[Any], kwargs: Mapping[str, Any], stream: int) -> Tensor
     return states
 
 
-def _stream(output: Any, stream: int) -> Tensor:
+def stream_of(output: Any, stream: int) -> Tensor:
     """The states that a block returns."""
     states: Tensor = output if isinstance(output, Tensor) else output[stream]
     return states
 
 
-def _with_stream(output: Any, states: Tensor, stream: int) -> Any:
+def with_stream(output: Any, states: Tensor, stream: int) -> Any:
     """What a block returns, with other states."""
     if isinstance(output, Tensor):
         return states
@@ -257,7 +257,7 @@ def _with_stream(output: Any, states: Tensor, stream: int) -> Any:
     return type(output)(parts)
 
 
-def _batch_first(net: HuggingFace, states: Tensor) -> Tensor:
+def batch_first(net: HuggingFace, states: Tensor) -> Tensor:
     """[batch, pieces, width] from the shape of a block, and back."""
     return states.transpose(0, 1) if net.sequence_first else states
 

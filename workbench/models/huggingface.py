@@ -493,6 +493,9 @@ class HuggingFace(Model):
         texts = self.texts_of(text, targets, alone=targets is None)
         return {stack: self._embeddings_of(stack)(read.ids) for stack, read in texts.items()}
 
+    def modules(self) -> Sequence[nn.Module]:
+        return (self.net,)
+
     @torch.no_grad()
     def mean_input_vectors(self) -> dict[StackName, Tensor]:
         ids = torch.split(torch.tensor(self.pieces_to_draw(), device=self.device), WIDENED)

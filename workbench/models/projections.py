@@ -44,25 +44,34 @@ def output_weights(model: "HuggingFace") -> Mapping[Site, Tensor]:
 
     Sites without a matching linear layer are missing.
     """
-    outputs = _Outputs()
-    with torch.no_grad(), _inputs(model.net) as seen:
-        model.forward(probe(model.net), taps=[outputs], hidden=False)
     slices = {}
-    for site, output in outputs.by_site.items():
-        weight = next((w for w, read in seen if _equal(read, output)), None)
-        if weight is not None:
-            slices[site] = weight.reshape(site.heads, -1, weight.shape[-1])
+    for site, module in output_modules(model).items():
+        weight: Tensor = module.weight.detach()  # type: ignore[operator]
+        weight = weight if isinstance(module, Conv1D) else weight.T  # [in, out]
+        slices[site] = weight.reshape(site.heads, -1, weight.shape[-1])
     return slices
 
 
+def output_modules(model: "HuggingFace") -> Mapping[Site, nn.Module]:
+    """The output projection of each site; sites without a matching linear layer are missing."""
+    outputs = _Outputs()
+    with torch.no_grad(), _inputs(model.net) as seen:
+        model.forward(probe(model.net), taps=[outputs], hidden=False)
+    modules = {}
+    for site, output in outputs.by_site.items():
+        module = next((module for module, read in seen if _equal(read, output)), None)
+        if module is not None:
+            modules[site] = module
+    return modules
+
+
 @contextmanager
-def _inputs(net: nn.Module) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """The weight, [in, out], and the input of every linear layer that ran."""
-    seen: list[tuple[Tensor, Tensor]] = []
+def _inputs(net: nn.Module) -> Iterator[list[tuple[nn.Module, Tensor]]]:
+    """Every linear layer that ran, and its input."""
+    seen: list[tuple[nn.Module, Tensor]] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...]) -> None:
-        weight: Tensor = module.weight  # type: ignore[assignment]
-        seen.append((weight.detach() if isinstance(module, Conv1D) else weight.detach().T, args[0]))
+        seen.append((module, args[0]))
 
     hooks = [
         module.register_forward_pre_hook(keep)

@@ -353,7 +353,9 @@ class WordModel(Model):
     def reinitialised(self, seed: int) -> Model:
         if self._make_random is None:
             return super().reinitialised(seed)
-        return self._make_random(seed)
+        twin = self._make_random(seed)
+        twin._id_of, twin._word_of = self._id_of, self._word_of  # ids mean the same in both
+        return twin
 
     def save(self, folder: Path) -> None:
         if self._save is None:

@@ -1,0 +1,211 @@
+"""The tab When? of the page Predict & explain: what every layer would predict (logit lens).
+
+Costs: a forward pass, and the model's head for every layer; for the whole text also for every word.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import streamlit as st
+
+from workbench.app import predict, predict_explain, predict_results
+from workbench.app.attention import row
+from workbench.app.predict import Place
+from workbench.app.predict_results import Layers, Side
+from workbench.app.tables_and_figures import segment
+from workbench.app.text import errors_shown, plain
+from workbench.token_views.component import token_views
+from workbench.token_views.views import View, grid, index_in
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+HERE, EVERYWHERE = "the chosen place", "every word"
+WIDEST = 48  # words in the grid at a time
+KEYS = ["stack", "layer", "sublayer"]
+NAMES = {"embeddings": "embeddings", "attention": "after attention",
+         "cross-attention": "after cross-attention", "mlp": "after MLP"}
+
+
+def when(sides: Sequence[Side]) -> None:
+    """Draw the tab When?: a grid for each model."""
+    with row():
+        what = segment("Show", [HERE, EVERYWHERE], "lens", help="The most probable choices of each "
+                       "layer for the chosen place; or the top choice of each layer for every word.")
+        sublayers = st.toggle("After attention, too", key="sublayers", bind="query-params",
+                              help="Also read the state between attention and MLP.")
+    for side in sides:
+        with errors_shown():
+            with st.spinner("Reading the layers …"):
+                found = predict_results.layers(side, sublayers, what == EVERYWHERE)
+            if what == EVERYWHERE:
+                _every_word(side, found)
+            else:
+                _one_place(side, found)
+            for note in found.notes:
+                st.caption(plain(note))
+
+
+def state_name(row: Mapping[str, Any], several: bool) -> str:
+    """The name of a state: its layer, and what it comes after."""
+    stack = f"{row['stack']} " if several else ""
+    layer = int(row["layer"])
+    if row["sublayer"] == "embeddings":
+        return f"{stack}embeddings"
+    return f"{stack}{layer} {NAMES[str(row['sublayer'])]}"
+
+
+def _states(found: Layers) -> list[dict[str, Any]]:
+    """The states from the last layer down."""
+    table = found.table.drop_duplicates(KEYS)[KEYS]
+    return list(reversed(table.to_dict("records")))  # type: ignore[arg-type]
+
+
+def _one_place(side: Side, found: Layers) -> None:
+    """Draw layer × most probable choices."""
+    states = _states(found)
+    several = found.table["stack"].nunique() > 1
+    by_state = dict(list(found.choices.groupby(KEYS, sort=False)))
+    measures = {tuple(r[k] for k in KEYS): r for r in found.table.to_dict("records")}
+    names, texts, values, tips, marked = [], [], [], [], []
+    final = {r["stack"]: int(r["layer"]) for r in found.final.to_dict("records")}
+    for r, state in enumerate(states):
+        key = tuple(state[k] for k in KEYS)
+        best = by_state[key].sort_values("rank")
+        names.append(state_name(state, several))
+        texts.append([str(choice) for choice in best["choice"]])
+        values.append([float(p) for p in best["probability"]])
+        measure = measures[key]
+        tips.append([
+            f"{names[-1]}, choice {n + 1}: {choice} {p:.1%}; rank of the final choice "
+            f"{int(measure['rank_final']):,}, entropy {measure['entropy']:.2f} nats"
+            for n, (choice, p) in enumerate(zip(texts[-1], values[-1], strict=True))
+        ])
+        if measure["agrees"] and state["layer"] >= final.get(state["stack"], 0):
+            marked.append((r, 0))
+    width = max(map(len, texts))
+    columns = [f"choice {n + 1}" for n in range(width)]
+    st.markdown(f"**{plain(side.model.name)}**: {plain(_final_words(found, side))}")
+    view = grid(
+        "lens", "What each layer would predict", names, columns, values, texts=texts, tips=tips,
+        corner="state", marked=marked, legend=("", "probability"), top=1.0,
+        note="One row for each state, the last layer on top: the most probable choices if the "
+        "model ended there. A frame marks the final prediction, from the layer where it no longer "
+        "changes.",
+    )
+    token_views([view], f"lens {side.ref}", lambda chosen: None)
+    _downloads(side, found, view, "at the chosen place")
+
+
+def _final_words(found: Layers, side: Side) -> str:
+    rows = found.final.to_dict("records")
+    top = predict_results.top(side, 1).texts[0]
+    parts = []
+    for each in rows:
+        stack = f" of the {each['stack']}" if len(rows) > 1 else ""
+        layer, last = int(each["layer"]), int(each["layers"])
+        where = "already after the embeddings" if not layer else f"from layer {layer} of {last}"
+        parts.append(f"{where}{stack}")
+    return f"“{top}” is the prediction {', '.join(parts)}."
+
+
+def _every_word(side: Side, found: Layers) -> None:
+    """Draw layer × word."""
+    states = _states(found)
+    several = found.table["stack"].nunique() > 1
+    places = found.final.drop_duplicates("place")
+    words = [str(word) for word in places["word"]]
+    first = 0
+    if len(words) > WIDEST:
+        page = int(st.pagination(-(-len(words) // WIDEST), key=f"lens page {side.ref}"))
+        first = (page - 1) * WIDEST
+        words = words[first : first + WIDEST]
+    wanted = [int(place) for place in places["place"]][first : first + len(words)]
+    top = found.choices[found.choices["rank"] == 1]
+    cells = {(r["place"], *(r[k] for k in KEYS)): r for r in top.to_dict("records")}
+    agrees = {
+        (r["place"], *(r[k] for k in KEYS)): bool(r["agrees"])
+        for r in found.table.to_dict("records")
+    }
+    final = {(r["place"], r["stack"]): int(r["layer"]) for r in found.final.to_dict("records")}
+    names = [state_name(state, several) for state in states]
+    texts, values, tips, marked = [], [], [], []
+    for r, state in enumerate(states):
+        key = tuple(state[k] for k in KEYS)
+        line = [cells[(place, *key)] for place in wanted]
+        texts.append([str(cell["choice"]) for cell in line])
+        values.append([float(cell["probability"]) for cell in line])
+        tips.append([
+            f"{names[r]}, in the place of {cell['word']}: {cell['choice']} "
+            f"{cell['probability']:.1%}" for cell in line
+        ])
+        marked += [
+            (r, c) for c, place in enumerate(wanted)
+            if agrees[(place, *key)] and state["layer"] >= final[place, state["stack"]]
+        ]
+    column = _column(side, found, wanted)
+    words_of = {c: _place_of(side, words[c], place, found) for c, place in enumerate(wanted)}
+
+    def chosen(pick: Mapping[str, Any]) -> None:
+        at = index_in(pick, "column", len(wanted))
+        if at is not None and (place := words_of[at]) is not None:
+            predict.choose_place(place)
+
+    st.markdown(f"**{plain(side.model.name)}**")
+    view = grid(
+        "lens", "What each layer would predict for each word", names, words, values, texts=texts,
+        tips=tips, corner="state", marked=marked, column=column, pickable=True,
+        legend=("", "probability"), top=1.0,
+        note="Columns: the words of the text, each predicted from its context. Rows: the top choice "
+        "if the model ended there. A frame marks the final prediction, from the layer where it no "
+        "longer changes. Click a cell to choose its word.",
+    )
+    token_views([view], f"lens words {side.ref}", chosen)
+    _downloads(side, found, view, "for every word")
+
+
+def _place_of(side: Side, word: str, place: int, found: Layers) -> Place | None:
+    """The place of a column: the word, or what comes next."""
+    if word == "(next)":
+        return Place("next")
+    predicted = [p.index for p in predict_results.places(side.model, side.doc) if p.kind == "word"]
+    names = found.final.drop_duplicates("place")
+    same = [n for n, each in enumerate(names["word"]) if str(each) != "(next)"]
+    if len(same) != len(predicted):  # words that the model does not know are left out
+        known = [n for n in predicted if side.doc[n].text == word]
+        return Place("word", known[0]) if len(known) == 1 else None
+    return Place("word", predicted[place])
+
+
+def _column(side: Side, found: Layers, wanted: Sequence[int]) -> int | None:
+    names = found.final.drop_duplicates("place")
+    texts = dict(zip(names["place"], names["word"], strict=True))
+    for c, place in enumerate(wanted):
+        if _place_of(side, str(texts[place]), place, found) == side.place:
+            return c
+    return None
+
+
+def _downloads(side: Side, found: Layers, view: View, where: str) -> None:
+    title = f"Logit lens {where}, {side.model.name}"
+    predict_explain.downloads(
+        "lens", found.choices, lambda: [(title, [view])], lambda: _figure(view), title
+    )
+
+
+def _figure(view: View) -> "go.Figure":
+    from workbench.figures.explanations import cells
+
+    return cells(
+        {
+            "cells": pd.DataFrame(
+                [
+                    {"row": row, "column": f"{c + 1}. {column}", "value": view["values"][r][c],
+                     "text": view["texts"][r][c] if view["texts"] else ""}
+                    for r, row in enumerate(view["rows"])
+                    for c, column in enumerate(view["columns"])
+                ]
+            )
+        }
+    )

@@ -1,0 +1,370 @@
+"""Which words carry the predictions over a corpus: by tag, relation, position and word.
+
+The evidence of a word is its absolute score over the mean of the words of its text, so that each
+text counts alike: 1 is what a word has if all have the same. The predicted word itself is left out.
+Random weights have favourite words too, so a tag or a relation is only tested by exchanging or
+flipping distinct words (types): a preference for *the* is no preference for determiners. Near words
+have higher scores in many models, so tags and relations are compared with words at the same
+distance. Costs: milliseconds per method, and some for the shuffles of each tree.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from workbench.core.stats import holm, ratio, ratio_intervals, sign_flip_p_value, word_permutations
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+FARTHEST = 10  # offsets beyond count as this one
+FEWEST_AT_DISTANCE = 5  # words; a distance with fewer is compared with all distances
+FEWEST_RELATED = 3  # words of a relation in the tables
+FEWEST_TEXTS = 3  # in which a top word occurs
+TOP_WORDS = 20
+DEPENDENT_TO_HEAD, HEAD_TO_DEPENDENT = DIRECTIONS = ("dependent-to-head", "head-to-dependent")
+ALL = "all"  # the row of all relations together
+LEFT_OUT = ("root", "punct", "")  # relations
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """The words of one text as evidence for its prediction."""
+
+    doc: "Doc"
+    document: int  # texts of one document are resampled together
+    word: int | None  # the predicted word; the number of words for the next one; None: no word
+    scores: Mapping[str, Floats]  # of each method [words], absolute; NaN: the word is not read
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The scored words of all texts by one method; every array is [words]."""
+
+    texts: Sequence[Text]
+    documents: int
+    text: Ints
+    document: Ints
+    word: Ints  # position in its text
+    offset: Ints  # from the predicted word, or from the start of the text
+    own: Bools  # it is the predicted word itself
+    type_: Ints  # distinct word
+    types: tuple[str, ...]
+    score: Floats  # absolute score over the mean of the text
+    lift: Floats  # over the mean of the words other than the predicted one; NaN for that one
+
+    @property
+    def from_start(self) -> bool:
+        """Whether no word is predicted, so that offsets are counted from the start."""
+        return all(text.word is None for text in self.texts)
+
+
+def evidence_of(texts: Sequence[Text], method: str) -> Evidence:
+    """The scored words of the texts that the method gives scores."""
+    rows: list[tuple[int, int, int, int, bool, str, float, float]] = []
+    used = [text for text in texts if method in text.scores]
+    for index, text in enumerate(used):
+        scores = text.scores[method]
+        is_own = np.arange(len(scores)) == (-1 if text.word is None else text.word)
+        whole = np.nanmean(scores) if np.isfinite(scores).any() else 0.0
+        others = scores[~is_own & np.isfinite(scores)]
+        mean = others.mean() if len(others) else 0.0
+        for word in np.flatnonzero(np.isfinite(scores)).tolist():
+            if whole > 0:
+                offset = word - (0 if text.word is None else text.word)
+                rows.append(
+                    (
+                        index, text.document, word, int(np.clip(offset, -FARTHEST, FARTHEST)),
+                        bool(is_own[word]), text.doc[word].lower_, scores[word] / whole,
+                        scores[word] / mean if mean > 0 and not is_own[word] else np.nan,
+                    )
+                )  # fmt: skip
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 8
+    types, type_ = np.unique(np.array(columns[5], dtype=object).astype(str), return_inverse=True)
+    return Evidence(
+        used,
+        1 + max((text.document for text in texts), default=0),
+        *(np.array(column, dtype=np.int64) for column in columns[:4]),
+        np.array(columns[4], dtype=np.bool_),
+        type_.astype(np.int64),
+        tuple(types.tolist()),
+        np.array(columns[6], dtype=np.float64),
+        np.array(columns[7], dtype=np.float64),
+    )
+
+
+def _by_document(evidence: Evidence, values: Floats, mask: Bools) -> Floats:
+    """Sums of values of some words.  # [words] -> [documents]"""
+    return np.bincount(
+        evidence.document[mask], values[mask], minlength=evidence.documents
+    )  # [documents]
+
+
+def _interval(evidence: Evidence, values: Floats, mask: Bools, seed: int) -> tuple[float, float]:
+    """Bootstrap interval over documents of the mean value of some words."""
+    part = _by_document(evidence, values, mask)
+    count = _by_document(evidence, np.ones_like(values), mask)
+    lower, upper = ratio_intervals(part[:, None], count, seed)
+    return float(lower[0]), float(upper[0])
+
+
+def _at_distance(evidence: Evidence, mask: Bools) -> Floats:
+    """For each word, the mean lift of the words in the mask at its offset.  # [words]"""
+    shifted = evidence.offset + FARTHEST
+    number = np.bincount(shifted[mask], minlength=2 * FARTHEST + 1)
+    total = np.bincount(shifted[mask], evidence.lift[mask], minlength=2 * FARTHEST + 1)
+    whole = float(evidence.lift[mask].mean()) if mask.any() else 1.0
+    means = np.where(number >= FEWEST_AT_DISTANCE, ratio(total, number.astype(float)), whole)
+    at_distance: Floats = means[shifted]
+    return at_distance
+
+
+# --- tags -----------------------------------------------------------------------------------------
+
+
+def tags(evidence: Evidence, method: str, n_shuffles: int, seed: int) -> Rows:
+    """Rows of the table `tags`; none for texts without tags."""
+    names = np.array(
+        [
+            tag_of(evidence.texts[text].doc, word)
+            for text, word in zip(evidence.text, evidence.word, strict=True)
+        ],
+        dtype=object,
+    )
+    known = np.isfinite(evidence.lift) & (names != "")
+    present = sorted(set(names[known].tolist()))
+    if len(present) < 2:
+        return []
+    expected = _at_distance(evidence, known)
+    tag = np.searchsorted(present, names[known].astype(str))
+    # [types, tags]: scores, scores at the same distance, and words
+    shape = len(evidence.types), len(present)
+    counts = np.zeros(shape)
+    np.add.at(counts, (evidence.type_[known], tag), 1.0)
+    by_type = [
+        np.bincount(evidence.type_[known], values[known], minlength=shape[0])
+        for values in (evidence.lift, expected)
+    ]
+    p_values = holm(_exchanged(counts, *by_type, n_shuffles, seed))
+    rows: Rows = []
+    for index, name in enumerate(present):
+        mask = known.copy()
+        mask[known] = tag == index
+        lower, upper = _interval(evidence, evidence.lift, mask, seed)
+        rows.append(
+            {
+                "method": method,
+                "tag": name,
+                "n": int(mask.sum()),
+                "types": int((counts[:, index] > 0).sum()),
+                "attribution": float(evidence.lift[mask].sum() / evidence.lift[known].sum()),
+                "words": float(mask.sum() / known.sum()),
+                "lift": float(evidence.lift[mask].mean()),
+                "lower": lower,
+                "upper": upper,
+                "same_distance": float(expected[mask].mean()),
+                "p": float(p_values[index]),
+            }
+        )
+    return sorted(rows, key=lambda row: -float(row["lift"]))
+
+
+def tag_of(doc: "Doc", word: int) -> str:
+    """The universal part of speech of a word, else its tag; "" without either."""
+    return doc[word].pos_ or doc[word].tag_
+
+
+def _exchanged(
+    counts: Floats, scores: Floats, expected: Floats, n_shuffles: int, seed: int
+) -> Floats:
+    """Two-sided p-values of each tag, by exchanging the tags of distinct words.
+
+    A word that has several tags keeps its share of each.  # [types, tags], [types] -> [tags]
+    """
+    words = counts.sum(1)  # [types]
+    present = words > 0
+    shares = counts[present] / words[present, None]  # [types, tags]
+    random = np.random.default_rng([seed, len(shares)])
+    orders = np.concatenate(
+        [np.arange(len(shares))[None], random.random((n_shuffles, len(shares))).argsort(1)]
+    )
+    ratios = np.stack(
+        [
+            ratio(scores[present] @ shares[order], expected[present] @ shares[order], 1.0)
+            for order in orders
+        ]
+    )  # [1 + shuffles, tags]
+    above = (ratios[1:] >= ratios[0] - 1e-12).sum(0)
+    below = (ratios[1:] <= ratios[0] + 1e-12).sum(0)
+    p_values: Floats = np.minimum(1.0, 2 * (1 + np.minimum(above, below)) / (1 + n_shuffles))
+    return p_values
+
+
+# --- relations ------------------------------------------------------------------------------------
+
+
+def relations(evidence: Evidence, method: str, n_shuffles: int, seed: int) -> Rows:
+    """Rows of the table `relations`; none for texts without trees or without a predicted word."""
+    arcs = [_arcs(text) for text in evidence.texts]
+    names = sorted({name for arcs_of_text in arcs for *_, name in arcs_of_text})
+    index = {name: i for i, name in enumerate(names)}
+    at = {
+        (text, word): row
+        for row, (text, word) in enumerate(zip(evidence.text, evidence.word, strict=True))
+        if np.isfinite(evidence.lift[row])
+    }
+    related: dict[tuple[int, int], set[int]] = defaultdict(set)  # rows, by direction and relation
+    for text, arcs_of_text in enumerate(arcs):
+        for dependent, head, name in arcs_of_text:
+            own = evidence.texts[text].word
+            for direction, (one, other) in enumerate(((dependent, head), (head, dependent))):
+                if one == own and (text, other) in at:
+                    related[direction, index[name]].add(at[text, other])
+                    related[direction, len(names)].add(at[text, other])
+    found = {key: np.array(sorted(rows)) for key, rows in related.items()}
+    found = {key: rows for key, rows in found.items() if len(rows) >= FEWEST_RELATED}
+    if not found:
+        return []
+    unrelated = np.isfinite(evidence.lift)
+    unrelated[np.concatenate(list(found.values()))] = False
+    has_word = np.array([text.word is not None for text in evidence.texts])
+    expected = _at_distance(evidence, unrelated & has_word[evidence.text])
+    residual = evidence.lift - expected
+    null = _shuffled(evidence, arcs, index, residual, at, n_shuffles, seed)
+    keys = sorted(found, key=lambda key: (key[0], key[1] != len(names), -len(found[key])))
+    by_shuffles, by_types = [], []
+    for key in keys:
+        rows = found[key]
+        mean = residual[rows].mean()
+        means = null[:, key[0], key[1]]
+        by_shuffles.append((1 + (means >= mean - 1e-12).sum()) / (1 + n_shuffles))
+        sums = np.bincount(evidence.type_[rows], residual[rows])
+        by_types.append(sign_flip_p_value(sums[np.unique(evidence.type_[rows])], seed))
+    table: Rows = []
+    corrected = zip(keys, holm(by_shuffles), holm(by_types), strict=True)
+    for key, p_shuffled, p_types in corrected:
+        rows = found[key]
+        mask = np.zeros(len(residual), dtype=np.bool_)
+        mask[rows] = True
+        lower, upper = _interval(evidence, np.nan_to_num(residual), mask, seed)
+        table.append(
+            {
+                "method": method,
+                "direction": DIRECTIONS[key[0]],
+                "relation": [*names, ALL][key[1]],
+                "n": len(rows),
+                "types": len(np.unique(evidence.type_[rows])),
+                "attribution": float(evidence.lift[rows].mean()),
+                "same_distance": float(expected[rows].mean()),
+                "difference": float(residual[rows].mean()),
+                "lower": lower,
+                "upper": upper,
+                "p_shuffled": float(p_shuffled),
+                "p_types": float(p_types),
+                "p": float(max(p_shuffled, p_types)),
+            }
+        )
+    return table
+
+
+def _arcs(text: Text) -> list[tuple[int, int, str]]:
+    """Dependent, head and main type of the relations of a text; none if no word is predicted."""
+    if text.word is None or text.word >= len(text.doc) or not text.doc.has_annotation("DEP"):
+        return []
+    named = [(t.i, t.head.i, t.dep_.lower().split(":")[0]) for t in text.doc if t.head.i != t.i]
+    return [arc for arc in named if arc[2] not in LEFT_OUT]
+
+
+def _shuffled(
+    evidence: Evidence,
+    arcs: Sequence[Sequence[tuple[int, int, str]]],
+    index: Mapping[str, int],
+    residual: Floats,
+    at: Mapping[tuple[int, int], int],
+    n_shuffles: int,
+    seed: int,
+) -> Floats:
+    """Mean residual of each relation in shuffled trees.  # [shuffles, directions, relations + 1]
+
+    A shuffle moves the words of a text with their arcs; scores stay where they are.
+    """
+    sums = np.zeros((n_shuffles, 2, len(index) + 1))
+    counts = np.zeros_like(sums)
+    for number, (text, arcs_of_text) in enumerate(zip(evidence.texts, arcs, strict=True)):
+        if not arcs_of_text:
+            continue
+        values = np.full(len(text.doc), np.nan)
+        for word in range(len(text.doc)):
+            if (number, word) in at:
+                values[word] = residual[at[number, word]]
+        every = np.ones(len(text.doc), dtype=np.bool_)
+        moved = word_permutations([every], [number], n_shuffles, seed)[:, 0]  # [shuffles, words]
+        ends = np.array([arc[:2] for arc in arcs_of_text])
+        kind = np.array([index[name] for *_, name in arcs_of_text])
+        places = moved[:, ends].astype(np.int64)  # [shuffles, arcs, dependent and head]
+        for direction in (0, 1):
+            shuffle, arc = np.nonzero(places[:, :, direction] == text.word)
+            value = values[places[shuffle, arc, 1 - direction]]
+            read = np.isfinite(value)
+            for relation in (kind[arc], np.full(len(arc), len(index))):
+                where = shuffle[read], np.full(read.sum(), direction), relation[read]
+                np.add.at(sums, where, value[read])
+                np.add.at(counts, where, 1.0)
+    return ratio(sums, counts)
+
+
+# --- positions and words --------------------------------------------------------------------------
+
+
+def positions(evidence: Evidence, method: str, seed: int) -> Rows:
+    """Rows of the table `positions`."""
+    rows: Rows = []
+    whole = _by_document(evidence, evidence.score, np.ones(len(evidence.score), dtype=np.bool_))
+    for offset in np.unique(evidence.offset).tolist():
+        mask = evidence.offset == offset
+        part = _by_document(evidence, evidence.score, mask)
+        lower, upper = ratio_intervals(part[:, None], whole, seed)
+        rows.append(
+            {
+                "method": method,
+                "origin": "text start" if evidence.from_start else "predicted word",
+                "offset": offset,
+                "n": int(mask.sum()),
+                "attribution": float(part.sum() / whole.sum()),
+                "lower": float(lower[0]),
+                "upper": float(upper[0]),
+                "words": float(mask.mean()),
+            }
+        )
+    return rows
+
+
+def top_words(evidence: Evidence, method: str) -> Rows:
+    """Rows of the table `top_words`."""
+    known = np.isfinite(evidence.lift)
+    found = pd.DataFrame(
+        {
+            "word": np.array(evidence.types, dtype=object)[evidence.type_[known]],
+            "text": evidence.text[known],
+            "lift": evidence.lift[known],
+        }
+    )
+    groups = found.groupby("word").agg(
+        n=("lift", "size"), texts=("text", "nunique"), lift=("lift", "mean")
+    )
+    groups = groups[groups["texts"] >= FEWEST_TEXTS]
+    best = groups.sort_values(["lift", "n"], ascending=False, kind="stable").head(TOP_WORDS)
+    return [
+        {"method": method, "word": str(word), "n": int(n), "lift": float(lift)}
+        for word, n, lift in zip(best.index, best["n"], best["lift"], strict=True)
+    ]
