@@ -211,11 +211,29 @@ class Model(Protocol):
         """
         raise refusal(self, "does not read other input vectors", _ANOTHER)
 
+    def mean_input_vectors(self) -> Mapping[StackName, Tensor]:
+        """The mean input vector of the vocabulary, without special pieces.  # [width] per stack"""
+        raise refusal(self, "does not show its input vectors", _ANOTHER)
+
     def word_logits(self, text: Pieces, position: int, direction: Direction) -> Tensor:
         """Of a bidirectional model: logits of the word after, or before, a word of every row.
 
         `position` is -1 for the start of the text, and its number of words for its end.
         # [batch, choices]
+        """
+        raise refusal(self, "does not predict words in two directions", _ANOTHER)
+
+    def states_with_ends(self, text: Pieces) -> Sequence[Tensor]:
+        """Of a bidirectional model: all layers, with the start and the end of each text.
+
+        # [batch, words + 2, width] each, arbitrary values after the end
+        """
+        raise refusal(self, "does not predict words in two directions", _ANOTHER)
+
+    def logits_of_states(self, states: Tensor, direction: Direction) -> Tensor:
+        """Of a bidirectional model: the logits of its softmax for states of any layer.
+
+        # [..., width] -> [..., choices]
         """
         raise refusal(self, "does not predict words in two directions", _ANOTHER)
 

@@ -493,6 +493,16 @@ class HuggingFace(Model):
         texts = self.texts_of(text, targets, alone=targets is None)
         return {stack: self._embeddings_of(stack)(read.ids) for stack, read in texts.items()}
 
+    @torch.no_grad()
+    def mean_input_vectors(self) -> dict[StackName, Tensor]:
+        ids = torch.split(torch.tensor(self.pieces_to_draw(), device=self.device), WIDENED)
+        means = {}
+        for stack in self.stacks:
+            table = self._embeddings_of(stack.name)
+            total = torch.stack([table(part).double().sum(0) for part in ids]).sum(0)
+            means[stack.name] = (total / sum(map(len, ids))).float()
+        return means
+
     @contextmanager
     def reading(self, vectors: Mapping[StackName, Tensor]) -> Iterator[None]:
         # by table, what its calls return, in the order of the stacks; None: its own embeddings

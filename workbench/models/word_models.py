@@ -163,6 +163,7 @@ def _read_saved(folder: Path, name: str = TABLE) -> Vectors:
 
 RANDOM = "@random"
 ELMO, VECTORS = "elmo:", "vectors:"
+MEAN_OF = 1_000  # words in the mean input vector
 SOFTMAX = "softmax/"  # prefix of the softmax's weights
 
 
@@ -276,9 +277,20 @@ class WordModel(Model):
 
     def input_vectors(self, text: Pieces, targets: Pieces | None = None) -> dict[StackName, Tensor]:
         """Layer 0; ELMo's states have it twice, for both directions."""
-        vectors = self._states(self.sentences(text))[0]
-        half = vectors.shape[-1] // 2 if self.family == "elmo" else vectors.shape[-1]
-        return {"encoder": vectors[..., :half]}
+        return {"encoder": self._layer_0(self.sentences(text))}
+
+    def _layer_0(self, sentences: Sequence[Sequence[str]]) -> Tensor:
+        """Vectors without context.  # [batch, words, width of an embedding]"""
+        vectors = self._states(sentences)[0]
+        return vectors[..., : vectors.shape[-1] // 2] if self.family == "elmo" else vectors
+
+    @torch.no_grad()
+    def mean_input_vectors(self) -> dict[StackName, Tensor]:
+        """The mean of the first words of the vocabulary, which a trained ELMo sorts by count."""
+        if not self.words:
+            return super().mean_input_vectors()  # type: ignore[return-value]
+        vectors = self._layer_0([[word] for word in self.words[:MEAN_OF]])
+        return {"encoder": vectors[:, 0].mean(0)}
 
     @contextmanager
     def reading(self, vectors: Mapping[StackName, Tensor]) -> Iterator[None]:
@@ -289,9 +301,11 @@ class WordModel(Model):
             self._given = None
 
     def word_logits(self, text: Pieces, position: int, direction: Direction) -> Tensor:
+        return self.logits_of_states(self.states_with_ends(text)[-1][:, position + 1], direction)
+
+    def states_with_ends(self, text: Pieces) -> Sequence[Tensor]:
         assert self.bilm is not None, "a model without a softmax predicts nothing"
-        layers, _ = self.bilm.elmo.with_boundaries(self.sentences(text), self._given)
-        return self.logits_of_states(layers[-1][:, position + 1], direction)
+        return self.bilm.elmo.with_boundaries(self.sentences(text), self._given)[0]
 
     def logits_of_states(self, states: Tensor, direction: Direction) -> Tensor:
         """Logits of ELMo's softmax for states of any layer.
