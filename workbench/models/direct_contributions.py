@@ -46,6 +46,9 @@ Explained = Callable[[Tensor], Tensor]
 
 LINEAR = 1e-3  # relative deviation up to which a head counts as linear
 EXACT = 1e-2  # relative deviation from which a split of an output is rejected
+_NO_STREAM = (
+    "has no residual stream that every layer writes to, so no output is a sum of contributions"
+)
 _REMEDY = "Choose a transformers model with a language-model head, such as mini:bert or mini:gpt."
 
 
@@ -85,27 +88,26 @@ class Contributions:
     logits: Tensor  # [n, choices], float32
 
 
-def reader(model: Model, predicting: bool = True) -> Reader:
+def reader(model: Model) -> Reader:
     """How to take the logits of a model apart.
 
     Raises:
         WorkbenchError: The model has no residual stream (ELMo), or an unknown kind of block.
     """
-    net = require_transformer(
-        model,
-        "has no residual stream that every layer writes to, so no output is a sum of contributions",
-        _REMEDY,
-    )
+    net = require_transformer(model, _NO_STREAM, _REMEDY)
+    if net.task_folder is not None:  # its head reads a mix of all layers
+        where = plan(net)
+        return Reader(net, where, "head input", None, _frozen_norms(net, where))
     if not net.objective and not net.classes:
         raise refusal(net, "has no trained language-model or classification head", _REMEDY)
-    where = plan(net, predicting=predicting and net.objective == "masked")
+    where = plan(net, predicting=net.objective == "masked")
     text = probe_of(net, where.stream)
     logits = [_logits_at(net, where, text, factor) for factor in (0.0, 1.0, 2.0)]
     bend = (logits[2] - 2 * logits[1] + logits[0]).norm() / (logits[1] - logits[0]).norm()
     is_linear = bool(bend < LINEAR)
-    frozen = {norm: frozen_norm(net, norm) for norm in where.norms}
     bias = logits[0][0] if is_linear else None  # [choices]
-    return Reader(net, where, "logit" if is_linear else "head input", bias, frozen)
+    of: Of = "logit" if is_linear else "head input"
+    return Reader(net, where, of, bias, _frozen_norms(net, where))
 
 
 def contributions_to(
@@ -163,10 +165,10 @@ def contributions_to(
         owners = torch.arange(len(places), device=places.device)
     rows, pieces = places.T
     direction = torch.stack([each[rows, pieces] for each in batch_first]).double()
-    walk = _Walk(reader, stream, places, owners, len(numbers), inputs, gates)
+    walk = _Walk(reader, reader.stack, stream, places, owners, len(numbers), inputs, gates)
     head_input = stream.final_state(reader.stack)[rows, pieces].detach().double()  # [n, width]
     totals = walk.summed((direction * head_input).sum(-1))  # [targets, predictions]
-    components, values = walk.back(direction)
+    components, values = walk.back({}, direction)
     if reader.bias is not None:
         share = explained(reader.bias[None].expand(len(numbers), -1)).T.double()
         components.append(Component("output-bias"))
@@ -175,12 +177,54 @@ def contributions_to(
     return Contributions(components, torch.stack(values, -1), totals, logits.detach())
 
 
+def contributions_to_layers(
+    reader: Reader, text: Pieces, explained: Callable[[Sequence[Tensor]], Tensor]
+) -> Contributions:
+    """The contributions to numbers that a task head computes from the layers of its stack.
+
+    `explained` maps the layers, [batch, pieces, width] each, to [batch, targets]. The numbers are
+    those of the head, and the contributions sum to the product of the layers and their gradients.
+    """
+    model, where = reader.model, reader.plan
+    stack = model.stacks[0].name
+    gates = _Gates(model, len(text)) if any(p is None for p in where.projections) else None
+    with (
+        torch.set_grad_enabled(gates is not None),
+        recorded(model, where) as seen,
+        _projected(model, where) as inputs,
+    ):
+        output = model.forward(text, taps=gates.taps if gates else [], alone=True)
+    layers = [layer.detach().requires_grad_() for layer in output.hidden[stack]]
+    with torch.enable_grad():
+        numbers = explained(layers)  # [batch, targets]
+        gradients = [
+            torch.autograd.grad(numbers[:, index].sum(), layers, retain_graph=True)
+            for index in range(numbers.shape[1])
+        ]
+    places = output.texts[stack].mask.nonzero()  # [n, 2]
+    rows, pieces = places.T
+    stream = seen.stream(output)
+    walk = _Walk(reader, stack, stream, places, rows, len(numbers), inputs, gates)
+    added = {
+        layer: torch.stack([each[layer][rows, pieces] for each in gradients]).double()
+        for layer in range(len(layers))
+    }
+    totals = torch.stack(
+        [
+            walk.summed((added[layer] * states[rows, pieces].detach().double()).sum(-1))
+            for layer, states in enumerate(layers)
+        ]
+    ).sum(0)
+    components, values = walk.back(added)
+    return Contributions(components, torch.stack(values, -1), totals, numbers.detach())
+
+
 # --- norms ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class FrozenNorm:
-    """A norm as a linear map with a scale per piece: `scale * gain * x + bias`, x centred or not."""
+    """A norm as a linear map: `scale * gain * x + bias`, with a scale per piece; x may be centred."""
 
     gain: Tensor  # [width], float64
     bias: Tensor  # [width], float64
@@ -198,6 +242,10 @@ class FrozenNorm:
 
     def _centred(self, states: Tensor) -> Tensor:
         return states - states.mean(-1, keepdim=True) if self.centred else states
+
+
+def _frozen_norms(model: HuggingFace, where: Plan) -> dict[nn.Module, FrozenNorm]:
+    return {norm: frozen_norm(model, norm) for norm in where.norms}
 
 
 @torch.no_grad()
@@ -319,6 +367,7 @@ class _Walk:
     """Takes a direction from the head's input back to the embeddings, and collects products."""
 
     reader: Reader
+    stack: StackName
     stream: ResidualStream
     places: Tensor  # [n, 2]
     owners: Tensor  # [n], the prediction that each place belongs to
@@ -326,24 +375,34 @@ class _Walk:
     inputs: Sequence[Tensor]
     gates: _Gates | None
 
-    def back(self, direction: Tensor) -> tuple[list[Component], list[Tensor]]:
-        """All components and their contributions.  # [targets, n, width] -> [targets, n] each"""
-        stack = self.reader.stack
+    def back(
+        self, of_layers: Mapping[int, Tensor], at_head: Tensor | None = None
+    ) -> tuple[list[Component], list[Tensor]]:
+        """All components and their contributions.
+
+        `at_head` is the direction at the head's input, `of_layers` those at the outputs of layers
+        that a task head reads itself.  # [targets, n, width] each -> [targets, predictions] each
+        """
         found: list[tuple[Component, Tensor]] = []
-        final = self.stream.final_norms[stack]
-        if final is not None:
-            found.append((Component("norm-bias"), self._of_bias(direction, final)))
-            direction = self._through(direction, final)
-        layers = list(enumerate(self.stream.steps[stack]))
-        for layer, steps in reversed(layers):
-            for step in reversed(steps):
+        final = self.stream.final_norms[self.stack]
+        layers = self.stream.steps[self.stack]
+        if at_head is None:
+            direction = of_layers[len(layers)]
+        elif final is None:
+            direction = at_head
+        else:
+            found.append((Component("norm-bias"), self._of_bias(at_head, final)))
+            direction = self._through(at_head, final)
+        for layer in reversed(range(len(layers))):
+            for step in reversed(layers[layer]):
                 if step.norm is not None:
                     share = self._of_bias(direction, step.norm)
                     kind = step.site.kind if step.site else ""
                     found.append((Component("norm-bias", layer, kind), share))
                     direction = self._through(direction, step.norm)
                 found += reversed(list(self._of_step(layer, step, direction)))
-        first = self._at(self.stream.embeddings(stack))
+            direction = direction + of_layers[layer] if layer in of_layers else direction
+        first = self._at(self.stream.embeddings(self.stack))
         found.append((Component("embeddings"), self.summed((direction * first).sum(-1))))
         found.reverse()
         return [component for component, _ in found], [share for _, share in found]

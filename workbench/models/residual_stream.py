@@ -25,7 +25,7 @@ from workbench.models.head_removal import parts
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import in_order
 from workbench.models.net_parts import probe
-from workbench.models.prefix_cache import blocks_by_stack
+from workbench.models.prefix_cache import blocks_of
 
 ROUNDING = 32  # tolerance of a sum, in units of the precision of its largest term
 
@@ -123,7 +123,7 @@ def plan(model: HuggingFace, predicting: bool = False) -> Plan:
         WorkbenchError: The outputs of attention and MLP do not add up to the states of a block.
     """
     stream = int(predicting and in_order(model.net))
-    stacks = list(blocks_by_stack(model))
+    stacks = list(blocks_of(model))
     if len(stacks) != len(model.stacks):
         raise _unknown(model, "has no list of blocks")
     found = {b: s.name for s, each in zip(model.stacks, stacks, strict=True) for b in each}
