@@ -82,6 +82,11 @@ class ResidualStream:
         """The state before the first block.  # [batch, pieces, width]"""
         return self.steps[stack][0][0].before
 
+    def final_state(self, stack: StackName) -> Tensor:
+        """The state after the last block, and after the final norm if there is one."""
+        norm = self.final_norms[stack]
+        return self.steps[stack][-1][-1].after if norm is None else norm.output
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -124,11 +129,7 @@ def plan(model: HuggingFace, predicting: bool = False) -> Plan:
     found = {b: s.name for s, each in zip(model.stacks, stacks, strict=True) for b in each}
     norms = [module for module in model.net.modules() if _is_norm(module, model.width)]
     draft = Plan(found, norms, _projections(model), {}, {}, stream)
-    text = probe(model.net)
-    if stream:
-        text = replace(
-            text, unseen=torch.zeros_like(text.mask).index_fill(1, text.ids.new_zeros(1), True)
-        )
+    text = probe_of(model, stream)
     with torch.no_grad(), _recorder(model, draft, every_module=True) as seen:
         model.forward(text, hidden=False)
         layers: dict[StackName, list[Layer]] = {}
@@ -140,6 +141,16 @@ def plan(model: HuggingFace, predicting: bool = False) -> Plan:
         stack: None if call is None else call.module for stack, call in seen.final_norms().items()
     }
     return Plan(found, norms, draft.projections, layers, final_norms, stream)
+
+
+def probe_of(model: HuggingFace, stream: int) -> Pieces:
+    """A small test input; for XLNet's second stream its first piece is hidden."""
+    text = probe(model.net)
+    if not stream:
+        return text
+    unseen = torch.zeros_like(text.mask)  # [1, pieces]
+    unseen[:, 0] = True
+    return replace(text, unseen=unseen)
 
 
 def residual_stream(
@@ -256,6 +267,11 @@ class Recorder:
             step = Step(site, before, total, norm)
             yield step
             before = step.after
+
+    def shown(self, states: Tensor, stack: StackName) -> Tensor:
+        """A tensor in the layout of a stack's blocks as [batch, pieces, width]."""
+        length = next(call.length for call in self.calls if call.stack == stack)
+        return self._shown(states, length)
 
     def _shown(self, states: Tensor, length: int | None) -> Tensor:
         """[batch, pieces, width], whatever the layout in the model."""
