@@ -37,6 +37,7 @@ Look inside a forward pass:
     Capture, Gate, Reduce   the taps: store maps, scale heads, summarise maps (map_statistics)
     word_states  the hidden state of every word in every layer
     lens         what each layer of a model would predict                 (LensReading)
+    contributions  what each head and MLP adds to a logit        (DirectContributions)
 
 Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat, Finding. A user
 error raises WorkbenchError, with a code and a remedy.
@@ -52,6 +53,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workbench.attention_maps.capture import attention
     from workbench.attention_maps.grids import head_grid
+    from workbench.attribution.contributions import DirectContributions, contributions
     from workbench.attribution.generate import answer, generate, summarise
     from workbench.attribution.lens import LensReading, lens
     from workbench.attribution.predict import fill, predict
@@ -126,6 +128,8 @@ _HOMES = {
     "head_grid": "workbench.attention_maps.grids",
     "encode": "workbench.corpora.encode",
     "forward": "workbench.engine.forward_pass",
+    "contributions": "workbench.attribution.contributions",
+    "DirectContributions": "workbench.attribution.contributions",
     "lens": "workbench.attribution.lens",
     "LensReading": "workbench.attribution.lens",
     "word_states": "workbench.engine.activation_store",
@@ -154,6 +158,7 @@ __all__ = [
     "Capture",
     "Caveat",
     "Corpus",
+    "DirectContributions",
     "Edge",
     "Experiment",
     "Finding",
@@ -177,6 +182,7 @@ __all__ = [
     "answer",
     "attention",
     "compare",
+    "contributions",
     "describe",
     "edges",
     "encode",

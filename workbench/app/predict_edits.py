@@ -213,7 +213,7 @@ def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
         side.ref, side.model, edited_doc(side.doc, found), moved_place(side.place, found)
     )
     after = predict_results.top(after_side, COUNT, hidden=hidden, also=before.choices)
-    first = predict_results.top(side, COUNT, also=after.choices)
+    first = predict_results.top(side, COUNT, also=after.choices).known
     names = (f"{side.model.name}, before", f"{side.model.name}, after")
     lists = [
         Predictions(
@@ -229,7 +229,7 @@ def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
     lists[1] = Predictions(
         names[1],
         [
-            Choice(row.id, row.t, row.p, change=row.p - first_known.get(row.id, 0.0))
+            Choice(row.id, row.t, row.p, change=row.p - first.get(row.id, 0.0))
             for row in lists[1].rows
         ],
         rest=after.rest,
@@ -237,7 +237,7 @@ def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
     lists[0] = Predictions(
         names[0],
         [
-            Choice(row.id, row.t, row.p, note=f"after: {after.first_known.get(row.id, 0.0):.1%}")
+            Choice(row.id, row.t, row.p, note=f"after: {after.known.get(row.id, 0.0):.1%}")
             for row in lists[0].rows
         ],
         rest=before.rest,

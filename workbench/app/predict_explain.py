@@ -12,7 +12,7 @@ import streamlit as st
 from workbench.app import predict, predict_results
 from workbench.app.attention import row
 from workbench.app.predict_results import Explained, Side
-from workbench.app.tables_and_figures import draw_table, segment, select
+from workbench.app.tables_and_figures import Column, draw_columns, draw_table, segment, select
 from workbench.app.text import errors_shown, plain
 from workbench.token_views.component import Views, standalone, token_views
 from workbench.token_views.views import Token, View, strip
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from workbench.attribution.methods import Attribution
 
 DEFAULT = "the model's default"
+MEASURES = ("log-probability", "logit", "probability")
+CHECKED = {
+    "order": Column("order of words"),
+    "comprehensiveness": Column(
+        "comprehensiveness", "%+.3f", help="Probability lost without the top words. High is good."
+    ),
+    "sufficiency": Column(
+        "sufficiency", "%+.3f", help="Probability lost with only the top words. Low is good."
+    ),
+    "gain": Column("gain", "%+.3f", help="Comprehensiveness minus sufficiency. High is good."),
+}
 LONG = 128  # units from which the faithfulness is computed only when asked for
 
 
@@ -35,33 +46,18 @@ def choices(side: Side) -> Explained:
     from typing import get_args
 
     from workbench.attribution.methods import METHODS
-    from workbench.attribution.target import Baseline, Measure
+    from workbench.attribution.target import Baseline
 
-    offered = predict_results.top(side, predict_results.LISTED)
     with row():
         method = select(
             "Method",
             METHODS,
             "method",
-            width=220,
-            help="Integrated gradients and occlusion are usually the most faithful. `attention` "
-            "and `random` are baselines for comparison.",
+            width=230,
+            help="Integrated gradients, occlusion and Shapley values explain what the prediction "
+            "depends on. Attention methods show what the model looks at. `random` is a control.",
         )
-        target = _choice(
-            "Explain",
-            predict.TOP,
-            offered.texts,
-            predict.TARGET,
-            "The choice that is explained (default: the most probable one).",
-        )
-        against = _choice(
-            "Rather than",
-            predict.NOTHING,
-            offered.texts,
-            predict.AGAINST,
-            "A second choice: what speaks for the first rather than the second, such "
-            "as for “is” rather than “are” (default: none).",
-        )
+        target, against = target_boxes(side)
         by = segment(
             "By",
             ["word", "piece", "segment"],
@@ -73,7 +69,7 @@ def choices(side: Side) -> Explained:
     with more:
         measure = select(
             "Measure",
-            get_args(Measure),
+            MEASURES,
             "measure",
             help="The number that is "
             "explained. Log-probability and probability also depend on all other "
@@ -88,13 +84,34 @@ def choices(side: Side) -> Explained:
             "embeddings, zero, or the padding piece.",
         )
     return Explained(
-        "" if target == predict.TOP else target,
-        "" if against == predict.NOTHING else against,
+        target,
+        against,
         measure,
         method,
         by,
         "" if baseline == DEFAULT else baseline,
     )
+
+
+def target_boxes(side: Side) -> tuple[str, str]:
+    """Draw the boxes for the explained choice and a second one; "" for the defaults."""
+    offered = predict_results.top(side, predict_results.LISTED).texts
+    target = _choice(
+        "Explain",
+        predict.TOP,
+        offered,
+        predict.TARGET,
+        "The choice that is explained (default: the most probable one). You can type another one.",
+    )
+    against = _choice(
+        "Rather than",
+        predict.NOTHING,
+        offered,
+        predict.AGAINST,
+        "A second choice: what speaks for the first rather than the second, such as for “is” "
+        "rather than “are” (default: none).",
+    )
+    return "" if target == predict.TOP else target, "" if against == predict.NOTHING else against
 
 
 def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) -> str:
@@ -225,10 +242,10 @@ def _check(side: Side, explained: Explained, n_units: int) -> None:
         return
     with errors_shown(), st.spinner("Checking the map …"):
         check = predict_results.faithfulness(side, explained)
-        _verdict(check)
+        _verdict(check, side.ref)
 
 
-def _verdict(check: "Faithfulness") -> None:
+def _verdict(check: "Faithfulness", key: str) -> None:
     """The verdict in one line, and the numbers next to those of the baselines."""
     colour = {"yes": "green", "no": "red"}.get(check.verdict, "orange")
     icon = {"yes": "check_circle", "no": "cancel"}.get(check.verdict, "help")
@@ -238,49 +255,16 @@ def _verdict(check: "Faithfulness") -> None:
         st.caption(plain(_reason(check)))
     if check.n_units < 3:
         return
-    rows = [
-        ("this map", check.comprehensiveness, check.sufficiency, check.gain),
-        (
-            "attention",
-            *(
-                (
-                    float(each[0])
-                    for each in (
-                        check.attention.comprehensiveness,
-                        check.attention.sufficiency,
-                        check.attention.gain,
-                    )
-                )
-                if check.attention is not None
-                else (None, None, None)
-            ),
-        ),
-        (
-            "random order (mean)",
-            float(check.random.comprehensiveness.mean()),
-            float(check.random.sufficiency.mean()),
-            float(check.random.gain.mean()),
-        ),
-    ]
-    table = pd.DataFrame(
-        rows, columns=["order of words", "comprehensiveness", "sufficiency", "gain"]
-    )
-    number = {"format": "%+.3f"}
-    st.dataframe(
-        table.dropna(),
-        hide_index=True,
-        width="content",
-        column_config={
-            "comprehensiveness": st.column_config.NumberColumn(
-                help="Probability lost without the top words. High is good.", **number
-            ),
-            "sufficiency": st.column_config.NumberColumn(
-                help="Probability lost with only the top words. Low is good.", **number
-            ),
-            "gain": st.column_config.NumberColumn(
-                help="Comprehensiveness minus sufficiency. High is good.", **number
-            ),
-        },
+    orders = {"this map": (check.comprehensiveness, check.sufficiency)}
+    baselines = {"attention": check.attention, "random orders (mean)": check.random}
+    orders |= {
+        name: (float(each.comprehensiveness.mean()), float(each.sufficiency.mean()))
+        for name, each in baselines.items()
+        if each is not None
+    }
+    rows = [(name, high, low, high - low) for name, (high, low) in orders.items()]
+    draw_columns(
+        pd.DataFrame(rows, columns=list(CHECKED)), CHECKED, f"check of {key}", width="content"
     )
 
 

@@ -24,17 +24,30 @@ if TYPE_CHECKING:
 HERE, EVERYWHERE = "the chosen place", "every word"
 WIDEST = 48  # words in the grid at a time
 KEYS = ["stack", "layer", "sublayer"]
-NAMES = {"embeddings": "embeddings", "attention": "after attention",
-         "cross-attention": "after cross-attention", "mlp": "after MLP"}
+NAMES = {
+    "embeddings": "embeddings",
+    "attention": "after attention",
+    "cross-attention": "after cross-attention",
+    "mlp": "after MLP",
+}
 
 
 def when(sides: Sequence[Side]) -> None:
     """Draw the tab When?: a grid for each model."""
     with row():
-        what = segment("Show", [HERE, EVERYWHERE], "lens", help="The most probable choices of each "
-                       "layer for the chosen place; or the top choice of each layer for every word.")
-        sublayers = st.toggle("After attention, too", key="sublayers", bind="query-params",
-                              help="Also read the state between attention and MLP.")
+        what = segment(
+            "Show",
+            [HERE, EVERYWHERE],
+            "lens",
+            help="The most probable choices of each "
+            "layer for the chosen place; or the top choice of each layer for every word.",
+        )
+        sublayers = st.toggle(
+            "After attention, too",
+            key="sublayers",
+            bind="query-params",
+            help="Also read the state between attention and MLP.",
+        )
     for side in sides:
         with errors_shown():
             with st.spinner("Reading the layers …"):
@@ -77,19 +90,30 @@ def _one_place(side: Side, found: Layers) -> None:
         texts.append([str(choice) for choice in best["choice"]])
         values.append([float(p) for p in best["probability"]])
         measure = measures[key]
-        tips.append([
-            f"{names[-1]}, choice {n + 1}: {choice} {p:.1%}; rank of the final choice "
-            f"{int(measure['rank_final']):,}, entropy {measure['entropy']:.2f} nats"
-            for n, (choice, p) in enumerate(zip(texts[-1], values[-1], strict=True))
-        ])
+        tips.append(
+            [
+                f"{names[-1]}, choice {n + 1}: {choice} {p:.1%}; rank of the final choice "
+                f"{int(measure['rank_final']):,}, entropy {measure['entropy']:.2f} nats"
+                for n, (choice, p) in enumerate(zip(texts[-1], values[-1], strict=True))
+            ]
+        )
         if measure["agrees"] and state["layer"] >= final.get(state["stack"], 0):
             marked.append((r, 0))
     width = max(map(len, texts))
     columns = [f"choice {n + 1}" for n in range(width)]
     st.markdown(f"**{plain(side.model.name)}**: {plain(_final_words(found, side))}")
     view = grid(
-        "lens", "What each layer would predict", names, columns, values, texts=texts, tips=tips,
-        corner="state", marked=marked, legend=("", "probability"), top=1.0,
+        "lens",
+        "What each layer would predict",
+        names,
+        columns,
+        values,
+        texts=texts,
+        tips=tips,
+        corner="state",
+        marked=marked,
+        legend=("", "probability"),
+        top=1.0,
         note="One row for each state, the last layer on top: the most probable choices if the "
         "model ended there. A frame marks the final prediction, from the layer where it no longer "
         "changes.",
@@ -136,12 +160,16 @@ def _every_word(side: Side, found: Layers) -> None:
         line = [cells[(place, *key)] for place in wanted]
         texts.append([str(cell["choice"]) for cell in line])
         values.append([float(cell["probability"]) for cell in line])
-        tips.append([
-            f"{names[r]}, in the place of {cell['word']}: {cell['choice']} "
-            f"{cell['probability']:.1%}" for cell in line
-        ])
+        tips.append(
+            [
+                f"{names[r]}, in the place of {cell['word']}: {cell['choice']} "
+                f"{cell['probability']:.1%}"
+                for cell in line
+            ]
+        )
         marked += [
-            (r, c) for c, place in enumerate(wanted)
+            (r, c)
+            for c, place in enumerate(wanted)
             if agrees[(place, *key)] and state["layer"] >= final[place, state["stack"]]
         ]
     column = _column(side, found, wanted)
@@ -154,9 +182,19 @@ def _every_word(side: Side, found: Layers) -> None:
 
     st.markdown(f"**{plain(side.model.name)}**")
     view = grid(
-        "lens", "What each layer would predict for each word", names, words, values, texts=texts,
-        tips=tips, corner="state", marked=marked, column=column, pickable=True,
-        legend=("", "probability"), top=1.0,
+        "lens",
+        "What each layer would predict for each word",
+        names,
+        words,
+        values,
+        texts=texts,
+        tips=tips,
+        corner="state",
+        marked=marked,
+        column=column,
+        pickable=True,
+        legend=("", "probability"),
+        top=1.0,
         note="Columns: the words of the text, each predicted from its context. Rows: the top choice "
         "if the model ended there. A frame marks the final prediction, from the layer where it no "
         "longer changes. Click a cell to choose its word.",
@@ -190,19 +228,24 @@ def _column(side: Side, found: Layers, wanted: Sequence[int]) -> int | None:
 def _downloads(side: Side, found: Layers, view: View, where: str) -> None:
     title = f"Logit lens {where}, {side.model.name}"
     predict_explain.downloads(
-        "lens", found.choices, lambda: [(title, [view])], lambda: _figure(view), title
+        "lens", found.choices, lambda: [(title, [view])], lambda: figure_of(view), title
     )
 
 
-def _figure(view: View) -> "go.Figure":
+def figure_of(view: View) -> "go.Figure":
+    """A grid as a figure."""
     from workbench.figures.explanations import cells
 
     return cells(
         {
             "cells": pd.DataFrame(
                 [
-                    {"row": row, "column": f"{c + 1}. {column}", "value": view["values"][r][c],
-                     "text": view["texts"][r][c] if view["texts"] else ""}
+                    {
+                        "row": row,
+                        "column": f"{c + 1}. {column}",
+                        "value": view["values"][r][c],
+                        "text": view["texts"][r][c] if view["texts"] else "",
+                    }
                     for r, row in enumerate(view["rows"])
                     for c, column in enumerate(view["columns"])
                 ]

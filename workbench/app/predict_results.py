@@ -383,3 +383,38 @@ def _layers(
             top=1 if whole else COUNT,
         )
     return Layers(found.table, found.choices, found.final, found.notes)
+
+
+# --- who: direct contributions --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What every part of a model contributes, as of `DirectContributions`."""
+
+    of: str  # logit, or head input
+    target: str  # as text, with what it is compared with
+    total: float
+    table: "pd.DataFrame"
+    notes: tuple[str, ...] = ()
+
+
+def parts(side: Side, target: str, against: str) -> Parts:
+    """The direct contributions of heads and MLPs to the target."""
+    return _parts(side.key, Explained(target, against, "logit", "", "word", ""), side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _parts(key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: Side) -> Parts:
+    from workbench.attention_maps.capture import ALONE
+    from workbench.attribution.contributions import contributions
+
+    prediction = prediction_at(_side)
+    target = target_of(_side, explained)
+    with ALONE:
+        found = contributions(_side.model, prediction, target=target)
+    names = prediction.names(
+        [target.choice] if target.against is None else [target.choice, target.against]
+    )
+    label = " rather than ".join(f"“{name}”" for name in names)
+    return Parts(found.of, label, found.total, found.table, tuple(getattr(found, "notes", ())))

@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import cache, predict, predict_edits, predict_explain, predict_layers, predict_results, sidebar
+from workbench.app import (
+    cache,
+    predict,
+    predict_edits,
+    predict_explain,
+    predict_layers,
+    predict_parts,
+    predict_results,
+    sidebar,
+)
 from workbench.app.predict import Place
 from workbench.app.predict_results import COUNT, Side, Top
 from workbench.app.text import errors_shown, plain
+from workbench.core.errors import WorkbenchError
 from workbench.token_views.component import token_views
 from workbench.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 
@@ -74,10 +84,20 @@ def _labels(task: "Task | None") -> tuple[str, ...]:
 
 
 def _nothing_predicted(model: "Model") -> None:
-    """Draw why the model predicts nothing for this text."""
-    from workbench.attribution.prediction import require_prediction
-
-    require_prediction(model)
+    """Say why there is no place to predict."""
+    if model.objective:
+        raise WorkbenchError(
+            "The text has no word that this model can predict from the words around it.",
+            code="text-empty",
+            where=model.name,
+            remedy="Type a longer text.",
+        )
+    raise WorkbenchError(
+        f"{model.name} has no head with trained weights, so it predicts nothing.",
+        code="model-unsupported",
+        remedy="Choose a model saved with such a head, such as mini:bert, or a run of finetune "
+        "that saved its model.",
+    )
 
 
 def _place(places: Sequence[Place]) -> Place:
@@ -319,6 +339,7 @@ def _tabs(sides: Sequence[Side]) -> None:
         "Why?": predict_explain.why,
         "What if?": predict_edits.what_if,
         "When?": predict_layers.when,
+        "Who?": predict_parts.who,
     }
     drawn = st.tabs(list(tabs), key="view", bind="query-params")
     for tab, draw in zip(drawn, tabs.values(), strict=True):

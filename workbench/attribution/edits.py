@@ -138,7 +138,9 @@ def token_effects(
 def without_words(prediction: Prediction, words: Sequence[int]) -> Prediction:
     """The prediction if these words of the text are hidden together."""
     _require_editable(prediction, "hide", words, None)
-    hidden = torch.isin(prediction.text.words[0], torch.tensor(list(words)).to(prediction.text.words))
+    hidden = torch.isin(
+        prediction.text.words[0], torch.tensor(list(words)).to(prediction.text.words)
+    )
     hidden &= ~prediction.text.special[0]  # [pieces]
     if prediction.kind == "hidden":
         hidden[prediction.position] = False

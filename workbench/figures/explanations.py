@@ -6,7 +6,7 @@ Pure functions of tables, for the page Predict & explain. Costs: milliseconds.
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.figures.primitives import DOWN, Tables, bars, plot
+from workbench.figures.primitives import CELLS, DOWN, Tables, bars, ends, heat_map, plot
 from workbench.figures.theme import BASELINE, MODEL
 
 
@@ -30,6 +30,22 @@ def attribution(tables: Tables) -> go.Figure:
         {"title": "attribution"},
         DOWN,
     )
+
+
+def cells(tables: Tables) -> go.Figure:
+    """Layers (rows) and positions, choices or heads (columns) of one prediction.
+
+    How to read: the darker a cell, the larger its value; the text in it is what the layer predicts.
+    """
+    table = tables["cells"]
+    wide = table.pivot(index="row", columns="column", values="value")
+    order = {name: list(dict.fromkeys(table[name])) for name in ("row", "column")}
+    wide = wide.loc[order["row"], order["column"]]
+    texts = table.pivot(index="row", columns="column", values="text").loc[*order.values()]
+    shown = heat_map(
+        wide, "%{y}, %{x}: %{z:.3f}", form="%{text}", text=texts.to_numpy(), **ends(table["value"])
+    )
+    return plot([shown], 110 + 24 * len(wide), {**CELLS, "side": "top"}, {**CELLS, **DOWN})
 
 
 def _numbered(texts: pd.Series) -> list[str]:

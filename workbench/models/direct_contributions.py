@@ -224,7 +224,7 @@ def contributions_to_layers(
 
 @dataclass(frozen=True, eq=False)
 class FrozenNorm:
-    """A norm as a linear map: `scale * gain * x + bias`, with a scale per piece; x may be centred."""
+    """A norm as a linear map: `scale * gain * x + bias`, a scale per piece, x centred or not."""
 
     gain: Tensor  # [width], float64
     bias: Tensor  # [width], float64

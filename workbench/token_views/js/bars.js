@@ -2,7 +2,7 @@
 
 /** Draws the lists; `send` receives {choice} of a chosen row. */
 function bars(view, colours, send) {
-  return make("section", { class: "block lists" }, ...view.lists.map((list) => make("div", { class: "list" },
+  return make("section", { class: "block lists" }, ...view.lists.map((list) => make("div", { class: list.rows.some((row) => row.note || row.change) ? "list noted" : "list" },
     make("h4", {}, make("bdi", { text: visible(list.name) })),
     list.about && make("p", { class: "note", text: list.about }),
     make("ol", { "aria-label": `Predictions of ${visible(list.name)}` }, ...list.rows.map((row) => choice(view, row, send))),

@@ -106,6 +106,7 @@ function tint(node, share, colours, diverging) {
   const light = [red, green, blue].map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
   const luminance = 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2];
   node.style.setProperty("background", `rgb(${red} ${green} ${blue})`);
+  node.classList.add("tinted");
   node.style.setProperty("color", luminance > 0.18 ? "#101418" : "#ffffff");
 }
 

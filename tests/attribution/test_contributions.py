@@ -1,0 +1,312 @@
+"""Direct contributions: they sum to the logit, and known parts have known shares."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import workbench as wb
+from tests.models.headed import made
+from tests.models.test_attention import cases
+from tests.models.test_logits import HEADED
+from tests.planted import bert, gpt2
+from workbench import HuggingFace, WorkbenchError
+from workbench.attribution.prediction import of_word
+from workbench.attribution.target import Target
+from workbench.corpora.encode import doc_of
+from workbench.engine.batch import Pieces
+from workbench.models.direct_contributions import (
+    Contributions,
+    contributions_to,
+    frozen_norm,
+    reader,
+)
+from workbench.models.head_removal import parts
+from workbench.models.residual_stream import residual_stream
+
+NON_LINEAR = {
+    *("bert", "roberta", "distilbert", "electra", "albert", "modernbert", "deberta-v2"),
+    "longformer",
+}
+
+
+@cache
+def model_of(name: str) -> HuggingFace:
+    return made(name, HEADED[name])
+
+
+def batches(model: HuggingFace) -> list[tuple[Pieces, Pieces | None, Tensor]]:
+    """Batches with some places; of XLNet one hidden piece per text."""
+    found = []
+    for text, target in cases(model):
+        mask = (target if model.two_sided else text).mask
+        places = mask.nonzero()[1::2]
+        if model.family == "xlnet":
+            unseen = torch.zeros_like(mask)
+            unseen[:, 1] = True
+            text, places = replace(text, unseen=unseen), unseen.nonzero()
+        found.append((text, target if model.two_sided else None, places))
+    return found
+
+
+def two(logits: Tensor) -> Tensor:
+    """A logit, and one above the mean."""
+    return torch.stack([logits[:, 7], logits[:, 9] - logits.mean(-1)], -1)
+
+
+def relative(one: Tensor, other: Tensor) -> float:
+    return float((one - other).norm() / other.norm())
+
+
+@pytest.mark.parametrize("name", HEADED)
+def test_contributions_sum_to_the_logit_or_to_the_heads_input(name: str) -> None:
+    model = model_of(name)
+    opened = reader(model)
+    assert opened.of == ("head input" if name in NON_LINEAR else "logit")
+    for text, target, places in batches(model):
+        found = contributions_to(opened, text, target, places, two)
+        assert relative(found.values.sum(-1), found.totals) < 1e-4
+        if opened.of == "logit":
+            assert relative(found.totals, two(found.logits).T.double()) < 1e-6
+        with torch.no_grad():
+            mask = torch.zeros_like((text if target is None else target).mask)
+            mask[places[:, 0], places[:, 1]] = True
+            plain = model.forward(text, targets=target, logits=mask).logits
+        assert plain is not None
+        torch.testing.assert_close(found.logits, plain.float())
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5", "bart", "bloom"])
+def test_heads_have_the_shares_of_their_output_weights(name: str) -> None:
+    """The split by projections equals the one by the gradient of the gates."""
+    model = model_of(name)
+    opened = reader(model)
+    by_gates = replace(opened, plan=replace(opened.plan, projections=[None] * len(model.sites)))
+    text, target, places = batches(model)[0]
+    found = contributions_to(opened, text, target, places, two)
+    gated = contributions_to(by_gates, text, target, places, two)
+    assert found.components == gated.components
+    assert relative(gated.values, found.values) < 1e-4
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart"])
+def test_they_are_what_the_output_weights_write(name: str) -> None:
+    """Of each head of the last layer, by its slice of the projection and its own output."""
+    model = model_of(name)
+    opened = reader(model)
+    text, target, places = batches(model)[0]
+    seen = _HeadOutputs()
+    with torch.no_grad():
+        stream = residual_stream(model, text, target, taps=[seen])
+    weights = model.output_weights()
+    found = contributions_to(opened, text, target, places, lambda logits: logits[:, 7:8])
+    site = [s for s in model.sites if s.stack == opened.stack][-1]
+    rows, pieces = places.T
+    output = seen.by_site[site][rows, pieces]  # [n, heads, width of a head]
+    written = torch.einsum("nhd,hdw->nhw", output, weights[site])  # [n, heads, width]
+    step = next(s for s in stream.steps[opened.stack][-1] if s.site == site)
+    bias = step.added[rows, pieces] - written.sum(1)
+    assert float(bias.std(0).max()) < 1e-4, "what is left is the same for every piece"
+    # the direction: from two states that differ by what a head writes, all norms held
+    mlp, heads = stream.steps[opened.stack][-1][-1], [
+        values for component, values in zip(found.components, found.values[0].T, strict=True)
+        if component.head >= 0 and component.layer == site.layer and component.kind == site.kind
+    ]  # fmt: skip
+    norms = [step.norm, mlp.norm, stream.final_norms[opened.stack]]
+    moved = written.double()
+    for norm in norms:
+        if norm is not None:
+            frozen = frozen_norm(model, norm.module)
+            read, out = norm.read[rows, pieces].double(), norm.output[rows, pieces].double()
+            scale = frozen.scale(read, out)[:, None]
+            centred = moved - moved.mean(-1, keepdim=True) if frozen.centred else moved
+            moved = frozen.gain * centred * scale
+    last = stream.final_state(opened.stack)[rows, pieces]
+    gradient = _gradient(model, last)  # [n, width]
+    expected = (moved * gradient[:, None].double()).sum(-1)
+    assert relative(torch.stack(heads, -1), expected) < 1e-4
+
+
+class _HeadOutputs:
+    """Keeps what each head returns, before the output projection."""
+
+    needs_probabilities = False
+
+    def __init__(self) -> None:
+        self.by_site: dict[Any, Tensor] = {}
+
+    def wants(self, site: Any) -> bool:
+        return True
+
+    def passed(self, site: Any, output: Tensor, text: Any) -> Tensor:
+        self.by_site[site] = output.detach()
+        return output
+
+    def close(self, whole: bool) -> None: ...
+
+
+def _gradient(model: HuggingFace, states: Tensor) -> Tensor:
+    """The gradient of logit 7 at the input of the head, by its own modules."""
+    leaf = states.detach().requires_grad_()
+    net: Any = model.net
+    if model.family == "bert":
+        logits = net.cls(leaf)
+    elif model.family == "t5" and net.config.tie_word_embeddings:
+        logits = net.lm_head(leaf * net.model_dim**-0.5)
+    else:
+        logits = net.lm_head(leaf)
+    (gradient,) = torch.autograd.grad(logits[:, 7].sum(), leaf)
+    return gradient
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "xlnet", "deberta-v2"])
+def test_a_head_that_writes_nothing_contributes_nothing(name: str) -> None:
+    model = model_of(name).copy()
+    text, target, places = batches(model)[0]
+    before = _by_head(contributions_to(reader(model), text, target, places, two))
+    last = _projections(model)[-1]
+    with torch.no_grad():
+        weight = last if isinstance(last, torch.nn.Parameter) else last.weight
+        if isinstance(last, torch.nn.Parameter):
+            weight[:, 2] = 0  # XLNet: [width, heads, width of a head]
+        elif type(last).__name__ == "Conv1D":
+            weight[16:24] = 0
+        else:
+            weight[:, 16:24] = 0
+    after = _by_head(contributions_to(reader(model), text, target, places, two))
+    silenced = list(after)[-2]  # head 2 of 0 to 3 in the last layer
+    assert silenced[-1] == 2
+    assert float(before[silenced].abs().max()) > 1e-3
+    assert float(after[silenced].abs().max()) == 0
+
+
+def _by_head(found: Contributions) -> dict[tuple[str, int, int], Tensor]:
+    return {
+        (c.kind, c.layer, c.head): found.values[..., index]
+        for index, c in enumerate(found.components)
+        if c.head >= 0
+    }
+
+
+def _projections(model: HuggingFace) -> list[Any]:
+    return [part.output for part in parts(model)]
+
+
+def test_a_planted_head_that_writes_the_answer_comes_first() -> None:
+    """BERT has `previous`, GPT-2 `induction`; every other head writes nothing to the logits."""
+    planted = bert.build()
+    model = HuggingFace(planted.model, planted.tokenizer, "planted")
+    found = wb.contributions(model, "The old dog saw Alfred.", word=2)
+    heads = found.table[found.table["part"] == "head"]
+    best = heads.loc[heads["contribution"].abs().idxmax()]
+    assert (best["layer"], best["head"]) == planted.heads["previous"]
+
+    planted = gpt2.build()
+    model = HuggingFace(planted.model, planted.tokenizer, "planted")
+    found = wb.contributions(model, "The old dog saw Alfred. The old")
+    assert found.choice.strip(" ▁") == "dog"
+    row = found.table.loc[found.table["contribution"].idxmax()]
+    assert row["part"] == "head"
+    assert (row["layer"], row["head"]) == planted.heads["induction"]
+    others = found.table.drop(index=row.name)["contribution"]
+    assert others.abs().max() < 1e-3 * row["contribution"]
+
+
+def test_contributions_of_a_linear_model_are_those_by_hand() -> None:
+    """GPT-2 of one block without attention or MLP: only embeddings and biases are left."""
+    model = model_of("gpt2").copy()
+    net: Any = model.net
+    with torch.no_grad():
+        for block in net.transformer.h:
+            for projection in (block.attn.c_proj, block.mlp.c_proj):
+                projection.weight.zero_()
+                projection.bias.normal_()
+    text, _, _ = batches(model)[0]
+    place = torch.tensor([[0, 3]])
+    found = contributions_to(reader(model), text, None, place, lambda logits: logits[:, 7:8])
+    first = net.transformer.wte.weight[text.ids[0, 3]] + net.transformer.wpe.weight[3]
+    biases = [p.bias for b in net.transformer.h for p in (b.attn.c_proj, b.mlp.c_proj)]
+    state = (first + sum(biases)).detach().double()
+    norm = net.transformer.ln_f
+    scale = 1 / (state.var(unbiased=False) + norm.eps).sqrt()
+
+    def share(part: Tensor) -> float:
+        part = part.detach().double()
+        through = norm.weight * (part - part.mean()) * scale
+        return float((through * net.lm_head.weight[7].detach()).sum())
+
+    values = {
+        (c.part, c.layer): float(v)
+        for c, v in zip(found.components, found.values[0, 0], strict=True)
+        if c.head < 0
+    }
+    expected = {
+        ("embeddings", -1): share(first),
+        **{
+            ("attention-bias", n): share(b.attn.c_proj.bias)
+            for n, b in enumerate(net.transformer.h)
+        },
+        **{("mlp", n): share(b.mlp.c_proj.bias) for n, b in enumerate(net.transformer.h)},
+        ("norm-bias", -1): float((norm.bias * net.lm_head.weight[7]).sum()),
+        ("output-bias", -1): 0.0,
+    }
+    assert values == pytest.approx(expected, abs=1e-5)
+
+
+# --- the public function --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ref", "word"), [("mini:bert", 1), ("mini:gpt", 4), ("mini:t5", 1)])
+def test_a_contrast_is_the_difference_of_two_choices(ref: str, word: int) -> None:
+    model = wb.load(ref, device="cpu")
+    text = "Ben walks to the hill."
+    both = [wb.contributions(model, text, word=word, target=choice) for choice in (11, 12)]
+    contrast = wb.contributions(model, text, word=word, target=11, against=12)
+    difference = both[0].table["contribution"] - both[1].table["contribution"]
+    np.testing.assert_allclose(contrast.table["contribution"], difference, atol=1e-4)
+    assert contrast.logit == pytest.approx(both[0].logit - both[1].logit, abs=1e-4)
+    assert contrast.against == both[1].choice
+    assert contrast.table["share"].sum() == pytest.approx(1)
+
+
+def test_the_default_is_the_most_probable_choice_and_text_names_one() -> None:
+    model = wb.load("mini:gpt", device="cpu")
+    found = wb.contributions(model, "Ben walks to the hill.", word=4)
+    prediction = of_word(model, doc_of("Ben walks to the hill."), 4)
+    with torch.no_grad():
+        logits = prediction.logits()[0]
+    assert found.logit == pytest.approx(float(logits.max()), abs=1e-4)
+    assert found.choice == prediction.names([int(logits.argmax())])[0]
+    named = wb.contributions(model, "Ben walks to the hill.", word=4, target="hill")
+    assert named.choice.strip(" ▁") == "hill"
+    assert found.total == pytest.approx(found.logit, abs=1e-4)
+    assert "head" in repr(found)
+
+
+def test_a_prediction_may_be_given() -> None:
+    model = wb.load("mini:t5", device="cpu")
+    prediction = of_word(model, doc_of("Ben walks to the hill."), 2)
+    assert prediction.gold is not None
+    found = wb.contributions(model, prediction, target=Target(prediction.gold))
+    assert found.total == pytest.approx(found.logit, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("ref", "options", "message"),
+    [
+        ("mini:elmo", {"word": 1}, "residual stream"),
+        ("mini:bert", {}, "no word is named"),
+        ("mini:gpt", {"target": "xyzzy"}, "no choice 'xyzzy'"),
+        ("mini:gpt", {"target": 10**6}, "no choice 1000000"),
+        ("mini:gpt", {"word": 0}, "predicts none"),
+        ("mini:gpt", {"target": Target(3, measure="probability")}, "sum to a logit"),
+        ("mini:gpt", {"target": Target(3), "against": 4}, "own contrast"),
+    ],
+)
+def test_mistakes_are_said(ref: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(WorkbenchError, match=message):
+        wb.contributions(wb.load(ref, device="cpu"), "Ben walks to the hill.", **options)

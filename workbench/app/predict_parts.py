@@ -1,0 +1,122 @@
+"""The tab Who? of the page Predict & explain: what each head and MLP adds to the prediction.
+
+Costs: a forward pass, and the backward pass of the model's head.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from workbench.app import attention, predict_explain, predict_layers, predict_results, sidebar
+from workbench.app.attention import row
+from workbench.app.predict_results import Parts, Side
+from workbench.app.text import errors_shown, plain
+from workbench.token_views.component import token_views
+from workbench.token_views.views import View, grid
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+OF = {
+    "logit": "The contributions sum to the logit, with the scale of every norm held.",
+    "head input": "This model's head is not linear. The contributions are to the input of the "
+    "head: they sum to the product of this input and the gradient of the logit there, and not to "
+    "the logit.",
+}
+REST = {
+    "embeddings": "embeddings",
+    "attention-bias": "biases of attention",
+    "norm-bias": "biases of norms",
+    "output-bias": "bias of the output",
+}
+
+
+def who(sides: Sequence[Side]) -> None:
+    """Draw the tab Who?: a grid of heads and MLPs for each model."""
+    with row():
+        target, against = predict_explain.target_boxes(sides[0])
+    for side in sides:
+        with errors_shown():
+            with st.spinner("Computing contributions …"):
+                found = predict_results.parts(side, target, against)
+            _grid(side, found)
+    _link(sides[0])
+
+
+def _grid(side: Side, found: Parts) -> None:
+    view = grid_of(found)
+    st.markdown(f"**Who writes {plain(found.target)}?** · {plain(side.model.name)}")
+    token_views([view], f"parts {side.ref}", lambda chosen: None)
+    rest = found.table[~found.table["part"].isin(["head", "mlp"])]
+    sums = rest.groupby("part", sort=False)["contribution"].sum()
+    others = ", ".join(
+        f"{REST.get(str(name), str(name))} {value:+.2f}" for name, value in sums.items()
+    )
+    st.caption(
+        plain(f"Outside the grid: {others}. Total: {found.total:+.3f}. {OF.get(found.of, '')}")
+    )
+    for note in found.notes:
+        st.caption(plain(note))
+    title = f"Contributions to {found.target}, {side.model.name}"
+    predict_explain.downloads(
+        "contributions", found.table, lambda: [(title, [view])], lambda: _figure(view), title
+    )
+
+
+def grid_of(found: Parts) -> View:
+    """Layers, the last on top, by heads and MLP."""
+    table = found.table[found.table["part"].isin(["head", "mlp"])]
+    several = table["stack"].nunique() > 1
+    kinds = [kind for kind in dict.fromkeys(table["kind"]) if kind in ("self", "causal", "cross")]
+    rows: list[str] = []
+    columns: list[str] = []
+    cells: dict[tuple[str, str], float] = {}
+    for record in table.to_dict("records"):
+        name = f"{record['stack'] if several else 'layer'} {int(record['layer'])}"
+        column = "MLP"
+        if record["part"] == "head":
+            kind = "cross " if record["kind"] == "cross" and len(kinds) > 1 else ""
+            column = f"{kind}head {int(record['head'])}"
+        rows += [] if name in rows else [name]
+        columns += [] if column in columns else [column]
+        cells[name, column] = float(record["contribution"])
+    columns.sort(key=lambda name: (name == "MLP", name.startswith("cross"), _number(name)))
+    rows.reverse()
+    return grid(
+        "parts",
+        "Contributions of heads and MLPs",
+        rows,
+        columns,
+        [[cells.get((name, column)) for column in columns] for name in rows],
+        tips=[
+            [f"{name}, {column}: {cells.get((name, column), 0.0):+.4f}" for column in columns]
+            for name in rows
+        ],
+        diverging=True,
+        legend=("against", "for"),
+        note="One cell for each attention head and each MLP, the last layer on top. Layers and "
+        "heads are counted from 0, as on the pages Attention and Heads.",
+    )
+
+
+def _number(name: str) -> int:
+    number = name.rpartition(" ")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def _link(side: Side) -> None:
+    """Draw a link to the attention of these heads on the same text."""
+    if not side.model.sites:
+        return
+    query: dict[str, Any] = dict(sidebar.in_url())
+    st.page_link(
+        "pages/attention.py",
+        label="See what these heads attend to in this text",
+        icon=":material/visibility:",
+        query_params={**query, "from": attention.OWN, "text": side.doc.text[:2000]},
+    )
+
+
+def _figure(view: View) -> "go.Figure":
+    return predict_layers.figure_of(view)
