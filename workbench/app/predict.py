@@ -20,13 +20,14 @@ TARGET, AGAINST, OTHER = "target", "against", "model2"
 TOP, NOTHING = "the top prediction", "nothing"
 TYPED_AT = "400ms"  # pause after which a typed text is predicted
 
-# What is predicted: a word from its context; the next word; what a decoder writes; a label.
-Kind = Literal["word", "next", "written", "label"]
+# What is predicted: a word from its context; a hidden word that the visitor typed as [MASK]; the
+# next word; what a decoder writes; a label.
+Kind = Literal["word", "gap", "next", "written", "label"]
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place that is predicted; the index of a word, of a written piece, or of a label."""
+    """The place that is predicted; the index of a word, a gap, a written piece, or a label."""
 
     kind: Kind
     index: int = 0
@@ -42,7 +43,7 @@ def place_in_address() -> Place | None:
     kind, _, index = st.query_params.get(AT, "").partition(".")
     if kind == "next":
         return Place("next")
-    if kind in ("word", "written", "label") and index.isascii() and index.isdecimal():
+    if kind in ("word", "gap", "written", "label") and index.isascii() and index.isdecimal():
         return Place(kind, int(index[:9]))  # type: ignore[arg-type]
     return None
 
@@ -99,7 +100,8 @@ def text_and_second_model(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, st
             live=TYPED_AT,
             max_chars=cache.LONGEST,
             on_change=forget_place,
-            help="The prediction follows while you type. Words are split by an installed spaCy "
+            help="The prediction follows while you type. Write [MASK] or ___ for a hidden "
+            "word. Words are split by an installed spaCy "
             "pipeline, or else by rules.",
         )
         for n, label in enumerate(labels)

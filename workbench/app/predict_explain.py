@@ -3,9 +3,11 @@
 Costs: an attribution for each change of the choices; its faithfulness, some hundred forward passes.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -14,8 +16,9 @@ from workbench.app.attention import row
 from workbench.app.predict_results import Explained, Side
 from workbench.app.tables_and_figures import Column, draw_columns, draw_table, segment, select
 from workbench.app.text import errors_shown, plain
+from workbench.report.format import number
 from workbench.token_views.component import Views, standalone, token_views
-from workbench.token_views.views import Token, View, strip
+from workbench.token_views.views import Token, View, grid, strip
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -35,6 +38,7 @@ CHECKED = {
     ),
     "gain": Column("gain", "%+.3f", help="Comprehensiveness minus sufficiency. High is good."),
 }
+SMALL = 20_000_000  # parameters of a model that is repeated with random weights
 LONG = 128  # units from which the faithfulness is computed only when asked for
 
 
@@ -119,7 +123,7 @@ def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) 
     current = st.session_state.get(key)
     options = list(dict.fromkeys([first, *texts, *([str(current)] if current else [])]))
     picked = st.selectbox(
-        label, options, key=key, bind="query-params", accept_new_options=True, width=170, help=about
+        label, options, key=key, bind="query-params", accept_new_options=True, width=200, help=about
     )
     return str(picked or first)
 
@@ -135,25 +139,58 @@ def why(sides: Sequence[Side]) -> None:
             _map(side, explained)
 
 
+def shown(text: str) -> str:
+    """A choice in a sentence, with a sign for a line break."""
+    return plain(text.replace("\n", "↵"))
+
+
 def _map(side: Side, explained: Explained) -> None:
     with st.spinner(f"Computing {explained.method} …"):
         found = predict_results.attribution(side, explained)
-    names = found.prediction.names([found.target.choice])
-    said = explained.target or names[0]
-    rather = f" rather than “{explained.against}”" if explained.against else ""
-    st.markdown(f"**Why “{plain(said)}”{plain(rather)}?** · {plain(side.model.name)}")
+    said = found.prediction.names([found.target.choice])[0]
+    against = found.target.against
+    rather = f" rather than “{found.prediction.names([against])[0]}”" if against is not None else ""
+    st.markdown(f"**Why “{shown(said)}”{shown(rather)}?** · {plain(side.model.name)}")
     views = strips(found)
+    if found.by_layer is not None:
+        views.append(by_layer(found))
     token_views(views, f"map {side.ref}", lambda chosen: None)
     st.caption(plain(in_words(found)))
     for note in found.notes:
         st.caption(plain(note))
     _check(side, explained, len(found.units))
+    title = f"{explained.method} of “{said}”{rather}, {side.model.name}"
     downloads(
         f"attribution-{explained.method}",
-        table_of(found),
-        lambda: [(f"Why “{said}”{rather}? {side.model.name}, {explained.method}", views)],
+        found.table if found.by_layer is None else found.layer_table,
+        lambda: [(title, views)],
         lambda: bars_of(found),
-        f"{explained.method} of “{said}”{rather}, {side.model.name}",
+        title,
+    )
+
+
+def by_layer(found: "Attribution") -> View:
+    """Layers, the last on top, by units; of a method of heads by heads, summed over units."""
+    assert found.by_layer is not None, "a layer method"
+    several = len({stack for stack, _ in found.layers}) > 1
+    rows = [f"{stack if several else 'layer'} {layer}" for stack, layer in found.layers]
+    if found.by_layer.ndim > 2:  # [layers, heads, units]
+        values = np.nansum(found.by_layer, axis=-1)
+        columns = [f"head {head}" for head in range(values.shape[1])]
+        note = "Heads by layer, summed over the units of the text."
+    else:
+        values = found.by_layer  # [layers, units]
+        columns = [unit.text for unit in found.units]
+        note = "Units by layer. Within the model, special pieces carry what they have read."
+    return grid(
+        "layers",
+        "Attribution by layer",
+        rows[::-1],
+        columns,
+        [[float(value) for value in line] for line in values[::-1]],
+        diverging=True,
+        legend=("against", "for"),
+        note=note,
     )
 
 
@@ -193,42 +230,28 @@ def strips(found: "Attribution") -> list[View]:
 
 def in_words(found: "Attribution") -> str:
     """The value that is explained, and how exactly the scores sum to its change."""
-    measure = found.target.measure
-    difference = "difference of two " if found.target.against is not None else ""
-    plural = {"logit": "logits", "probability": "probabilities"}.get(measure, "log-probabilities")
-    value = f"{difference}{plural if difference else measure} {found.value:.3f}"
-    if found.baseline_value is None:
-        return f"Explained: {value}."
-    texts = [
-        f"Explained: {value}; with the baseline ({found.baseline}) {found.baseline_value:.3f}."
-    ]
-    change = found.value - found.baseline_value
-    if found.delta is not None:
-        share = abs(found.delta) / abs(change) if change else 0.0
-        steps = f" with {found.steps} steps" if found.steps else ""
-        texts.append(
-            f"The scores sum to {change - found.delta:.3f} of {change:.3f}: convergence delta "
-            f"{found.delta:+.2g} ({share:.2%}){steps}."
-        )
-    return " ".join(texts)
-
-
-def table_of(found: "Attribution") -> pd.DataFrame:
-    """The units with their scores, in reading order."""
-    return pd.DataFrame(
-        {
-            "stack": [unit.stack for unit in found.units],
-            "unit": [unit.text for unit in found.units],
-            "score": found.scores,
-            "fixed": [unit.fixed for unit in found.units],
-        }
-    )
+    measure: str = found.target.measure
+    if found.target.against is not None:
+        plural = measure[:-1] + "ies" if measure.endswith("y") else f"{measure}s"
+        measure = f"difference of the two {plural}"
+    texts = [f"Explained: {measure} {number(found.value)}"]
+    if found.baseline_value is not None:
+        texts[0] += f"; with the baseline ({found.baseline}) {number(found.baseline_value)}"
+        change = found.value - found.baseline_value
+        if found.delta is not None:
+            share = f" ({abs(found.delta / change):.2%})" if change else ""
+            steps = f" with {found.steps} steps" if found.steps else ""
+            texts.append(
+                f"The scores sum to {number(change - found.delta)} of {number(change)}: "
+                f"convergence delta {found.delta:+.1e}{share}{steps}"
+            )
+    return f"{'. '.join(texts)}.".replace("-0.000", "0.000")
 
 
 def bars_of(found: "Attribution") -> "go.Figure":
     from workbench.figures.explanations import attribution
 
-    return attribution({"units": table_of(found)})
+    return attribution({"units": found.table})
 
 
 # --- the check ------------------------------------------------------------------------------------
@@ -236,12 +259,14 @@ def bars_of(found: "Attribution") -> "go.Figure":
 
 def _check(side: Side, explained: Explained, n_units: int) -> None:
     """Draw the faithfulness of a map next to random orders and attention."""
+    is_small = side.model.parameters <= SMALL
     if n_units > LONG and not st.toggle(
         "Check the map", key=f"check {side.ref}", help="Takes some seconds for a long text."
     ):
         return
     with errors_shown(), st.spinner("Checking the map …"):
-        check = predict_results.faithfulness(side, explained)
+        can_randomise = explained.method not in ("random", "attention") and is_small
+        check = predict_results.faithfulness(side, explained, can_randomise)
         _verdict(check, side.ref)
 
 
@@ -253,7 +278,7 @@ def _verdict(check: "Faithfulness", key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(words, icon=f":material/{icon}:", color=colour)  # type: ignore[arg-type]
         st.caption(plain(_reason(check)))
-    if check.n_units < 3:
+    if math.isnan(check.gain):
         return
     orders = {"this map": (check.comprehensiveness, check.sufficiency)}
     baselines = {"attention": check.attention, "random orders (mean)": check.random}

@@ -46,7 +46,10 @@ def who(sides: Sequence[Side]) -> None:
 
 def _grid(side: Side, found: Parts) -> None:
     view = grid_of(found)
-    st.markdown(f"**Who writes {plain(found.target)}?** · {plain(side.model.name)}")
+    st.markdown(
+        f"**Which heads and MLPs speak for {predict_explain.shown(found.target)}?** · "
+        f"{plain(side.model.name)}"
+    )
     token_views([view], f"parts {side.ref}", lambda chosen: None)
     rest = found.table[~found.table["part"].isin(["head", "mlp"])]
     sums = rest.groupby("part", sort=False)["contribution"].sum()
@@ -56,8 +59,6 @@ def _grid(side: Side, found: Parts) -> None:
     st.caption(
         plain(f"Outside the grid: {others}. Total: {found.total:+.3f}. {OF.get(found.of, '')}")
     )
-    for note in found.notes:
-        st.caption(plain(note))
     title = f"Contributions to {found.target}, {side.model.name}"
     predict_explain.downloads(
         "contributions", found.table, lambda: [(title, [view])], lambda: _figure(view), title

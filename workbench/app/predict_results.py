@@ -90,6 +90,36 @@ def _places(key: str, _model: "Model", _doc: "Doc") -> list[Place]:
     return words
 
 
+def with_gaps(model: "Model", doc: "Doc") -> "tuple[Doc, list[int]]":
+    """The text with each [MASK] or ___ as one word, and these words."""
+    from workbench.attribution.markers import has_marker, with_markers
+
+    if not has_marker(doc.text) or not model.objective or model.task_folder is not None:
+        return doc, []
+    return with_markers(model, doc)
+
+
+def spans(side: Side) -> tuple[str, ...]:
+    """What an encoder-decoder writes for the place, for each of its most probable first pieces."""
+    if side.model.objective != "seq2seq" or side.place.kind not in ("word", "gap"):
+        return ()
+    return _spans(side.key, side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _spans(key: tuple[str, str, tuple[int, ...]], _side: Side) -> tuple[str, ...]:
+    from workbench.attention_maps.capture import ALONE
+    from workbench.attribution.predict import fill
+
+    index = _side.place.index
+    with ALONE:
+        if _side.place.kind == "gap":
+            place = fill(_side.model, _side.doc, COUNT).places[index]
+        else:
+            place = fill(_side.model, _side.doc, COUNT, hide=index).places[0]
+    return tuple(span.shown for span in place.spans)
+
+
 def prediction_at(side: Side) -> "Prediction":
     """The prediction of a place."""
     from workbench.attribution.prediction import following, labelled, of_word, written
@@ -99,6 +129,12 @@ def prediction_at(side: Side) -> "Prediction":
         return following(model, doc)
     if place.kind == "written":
         return written(model, doc, side.so_far)
+    if place.kind == "gap":
+        from workbench.attribution.predict import fill
+
+        gaps = fill(model, doc, 1).places
+        if place.index < len(gaps):
+            return gaps[place.index].prediction
     if place.kind == "word":
         return of_word(model, doc, place.index)
     found = labelled(model, doc)
@@ -185,7 +221,8 @@ class Written:
     """The pieces that a model wrote, with their probabilities."""
 
     choices: tuple[int, ...]
-    texts: tuple[str, ...]
+    texts: tuple[str, ...]  # what each adds to the text
+    pieces: tuple[str, ...]
     probabilities: tuple[float, ...]
     whole: str
     ended: bool
@@ -219,6 +256,7 @@ def streamed(side: Side, count: int, show: "Callable[[str], object]", **sampling
     return Written(
         tuple(step.index for step in found.steps),
         tuple(step.text for step in found.steps),
+        tuple(step.piece for step in found.steps),
         tuple(step.probability for step in found.steps),
         found.written,
         found.ended,
@@ -311,15 +349,13 @@ def _attribution(
 
     prediction = prediction_at(_side)
     target = target_of(_side, explained)
-    options = dict(explained.options)
     with ALONE:
         found = attribute_prediction(
             prediction,
             target,
             explained.method,
-            by=explained.by,
             baseline=explained.baseline or None,
-            **options,
+            **_options(explained),
         )
     return {
         each.name: getattr(found, each.name) for each in fields(found) if each.name != "prediction"
@@ -333,21 +369,35 @@ def target_of(side: Side, explained: Explained) -> "Target":
     return Target(*targets(side, explained), explained.measure)
 
 
-def faithfulness(side: Side, explained: Explained) -> "Faithfulness":
-    """How faithful the map is, next to random orders and attention."""
-    return _faithfulness(side.key, explained, side)
+def faithfulness(side: Side, explained: Explained, randomise: bool) -> "Faithfulness":
+    """How faithful the map is, next to random orders, attention and, if set, random weights."""
+    return _faithfulness(side.key, explained, randomise, side)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _faithfulness(
-    key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: Side
+    key: tuple[str, str, tuple[int, ...]], explained: Explained, randomise: bool, _side: Side
 ) -> "Faithfulness":
     from workbench.attention_maps.capture import ALONE
     from workbench.attribution.faithfulness import faithfulness
 
     found = attribution(_side, explained)
+    twins = [_twin(_side.model.content_hash, _side.model)] if randomise else []
     with ALONE:
-        return faithfulness(found.prediction, found.target, found)
+        return faithfulness(
+            found.prediction, found.target, found, twins=twins, **_options(explained)
+        )
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _twin(content: str, _model: "Model") -> "Model":
+    """The same architecture with random weights."""
+    return _model.reinitialised(0)
+
+
+def _options(explained: Explained) -> dict[str, Any]:
+    """The options of a method by name."""
+    return {"by": explained.by, **dict(explained.options)}
 
 
 # --- when: the lens -------------------------------------------------------------------------------

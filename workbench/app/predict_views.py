@@ -26,6 +26,8 @@ from workbench.token_views.component import token_views
 from workbench.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 
 if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
     from workbench.engine.model import Model
     from workbench.transfer.tasks import Task
 
@@ -49,20 +51,21 @@ def page() -> None:
     task = _task(model)
     st.markdown(LABEL if task or model.classes else ABOUT[model.objective])
     doc, other = predict.text_and_second_model(_labels(task))
-    side = Side(ref, model, doc, Place("next"))
-    written = _written(side)
-    places = predict_results.places(model, doc)
+    written = _written(Side(ref, model, doc, Place("next")))
+    doc, gaps = predict_results.with_gaps(model, doc)
+    places = [Place("gap", n) for n in range(len(gaps))]
+    places = places or predict_results.places(model, doc)
     if written is not None:
         places = [*places, *(Place("written", n) for n in range(len(written.choices)))]
     if not places:
         _nothing_predicted(model)
         return
-    sides = [Side(ref, model, doc, _place(places), () if written is None else written.choices)]
+    sides = [Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)]
     if other:
         with errors_shown():
             second = cache.model(other)
             sides.append(Side(other, second, doc, sides[0].place, sides[0].written))
-    _question(sides, places, task, written)
+    _question(sides, places, gaps, task, written)
     if model.objective in ("causal", "bidirectional") and task is None:
         _continue(sides)
     _tabs(sides)
@@ -100,13 +103,15 @@ def _nothing_predicted(model: "Model") -> None:
     )
 
 
-def _place(places: Sequence[Place]) -> Place:
+def _place(places: Sequence[Place], doc: "Doc") -> Place:
     """The place in the address, if this model predicts it for this text; else a default."""
     place = predict.place_in_address()
     if place is not None and place in places:
         return place
-    if Place("next") in places:
+    if Place("next") in places and not doc[-1].is_punct:
         return Place("next")
+    if places[0].kind == "gap":
+        return places[0]
     words = [each for each in places if each.kind == "word"] or list(places)
     return words[0] if words[0].kind == "label" else words[max(0, len(words) - 2)]
 
@@ -125,12 +130,13 @@ def _written(side: Side) -> predict_results.Written | None:
 def _question(
     sides: Sequence[Side],
     places: Sequence[Place],
+    gaps: Sequence[int],
     task: "Task | None",
     written: predict_results.Written | None,
 ) -> None:
     """Draw the text, whose words can be chosen, and the predictions of the chosen place."""
     side = sides[0]
-    where = _clickable(places, len(side.doc))
+    where = _clickable(places, gaps, len(side.doc))
     tops: list[Top] = []
     lists = []
     for each in sides:
@@ -151,8 +157,10 @@ def _question(
     out: dict[int, Place] = {}
     if written is not None:
         pieces = [
-            Token(text, n, score=p, tip=f"probability {p:.1%}")
-            for n, (text, p) in enumerate(zip(written.texts, written.probabilities, strict=True))
+            Token(text.strip() or text or sign, n, score=p, tip=f"probability {p:.1%}")
+            for n, (text, sign, p) in enumerate(
+                zip(written.texts, written.pieces, written.probabilities, strict=True)
+            )
         ]
         out = {n: Place("written", n) for n in range(len(pieces))}
         views.append(
@@ -184,9 +192,10 @@ def _question(
         st.metric("Predicted score", f"{tops[0].probabilities[0]:.3f}")
 
 
-def _clickable(places: Sequence[Place], n_words: int) -> dict[int, Place]:
+def _clickable(places: Sequence[Place], gaps: Sequence[int], n_words: int) -> dict[int, Place]:
     """The places by the index of the token that is clicked; after the words, what comes next."""
     found = {place.index: place for place in places if place.kind in ("word", "label")}
+    found |= {gaps[place.index]: place for place in places if place.kind == "gap"}
     return found | {n_words: Place("next")} if Place("next") in places else found
 
 
@@ -234,9 +243,13 @@ def _answer(side: Side) -> range:
 
 
 def _list(side: Side, top: Top) -> Predictions:
+    spans = predict_results.spans(side)
+    notes = [f"writes: {span}" for span in spans] or [""] * len(top.choices)
     rows = [
-        Choice(choice, text, p, note="in the text" if choice == top.gold else "")
-        for choice, text, p in zip(top.choices, top.texts, top.probabilities, strict=True)
+        Choice(choice, text, p, note="in the text" if choice == top.gold else note)
+        for choice, text, p, note in zip(
+            top.choices, top.texts, top.probabilities, notes, strict=False
+        )
     ]
     rest = top.rest
     if top.gold is not None and top.gold not in top.choices:
@@ -257,7 +270,9 @@ def _place_name(side: Side) -> str:
     if place.kind == "written":
         return f": written piece {place.index + 1}"
     if place.kind == "next":
-        return ": next"
+        return ": after the text"
+    if place.kind == "gap":
+        return f": hidden word {place.index + 1}"
     return ""
 
 

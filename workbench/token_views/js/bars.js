@@ -6,14 +6,14 @@ function bars(view, colours, send) {
     make("h4", {}, make("bdi", { text: visible(list.name) })),
     list.about && make("p", { class: "note", text: list.about }),
     make("ol", { "aria-label": `Predictions of ${visible(list.name)}` }, ...list.rows.map((row) => choice(view, row, send))),
-    list.rest > 0.0005 && make("p", { class: "note", text: `all other choices: ${percent(list.rest)}` }))));
+    list.rest > 0.0005 ? make("p", { class: "note", text: `all other choices: ${percent(list.rest)}` }) : null)));
 }
 
 function choice(view, row, send) {
   const bar = make("span", { class: "bar" }, make("i"));
   bar.firstChild.style.setProperty("width", `${Math.max(0.5, 100 * bounded(row.p, 0, 1))}%`);
   const inside = [
-    make("bdi", { class: "t", text: visible(row.t), title: visible(row.t) }), bar,
+    make("bdi", { class: "t", title: visible(row.t) }, ...written(row.t)), bar,
     make("span", { class: "number", text: row.p < 0.0005 ? "< 0.1 %" : percent(row.p) }),
     make("span", { class: "note", text: [row.change && change(row.change), row.note].filter(Boolean).join(" · ") }),
   ];
@@ -23,6 +23,12 @@ function choice(view, row, send) {
       onclick: () => send({ choice: row.id }) }, ...inside)
     : make("div", { class: classes }, ...inside);
   return make("li", {}, node);
+}
+
+/** A piece; the mark of a space before it is faint. */
+function written(text) {
+  const mark = /^[▁Ġ](?=.)/.exec(text)?.[0];
+  return mark ? [make("span", { class: "faint", text: mark }), visible(text.slice(1))] : [visible(text)];
 }
 
 /** A change of a probability, in points. */
