@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 AT, EDITS, LAYER = "at", "edits", "layer"  # in the address, without a box of their own
 TARGET, AGAINST, OTHER = "target", "against", "model2"
 TOP, NOTHING = "the top prediction", "nothing"
+EXAMPLE = "The girls did not visit it because they were tall."
 TYPED_AT = "400ms"  # pause after which a typed text is predicted
 
 # What is predicted: a word from its context; a hidden word that the visitor typed as [MASK]; the
@@ -116,8 +117,8 @@ def text_and_second_model(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, st
 
 def _example(labels: tuple[str, ...]) -> tuple[str, ...]:
     if len(labels) > 1 and labels[0] == "Question":
-        return "Who has the lamp?", attention.EXAMPLE
-    return attention.EXAMPLE, attention.EXAMPLE
+        return "Who went to the river?", "Anna went to the river because Ben was tired."
+    return EXAMPLE, "The girls visited it."
 
 
 def _sentence() -> "Doc":

@@ -39,6 +39,7 @@ CHECKED = {
     "gain": Column("gain", "%+.3f", help="Comprehensiveness minus sufficiency. High is good."),
 }
 SMALL = 20_000_000  # parameters of a model that is repeated with random weights
+ROUGH = 0.05  # of the change; a larger convergence delta is pointed out
 LONG = 128  # units from which the faithfulness is computed only when asked for
 
 
@@ -198,7 +199,7 @@ def strips(found: "Attribution") -> list[View]:
     """A strip of coloured units for each stack."""
     views = []
     top = float(max(abs(found.scores), default=0.0)) or 1.0
-    stacks = list(dict.fromkeys(unit.stack for unit in found.units))
+    stacks = list(dict.fromkeys(unit.stack for unit in found.units if not unit.fixed))
     for stack in stacks:
         tokens = [
             Token(
@@ -245,7 +246,9 @@ def in_words(found: "Attribution") -> str:
                 f"The scores sum to {number(change - found.delta)} of {number(change)}: "
                 f"convergence delta {found.delta:+.1e}{share}{steps}"
             )
-    return f"{'. '.join(texts)}.".replace("-0.000", "0.000")
+            if change and abs(found.delta / change) > ROUGH:
+                texts.append("That is a large error: read the scores as approximate")
+    return f"{'. '.join(texts)}."
 
 
 def bars_of(found: "Attribution") -> "go.Figure":
@@ -291,6 +294,27 @@ def _verdict(check: "Faithfulness", key: str) -> None:
     draw_columns(
         pd.DataFrame(rows, columns=list(CHECKED)), CHECKED, f"check of {key}", width="content"
     )
+    if check.randomised is not None:
+        st.caption(plain(_randomised(check.randomised)))
+
+
+def _randomised(found: "Randomised") -> str:
+    """The weight-randomisation check in words."""
+    verdict = {
+        "destroyed": "random weights give another map, so it depends on what the model has learnt",
+        "kept": "random weights give nearly the same map, so it shows little of what the model has "
+        "learnt",
+        "partly kept": "random weights give a similar map, so it depends only in part on what the "
+        "model has learnt",
+    }.get(found.check, "too few words to tell")
+    return (
+        f"Weight randomisation: {verdict} (rank correlation {found.correlation:.2f}; by chance up "
+        f"to {found.chance:.2f})."
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def _reason(check: "Faithfulness") -> str:
@@ -298,7 +322,7 @@ def _reason(check: "Faithfulness") -> str:
         return check.reason
     low, high = check.random_interval
     return (
-        f"gain {check.gain:+.3f}; random orders of the words {low:+.3f} to {high:+.3f}, "
+        f"gain {_signed(check.gain)}; random orders of the words {_signed(low)} to {_signed(high)}, "
         f"p = {check.p:.2g}"
     )
 

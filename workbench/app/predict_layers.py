@@ -196,8 +196,8 @@ def _every_word(side: Side, found: Layers) -> None:
         legend=("", "probability"),
         top=1.0,
         note="Columns: the words of the text, each predicted from its context. Rows: the top "
-        "choice if the model ended there. A frame marks the final prediction, from the layer where it no "
-        "longer changes. Click a cell to choose its word.",
+        "choice if the model ended there. A frame marks the final prediction, from the layer "
+        "where it no longer changes. Click a cell to choose its word.",
     )
     token_views([view], f"lens words {side.ref}", chosen)
     _downloads(side, found, view, "for every word")

@@ -113,7 +113,7 @@ def _place(places: Sequence[Place], doc: "Doc") -> Place:
     if places[0].kind == "gap":
         return places[0]
     words = [each for each in places if each.kind == "word"] or list(places)
-    return words[0] if words[0].kind == "label" else words[max(0, len(words) - 2)]
+    return words[0] if words[0].kind == "label" else words[max(0, len(words) - 3)]
 
 
 def _written(side: Side) -> predict_results.Written | None:
