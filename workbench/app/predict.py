@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 AT, EDITS, LAYER = "at", "edits", "layer"  # in the address, without a box of their own
 TARGET, AGAINST, OTHER = "target", "against", "model2"
-TOP, NOTHING = "the top prediction", "nothing"
+TOP, NOTHING = "top prediction", "nothing"
 EXAMPLE = "The girls did not visit it because they were tall."
 TYPED_AT = "400ms"  # pause after which a typed text is predicted
 

@@ -124,7 +124,7 @@ def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) 
     current = st.session_state.get(key)
     options = list(dict.fromkeys([first, *texts, *([str(current)] if current else [])]))
     picked = st.selectbox(
-        label, options, key=key, bind="query-params", accept_new_options=True, width=200, help=about
+        label, options, key=key, bind="query-params", accept_new_options=True, width=165, help=about
     )
     return str(picked or first)
 

@@ -22,6 +22,7 @@ from workbench.app.predict import Place
 from workbench.app.predict_results import COUNT, Side, Top
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS
 from workbench.token_views.component import token_views
 from workbench.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 
@@ -41,6 +42,7 @@ ABOUT = {
     "seq2seq": "Click a word: the model fills its place. Below is what its decoder writes.",
     "": "What a model predicts for a text, and why.",
 }
+TAGS = ("tags", "entities")  # kinds of tasks with a label for each word
 LABEL = "What the fine-tuned model predicts for the text, and why."
 
 
@@ -65,6 +67,8 @@ def page() -> None:
         with errors_shown():
             second = cache.model(other)
             sides.append(Side(other, second, doc, sides[0].place, sides[0].written))
+    if task is not None and task.kind == "answers":
+        _choose_end(sides[0].place)
     _question(sides, places, gaps, task, written)
     if model.objective in ("causal", "bidirectional") and task is None:
         _continue(sides)
@@ -77,6 +81,22 @@ def _task(model: "Model") -> "Task | None":
     from workbench.transfer.checkpoints import asked_of
 
     return asked_of(model.task_folder)
+
+
+def _choose_end(place: Place) -> None:
+    """Draw a box for the end of the answer that is explained."""
+    ends = ("first word", "last word")
+    picked = st.segmented_control(
+        "Answer",
+        ends,
+        default=ends[place.index],
+        required=True,
+        key=f"end {place.index}",
+        help="The answer is predicted by its first and its last word. Choose which one to explain.",
+    )
+    if picked is not None and picked != ends[place.index]:
+        predict.choose_place(Place("label", ends.index(picked)))
+        st.rerun()
 
 
 def _labels(task: "Task | None") -> tuple[str, ...]:
@@ -136,7 +156,8 @@ def _question(
 ) -> None:
     """Draw the text, whose words can be chosen, and the predictions of the chosen place."""
     side = sides[0]
-    where = _clickable(places, gaps, len(side.doc))
+    is_whole = bool(side.model.classes) or (task is not None and task.kind not in TAGS)
+    where = {} if is_whole else _clickable(places, gaps, len(side.doc))
     tops: list[Top] = []
     lists = []
     for each in sides:
@@ -206,7 +227,7 @@ def _selected(tokens: Sequence[Token], where: Mapping[int, Place], place: Place)
 def _tokens(side: Side, place_of: Mapping[int, Place], task: "Task | None") -> list[Token]:
     """The words of the text; with their tags, or with the answer marked."""
     kind = task.kind if task is not None else "class" if side.model.classes else ""
-    if kind in ("tags", "entities"):
+    if kind in TAGS:
         tags = predict_results.tags(side)
         return [
             Token(
@@ -273,6 +294,8 @@ def _place_name(side: Side) -> str:
         return ": after the text"
     if place.kind == "gap":
         return f": hidden word {place.index + 1}"
+    if place.kind == "label" and predict_results.prediction_at(side).kind in ("start", "end"):
+        return f": the answer's {'last' if place.index else 'first'} word"
     return ""
 
 
@@ -361,3 +384,28 @@ def _tabs(sides: Sequence[Side]) -> None:
         if tab.open:
             with tab, errors_shown():
                 draw(sides)
+                _over_a_corpus(CORPUS_EXPERIMENTS.get(draw, ()))
+
+
+CORPUS_EXPERIMENTS: Mapping[object, tuple[tuple[str, str], ...]] = {
+    predict_explain.why: (("attribution", "Attribution over the whole corpus"),),
+    predict_layers.when: (
+        ("lens", "The lens over the whole corpus"),
+        ("tuned-lens", "Train a tuned lens"),
+    ),
+    predict_parts.who: (("contributions", "Contributions over the whole corpus"),),
+}
+
+
+def _over_a_corpus(experiments: Sequence[tuple[str, str]]) -> None:
+    """Draw links to the experiments that do the same over a corpus, and to their runs."""
+    with st.container(horizontal=True):
+        for name, label in experiments:
+            if name in EXPERIMENTS:
+                st.page_link(
+                    "pages/experiments.py",
+                    label=label,
+                    icon=":material/functions:",
+                    query_params={**sidebar.in_url(), "experiment": name},
+                    help=f"Opens the form of the experiment {name}, with its latest runs.",
+                )
