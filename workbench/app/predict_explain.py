@@ -23,7 +23,7 @@ from workbench.token_views.views import Token, View, grid, strip
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from workbench.attribution.faithfulness import Faithfulness
+    from workbench.attribution.faithfulness import Faithfulness, Randomised
     from workbench.attribution.methods import Attribution
 
 DEFAULT = "the model's default"
@@ -322,8 +322,8 @@ def _reason(check: "Faithfulness") -> str:
         return check.reason
     low, high = check.random_interval
     return (
-        f"gain {_signed(check.gain)}; random orders of the words {_signed(low)} to {_signed(high)}, "
-        f"p = {check.p:.2g}"
+        f"gain {_signed(check.gain)}; random orders of the words {_signed(low)} to "
+        f"{_signed(high)}, p = {check.p:.2g}"
     )
 
 
