@@ -55,7 +55,7 @@ def generate(
     """Continue a text, or write one for it, piece by piece.
 
     Probabilities are those of the model, before temperature and top_p. Rules of generation in the
-    model's own configuration apply, but not its beams.
+    model's own configuration apply (a forced first piece, a minimum length), but not its beams.
 
     Args:
         model: A causal model, an encoder-decoder, or ELMo with its softmax.

@@ -331,7 +331,9 @@ def _hidden_word(
 
 
 def _before_marker(model: Model, doc: "Doc", words: list[int], top: int) -> TopChoices:
-    """What a causal model predicts after the text before the marker."""
+    """What a causal model predicts after the text before the marker, without the last space."""
+    from spacy.tokens import Doc
+
     if len(words) > 1:
         raise refusal(
             model,
@@ -344,7 +346,11 @@ def _before_marker(model: Model, doc: "Doc", words: list[int], top: int) -> TopC
             "reads from left to right, and nothing comes before the hidden word",
             "Write some text before the marker, or choose a masked model or an encoder-decoder.",
         )
-    before = doc[: words[0]].as_doc()
+    before = Doc(
+        doc.vocab,
+        words=[token.text for token in doc[: words[0]]],
+        spaces=[*(bool(token.whitespace_) for token in doc[: words[0] - 1]), False],
+    )
     with torch.no_grad():
         place = _place("gap 1", following(model, before), top)
     return TopChoices(model.name, doc.text, (place,), (_only_before(model),))
