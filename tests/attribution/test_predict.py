@@ -246,7 +246,7 @@ def test_two_models_stand_next_to_each_other() -> None:
 
 # --- clear answers --------------------------------------------------------------------------------
 
-LONG = "Ben walks to the hill. " * 300
+LONG = "Ben walks to the hill. " * 60
 
 
 @pytest.mark.parametrize("name", MINI)

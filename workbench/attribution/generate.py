@@ -77,7 +77,7 @@ def generate(
     Example:
         >>> model = wb.load("mini:gpt", device="cpu")
         >>> wb.generate(model, "Ben walks", max_pieces=3).written
-        ' to the lake'
+        ' to the old'
     """
     doc = readable(text)
     require_counts(top=top, max_pieces=max_pieces)
