@@ -3,9 +3,9 @@
     doc, words = with_markers(model, doc)       # each marker is one word of the Doc
     pieces, positions = hidden(model, doc, words)
 
-A marker becomes the mask piece of the model, a sentinel of T5, or a word that XLNet and ELMo do not
-read. For a masked model the pieces are those of its own tokenizer for a text with its mask. Costs: a
-search in the text, and tokenising it.
+A marker becomes the mask piece of the model, a sentinel of T5, or a word that XLNet and ELMo do
+not read. For a masked model the pieces are those of its own tokenizer for a text with its mask.
+Costs: a search in the text, and tokenising it.
 """
 
 import re
