@@ -13,6 +13,7 @@ from tests.planted import bert
 from tests.transfer.test_trying import predictions
 from workbench import HuggingFace, Model, WorkbenchError
 from workbench.attribution.predict import changed
+from workbench.attribution.prediction import labelled
 from workbench.attribution.results import Labelled, TopChoices
 from workbench.transfer.checkpoints import thought
 
@@ -217,19 +218,54 @@ def test_a_fine_tuned_head_predicts_as_in_its_run(name: str, column: str, tmp_pa
             wb.predict(model, "Good.", second="Bad.")
 
 
-def test_the_predictions_of_a_head_are_those_of_attribution(tmp_path: Path) -> None:
-    from workbench.attribution.prediction import labelled
-
-    corpus = wb.read("primer/sentiment:size=200")
-    predictions(wb.load("mini:bert"), corpus, tmp_path, method="frozen")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sentiment",
+        pytest.param("relatedness", marks=pytest.mark.slow),
+        pytest.param("questions", marks=pytest.mark.slow),
+        pytest.param("pos", marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_explained_of_a_head_is_what_it_predicts(name: str, tmp_path: Path) -> None:
+    """The distributions that attribution explains, against those of `thought`."""
+    corpus = wb.read("primer:size=200" if name == "pos" else f"primer/{name}:size=200")
+    task = {"task": name} if name == "pos" else {}
+    predictions(wb.load("mini:bert"), corpus, tmp_path, method="frozen", **task)
     model = wb.load(str(tmp_path))
-    doc = next(corpus.docs("test", 1))
-    (prediction,) = labelled(model, doc)
-    with torch.no_grad():
-        shares = prediction.logits()[0].softmax(-1)
-    classes = dict(thought(model, tmp_path, doc).classes)
-    for index, name in enumerate(prediction.names(range(len(shares)))):
-        assert float(shares[index]) == pytest.approx(classes[name], abs=1e-6)
+    for doc in corpus.docs("test", 2):
+        expected = thought(model, tmp_path, doc)
+        parts = labelled(model, doc)
+        with torch.no_grad():
+            logits = [part.logits()[0] for part in parts]
+        shares = [each.softmax(-1) for each in logits]
+        if expected.classes:
+            names = parts[0].names(range(len(shares[0])))
+            found = dict(zip(names, shares[0].tolist(), strict=True))
+            assert found == pytest.approx(dict(expected.classes), abs=1e-6)
+        elif expected.words:
+            tags = [
+                part.names([int(each.argmax())])[0]
+                for part, each in zip(parts, shares, strict=True)
+            ]
+            assert tags == [tag for _, tag, _ in expected.words]
+            assert [float(each.max()) for each in shares] == pytest.approx(
+                [share for _, _, share in expected.words], abs=1e-6
+            )
+        elif expected.answer is not None:
+            words = [part.names(range(len(each))) for part, each in zip(parts, shares, strict=True)]
+            pairs = [
+                float(shares[0][first] * shares[1][last])
+                for first, start in enumerate(words[0])
+                for last, end in enumerate(words[1])
+                if start and end
+            ]
+            assert min(abs(pair - expected.answer) for pair in pairs) < 1e-6
+        else:
+            head = parts[0].head
+            assert head is not None
+            score = float(logits[0][0]) * head.scale.spread + head.scale.mean
+            assert f"{score:.3g}" == expected.guess
 
 
 # --- several models, several texts ----------------------------------------------------------------
