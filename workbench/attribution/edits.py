@@ -221,7 +221,7 @@ def _edited(prediction: Prediction, what: Edit, word: int, swap: str | None) -> 
     ids = [] if swap is None or what == "delete" else _pieces_of(prediction, word, swap)
     places = owned.nonzero()[:, 0].tolist()
     first = places[0]
-    kept_before = [place for place in range(first)]
+    kept_before = list(range(first))
     kept_after = [place for place in range(first, text.ids.shape[1]) if place not in set(places)]
     template = torch.tensor([*kept_before, *[first] * len(ids), *kept_after])
     varied = text.columns(template)
@@ -235,7 +235,7 @@ def _edited(prediction: Prediction, what: Edit, word: int, swap: str | None) -> 
 
 
 def _moved(prediction: Prediction, position: int, places: Sequence[int], inserted: int) -> int:
-    """Where the predicted place is after pieces were replaced; of a tag it is a word, which stays."""
+    """Where the predicted place is after pieces were replaced; that of a tag is a word."""
     if prediction.target is not None or prediction.kind in (
         "tag",
         "class",
@@ -262,23 +262,27 @@ def _hidden(prediction: Prediction, owned: torch.Tensor) -> Pieces:
 
 
 def _pieces_of(prediction: Prediction, word: int, swap: str) -> list[int]:
-    """The pieces of another word in this place, as the tokenizer writes it there."""
+    """The pieces of another word in this place, as the tokenizer writes it there.
+
+    If it would grow together with the word before it, it is written after a space.
+    """
     from spacy.tokens import Doc
 
-    doc = prediction.doc
+    doc, model = prediction.doc, prediction.model
     words = [swap if token.i == word else token.text for token in doc]
     spaces = [bool(token.whitespace_) for token in doc]
-    model = prediction.model
-    text = model.encode(encode([Doc(doc.vocab, words=words, spaces=spaces)]))
-    ids: list[int] = text.ids[0][(text.words[0] == word) & ~text.special[0]].tolist()
-    if not ids:
-        raise WorkbenchError(
-            f"the tokenizer has no piece for {swap!r}.",
-            code="word-unknown",
-            where=model.name,
-            remedy="Swap in another word.",
-        )
-    return ids
+    for _ in range(2):
+        text = model.encode(encode([Doc(doc.vocab, words=words, spaces=spaces)]))
+        ids: list[int] = text.ids[0][(text.words[0] == word) & ~text.special[0]].tolist()
+        if ids:
+            return ids
+        spaces[max(0, word - 1)] = True
+    raise WorkbenchError(
+        f"the tokenizer has no piece for {swap!r}.",
+        code="word-unknown",
+        where=model.name,
+        remedy="Swap in another word.",
+    )
 
 
 # --- predicting the variants ----------------------------------------------------------------------

@@ -55,7 +55,7 @@ def generate(
     """Continue a text, or write one for it, piece by piece.
 
     Probabilities are those of the model, before temperature and top_p. Rules of generation in the
-    model's own configuration apply, but not its beams.
+    model's own configuration apply (a forced first piece, a minimum length), but not its beams.
 
     Args:
         model: A causal model, an encoder-decoder, or ELMo with its softmax.
@@ -77,7 +77,7 @@ def generate(
     Example:
         >>> model = wb.load("mini:gpt", device="cpu")
         >>> wb.generate(model, "Ben walks", max_pieces=3).written
-        ' to the lake'
+        ' to the old'
     """
     doc = readable(text)
     require_counts(top=top, max_pieces=max_pieces)

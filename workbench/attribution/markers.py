@@ -3,9 +3,9 @@
     doc, words = with_markers(model, doc)       # each marker is one word of the Doc
     pieces, positions = hidden(model, doc, words)
 
-A marker becomes the mask piece of the model, a sentinel of T5, or a word that XLNet and ELMo do not
-read. For a mask the pieces are those of the model's own tokenizer for a text with its mask. Costs:
-a search in the text, and tokenising it.
+A marker becomes the mask piece of the model, a sentinel of T5, or a word that XLNet and ELMo do
+not read. For a masked model the pieces are those of its own tokenizer for a text with its mask.
+Costs: a search in the text, and tokenising it.
 """
 
 import re
@@ -60,7 +60,7 @@ def hidden(model: Model, doc: "Doc", words: list[int]) -> tuple[Pieces, list[int
     text = model.encode(encode([doc]))
     owned, ids = text.words[0].tolist(), text.ids[0].tolist()
     symbols, sentinels = model.symbols, model.symbols.sentinels
-    marks = iter(sentinels)
+    marks, in_spans = iter(sentinels), model.objective == "seq2seq"
     kept = dict.fromkeys(range(len(ids)))
     new_ids, seen = text.ids.clone(), torch.zeros_like(text.mask)
     firsts = []
@@ -71,7 +71,7 @@ def hidden(model: Model, doc: "Doc", words: list[int]) -> tuple[Pieces, list[int
         masks = [place for place in pieces if ids[place] == symbols.mask]
         first = masks[0] if masks else pieces[0]  # pieces before the mask are spaces
         for place in pieces:
-            if place != first and not masks:
+            if place != first and (in_spans or not masks):
                 del kept[place]
         if sentinels:
             new_ids[0, first] = next(marks)
@@ -84,7 +84,7 @@ def hidden(model: Model, doc: "Doc", words: list[int]) -> tuple[Pieces, list[int
     if model.objective == "masked" and symbols.mask is None:
         unseen = seen  # no other piece attends to it
     owners = text.words
-    if model.objective == "seq2seq":  # a span of any length is hidden
+    if in_spans:  # a span of any length is hidden
         owners = text.words.masked_fill(seen, NO_WORD)
     text = replace(text, ids=new_ids, words=owners, unseen=unseen, unaligned=(), cut=())
     chosen = text.columns(torch.tensor(columns, dtype=torch.int64))

@@ -94,17 +94,17 @@ def predict(
     Example:
         >>> wb.predict(wb.load("mini:bert", device="cpu"), "Ben [MASK] to the hill.", top=2)
         mini:bert: Ben [MASK] to the hill.
-          gap 1  walks  52.1 %
-                 walked  12.9 %
+          gap 1  walked  15.7 %
+                 went    13.9 %
     """
     if not isinstance(model, Sequence):
-        return _predicted(model, text, second, top, hide, max_pieces, on_piece)
+        return predict_one(model, text, second, top, hide, max_pieces, on_piece)
     if not model:
         raise WorkbenchError(
             "the list of models is empty.", code="setting-invalid", remedy="Name a model."
         )
     return SideBySide(
-        tuple(_predicted(one, text, second, top, hide, max_pieces, on_piece) for one in model)
+        tuple(predict_one(one, text, second, top, hide, max_pieces, on_piece) for one in model)
     )
 
 
@@ -140,7 +140,7 @@ def fill(
     Example:
         >>> filled = wb.fill(wb.load("mini:bert", device="cpu"), "Ben [MASK] to the hill.")
         >>> filled.first.text
-        'walks'
+        'walked'
     """
     doc = readable(text)
     require_counts(top=top, max_pieces=max_pieces)
@@ -183,14 +183,14 @@ def changed(
     hide: str | int | None = None,
 ) -> SideBySide:
     """The predictions for a text before and after an edit; `effects` compares them."""
-    results = [_predicted(model, text, None, top, hide, None, None) for text in (before, after)]
+    results = [predict_one(model, text, None, top, hide, None, None) for text in (before, after)]
     return SideBySide(tuple(results))
 
 
 # --- the right prediction for a model and a text --------------------------------------------------
 
 
-def _predicted(
+def predict_one(
     model: Model,
     text: "str | Doc",
     second: "str | Doc | None",
@@ -199,6 +199,7 @@ def _predicted(
     max_pieces: int | None,
     on_piece: OnPiece | None,
 ) -> Predicted:
+    """What `predict` returns for one model."""
     doc = readable(text)
     require_counts(top=top, **({} if max_pieces is None else {"max_pieces": max_pieces}))
     has_head = model.task_folder is not None or bool(model.classes)
@@ -331,7 +332,9 @@ def _hidden_word(
 
 
 def _before_marker(model: Model, doc: "Doc", words: list[int], top: int) -> TopChoices:
-    """What a causal model predicts after the text before the marker."""
+    """What a causal model predicts after the text before the marker, without the last space."""
+    from spacy.tokens import Doc
+
     if len(words) > 1:
         raise refusal(
             model,
@@ -344,7 +347,11 @@ def _before_marker(model: Model, doc: "Doc", words: list[int], top: int) -> TopC
             "reads from left to right, and nothing comes before the hidden word",
             "Write some text before the marker, or choose a masked model or an encoder-decoder.",
         )
-    before = doc[: words[0]].as_doc()
+    before = Doc(
+        doc.vocab,
+        words=[token.text for token in doc[: words[0]]],
+        spaces=[*(bool(token.whitespace_) for token in doc[: words[0] - 1]), False],
+    )
     with torch.no_grad():
         place = _place("gap 1", following(model, before), top)
     return TopChoices(model.name, doc.text, (place,), (_only_before(model),))

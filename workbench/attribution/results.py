@@ -99,6 +99,19 @@ class _Shown:
     def _lines(self) -> list[tuple[str, ...]]:
         raise NotImplementedError
 
+    @property
+    def table(self) -> "pd.DataFrame":
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """Model, text, the rows of the table, and notes, as JSON has them."""
+        data = {"model": self.model, "text": self.text} | self._facts()
+        return {**data, "rows": self.table.to_dict("records"), "notes": list(self.notes)}
+
+    def _facts(self) -> dict[str, Any]:
+        """What the table does not have."""
+        return {}
+
     def __repr__(self) -> str:
         """The model, the text, and the most probable choices."""
         text = self.text if len(self.text) <= SHOWN else f"{self.text[:SHOWN]} …"
@@ -113,7 +126,7 @@ class TopChoices(_Shown):
 
     Example:
         >>> wb.predict(wb.load("mini:gpt", device="cpu"), "Ben walks to the", top=1).first.text
-        '▁lake'
+        '▁old'
     """
 
     model: str
@@ -144,6 +157,19 @@ class TopChoices(_Shown):
                     row |= {"span": span.shown, "span_probability": span.probability}
                 rows.append(row)
         return pd.DataFrame(rows)
+
+    def _facts(self) -> dict[str, Any]:
+        hidden = [
+            {
+                "place": place.name,
+                "choice": place.gold.text,
+                "probability": place.gold.probability,
+                "rank": place.gold_rank,
+            }
+            for place in self.places
+            if place.gold is not None
+        ]
+        return {"hidden": hidden} if hidden else {}
 
     def _lines(self) -> list[tuple[str, ...]]:
         lines: list[tuple[str, ...]] = []
@@ -179,7 +205,7 @@ class Generated(_Shown):
 
     Example:
         >>> wb.generate(wb.load("mini:gpt", device="cpu"), "Ben walks", max_pieces=3).written
-        ' to the lake'
+        ' to the old'
     """
 
     model: str
@@ -223,6 +249,9 @@ class Generated(_Shown):
         ]
         return pd.DataFrame(rows, columns=["step", "rank", "choice", "probability"])
 
+    def _facts(self) -> dict[str, Any]:
+        return {"written": self.written, "probability": self.probability, "ended": self.ended}
+
     def _lines(self) -> list[tuple[str, ...]]:
         end = "" if self.ended else " …"
         return [("written", f"{printable(self.written.strip())}{end}", percent(self.probability))]
@@ -253,6 +282,9 @@ class Labelled(_Shown):
         if self.answer is not None:
             return pd.DataFrame([(self.guess, self.answer)], columns=["answer", "probability"])
         return pd.DataFrame({self.kind: [self.guess]})
+
+    def _facts(self) -> dict[str, Any]:
+        return {"kind": self.kind, "guess": self.guess}
 
     def _lines(self) -> list[tuple[str, ...]]:
         if self.classes:

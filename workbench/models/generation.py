@@ -2,21 +2,20 @@
 
     continued(model, text, 20, on_step=print)
 
-transformers' `generate` runs the model, with its cache of keys and values. A logits processor
-records each step's distribution before temperature and nucleus sampling change it. One row, no
-beams: then the probability of a piece is that of the model, and each piece can be shown when it is
-chosen. The model's own rules of generation (a forced first piece, a minimum length, no repeated
-n-grams) apply. Costs: one pass over the text, then one pass per piece over this piece alone.
+transformers' `generate` runs the model, with its cache of keys and values. A hook reads the logits
+of each step, so the probability of a piece is that of the model, whatever chose it: temperature and
+nucleus sampling, or rules of generation in the model's own configuration (a forced first piece, a
+minimum length, no repeated n-grams). There are no beams, so each piece can be shown when it is
+chosen. Costs: one pass over the text, then one pass per piece over this piece alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import GenerationConfig
+from torch import Tensor, nn
 from transformers.generation.logits_process import (
     LogitsProcessor,
     LogitsProcessorList,
@@ -80,22 +79,20 @@ def continued(
     recorder = _Recorder(
         text.ids.shape[1] if model.objective == "causal" else 1, ends, top, on_step
     )
-    config = GenerationConfig(  # type: ignore[no-untyped-call]
-        max_new_tokens=max_pieces,
-        num_beams=1,
-        do_sample=sampling.sample,
-        temperature=sampling.temperature if sampling.sample else None,
-        top_p=sampling.top_p if sampling.sample else None,
-        top_k=0 if sampling.sample else None,
-        pad_token_id=model.symbols.pad,
-        eos_token_id=sorted(ends) or None,
-    )
-    with seeded(model.device, sampling.seed), torch.no_grad():
+    options: dict[str, Any] = {"do_sample": sampling.sample, "num_beams": 1}
+    if sampling.sample:
+        options |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": 0}
+    with seeded(model.device, sampling.seed), torch.no_grad(), recorder.of(net):
         ids = net.generate(
             input_ids=text.ids,
             attention_mask=text.mask.long(),
-            generation_config=config,
+            max_new_tokens=max_pieces,
+            use_cache=_has_cache(net, model),
+            forced_eos_token_id=None,  # BART's config ends every text that is long enough
+            pad_token_id=model.symbols.pad,
+            eos_token_id=sorted(ends) or None,
             logits_processor=LogitsProcessorList([recorder]),
+            **options,
         )
     recorder.finish(ids)
     steps = recorder.steps
@@ -124,6 +121,12 @@ def seeded(device: torch.device, seed: int) -> Iterator[None]:
         yield
 
 
+def _has_cache(net: Any, model: Model) -> bool:
+    """Whether the cache fits; transformers sizes that of T5's decoder by the encoder's layers."""
+    config = net.config.get_text_config(decoder=True)
+    return bool(model.stacks[-1].layers <= config.num_hidden_layers)
+
+
 def _ends(net: Any, model: Model) -> frozenset[int]:
     """The pieces that end a text; some models have several."""
     config = net.generation_config.eos_token_id
@@ -147,18 +150,34 @@ class _Recorder(LogitsProcessor):
     top: int
     on_step: Callable[[Step], object] | None
     steps: list[Step] = field(default_factory=list)
-    waiting: Tensor | None = None  # [choices], of the piece that is not yet chosen
+    logits: Tensor | None = None  # [choices], of the model's last pass
+    waiting: Tensor | None = None  # [choices], probabilities of the piece that is not yet chosen
+
+    @contextmanager
+    def of(self, net: nn.Module) -> Iterator[None]:
+        """Read the logits of every pass of a model in the context."""
+
+        def read(module: nn.Module, args: object, output: Any) -> None:
+            self.logits = output.logits[0, -1]
+
+        hook = net.register_forward_hook(read)
+        try:
+            yield
+        finally:
+            hook.remove()
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Called once before each piece is chosen; it changes nothing."""
+        assert self.logits is not None, "a pass of the model comes before a choice"
         self._complete(input_ids[0])
-        self.waiting = scores[0].float().softmax(-1)
+        self.waiting = self.logits.float().softmax(-1)
         return scores
 
     def finish(self, ids: Tensor) -> None:
         """Add the last step.  # [1, pieces]"""
         self._complete(ids[0])
 
-    def _complete(self, ids: Sequence[int] | Tensor) -> None:
+    def _complete(self, ids: Tensor) -> None:
         """Add the step whose piece has been chosen; steps after the end do not count."""
         position = self.prompt + len(self.steps)
         ended = bool(self.steps) and self.steps[-1].piece in self.ends
