@@ -219,6 +219,20 @@ class Model(Protocol):
         """
         raise refusal(self, "does not predict words in two directions", _ANOTHER)
 
+    def states_with_ends(self, text: Pieces) -> Sequence[Tensor]:
+        """Of a bidirectional model: all layers, with the start and the end of each text.
+
+        # [batch, words + 2, width] each, arbitrary values after the end
+        """
+        raise refusal(self, "does not predict words in two directions", _ANOTHER)
+
+    def logits_of_states(self, states: Tensor, direction: Direction) -> Tensor:
+        """Of a bidirectional model: the logits of its softmax for states of any layer.
+
+        # [..., width] -> [..., choices]
+        """
+        raise refusal(self, "does not predict words in two directions", _ANOTHER)
+
     # --- its vocabulary ---------------------------------------------------------------------------
 
     @property

@@ -41,7 +41,7 @@ class ReplayPoints:
 def replay_points(model: HuggingFace) -> ReplayPoints:
     """The modules to record and replay; costs a forward pass over four pieces."""
     axis = 1 if model.sequence_first else 0
-    return ReplayPoints(tuple(_blocks_of(model)), _maps_of(model), axis)
+    return ReplayPoints(tuple(blocks_by_stack(model)), _maps_of(model), axis)
 
 
 @dataclass(eq=False)
@@ -79,7 +79,7 @@ class Prefix:
 
             return forward
 
-        with _replaced(self.points.stacks, replayed), self._replay_projections(site, chosen):
+        with replaced_forward(self.points.stacks, replayed), self._replay_projections(site, chosen):
             yield
 
     @contextmanager
@@ -100,7 +100,7 @@ class Prefix:
             return forward
 
         recorded_owners = [owner for n, owner in enumerate(owners) if (site, n) in self.made]
-        with _replaced([recorded_owners], replayed):
+        with replaced_forward([recorded_owners], replayed):
             yield
 
     def saved(self, site: int) -> int:
@@ -144,7 +144,10 @@ def recorded(points: ReplayPoints) -> Iterator[Prefix]:
         return forward
 
     all_owners = dict.fromkeys(owner for owners in points.maps.values() for owner in owners)
-    with _replaced(points.stacks, record_block), _replaced([list(all_owners)], record_projection):
+    with (
+        replaced_forward(points.stacks, record_block),
+        replaced_forward([list(all_owners)], record_projection),
+    ):
         yield prefix
 
 
@@ -161,7 +164,7 @@ def _maps_of(model: HuggingFace) -> Mapping[int, Sequence[nn.Module]]:
     return maps
 
 
-def _blocks_of(model: HuggingFace) -> Iterator[Sequence[nn.Module]]:
+def blocks_by_stack(model: HuggingFace) -> Iterator[Sequence[nn.Module]]:
     """The distinct blocks of each stack; a shared block appears once."""
     for stack in model.stacks:
         body = model.body(stack.name)
@@ -176,7 +179,7 @@ def _blocks_of(model: HuggingFace) -> Iterator[Sequence[nn.Module]]:
 
 
 @contextmanager
-def _replaced(
+def replaced_forward(
     stacks: Sequence[Sequence[nn.Module]],
     wrap: Callable[[nn.Module, Callable[..., Any]], Callable[..., Any]],
 ) -> Iterator[None]:

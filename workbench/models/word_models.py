@@ -289,9 +289,11 @@ class WordModel(Model):
             self._given = None
 
     def word_logits(self, text: Pieces, position: int, direction: Direction) -> Tensor:
+        return self.logits_of_states(self.states_with_ends(text)[-1][:, position + 1], direction)
+
+    def states_with_ends(self, text: Pieces) -> Sequence[Tensor]:
         assert self.bilm is not None, "a model without a softmax predicts nothing"
-        layers, _ = self.bilm.elmo.with_boundaries(self.sentences(text), self._given)
-        return self.logits_of_states(layers[-1][:, position + 1], direction)
+        return self.bilm.elmo.with_boundaries(self.sentences(text), self._given)[0]
 
     def logits_of_states(self, states: Tensor, direction: Direction) -> Tensor:
         """Logits of ELMo's softmax for states of any layer.
