@@ -22,7 +22,10 @@ class TunedLens(SplitSettings):
         2000, ge=1, description="Maximum number of texts to train the maps on (default 2000)."
     )
     max_dev: int | None = Field(
-        300, ge=1, description="Maximum number of dev texts, for early stopping (default 300)."
+        200, ge=1, description="Maximum number of dev texts, for early stopping (default 200)."
+    )
+    max_test: int | None = Field(
+        500, ge=1, description="Maximum number of texts to score (default 500)."
     )
     steps: int = Field(
         250, ge=1, le=1_000_000, description="Maximum number of training steps (default 250)."
@@ -43,7 +46,7 @@ class TunedLens(SplitSettings):
             f"most {self.steps:,} steps of {self.batch_size:,} texts, with early stopping on dev. "
             "Masked models predict 15 % of the pieces, causal models all, encoder-decoders the "
             "pieces of hidden spans, ELMo each word in both directions. Layers of an encoder below "
-            "a decoder are read by the whole decoder (Langedijk et al. 2024). All losses are on "
+            "a decoder are read by the whole decoder (Langedijk et al. 2023). All losses are on "
             "held-out texts, with 95 % bootstrap intervals over texts."
         )
 
@@ -110,7 +113,7 @@ TUNED_LENS = Experiment(
     exact_up_to=1e9,
     figures="workbench.figures.tuned_lens:FIGURES",
     findings="workbench.attribution.findings:tuned_lens",
-    papers=("belrose-2023-tuned-lens", "nostalgebraist-2020-logit-lens", "langedijk-2024-decoderlens"),
+    papers=("belrose-2023-tuned-lens", "nostalgebraist-2020-lens", "langedijk-2023-decoderlens"),
 )
 
 # --- contributions --------------------------------------------------------------------------------

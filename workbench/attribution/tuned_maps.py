@@ -38,8 +38,8 @@ from workbench.models.head_replay import (
 )
 from workbench.models.lm_losses import chosen, denoising, masked, with_context
 
-CHECK = 10  # steps between two dev losses
-PATIENCE = 5  # dev losses without gain before early stopping
+CHECK = 25  # steps between two dev losses
+PATIENCE = 3  # dev losses without gain before early stopping
 GAIN = 1e-3  # minimum gain of a dev loss, as a share of its first value
 TINY = 1e-5  # nats; a smaller gain is none
 WARM_UP = 10  # steps

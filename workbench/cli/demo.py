@@ -159,6 +159,12 @@ STOPS = (
         {"max_sentences": 300},
     ),
     Stop(
+        "What each layer of BERT predicts: logit lens and tuned lens",
+        "tuned-lens",
+        ("mini:bert",),
+        settings={"max_sentences": 200, "max_train": 400, "steps": 75},
+    ),
+    Stop(
         "Training a tiny GPT in a few seconds",
         "train",
         (),

@@ -638,6 +638,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "structural-probe": "probes.experiments:STRUCTURAL_PROBE",
         "train": "workbench.training.experiments:EXPERIMENT",
         "trigram": "workbench.basics.experiments:TRIGRAM",
+        "tuned-lens": "workbench.attribution.experiments:TUNED_LENS",
     },
     Experiment,
 )

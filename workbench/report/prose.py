@@ -39,6 +39,7 @@ TITLES = {  # the words before the names of the models, or of the corpora if the
     "structural-probe": "Syntax trees in the layers of",
     "train": "A model trained on",
     "trigram": "Trigrams and",
+    "tuned-lens": "Tuned lens of",
 }
 NAMES = 4  # maximum number of names in a title
 
