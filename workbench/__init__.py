@@ -30,6 +30,7 @@ Look inside a forward pass:
     forward      send a batch through a model, with taps                  (Output, Site)
     Capture, Gate, Reduce   the taps: store maps, scale heads, summarise maps (map_statistics)
     word_states  the hidden state of every word in every layer
+    lens         what each layer of a model would predict                 (LensReading)
 
 Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat, Finding. A user
 error raises WorkbenchError, with a code and a remedy.
@@ -45,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workbench.attention_maps.capture import attention
     from workbench.attention_maps.grids import head_grid
+    from workbench.attribution.lens import LensReading, lens
     from workbench.core.errors import WorkbenchError
     from workbench.core.experiment import (
         Caveat,
@@ -110,6 +112,8 @@ _HOMES = {
     "head_grid": "workbench.attention_maps.grids",
     "encode": "workbench.corpora.encode",
     "forward": "workbench.engine.forward_pass",
+    "lens": "workbench.attribution.lens",
+    "LensReading": "workbench.attribution.lens",
     "word_states": "workbench.engine.activation_store",
     "map_statistics": "workbench.engine.map_statistics:",
     "Batch": "workbench.engine.batch",
@@ -142,6 +146,7 @@ __all__ = [
     "Gate",
     "HuggingFace",
     "Inputs",
+    "LensReading",
     "Mention",
     "Model",
     "Output",
@@ -164,6 +169,7 @@ __all__ = [
     "export",
     "forward",
     "head_grid",
+    "lens",
     "load",
     "map_statistics",
     "mentions",

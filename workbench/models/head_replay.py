@@ -25,12 +25,12 @@ from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Pieces, sent
-from workbench.engine.model import Direction, Model
+from workbench.engine.model import Direction, Model, Output
 from workbench.engine.taps import StackName, current
 from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.lm_losses import logits_of
 from workbench.models.net_parts import probe
-from workbench.models.prefix_cache import blocks_by_stack, replaced_forward
+from workbench.models.prefix_cache import blocks_of, replaced_forward
 
 # A change of the states of a layer before the head reads them, such as a tuned lens.
 Change = Callable[[int, Tensor], Tensor]  # layer, [batch, pieces, width] -> the same shape
@@ -51,6 +51,7 @@ class Recorded:
     target: Pieces | None
     states: Mapping[StackName, Sequence[Tensor]]  # [batch, pieces, width] each
     ends: Mapping[StackName, Any]  # all that the last block returned
+    output: Output  # of the pass
 
     @property
     def last(self) -> StackName:
@@ -61,7 +62,8 @@ class Recorded:
 def recorded_states(model: Model, text: Pieces, target: Pieces | None = None) -> Recorded:
     """The states of every layer of every stack in one pass over the text."""
     if model.objective == "bidirectional":
-        return Recorded(text, None, {"encoder": model.states_with_ends(text)}, {})
+        layers = model.states_with_ends(text)
+        return Recorded(text, None, {"encoder": layers}, {}, Output({}, {}))
     net = _transformer(model)
     stream = 0 if text.unseen is None else 1
     inputs: dict[StackName, list[Tensor]] = {stack.name: [] for stack in net.stacks}
@@ -86,7 +88,7 @@ def recorded_states(model: Model, text: Pieces, target: Pieces | None = None) ->
         length = output.texts[stack].ids.shape[1]
         layers = [*read, _stream(ends[stack], stream)]
         states[stack] = [_batch_first(net, layer)[:, :length] for layer in layers]
-    return Recorded(text, target, states, ends)
+    return Recorded(text, target, states, ends, output)
 
 
 def layer_logits(
@@ -221,7 +223,7 @@ def _bypassed(
 @contextmanager
 def _wrapped(net: HuggingFace, wrap: Callable[[StackName], _Wrap | None]) -> Iterator[None]:
     """Replace the forward of each stack's blocks, where `wrap` returns a function for the stack."""
-    stacks = list(blocks_by_stack(net))
+    stacks = list(blocks_of(net))
     wraps = [wrap(stack.name) for stack in net.stacks]
     owner = {block: n for n, stack in enumerate(stacks) for block in stack}
     changed = [blocks for blocks, change in zip(stacks, wraps, strict=True) if change]
@@ -274,7 +276,7 @@ def _filler(net: HuggingFace, rows: int, pieces: int) -> Pieces:
 
 def _transformer(model: Model) -> HuggingFace:
     net = require_transformer(model, "has no language-model head to read its layers with", _REMEDY)
-    stacks = list(blocks_by_stack(net))
+    stacks = list(blocks_of(net))
     if len(stacks) < len(net.stacks):
         raise WorkbenchError(
             f"the blocks of {net.name} ({net.family}) were not found, so no layer can be replayed.",

@@ -41,7 +41,7 @@ class ReplayPoints:
 def replay_points(model: HuggingFace) -> ReplayPoints:
     """The modules to record and replay; costs a forward pass over four pieces."""
     axis = 1 if model.sequence_first else 0
-    return ReplayPoints(tuple(blocks_by_stack(model)), _maps_of(model), axis)
+    return ReplayPoints(tuple(blocks_of(model)), _maps_of(model), axis)
 
 
 @dataclass(eq=False)
@@ -164,7 +164,7 @@ def _maps_of(model: HuggingFace) -> Mapping[int, Sequence[nn.Module]]:
     return maps
 
 
-def blocks_by_stack(model: HuggingFace) -> Iterator[Sequence[nn.Module]]:
+def blocks_of(model: HuggingFace) -> Iterator[Sequence[nn.Module]]:
     """The distinct blocks of each stack; a shared block appears once."""
     for stack in model.stacks:
         body = model.body(stack.name)
