@@ -4,7 +4,8 @@ Costs: milliseconds.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from workbench.core.findings import (
     Finding,
@@ -18,8 +19,7 @@ from workbench.core.findings import (
     whole,
 )
 
-if TYPE_CHECKING:
-    from workbench.core.experiment import Tables
+Tables = Mapping[str, pd.DataFrame]
 
 # --- lens -----------------------------------------------------------------------------------------
 
