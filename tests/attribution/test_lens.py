@@ -93,7 +93,8 @@ def test_measures_by_hand() -> None:
     assert found["rank_gold"].tolist() == [3, 3]
     assert found["nats"].tolist() == pytest.approx([-np.log(0.2), -np.log(0.1)])
     kl = [
-        sum(b * np.log(b / a) for a, b in zip(*row, strict=True)) for row in zip(p.numpy(), q.numpy(), strict=True)
+        sum(b * np.log(b / a) for a, b in zip(*row, strict=True))
+        for row in zip(p.numpy(), q.numpy(), strict=True)
     ]
     assert found["kl"].tolist() == pytest.approx([float(each) for each in kl])
     entropy = [-sum(float(a * torch.log(a)) for a in row) for row in p]

@@ -45,6 +45,12 @@ STOPS = (
         {"max_sentences": 200},
     ),
     Stop(
+        "Logit lens: what each layer of BERT would predict",
+        "lens",
+        ("mini:bert",),
+        settings={"max_predictions": 200},
+    ),
+    Stop(
         "Average attention of each head, by offset and by part of speech",
         "attention-averages",
         ("mini:bert",),

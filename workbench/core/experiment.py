@@ -631,6 +631,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "head-importance": "workbench.pruning.experiments:HEAD_IMPORTANCE",
         "head-pruning": "workbench.pruning.experiments:HEAD_PRUNING",
         "heads": "workbench.heads.experiments:EXPERIMENT",
+        "lens": "workbench.attribution.experiments:LENS",
         "minimal-pairs": "workbench.basics.experiments:MINIMAL_PAIRS",
         "pretraining": "workbench.transfer.experiments:PRETRAINING",
         "profile": "workbench.basics.experiments:PROFILE",
