@@ -29,6 +29,7 @@ ENCODERS = ("mini:bert", "mini:t5", "mini:elmo", "mini:gpt")
 RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("describe", {}, "primer:size=120", ()),
     ("trigram", {}, "primer:size=120", ENCODERS[3:]),
+    ("tuned-lens", {"steps": 25}, "primer:size=80", ENCODERS),
     ("profile", {}, "primer:size=80", ENCODERS),
     ("minimal-pairs", {}, "primer/acceptability:size=60", ENCODERS),
     ("heads", {}, "primer:size=80", ENCODERS),

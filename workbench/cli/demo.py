@@ -45,6 +45,12 @@ STOPS = (
         {"max_sentences": 200},
     ),
     Stop(
+        "Logit lens: what each layer of BERT would predict",
+        "lens",
+        ("mini:bert",),
+        settings={"max_predictions": 200},
+    ),
+    Stop(
         "Average attention of each head, by offset and by part of speech",
         "attention-averages",
         ("mini:bert",),
@@ -157,6 +163,12 @@ STOPS = (
         ("mini:gpt",),
         (CORPUS,),
         {"max_sentences": 300},
+    ),
+    Stop(
+        "What each layer of BERT predicts: logit lens and tuned lens",
+        "tuned-lens",
+        ("mini:bert",),
+        settings={"max_sentences": 200, "max_train": 400, "steps": 75},
     ),
     Stop(
         "Training a tiny GPT in a few seconds",

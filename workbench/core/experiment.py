@@ -632,6 +632,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "head-importance": "workbench.pruning.experiments:HEAD_IMPORTANCE",
         "head-pruning": "workbench.pruning.experiments:HEAD_PRUNING",
         "heads": "workbench.heads.experiments:EXPERIMENT",
+        "lens": "workbench.attribution.experiments:LENS",
         "minimal-pairs": "workbench.basics.experiments:MINIMAL_PAIRS",
         "pretraining": "workbench.transfer.experiments:PRETRAINING",
         "profile": "workbench.basics.experiments:PROFILE",
@@ -639,6 +640,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "structural-probe": "probes.experiments:STRUCTURAL_PROBE",
         "train": "workbench.training.experiments:EXPERIMENT",
         "trigram": "workbench.basics.experiments:TRIGRAM",
+        "tuned-lens": "workbench.attribution.experiments:TUNED_LENS",
     },
     Experiment,
 )

@@ -32,6 +32,7 @@ TITLES = {  # the words before the names of the models, or of the corpora if the
     "head-importance": "Importance of the attention heads of",
     "head-pruning": "Pruning the attention heads of",
     "heads": "Attention heads of",
+    "lens": "Predictions of the layers of",
     "minimal-pairs": "Minimal pairs scored by",
     "pretraining": "Pretraining objectives compared on",
     "profile": "Size and loss of",
@@ -39,6 +40,7 @@ TITLES = {  # the words before the names of the models, or of the corpora if the
     "structural-probe": "Syntax trees in the layers of",
     "train": "A model trained on",
     "trigram": "Trigrams and",
+    "tuned-lens": "Tuned lens of",
 }
 NAMES = 4  # maximum number of names in a title
 
