@@ -3,11 +3,12 @@
 Words of the corpus are predicted from their contexts. The number that is taken apart is a choice's
 logit minus the mean logit of the vocabulary: a part that raises all logits alike changes no
 probability, and is not counted. Contributions to the model's own choice describe what decides; they
-are positive on average by selection, also in random models. So what is tested are contributions to
-the true word, against a permutation null: the distinct true words exchange their rows of the
-vocabulary with each other, each within its part of speech. What a part adds to any word of this
-part of speech is in both. Costs: a forward pass over the predicted words, and for each permutation
-a backward pass of the head.
+are positive on average by selection, also in random models. What is tested is the gain: how much
+more a part gives to the true word in its own context than to this word in other contexts and to
+other words in this context, all of the same part of speech. Its permutation null exchanges the
+distinct true words within their part of speech. So neither frequent words nor the part of speech
+count. Costs: a forward pass over the predicted words, and for each distinct true word a backward
+pass of the head.
 """
 
 from collections import Counter
@@ -50,8 +51,9 @@ class _Measured:
     components: Sequence[Component]
     own: Floats  # [words, components], to the model's choice
     gold: Floats  # [words, components], to the true word
-    permuted: Floats  # [words, components], to other words in its place, mean over permutations
-    null: Floats  # [permutations, components], sums over words
+    gain: Floats  # [words, components]; 0 where not tested
+    null: Floats  # [permutations, components], mean gains over the tested words
+    tested: NDArray[np.bool_]  # [words], whether there is another word of the part of speech
     totals: Floats  # [words], the sum for the model's choice
     logits: Floats  # [words], the model's choice above the mean
     right: Floats  # [words], 1 if the choice is the true word
@@ -76,8 +78,8 @@ def run(inputs: Inputs, settings: ContributionsOverCorpus, progress: Progress) -
     places = list(places_of(model, batch, words))
     gold = np.concatenate([_numbers(each.gold) for each in places])
     tags = [_tag(docs[document], word) for document, word in words]
-    others = _exchanged(gold, tags, settings.n_permutations, inputs.seed)
-    measured = _measured(opened, places, gold, others, progress)
+    found = _measured(opened, places, gold, progress)
+    measured = _tested(found, tags, settings.n_permutations, inputs.seed)
     documents = _documents(docs, [document for document, _ in words])
     rows = _Rows(documents, inputs.seed)
     stack = opened.stack
@@ -106,49 +108,21 @@ def _tag(doc: Doc, word: int) -> str:
     return doc[word].pos_ or doc[word].tag_ or NO_TAG
 
 
-def _exchanged(gold: Ints, tags: Sequence[str], number: int, seed: int) -> Ints:
-    """The word in the place of each true word: distinct words change places within their tag.
-
-    A word with several tags belongs to its most frequent one.  # -> [permutations, words]
-    """
-    counts: dict[int, Counter[str]] = {}
-    for choice, tag in zip(gold.tolist(), tags, strict=True):
-        counts.setdefault(choice, Counter())[tag] += 1
-    classes: dict[str, list[int]] = {}
-    for choice in sorted(counts):
-        tag = min(counts[choice], key=lambda each: (-counts[choice][each], each))
-        classes.setdefault(tag, []).append(choice)
-    random = np.random.default_rng([seed, len(gold), number])
-    found = np.tile(gold, (number, 1))
-    for permutation in found:
-        other = {}
-        for tag in sorted(classes):
-            one = classes[tag]
-            other.update(zip(one, random.permutation(one).tolist(), strict=True))
-        permutation[:] = [other[choice] for choice in gold.tolist()]
-    return found
-
-
-def _measured(
-    opened: Reader, batches: Sequence[Places], gold: Ints, others: Ints, progress: Progress
-) -> _Measured:
-    own, true, permuted, totals, logits, right = [], [], [], [], [], []
-    null: Floats | None = None
+def _measured(opened: Reader, batches: Sequence[Places], gold: Ints, progress: Progress) -> "_All":
+    types, column = np.unique(gold, return_inverse=True)
+    own, every, totals, logits, right = [], [], [], [], []
     components: Sequence[Component] = ()
     done, error = 0, 0.0
     for places in batches:
         some = slice(done, done + len(places))
-        explained = _Above(np.concatenate([gold[None, some], others[:, some]]))
+        explained = _Above(types)
         device = opened.model.device
         at = torch.stack([places.rows, places.at], 1).to(device)
         found = contributions_to(opened, places.text, places.target, at, explained)
-        values = found.values.cpu().numpy()  # [2 + permutations, words, components]
+        values = found.values.cpu().numpy()  # [1 + types, words, components]
         components = found.components
         own.append(values[0])
-        true.append(values[1])
-        permuted.append(values[2:].mean(0))
-        sums = values[2:].sum(1)
-        null = sums if null is None else null + sums
+        every.append(values[1:].transpose(1, 2, 0).astype(np.float32))
         total = found.totals.cpu().numpy()
         size = float(np.abs(total).mean())
         error = max(error, float(np.abs(values.sum(-1) - total).max()) / max(size, 1e-12))
@@ -157,13 +131,11 @@ def _measured(
         right.append(_numbers(explained.top) == gold[some])
         done += len(places)
         progress(done, len(gold), "words")
-    assert null is not None, "there are words"
-    return _Measured(
+    return _All(
         components,
         np.concatenate(own),
-        np.concatenate(true),
-        np.concatenate(permuted),
-        null,
+        np.concatenate(every),
+        column,
         np.concatenate(totals),
         np.concatenate(logits),
         np.concatenate(right).astype(np.float64),
@@ -171,19 +143,70 @@ def _measured(
     )
 
 
+@dataclass(frozen=True)
+class _All:
+    """Contributions to the model's choice and to every distinct true word."""
+
+    components: Sequence[Component]
+    own: Floats  # [words, components]
+    every: NDArray[np.float32]  # [words, components, types]
+    column: Ints  # [words], the type of the true word
+    totals: Floats
+    logits: Floats
+    right: Floats
+    error: float
+
+
+def _tested(found: _All, tags: Sequence[str], permutations: int, seed: int) -> _Measured:
+    """Gains within each part of speech, and their permutation null."""
+    words = np.arange(len(found.column))
+    gold = found.every[words, :, found.column].astype(np.float64)
+    gain, tested = np.zeros_like(gold), np.zeros(len(words), dtype=np.bool_)
+    null = np.zeros((permutations, gold.shape[1]))
+    random = np.random.default_rng([seed, len(words), permutations])
+    of_word = np.array(tags, dtype=object)
+    for tag in sorted(set(tags)):
+        here = np.flatnonzero(of_word == tag)
+        types, column = np.unique(found.column[here], return_inverse=True)
+        if len(types) < 2:
+            continue
+        block = found.every[here][:, :, types].astype(np.float64)  # [here, components, types]
+        block -= block.mean(0, keepdims=True)  # the same word in other contexts
+        block -= block.mean(2, keepdims=True)  # other words in the same context
+        gain[here], tested[here] = block[np.arange(len(here)), :, column], True
+        sums = np.zeros((len(types), block.shape[1], len(types)))  # by true word and its stand-in
+        np.add.at(sums, column, block)
+        for row in null:
+            row += sums[np.arange(len(types)), :, random.permutation(len(types))].sum(0)
+    null /= max(int(tested.sum()), 1)
+    return _Measured(
+        found.components,
+        found.own,
+        gold,
+        gain,
+        null,
+        tested,
+        found.totals,
+        found.logits,
+        found.right,
+        found.error,
+    )
+
+
 class _Above:
-    """Logits above the mean: of the model's choice, then of each row of other choices."""
+    """Logits above the mean: of the model's choice, then of some choices."""
 
     def __init__(self, choices: Ints) -> None:
-        self.choices = torch.from_numpy(choices)  # [rows, words]
+        self.choices = torch.from_numpy(choices)  # [types]
         self.top: Tensor | None = None  # [words]; set by the first call, with the model's logits
 
     def __call__(self, logits: Tensor) -> Tensor:
-        """[words, choices] -> [words, 1 + rows]"""
+        """[words, choices] -> [words, 1 + types]"""
         if self.top is None:
             self.top = logits.detach().argmax(-1)
-        all_choices = torch.cat([self.top[None], self.choices.to(logits.device)])
-        return logits.gather(1, all_choices.T) - logits.mean(-1, keepdim=True)
+        own = logits.gather(1, self.top[:, None])
+        others = logits[:, self.choices.to(logits.device)]
+        return torch.cat([own, others], 1) - logits.mean(-1, keepdim=True)
 
     def chosen(self, logits: Tensor) -> Floats:
         """Of the model's choice.  # [words]"""
@@ -214,6 +237,8 @@ class _Rows:
 
     def of(self, values: Floats, name: str, chosen: Any = slice(None)) -> dict[str, Floats]:
         """The columns of a mean.  # [words, columns]"""
+        if not len(self.documents[chosen]):
+            chosen = slice(None)  # nothing is tested: all are 0
         documents = np.unique(self.documents[chosen], return_inverse=True)[1]
         counts = np.bincount(documents).astype(np.float64)
         sums = np.zeros((len(counts), values.shape[1]))
@@ -229,21 +254,19 @@ class _Rows:
 
 def _components(measured: _Measured, rows: _Rows, stack: Any) -> pd.DataFrame:
     size = np.abs(measured.own).mean(0)  # [components]
-    n_words = len(measured.own)
-    gold = measured.gold.mean(0)
-    p_values = permutation_p_values_of_means(gold, measured.null / n_words)
-    gain = rows.of(measured.gold - measured.permuted, "gain")
+    gain = rows.of(measured.gain, "gain", measured.tested)
+    p_values = permutation_p_values_of_means(gain["gain"], measured.null)
     return pd.DataFrame(
         {
             **columns_of(measured.components, stack),
             **rows.of(measured.own, "contribution"),
             "share": size / max(size.sum(), 1e-300),
-            "gold": gold,
-            "permuted": measured.permuted.mean(0),
+            "gold": measured.gold.mean(0),
             **gain,
             "p": p_values,
             "writes": (p_values < SIGNIFICANT) & (gain["gain"] > 0),
-            "n": n_words,
+            "n": len(measured.own),
+            "n_tested": int(measured.tested.sum()),
         }
     )
 
@@ -261,16 +284,15 @@ def _layers(measured: _Measured, rows: _Rows) -> pd.DataFrame:
     group = np.zeros((len(keys), len(distinct)))
     for index, key in enumerate(keys):
         group[index, distinct.index(key)] = 1
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "layer": [layer for layer, _ in distinct],
             "source": [source for _, source in distinct],
             **rows.of(measured.own @ group, "contribution"),
-            **rows.of((measured.gold - measured.permuted) @ group, "gain"),
+            **rows.of(measured.gain @ group, "gain", measured.tested),
             "n": len(measured.own),
         }
     )
-    return table
 
 
 def _tags(
@@ -287,14 +309,13 @@ def _tags(
     parts = []
     for tag in shown:
         chosen = np.array([each == tag for each in tags])
-        gain = measured.gold[:, wanted] - measured.permuted[:, wanted]
         parts.append(
             pd.DataFrame(
                 {
                     "tag": tag,
                     **columns_of([measured.components[index] for index in wanted], stack),
                     **rows.of(measured.own[:, wanted], "contribution", chosen),
-                    **rows.of(gain, "gain", chosen),
+                    **rows.of(measured.gain[:, wanted], "gain", chosen),
                     "n": counts[tag],
                 }
             )

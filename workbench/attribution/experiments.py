@@ -20,16 +20,16 @@ class ContributionsOverCorpus(Settings):
     """Which words are predicted, and how often they are permuted."""
 
     max_words: int = Field(
-        600,
+        300,
         ge=2,
-        le=1_000_000,
-        description="Maximum number of predicted words, drawn at random (default 600).",
+        le=100_000,
+        description="Maximum number of predicted words, drawn at random (default 300).",
     )
     n_permutations: int = Field(
-        100,
+        1000,
         ge=19,
-        le=10_000,
-        description="Number of permutations of the true words (default 100).",
+        le=100_000,
+        description="Number of permutations of the true words (default 1000).",
     )
     min_count: int = Field(
         20, ge=1, description="Minimum number of words of a part of speech (default 20)."
@@ -42,10 +42,11 @@ class ContributionsOverCorpus(Settings):
             "the embeddings, of every attention head, of every MLP and of the biases, with the "
             "scale of every norm held at its value (Elhage et al. 2021). For models with a "
             "non-linear head the contributions are to the input of the head, along the gradient of "
-            "the logit. Whether a part raises the true word was tested against "
-            f"{self.n_permutations:,} permutations of the distinct true words within their part of "
-            "speech; p-values are corrected over the parts by the largest mean of each "
-            "permutation, and intervals are bootstrapped over documents."
+            "the logit. The gain of a part is what it adds to the true word beyond what it adds to "
+            "this word in other contexts and to other words in this context, within the part of "
+            f"speech. It was tested against {self.n_permutations:,} permutations of the distinct "
+            "true words within their part of speech; p-values are corrected over the parts by the "
+            "largest mean of each permutation, and intervals are bootstrapped over documents."
         )
 
 
@@ -58,7 +59,8 @@ _OF_MEANS = (
     "with lower and upper, its 95 % bootstrap interval over documents. "
 )
 _OF_GAIN = (
-    "gain: the contribution to the true word minus the one to permuted words, with gain_lower and "
+    "gain: mean contribution to the true word beyond the means for this word in other contexts and "
+    "for other true words in this context, within the part of speech; with gain_lower and "
     "gain_upper. "
 )
 
@@ -71,9 +73,10 @@ CONTRIBUTIONS = Experiment(
         "components": Table(
             f"Direct contributions of each part of the stack that the head reads. {_OF_PART}"
             f"{_OF_MEANS}share: of all absolute contributions. gold: mean contribution to the true "
-            "word; permuted: to other words of its part of speech in its place. "
+            "word. "
             f"{_OF_GAIN}p: of the permutation test, corrected over parts; writes: p < 0.05, so the "
-            "part raises the true word above others of its part of speech. n: number of words.",
+            "part raises words where they are right. n, n_tested: number of words, and of those "
+            "with another word of their part of speech.",
             ("part", "stack", "kind", "layer", "head"),
         ),
         "layers": Table(
