@@ -120,7 +120,7 @@ def test_they_are_what_the_output_weights_write(name: str) -> None:
     moved = written.double()
     for norm in norms:
         if norm is not None:
-            frozen = frozen_norm(model, norm.module)
+            frozen = frozen_norm(norm.module)
             read, out = norm.read[rows, pieces].double(), norm.output[rows, pieces].double()
             scale = frozen.scale(read, out)[:, None]
             centred = moved - moved.mean(-1, keepdim=True) if frozen.centred else moved

@@ -169,6 +169,24 @@ def permutation_p_values(scores: Floats, null: Floats, counts: Floats) -> Floats
     return p_values
 
 
+def permutation_p_values_of_means(means: Floats, null: Floats) -> Floats:
+    """Return one-sided p-values of means above a permutation null, corrected for multiple tests.
+
+    Means and null are put on one scale by the mean and the standard deviation of both, and each
+    mean is compared with the largest one of each permutation.
+    # [tried], [permutations, tried] -> [tried]
+    """
+    both = np.concatenate([means[None], null])
+    spread = both.std(0)
+    varies = spread > 1e-9 * np.abs(both).max(0, initial=0.0)
+    scaled = np.zeros_like(both)
+    np.divide(both - both.mean(0), spread, out=scaled, where=varies)
+    highest = scaled[1:].max(1, initial=-np.inf)  # [permutations]
+    above = (highest[:, None] >= scaled[0] * (1 - 1e-9)).sum(0)
+    p_values: Floats = np.where(varies, (above + 1) / (len(null) + 1), 1.0)
+    return p_values
+
+
 # --- sign flips and sign tests --------------------------------------------------------------------
 
 EXACT = 13  # maximum number of units for an exact test: all sign flips of one difference

@@ -5,8 +5,8 @@ written. With the scale of each norm held at its value in the pass (Elhage et al
 linear, so a logit is a sum too: each part contributes the product of its output with a direction.
 The direction is the gradient of the logit at the input of the language-model head, taken back
 through the norms on the way: the final norm of pre-norm models, every norm of post-norm ones. If
-the head itself is not linear (BERT: a layer, an activation and a norm), the parts sum to the
-product of the head's input and this gradient, not to the logit.
+the head itself is not linear (BERT: a layer, an activation and a norm), the scale of its norm is
+held too, and the parts sum to the product of the head's input and this gradient, not to the logit.
 
 The output of an attention is split over its heads by the input of its output projection, or, if
 there is no such module (XLNet), by the gradient of its gates, in which it is linear. Contributions
@@ -34,6 +34,7 @@ from workbench.models.residual_stream import (
     Plan,
     ResidualStream,
     Step,
+    is_norm,
     plan,
     probe_of,
     recorded,
@@ -97,7 +98,7 @@ def reader(model: Model) -> Reader:
     net = require_transformer(model, _NO_STREAM, _REMEDY)
     if net.task_folder is not None:  # its head reads a mix of all layers
         where = plan(net)
-        return Reader(net, where, "head input", None, _frozen_norms(net, where))
+        return Reader(net, where, "head input", None, _frozen_norms(where))
     if not net.objective and not net.classes:
         raise refusal(net, "has no trained language-model or classification head", _REMEDY)
     where = plan(net, predicting=net.objective == "masked")
@@ -107,7 +108,7 @@ def reader(model: Model) -> Reader:
     is_linear = bool(bend < LINEAR)
     bias = logits[0][0] if is_linear else None  # [choices]
     of: Of = "logit" if is_linear else "head input"
-    return Reader(net, where, of, bias, _frozen_norms(net, where))
+    return Reader(net, where, of, bias, _frozen_norms(where))
 
 
 def contributions_to(
@@ -143,6 +144,7 @@ def contributions_to(
     with (
         torch.set_grad_enabled(by_gates),
         _head_input(model, where, at_head),
+        _held_norms_of_head(reader, at_head),
         recorded(model, where) as seen,
         _projected(model, where) as inputs,
     ):
@@ -240,24 +242,29 @@ class FrozenNorm:
         """The direction at the norm's input for one at its output.  # [..., n, width]"""
         return self._centred(self.gain * direction) * scale
 
+    def held(self, read: Tensor, output: Tensor) -> Tensor:
+        """The output as a function of the input with the scale held.  # [..., width] each"""
+        scale = self.scale(read.detach().double(), output.detach().double())
+        return (self.gain * self._centred(read.double()) * scale + self.bias).to(output.dtype)
+
     def _centred(self, states: Tensor) -> Tensor:
         return states - states.mean(-1, keepdim=True) if self.centred else states
 
 
-def _frozen_norms(model: HuggingFace, where: Plan) -> dict[nn.Module, FrozenNorm]:
-    return {norm: frozen_norm(model, norm) for norm in where.norms}
+def _frozen_norms(where: Plan) -> dict[nn.Module, FrozenNorm]:
+    return {norm: frozen_norm(norm) for norm in where.norms}
 
 
 @torch.no_grad()
-def frozen_norm(model: HuggingFace, norm: nn.Module) -> FrozenNorm:
+def frozen_norm(norm: nn.Module) -> FrozenNorm:
     """A norm's gain, bias and whether it subtracts the mean, found by calling it."""
     weight = next(norm.parameters())
-    index = torch.arange(model.width, device=weight.device, dtype=torch.float64)
-    wave = (1 + index / model.width) * (-1) ** index  # [width], without zeros
+    index = torch.arange(len(weight), device=weight.device, dtype=torch.float64)
+    wave = (1 + index / len(weight)) * (-1) ** index  # [width], without zeros
     wave = wave - wave.mean()
 
     def call(states: Tensor) -> Tensor:
-        output: Tensor = norm(states.to(weight.dtype)[None, None])
+        output: Tensor = norm.forward(states.to(weight.dtype)[None, None])  # without its hooks
         return output[0, 0].double()
 
     up, down = call(wave), call(-wave)
@@ -274,11 +281,30 @@ class _Leaf:
     """Cuts the graph at the head's input, and stores it as the start of a new one."""
 
     leaf: Tensor = field(default_factory=lambda: torch.zeros(0))
+    is_set: bool = False
 
     def __call__(self, states: Tensor) -> Tensor:
+        self.is_set = True
         torch.set_grad_enabled(True)  # until the pass ends; the context around it restores it
         self.leaf = states.detach().requires_grad_()
         return self.leaf
+
+
+@contextmanager
+def _held_norms_of_head(reader: Reader, at_head: _Leaf) -> Iterator[None]:
+    """Hold the scales of the norms that the head itself calls."""
+    inside = {module for block in reader.plan.blocks for module in block.modules()}
+    final = reader.plan.final_norms[reader.stack]
+
+    def hold(norm: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        # norms of the embeddings and of an encoder come before the head's input
+        return frozen_norm(norm).held(args[0], output) if at_head.is_set else output
+
+    with ExitStack() as hooks:
+        for module in reader.model.net.modules():
+            if module not in inside and module is not final and is_norm(module):
+                hooks.callback(module.register_forward_hook(hold).remove)
+        yield
 
 
 @contextmanager

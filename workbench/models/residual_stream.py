@@ -127,7 +127,11 @@ def plan(model: HuggingFace, predicting: bool = False) -> Plan:
     if len(stacks) != len(model.stacks):
         raise _unknown(model, "has no list of blocks")
     found = {b: s.name for s, each in zip(model.stacks, stacks, strict=True) for b in each}
-    norms = [module for module in model.net.modules() if _is_norm(module, model.width)]
+    norms = [
+        module
+        for module in model.net.modules()
+        if is_norm(module) and len(next(module.parameters())) == model.width
+    ]
     draft = Plan(found, norms, _projections(model), {}, {}, stream)
     text = probe_of(model, stream)
     with torch.no_grad(), _recorder(model, draft, every_module=True) as seen:
@@ -351,14 +355,14 @@ def _is_states(value: Any, width: int) -> bool:
     return isinstance(value, Tensor) and value.ndim == 3 and value.shape[-1] == width
 
 
-def _is_norm(module: nn.Module, width: int) -> bool:
-    """Whether a module has the weights of a norm: vectors of the model's width, and no parts."""
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module has the weights of a norm: one or two vectors of one size, and no parts."""
     weights = list(module.parameters(recurse=False))
     return (
         not isinstance(module, nn.Embedding)
         and not any(True for _ in module.children())
         and 1 <= len(weights) <= 2
-        and all(tuple(weight.shape) == (width,) for weight in weights)
+        and all(weight.ndim == 1 and weight.shape == weights[0].shape for weight in weights)
     )
 
 
