@@ -389,10 +389,10 @@ def _methods(
         row["lower"], row["upper"] = sums.interval(gain)
         row |= _over_attention(own, method, sums)
         rows.append({**row, **_randomised(own, method, settings, seed), **_deltas(own, method)})
-    control = names.index(CONTROL)
-    tested = [index for index in range(len(names)) if index != control]
-    p_values = np.array(raw)
-    p_values[tested] = holm(p_values[tested])
+    p_values = [*holm(raw[:-1]), raw[-1]]  # the control comes last, and is a test of its own
+    compared = [row for row in rows if np.isfinite(row["p_attention"])]
+    for row, p in zip(compared, holm([row["p_attention"] for row in compared]), strict=True):
+        row["p_attention"] = float(p)
     for row, p in zip(rows, p_values, strict=True):
         row["p"] = float(p)
         row["faithful"] = _is_faithful(row)
@@ -410,16 +410,19 @@ def _is_faithful(row: Mapping[str, Any]) -> str:
 
 
 def _over_attention(own: Sequence[_Explained], method: str, sums: _Sums) -> dict[str, float]:
-    """The gain minus that of attention; NaN for attention itself, and without it."""
-    lower = upper = mean = np.nan
-    if method != ATTENTION and own and all(ATTENTION in each.erased for each in own):
+    """The gain minus that of attention; NaN for attention, the control, and without attention."""
+    lower = upper = mean = p = np.nan
+    if method not in (ATTENTION, CONTROL) and own and all(ATTENTION in each.erased for each in own):
         pairs = np.array([[each.erased[name] for name in (method, ATTENTION)] for each in own])
         gain = pairs[..., 0] - pairs[..., 1]  # [texts, 2]
         over = gain[:, 0] - gain[:, 1]
-        mean, (lower, upper) = over.mean(), sums.interval(over)
+        mean, (lower, upper), p = over.mean(), sums.interval(over), sums.p_value(over)
     return {
-        "over_attention": mean, "over_attention_lower": lower, "over_attention_upper": upper
-    }  # fmt: skip
+        "over_attention": mean,
+        "over_attention_lower": lower,
+        "over_attention_upper": upper,
+        "p_attention": p,
+    }
 
 
 def _randomised(
