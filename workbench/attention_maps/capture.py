@@ -23,7 +23,7 @@ from torch import Tensor
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
 from workbench.core.registry import once
-from workbench.corpora.encode import encode
+from workbench.corpora.encode import doc_of, encode
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
 from workbench.engine.taps import Site, StackName, Tap, View
@@ -189,26 +189,9 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
             remedy="Choose a model with attention, such as mini:bert. You can still probe the "
             "layers of this model.",
         )
-    doc, target_doc = _doc_of(text), None if target is None else _doc_of(target)
+    doc, target_doc = doc_of(text), None if target is None else doc_of(target)
     key = _key(model, doc, target_doc)
     return CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
-
-
-def _doc_of(text: "str | Doc") -> "Doc":
-    """A Doc unchanged; a text split into words by rules."""
-    if not isinstance(text, str):
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise WorkbenchError(
-            f"the text has a character that is not Unicode text: {text!a:.40}.",
-            code="text-encoding",
-            remedy="Remove lone surrogates, such as \\ud800.",
-        ) from None
-    from workbench.corpora.text import tokenizer
-
-    return tokenizer(None, "en")(text)
 
 
 def _key(model: Model, doc: "Doc", target: "Doc | None") -> str:

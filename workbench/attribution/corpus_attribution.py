@@ -370,7 +370,10 @@ class _Sums:
 
 
 def _methods(
-    explained: Sequence[_Explained], names: Sequence[str], settings: AttributionOverCorpus, seed: int
+    explained: Sequence[_Explained],
+    names: Sequence[str],
+    settings: AttributionOverCorpus,
+    seed: int,
 ) -> pd.DataFrame:
     rows, raw = [], []
     for method in names:
@@ -380,7 +383,11 @@ def _methods(
         null = np.array([each.random for each in own])
         gain = erased[:, 0] - erased[:, 1] - (null[:, 0] - null[:, 1])
         raw.append(sums.p_value(gain))
-        row: dict[str, Any] = {"method": method, "n": len(own), "documents": len(set(sums.documents))}
+        row: dict[str, Any] = {
+            "method": method,
+            "n": len(own),
+            "documents": len(set(sums.documents)),
+        }
         for column, name in enumerate(("comprehensiveness", "sufficiency")):
             row[name] = erased[:, column].mean()
             row[f"{name}_lower"], row[f"{name}_upper"] = sums.interval(erased[:, column])

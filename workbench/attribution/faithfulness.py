@@ -143,7 +143,10 @@ def faithfulness(
         )  # fmt: skip
     random = random_orders(len(free), orders, seed)
     rows = [order_of(attribution.scores[free])]
-    if attribution.method != ATTENTION and (attended := attention_scores(attribution, **options)) is not None:
+    if (
+        attribution.method != ATTENTION
+        and (attended := attention_scores(attribution, **options)) is not None
+    ):
         rows.append(order_of(attended[free]))
     erased = erasure(
         prediction, target, units, np.concatenate([np.stack(rows), random]),

@@ -2,20 +2,23 @@
 
 `attribute_prediction` gives a score to every unit (a piece, a word or a segment) by one of the
 methods. Captum computes them; the function that it differentiates or ablates is
-`Prediction.logits_from`, over the input vectors of all stacks. Costs: a forward and a backward pass
+`Prediction.logits_from`, over the input vectors of all stacks. Attention rollout and the attention
+baselines, which captum does not have, read maps of one pass. Costs: a forward and a backward pass
 for gradient x input; one of both for each step of integrated gradients, whose number doubles until
-the scores sum to the change of the output; a forward pass for each unit that occlusion removes.
+the scores sum to the change of the output, and for each layer and step of the layer methods; a
+forward pass for each unit that occlusion removes, and for each unit and sample of Shapley values.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from workbench.attribution.prediction import Prediction
 from workbench.attribution.target import (
@@ -29,23 +32,46 @@ from workbench.attribution.target import (
     units_of,
 )
 from workbench.core.errors import WorkbenchError
-from workbench.engine.taps import StackName
+from workbench.engine.model import refusal
+from workbench.engine.taps import Site, StackName, Tap, View
+from workbench.models.layer_points import head_points, layer_points
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Method = Literal[
     "integrated-gradients",
     "gradient-x-input",
+    "layer-integrated-gradients",
+    "layer-conductance",
+    "head-conductance",
+    "deeplift",
     "occlusion",
+    "shapley",
+    "attention-rollout",
+    "attention-norms",
+    "attention",
+    "random",
 ]
 METHODS: tuple[Method, ...] = get_args(Method)
+LAYER_METHODS: tuple[Method, ...] = (
+    "layer-integrated-gradients",
+    "layer-conductance",
+    "head-conductance",
+)
 Floats = NDArray[np.float64]
+OnProgress = Callable[[int], object]
 
 FIRST_STEPS, MAX_STEPS = 16, 512
+LAYER_STEPS = 64  # of layer methods, which repeat their steps for every layer
+SHOWN = 24  # units in a printed attribution
+SAMPLES = 25  # permutations of the units for Shapley values
 TOLERANCE = 1e-3  # of the change of the output from the baseline to the text
 SMALLEST = 1e-4  # a smaller error is not reported, however small the change is
 PIECES_AT_ONCE = 4_096  # pieces in one pass of a batch of variants
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attribution:
     """The score of every unit of one prediction.
 
@@ -61,8 +87,96 @@ class Attribution:
     baseline: Baseline | None = None  # None: the method has none
     baseline_value: float | None = None  # the target's value without any unit
     delta: float | None = None  # value - baseline_value - sum of scores; None: not complete
-    steps: int | None = None  # of integrated gradients
+    steps: int | None = None  # of integrated gradients, and of the layer methods
     notes: tuple[str, ...] = ()
+    layers: tuple[tuple[StackName, int], ...] = ()  # of the layer methods, counted from 1
+    # [layers, units], or [layers, heads, units]; NaN for units of another stack. Fixed units have
+    # scores here: within the model, special pieces carry what they have read.
+    by_layer: Floats | None = None
+
+    @property
+    def label(self) -> str:
+        """The choice that is explained, and the one it is explained against."""
+        names = self.prediction.names([self.target.choice])
+        if self.target.against is None:
+            return names[0]
+        return f"{names[0]} rather than {self.prediction.names([self.target.against])[0]}"
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """One row for each unit, in reading order.
+
+        `stack` reads the unit; `unit` is its text; `word` is its index in the text (-1: none);
+        `score` is positive if the unit speaks for the target; `fixed` units have no score.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "stack": [unit.stack for unit in self.units],
+                "unit": [unit.text for unit in self.units],
+                "word": [unit.word for unit in self.units],
+                "score": self.scores,
+                "fixed": [unit.fixed for unit in self.units],
+            }
+        )
+
+    @property
+    def layer_table(self) -> "pd.DataFrame":
+        """Of a layer method: one row for each layer (and head) and unit of its stack.
+
+        Fixed units have scores here: within the model, special pieces carry what they have read.
+        """
+        import pandas as pd
+
+        if self.by_layer is None:
+            return pd.DataFrame(columns=["stack", "layer", "unit", "score"])
+        rows = []
+        for (stack, layer), scores in zip(self.layers, self.by_layer, strict=True):
+            for head, of_head in enumerate(scores.reshape(-1, len(self.units))):
+                place = {"stack": stack, "layer": layer}
+                place |= {"head": head} if scores.ndim > 1 else {}
+                rows += [
+                    {**place, "unit": unit.text, "word": unit.word, "score": score}
+                    for unit, score in zip(self.units, of_head.tolist(), strict=True)
+                    if unit.stack == stack and not np.isnan(score)
+                ]
+        return pd.DataFrame(rows)
+
+    @property
+    def summary(self) -> str:
+        """What is explained, and how exactly the scores sum to its change."""
+        kind = f"{self.target.measure} {'difference ' if self.target.against is not None else ''}"
+        said = f"{kind}{self.value:.3f}"
+        if self.baseline_value is not None:
+            said += f", baseline ({self.baseline}) {self.baseline_value:.3f}"
+        if self.delta is not None:
+            said += f"; delta {self.delta:+.1e}"
+        return said + (f" in {self.steps} steps" if self.steps else "")
+
+    def __repr__(self) -> str:
+        """The score of every unit as a bar, the largest ones of a long text."""
+        model = self.prediction.model.name
+        heading = f"{model}, {self.method}: why {self.label!r}? {self.summary}"
+        free = [i for i, unit in enumerate(self.units) if not unit.fixed]
+        shown = sorted(sorted(free, key=lambda i: -abs(self.scores[i]))[:SHOWN])
+        largest = max((abs(self.scores[i]) for i in shown), default=0) or 1
+        texts = [_short(self.units[i].text) for i in shown]
+        width = max(map(len, texts), default=0)
+        lines = [
+            f"  {text.ljust(width)}  {self.scores[i]:+8.3f}  "
+            f"{('█' if self.scores[i] > 0 else '░') * round(20 * abs(self.scores[i]) / largest)}"
+            for i, text in zip(shown, texts, strict=True)
+        ]
+        rest = len(free) - len(shown)
+        lines += [f"  … and {rest} smaller ones"] if rest else []
+        notes = [f"  Note: {note}" for note in self.notes]
+        return "\n".join(line.rstrip() for line in [heading, *lines, *notes])
+
+
+def _short(text: str, length: int = 40) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def attribute_prediction(
@@ -73,7 +187,10 @@ def attribute_prediction(
     by: By = "word",
     segments: Segments | None = None,
     baseline: Baseline | None = None,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
 ) -> Attribution:
     """The score of every unit by a method (default: integrated gradients).
 
@@ -84,7 +201,11 @@ def attribute_prediction(
         by: `piece`, `word` or `segment`.
         segments: The segments (default: the two texts of a pair, sentences, or paragraphs).
         baseline: What stands for an absent unit (default: the mask piece, else the mean vector).
-        max_steps: The maximum number of steps of integrated gradients.
+        max_steps: The maximum number of steps of integrated gradients (default 512; 64 for the
+            layer methods).
+        samples: The number of permutations for Shapley values.
+        seed: Of the permutations and the random baseline.
+        on_progress: Called with the number of variants of the text that are computed.
 
     Raises:
         WorkbenchError: The text has no unit, or the method does not fit the model.
@@ -103,7 +224,16 @@ def attribute_prediction(
             where=prediction.model.name,
             remedy="Use a longer text.",
         )
-    task = _Task(prediction, target, units, baseline or default_baseline(prediction), max_steps)
+    kind = baseline or default_baseline(prediction)
+    if max_steps is None:
+        max_steps = LAYER_STEPS if method in LAYER_METHODS else MAX_STEPS
+    if max_steps < 1 or samples < 1:
+        raise WorkbenchError(
+            "steps and samples must be at least 1.",
+            code="setting-invalid",
+            remedy="Leave them out for the defaults.",
+        )
+    task = _Task(prediction, target, units, kind, max_steps, samples, seed, on_progress)
     return _METHODS[method](task, method)
 
 
@@ -119,6 +249,10 @@ class _Task:
     units: tuple[Unit, ...]
     baseline: Baseline
     max_steps: int
+    samples: int
+    seed: int
+    on_progress: OnProgress | None = None
+    done: list[int] = field(default_factory=lambda: [0])  # variants that are computed
 
     @cached_property
     def vectors(self) -> dict[StackName, Tensor]:
@@ -149,7 +283,11 @@ class _Task:
             for stack, x in self.vectors.items()
             if stack not in given
         }
-        return self.target.value(self.prediction.logits_from({**given, **rest}))
+        value = self.target.value(self.prediction.logits_from({**given, **rest}))
+        self.done[0] += n_rows
+        if self.on_progress is not None:
+            self.on_progress(self.done[0])
+        return value
 
     def value_of(self, inputs: tuple[Tensor, ...]) -> float:
         with torch.no_grad():
@@ -211,8 +349,20 @@ class _Task:
             ]
         )
 
+    def plain(self, method: Method, scores: Floats, notes: tuple[str, ...] = ()) -> Attribution:
+        """The result of a method without a baseline."""
+        return Attribution(
+            self.prediction, self.target, method, self.units, scores, self.value, notes=notes
+        )
+
+    @property
+    def tolerance(self) -> float:
+        """The largest error of a complete method."""
+        return max(TOLERANCE * abs(self.value - self.baseline_value), SMALLEST)
+
     def result(self, method: Method, scores: Floats, complete: bool, **more: Any) -> Attribution:
-        delta = self.value - self.baseline_value - float(scores.sum()) if complete else None
+        if complete:
+            more["delta"] = self.value - self.baseline_value - float(scores.sum())
         return Attribution(
             self.prediction,
             self.target,
@@ -222,7 +372,6 @@ class _Task:
             self.value,
             baseline=self.baseline,
             baseline_value=self.baseline_value,
-            delta=delta,
             **more,
         )
 
@@ -234,7 +383,6 @@ def _integrated_gradients(task: _Task, method: Method) -> Attribution:
     """Captum's integrated gradients; the steps double until the scores are complete."""
     from captum.attr import IntegratedGradients
 
-    tolerance = max(TOLERANCE * abs(task.value - task.baseline_value), SMALLEST)
     steps = min(FIRST_STEPS, task.max_steps)
     while True:
         parts = IntegratedGradients(task.forward).attribute(
@@ -242,7 +390,7 @@ def _integrated_gradients(task: _Task, method: Method) -> Attribution:
         )
         result = task.result(method, task.of_vectors(parts), complete=True, steps=steps)
         assert result.delta is not None
-        if abs(result.delta) <= tolerance or 2 * steps > task.max_steps:
+        if abs(result.delta) <= task.tolerance or 2 * steps > task.max_steps:
             return result
         steps *= 2
 
@@ -251,9 +399,7 @@ def _gradient_x_input(task: _Task, method: Method) -> Attribution:
     from captum.attr import InputXGradient
 
     parts = InputXGradient(task.forward).attribute(_differentiable(task.inputs))
-    return Attribution(
-        task.prediction, task.target, method, task.units, task.of_vectors(parts), task.value
-    )
+    return task.plain(method, task.of_vectors(parts))
 
 
 def _occlusion(task: _Task, method: Method) -> Attribution:
@@ -269,12 +415,276 @@ def _occlusion(task: _Task, method: Method) -> Attribution:
     return task.result(method, task.of_features(parts), complete=False)
 
 
+def _shapley(task: _Task, method: Method) -> Attribution:
+    from captum.attr import ShapleyValueSampling
+
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(task.seed)
+        parts = ShapleyValueSampling(task.forward).attribute(
+            task.inputs,
+            task.baselines,
+            feature_mask=task.feature_masks,
+            n_samples=task.samples,
+            perturbations_per_eval=task.rows_at_once,
+        )
+    note = f"The mean of {task.samples} random orders of the units."
+    return task.result(method, task.of_features(parts), complete=True, notes=(note,))
+
+
+def _deeplift(task: _Task, method: Method) -> Attribution:
+    """Captum's DeepLIFT, if its scores sum to the change of the output.
+
+    Captum replaces the gradients of non-linear modules. A softmax, norm or product that is a
+    function, as in every transformer, keeps its gradient, and then the sum is wrong.
+    """
+    from captum.attr import DeepLift
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Setting forward, backward hooks")
+        parts = DeepLift(_Net(task)).attribute(_differentiable(task.inputs), task.baselines)
+    result = task.result(method, task.of_vectors(parts), complete=True)
+    assert result.delta is not None
+    if not abs(result.delta) <= task.tolerance:
+        change = task.value - task.baseline_value
+        raise refusal(
+            task.prediction.model,
+            "has non-linear functions that DeepLIFT's rules do not cover: its scores sum to "
+            f"{change - result.delta:.3g}, but the output changes by {change:.3g}",
+            "Choose integrated-gradients or shapley, whose scores sum to the change.",
+        )
+    return result
+
+
+class _Net(nn.Module):
+    """The function of a task as a module that has the model's modules."""
+
+    def __init__(self, task: _Task) -> None:
+        super().__init__()
+        head = task.prediction.head
+        self.parts = nn.ModuleList([*task.prediction.model.modules(), *([head] if head else [])])
+        self.function = task.forward
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.function(*inputs)
+
+
+def _random(task: _Task, method: Method) -> Attribution:
+    """Normal numbers: a control."""
+    scores = np.random.default_rng(task.seed).standard_normal(len(task.units))
+    scores[[unit.fixed for unit in task.units]] = 0
+    return task.plain(method, scores)
+
+
 def _differentiable(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(x.detach().clone().requires_grad_() for x in inputs)
+
+
+# --- layers and heads -----------------------------------------------------------------------------
+
+
+def _layers(task: _Task, method: Method) -> Attribution:
+    """Captum's layer methods at every block, or its conductance at every head projection.
+
+    A unit's score is its mean over the layers (and for heads the sum of a layer's heads).
+    """
+    model = task.prediction.model
+    if task.prediction.text.unseen is not None:
+        raise refusal(
+            model,
+            "predicts hidden pieces in a second stream next to its layers' states",
+            "Choose a method without layers, such as integrated-gradients.",
+        )
+    if method == "head-conductance":
+        with head_points(model) as sites:
+            read = [site for site in sites if site.stack in task.vectors]
+            scores = [_at(task, method, sites[site], site.stack, site.heads) for site in read]
+            layers = tuple((site.stack, site.layer + 1) for site in read)
+    else:
+        with layer_points(model) as points:
+            of_stack = {stack: points[stack] for stack in task.vectors}
+            layers = tuple(
+                (stack, n + 1) for stack, modules in of_stack.items() for n in range(len(modules))
+            )
+            scores = [_at(task, method, of_stack[stack][n - 1], stack) for stack, n in layers]
+    n_heads = max((len(part) for part in scores), default=0)
+    table = np.full((len(layers), n_heads, len(task.units)), np.nan)
+    for row, part in enumerate(scores):
+        table[row, : len(part)] = part
+    summed = np.nansum(table, 1)  # [layers, units]
+    free = np.array([not unit.fixed for unit in task.units])
+    owners = np.array([unit.stack for unit in task.units])
+    totals = np.zeros(len(task.units))
+    for stack in task.vectors:
+        rows = [row for row, (name, _) in enumerate(layers) if name == stack]
+        mean = summed[rows].mean(0)
+        totals[free & (owners == stack)] = mean[free & (owners == stack)]
+    more: dict[str, Any] = {"layers": layers, "steps": task.max_steps}
+    notes = ["Scores are means over the layers."]
+    if method == "head-conductance":
+        more["by_layer"] = table
+        notes.append("What passes the heads by in the residual stream has no score here.")
+    else:
+        more["by_layer"] = table[:, 0]
+        if len(task.vectors) == 1:
+            gaps = task.value - task.baseline_value - summed.sum(1)
+            more["delta"] = float(gaps[np.abs(gaps).argmax()])  # of the least complete layer
+        else:
+            notes.append("A layer of one stack has no score for what passes through the other.")
+    return task.result(method, totals, complete=False, notes=tuple(notes), **more)
+
+
+def _at(task: _Task, method: Method, point: nn.Module, stack: StackName, heads: int = 1) -> Floats:
+    """The scores of one layer, by head.  # [heads, units]"""
+    from captum.attr import LayerConductance, LayerIntegratedGradients
+
+    is_path = method == "layer-integrated-gradients"
+    of_layer = LayerIntegratedGradients if is_path else LayerConductance
+    parts = of_layer(task.forward, point).attribute(
+        task.inputs, task.baselines, n_steps=task.max_steps, internal_batch_size=task.rows_at_once
+    )
+    tensor = parts[0] if isinstance(parts, tuple) else parts  # [1, pieces, heads x width]
+    pieces = tensor[0].double().unflatten(-1, (heads, -1)).sum(-1).T  # [heads, pieces]
+    scores = [
+        pieces[:, list(unit.pieces)].sum(1).detach().cpu().numpy()
+        if unit.stack == stack
+        else np.full(heads, np.nan)
+        for unit in task.units
+    ]
+    return np.stack(scores, 1)
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Maps(Tap):
+    """The mean map of each site's heads, weighted by the norms of the values if they are given."""
+
+    weights: Mapping[Site, Tensor] | None = None  # [heads, width of a head, width] per site
+    maps: dict[Site, Tensor] = field(default_factory=dict)  # [queries, keys] per site
+
+    def see(self, view: View) -> None:
+        maps = view.probabilities[0].double()  # [heads, queries, keys]
+        site = view.site
+        if self.weights is not None and view.value is not None and site in self.weights:
+            value = view.value[0].repeat_interleave(site.heads // site.groups, 0)
+            norms = (value @ self.weights[site].to(value.dtype)).norm(dim=-1)  # [heads, keys]
+            maps = maps * norms.double()[:, None]
+        self.maps[site] = maps.mean(0)
+
+    def close(self, whole: bool) -> None:
+        return
+
+
+def _attention(task: _Task, method: Method) -> Attribution:
+    """Attention weights from the pieces that the head reads to every piece."""
+    prediction, model = task.prediction, task.prediction.model
+    if not model.sites:
+        raise WorkbenchError(
+            f"{model.name} ({model.family}) has no attention. {model.without_heads}.",
+            code="no-attention",
+            remedy="Choose a method of its gradients, or occlusion.",
+        )
+    weights = model.output_weights() if method == "attention-norms" else None
+    if weights is not None and len(weights) < len(model.sites):
+        raise refusal(
+            model,
+            "does not show the values of its attention, so their norms are unknown",
+            "Choose attention-rollout.",
+        )
+    tap = _Maps(weights)
+    with torch.no_grad():
+        model.forward(prediction.text, targets=prediction.target, taps=[tap], hidden=False)
+    rows = _rows_read(task)
+    maps = {site: x for site, x in tap.maps.items() if site.stack in task.vectors}
+    lengths = {stack: x.shape[1] for stack, x in task.vectors.items()}
+    if method == "attention-rollout":
+        read = _rollout(maps, lengths, rows)
+    else:
+        read = _weights_of(maps, lengths, rows, last_only=method == "attention")
+    scores = task.of_pieces(read)
+    total = sum(float(x.sum()) for x in read.values())
+    rest = 1 - scores.sum() / total
+    note = f"{rest:.0%} of it is on pieces without a score, such as special pieces."
+    return task.plain(method, scores, notes=(note,))
+
+
+def _rows_read(task: _Task) -> Tensor:
+    """The pieces of the last stack whose final states the prediction reads.  # [pieces], bool"""
+    prediction = task.prediction
+    stack, x = list(task.vectors.items())[-1]
+    if prediction.head is None and not prediction.model.classes:
+        read = torch.zeros(x.shape[1], dtype=torch.bool, device=x.device)
+        read[prediction.position] = True
+        return read
+    states: list[Tensor] = []
+    inputs = _differentiable(task.inputs)
+    with layer_points(prediction.model) as points:
+        last = points[stack][-1]
+        hook = last.register_forward_hook(lambda module, args, output: states.append(output))
+        value = task.forward(*inputs).sum()
+        hook.remove()
+    (gradient,) = torch.autograd.grad(value, states[-1], allow_unused=True)
+    if gradient is None or not bool(gradient.any()):  # a head that reads other layers only
+        return torch.ones(x.shape[1], dtype=torch.bool, device=x.device)
+    return gradient[0, : x.shape[1]].abs().sum(-1).to(x.device) > 0
+
+
+def _weights_of(
+    maps: Mapping[Site, Tensor], lengths: Mapping[StackName, int], rows: Tensor, last_only: bool
+) -> dict[StackName, Tensor]:
+    """Attention of the pieces that are read, in the last layer or the mean of all layers.
+
+    # [1, pieces] per stack
+    """
+    last = list(lengths)[-1]
+    read = {}
+    for stack, length in lengths.items():
+        sites = [
+            site
+            for site in maps
+            if site.stack == last and ("encoder" if site.kind == "cross" else last) == stack
+        ]
+        sites = sites[-1:] if last_only else sites
+        total = torch.zeros(1, length, dtype=torch.float64)
+        for site in sites:
+            total += maps[site][rows.to(maps[site].device), :length].mean(0).cpu() / len(sites)
+        read[stack] = total
+    return read
+
+
+def _rollout(
+    maps: Mapping[Site, Tensor], lengths: Mapping[StackName, int], rows: Tensor
+) -> dict[StackName, Tensor]:
+    """Attention rollout (Abnar and Zuidema 2020): products of maps, half of each the identity.
+
+    A decoder's cross-attention reads what its encoder has rolled out.  # [1, pieces] per stack
+    """
+    n_pieces, start = sum(lengths.values()), 0
+    rolled: dict[StackName, Tensor] = {}
+    for stack, length in lengths.items():
+        flow = torch.zeros(length, n_pieces, dtype=torch.float64)
+        flow[:, start : start + length] = torch.eye(length)
+        for site in sorted((s for s in maps if s.stack == stack), key=lambda s: s.index):
+            source = rolled["encoder"] if site.kind == "cross" else flow
+            mixed = maps[site].cpu()[:length, : len(source)] @ source
+            flow = (flow + mixed) / 2
+        rolled[stack], start = flow, start + length
+    read = flow[rows.cpu()].mean(0, keepdim=True)  # [1, all pieces]
+    return dict(zip(lengths, torch.split(read, list(lengths.values()), 1), strict=True))
 
 
 _METHODS: dict[Method, Callable[[_Task, Method], Attribution]] = {
     "integrated-gradients": _integrated_gradients,
     "gradient-x-input": _gradient_x_input,
+    "layer-integrated-gradients": _layers,
+    "layer-conductance": _layers,
+    "head-conductance": _layers,
+    "deeplift": _deeplift,
     "occlusion": _occlusion,
+    "shapley": _shapley,
+    "attention-rollout": _attention,
+    "attention-norms": _attention,
+    "attention": _attention,
+    "random": _random,
 }

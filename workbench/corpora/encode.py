@@ -78,6 +78,23 @@ def encode(
     )
 
 
+def doc_of(text: "str | Doc") -> "Doc":
+    """A Doc unchanged; a text split into words by rules."""
+    if not isinstance(text, str):
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise WorkbenchError(
+            f"the text has a character that is not Unicode text: {text!a:.40}.",
+            code="text-encoding",
+            remedy="Remove lone surrogates, such as \\ud800.",
+        ) from None
+    from workbench.corpora.text import tokenizer
+
+    return tokenizer(None, "en")(text)
+
+
 def _offsets(counts: Sequence[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Batch, Pieces
@@ -211,6 +211,10 @@ class Model(Protocol):
         """
         raise refusal(self, "does not read other input vectors", _ANOTHER)
 
+    def modules(self) -> Sequence[nn.Module]:
+        """The torch modules whose non-linearities a library may hook; empty if there are none."""
+        return ()
+
     def mean_input_vectors(self) -> Mapping[StackName, Tensor]:
         """The mean input vector of the vocabulary, without special pieces.  # [width] per stack"""
         raise refusal(self, "does not show its input vectors", _ANOTHER)
@@ -261,6 +265,10 @@ class Model(Protocol):
     def choice_texts(self, choices: Sequence[int]) -> tuple[str, ...]:
         """Each choice of the language-model head as text."""
         return self.piece_texts(choices)
+
+    def decode(self, choices: Sequence[int]) -> str:
+        """Choices of the language-model head as one readable text, without special pieces."""
+        return " ".join(self.choice_texts(choices))
 
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         """The mask of unknown pieces (outside the vocabulary).  # [batch, pieces], bool"""

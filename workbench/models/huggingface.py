@@ -493,6 +493,9 @@ class HuggingFace(Model):
         texts = self.texts_of(text, targets, alone=targets is None)
         return {stack: self._embeddings_of(stack)(read.ids) for stack, read in texts.items()}
 
+    def modules(self) -> Sequence[nn.Module]:
+        return (self.net,)
+
     @torch.no_grad()
     def mean_input_vectors(self) -> dict[StackName, Tensor]:
         ids = torch.split(torch.tensor(self.pieces_to_draw(), device=self.device), WIDENED)
@@ -526,6 +529,9 @@ class HuggingFace(Model):
 
     def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         return written(self.tokenizer, ids)
+
+    def decode(self, choices: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(choices), skip_special_tokens=True))
 
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         unknown = self.symbols.unknown

@@ -46,7 +46,7 @@ def output_weights(model: "HuggingFace") -> Mapping[Site, Tensor]:
     """
     slices = {}
     for site, module in output_modules(model).items():
-        weight: Tensor = module.weight.detach()  # type: ignore[assignment, operator]
+        weight: Tensor = module.weight.detach()  # type: ignore[operator]
         weight = weight if isinstance(module, Conv1D) else weight.T  # [in, out]
         slices[site] = weight.reshape(site.heads, -1, weight.shape[-1])
     return slices

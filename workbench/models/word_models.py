@@ -320,7 +320,9 @@ class WordModel(Model):
     @property
     def symbols(self) -> Symbols:
         """Ids are rows of the softmax."""
-        return Symbols() if self.bilm is None else Symbols(unknown=self.bilm.words.unknown)
+        if self.bilm is None:
+            return Symbols()
+        return Symbols(end=self.bilm.words.end, unknown=self.bilm.words.unknown)
 
     @property
     def vocabulary(self) -> Mapping[str, int]:
