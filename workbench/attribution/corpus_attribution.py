@@ -22,6 +22,7 @@ from workbench.attribution.faithfulness import (
     CONTROL,
     FEWEST,
     SMALLEST,
+    UNFIT,
     Erasure,
     Floats,
     attention_scores,
@@ -58,7 +59,6 @@ ATTEMPTS = 4  # texts drawn for each prediction: some have none
 RANDOMISED = 12  # texts of the weight-randomisation check
 EXAMPLES = 6  # texts whose maps are stored
 FEWEST_DOCUMENTS = 10  # with fewer, a method that is not better than random is undecided
-UNDERSTOOD = ("model-unsupported", "no-attention")  # errors of a method that does not fit a model
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +255,7 @@ def _explain(
         try:
             maps[method] = attribute_prediction(prediction, target, method, **options)
         except WorkbenchError as error:
-            if error.code not in UNDERSTOOD:
+            if error.code not in UNFIT:
                 raise
             refused[method] = str(error.what)
     if not maps:
@@ -276,7 +276,7 @@ def _explain(
     drawn = random_orders(len(free), settings.random_orders, int(random.integers(2**31)))
     erased = erasure(
         prediction, target, first.units, np.concatenate([np.stack(orders), drawn]),
-        first.baseline,
+        options["baseline"],
     )  # fmt: skip
     pairs = [
         (float(a), float(b))
