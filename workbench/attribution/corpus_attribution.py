@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 4  # texts drawn for each prediction: some have none
 RANDOMISED = 12  # texts of the weight-randomisation check
+RANDOM_STEPS = 32  # of integrated gradients there: enough for ranks
 EXAMPLES = 6  # texts whose maps are stored
 FEWEST_DOCUMENTS = 10  # with fewer, a method that is not better than random is undecided
 
@@ -244,7 +245,7 @@ def _explain(
     with torch.no_grad():
         logits = prediction.logits()
     choice = int(logits[0].argmax())
-    target = Target(choice, measure="logit" if prediction.kind == "score" else "log-probability")
+    target = Target(choice)
     if prediction.kind == "start" and choice < len(prediction.doc):
         word = choice
     options = _options(settings)
@@ -314,6 +315,7 @@ def _randomise(
 ) -> None:
     """Add the rank correlations with the maps of random weights to the first texts."""
     some = explained[:RANDOMISED]
+    options = {"by": _by(settings), "max_steps": min(settings.max_steps, RANDOM_STEPS)}
     total = settings.random_models * len(some)
     for seed in range(settings.random_models):
         twin = inputs.model.reinitialised(inputs.seed + seed)
@@ -323,7 +325,7 @@ def _randomise(
             prediction = replace(each.prediction, model=twin)
             any_map = next(iter(each.maps.values()))
             for method, scores in each.scores.items():
-                again = attribute_again(any_map, prediction, method, **_again(settings))
+                again = attribute_again(any_map, prediction, method, **options)
                 found = rank_correlation(scores[free], again.scores[free])
                 before = each.randomised.get(method, 0.0)
                 each.randomised[method] = before + found / settings.random_models

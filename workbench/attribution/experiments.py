@@ -64,7 +64,7 @@ class AttributionOverCorpus(Settings):
         True, description="Score words (default: yes) or single pieces of the tokenizer (no)."
     )
     max_steps: int = Field(
-        32, ge=1, le=4096, description="Maximum steps of integrated gradients (default 32)."
+        64, ge=1, le=4096, description="Maximum steps of integrated gradients (default 64)."
     )
     random_orders: int = Field(
         10, ge=2, le=10_000, description="Random orders of the words of each text (default 10)."
@@ -133,7 +133,7 @@ ATTRIBUTION = Experiment(
             "randomised: rank correlation of absolute scores with the maps of random weights, over "
             "n_randomised texts; chance: 95 % of random maps correlate less. check: destroyed (not "
             "above chance), partly kept, or kept (at least 0.5). delta, delta_worst: error of a "
-            "complete method's sum of scores, mean and largest, in nats (of a score: its unit).",
+            "complete method's sum of scores, mean and largest, in logits.",
             ("method",),
         ),
         "agreement": Table(

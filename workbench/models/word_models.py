@@ -507,6 +507,13 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         elmo_copy = copy.deepcopy(elmo) if bilm_copy is None else bilm_copy.elmo
         return _elmo_model(ref, elmo_copy, bilm_copy)
 
+    def make_random(seed: int) -> WordModel:
+        device = next(iter(weights.values())).device
+        if bilm is None:
+            return _elmo_model(_random(ref), Elmo.random(elmo.options, seed).to(device))
+        fresh = BiLM.fresh(elmo.options, bilm.words, len(bilm.bias), seed).to(device)
+        return _elmo_model(_random(ref), fresh.elmo, fresh)
+
     return WordModel(
         ref,
         "elmo",
@@ -516,9 +523,7 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         states,
         words,
         bilm,
-        make_random=lambda seed: _elmo_model(
-            _random(ref), Elmo.random(elmo.options, seed).to(next(iter(weights.values())).device)
-        ),
+        make_random=make_random,
         make_copy=make_copy,
         save=elmo.save_original if bilm is None else bilm.save,
         without_heads="It is a bidirectional LSTM: two recurrent networks carry the context, so no "
