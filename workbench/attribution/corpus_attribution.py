@@ -22,6 +22,7 @@ from workbench.attribution.faithfulness import (
     CONTROL,
     FEWEST,
     SMALLEST,
+    UNFIT,
     Erasure,
     Floats,
     attention_scores,
@@ -56,9 +57,9 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 4  # texts drawn for each prediction: some have none
 RANDOMISED = 12  # texts of the weight-randomisation check
+RANDOM_STEPS = 32  # of integrated gradients there: enough for ranks
 EXAMPLES = 6  # texts whose maps are stored
 FEWEST_DOCUMENTS = 10  # with fewer, a method that is not better than random is undecided
-UNDERSTOOD = ("model-unsupported", "no-attention")  # errors of a method that does not fit a model
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +245,7 @@ def _explain(
     with torch.no_grad():
         logits = prediction.logits()
     choice = int(logits[0].argmax())
-    target = Target(choice, measure="logit" if prediction.kind == "score" else "log-probability")
+    target = Target(choice)
     if prediction.kind == "start" and choice < len(prediction.doc):
         word = choice
     options = _options(settings)
@@ -255,7 +256,7 @@ def _explain(
         try:
             maps[method] = attribute_prediction(prediction, target, method, **options)
         except WorkbenchError as error:
-            if error.code not in UNDERSTOOD:
+            if error.code not in UNFIT:
                 raise
             refused[method] = str(error.what)
     if not maps:
@@ -276,7 +277,7 @@ def _explain(
     drawn = random_orders(len(free), settings.random_orders, int(random.integers(2**31)))
     erased = erasure(
         prediction, target, first.units, np.concatenate([np.stack(orders), drawn]),
-        first.baseline,
+        options["baseline"],
     )  # fmt: skip
     pairs = [
         (float(a), float(b))
@@ -314,6 +315,7 @@ def _randomise(
 ) -> None:
     """Add the rank correlations with the maps of random weights to the first texts."""
     some = explained[:RANDOMISED]
+    options = {"by": _by(settings), "max_steps": min(settings.max_steps, RANDOM_STEPS)}
     total = settings.random_models * len(some)
     for seed in range(settings.random_models):
         twin = inputs.model.reinitialised(inputs.seed + seed)
@@ -323,7 +325,7 @@ def _randomise(
             prediction = replace(each.prediction, model=twin)
             any_map = next(iter(each.maps.values()))
             for method, scores in each.scores.items():
-                again = attribute_again(any_map, prediction, method, **_again(settings))
+                again = attribute_again(any_map, prediction, method, **options)
                 found = rank_correlation(scores[free], again.scores[free])
                 before = each.randomised.get(method, 0.0)
                 each.randomised[method] = before + found / settings.random_models
@@ -396,10 +398,10 @@ def _methods(
         row["lower"], row["upper"] = sums.interval(gain)
         row |= _over_attention(own, method, sums)
         rows.append({**row, **_randomised(own, method, settings, seed), **_deltas(own, method)})
-    control = names.index(CONTROL)
-    tested = [index for index in range(len(names)) if index != control]
-    p_values = np.array(raw)
-    p_values[tested] = holm(p_values[tested])
+    p_values = [*holm(raw[:-1]), raw[-1]]  # the control comes last, and is a test of its own
+    compared = [row for row in rows if np.isfinite(row["p_attention"])]
+    for row, p in zip(compared, holm([row["p_attention"] for row in compared]), strict=True):
+        row["p_attention"] = float(p)
     for row, p in zip(rows, p_values, strict=True):
         row["p"] = float(p)
         row["faithful"] = _is_faithful(row)
@@ -417,16 +419,19 @@ def _is_faithful(row: Mapping[str, Any]) -> str:
 
 
 def _over_attention(own: Sequence[_Explained], method: str, sums: _Sums) -> dict[str, float]:
-    """The gain minus that of attention; NaN for attention itself, and without it."""
-    lower = upper = mean = np.nan
-    if method != ATTENTION and own and all(ATTENTION in each.erased for each in own):
+    """The gain minus that of attention; NaN for attention, the control, and without attention."""
+    lower = upper = mean = p = np.nan
+    if method not in (ATTENTION, CONTROL) and own and all(ATTENTION in each.erased for each in own):
         pairs = np.array([[each.erased[name] for name in (method, ATTENTION)] for each in own])
         gain = pairs[..., 0] - pairs[..., 1]  # [texts, 2]
         over = gain[:, 0] - gain[:, 1]
-        mean, (lower, upper) = over.mean(), sums.interval(over)
+        mean, (lower, upper), p = over.mean(), sums.interval(over), sums.p_value(over)
     return {
-        "over_attention": mean, "over_attention_lower": lower, "over_attention_upper": upper
-    }  # fmt: skip
+        "over_attention": mean,
+        "over_attention_lower": lower,
+        "over_attention_upper": upper,
+        "p_attention": p,
+    }
 
 
 def _randomised(

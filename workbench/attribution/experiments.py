@@ -357,7 +357,7 @@ class AttributionOverCorpus(Settings):
         True, description="Score words (default: yes) or single pieces of the tokenizer (no)."
     )
     max_steps: int = Field(
-        32, ge=1, le=4096, description="Maximum steps of integrated gradients (default 32)."
+        64, ge=1, le=4096, description="Maximum steps of integrated gradients (default 64)."
     )
     random_orders: int = Field(
         10, ge=2, le=10_000, description="Random orders of the words of each text (default 10)."
@@ -420,13 +420,13 @@ ATTRIBUTION = Experiment(
             "random_comprehensiveness, random_sufficiency: the same for random orders. gain: "
             "comprehensiveness minus sufficiency, minus the same for random orders. lower, upper, "
             "p: its interval, and the p-value of sign flips over documents (one-sided, Holm over "
-            "methods). over_attention, over_attention_lower, over_attention_upper: gain minus the "
-            "gain of the attention baseline. faithful: yes if p < 0.05 and the gain is at least "
-            "0.01. "
+            "methods; the control alone). faithful: yes if p < 0.05 and the gain is at least 0.01. "
+            "over_attention, over_attention_lower, over_attention_upper, p_attention: gain minus "
+            "the gain of the attention baseline, tested in the same way. "
             "randomised: rank correlation of absolute scores with the maps of random weights, over "
             "n_randomised texts; chance: 95 % of random maps correlate less. check: destroyed (not "
             "above chance), partly kept, or kept (at least 0.5). delta, delta_worst: error of a "
-            "complete method's sum of scores, mean and largest, in nats (of a score: its unit).",
+            "complete method's sum of scores, mean and largest, in logits.",
             ("method",),
         ),
         "agreement": Table(

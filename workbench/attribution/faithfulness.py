@@ -36,6 +36,8 @@ CHANCE_DRAWS = 1000  # random maps, to see which correlation is chance
 PIECES_AT_ONCE = 4_096  # in one forward pass
 CONTROL = "random"  # the method without information: its orders are the null of all others
 ATTENTION = "attention"  # the method that all others should beat
+# errors of a method that does not fit a model
+UNFIT = ("model-unsupported", "no-attention")
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -290,7 +292,9 @@ def attention_scores(attribution: Attribution, **options: Any) -> Floats | None:
         return None
     try:
         return attribute_again(attribution, prediction, method=ATTENTION, **options).scores
-    except WorkbenchError:  # such as an architecture whose maps cannot be read
+    except WorkbenchError as error:
+        if error.code not in UNFIT:
+            raise
         return None
 
 
