@@ -17,6 +17,7 @@ NAMES = (
     "models",
     "corpora",
     "attention",
+    "predict",
     "heads",
     "pruning",
     "probing",

@@ -5,7 +5,7 @@ Costs: an attribution for each change of the choices; its faithfulness, some hun
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from workbench.attribution.faithfulness import Faithfulness, Randomised
-    from workbench.attribution.methods import Attribution
+    from workbench.attribution.methods import Attribution, Method
+    from workbench.attribution.target import Baseline, By, Measure
 
 DEFAULT = "the model's default"
 MEASURES = ("log-probability", "logit", "probability")
@@ -91,10 +92,10 @@ def choices(side: Side) -> Explained:
     return Explained(
         target,
         against,
-        measure,
-        method,
-        by,
-        "" if baseline == DEFAULT else baseline,
+        cast("Measure", measure),
+        cast("Method", method),
+        cast("By", by),
+        None if baseline == DEFAULT else cast("Baseline", baseline),
     )
 
 

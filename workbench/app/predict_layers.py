@@ -72,7 +72,7 @@ def state_name(row: Mapping[str, Any], several: bool) -> str:
 def _states(found: Layers) -> list[dict[str, Any]]:
     """The states from the last layer down."""
     table = found.table.drop_duplicates(KEYS)[KEYS]
-    return list(reversed(table.to_dict("records")))  # type: ignore[arg-type]
+    return list(reversed(table.to_dict("records")))
 
 
 def _one_place(side: Side, found: Layers) -> None:

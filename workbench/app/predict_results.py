@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from spacy.tokens import Doc
 
+    from workbench.attribution.edits import Edit
     from workbench.attribution.faithfulness import Faithfulness
-    from workbench.attribution.methods import Attribution
+    from workbench.attribution.methods import Attribution, Method
     from workbench.attribution.prediction import Prediction
-    from workbench.attribution.target import Target
+    from workbench.attribution.target import Baseline, By, Measure, Target
     from workbench.engine.model import Model
 
 ENTRIES = 256  # of each cache
@@ -197,13 +198,13 @@ def _top(
     )
 
 
-def effects(side: Side, what: str) -> "pd.DataFrame":
+def effects(side: Side, what: "Edit") -> "pd.DataFrame":
     """What hiding or deleting each word in turn does to the most probable choice."""
     return _effects(side.key, what, side)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _effects(key: tuple[str, str, tuple[int, ...]], what: str, _side: Side) -> "pd.DataFrame":
+def _effects(key: tuple[str, str, tuple[int, ...]], what: "Edit", _side: Side) -> "pd.DataFrame":
     from workbench.attention_maps.capture import ALONE
     from workbench.attribution.edits import token_effects
 
@@ -293,10 +294,10 @@ class Explained:
 
     target: str  # as text; "" for the top prediction
     against: str  # as text; "" for none
-    measure: str
-    method: str
-    by: str
-    baseline: str  # "" for the model's default
+    measure: "Measure" = "logit"
+    method: "Method" = "integrated-gradients"
+    by: "By" = "word"
+    baseline: "Baseline | None" = None  # None: the model's default
     options: tuple[tuple[str, Any], ...] = ()  # of the method
 
 
@@ -354,7 +355,7 @@ def _attribution(
             prediction,
             target,
             explained.method,
-            baseline=explained.baseline or None,
+            baseline=explained.baseline,
             **_options(explained),
         )
     return {
@@ -451,7 +452,7 @@ class Parts:
 
 def parts(side: Side, target: str, against: str) -> Parts:
     """The direct contributions of heads and MLPs to the target."""
-    return _parts(side.key, Explained(target, against, "logit", "", "word", ""), side)
+    return _parts(side.key, Explained(target, against), side)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)

@@ -9,10 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from workbench.basics.experiments import LM_HEAD
-from workbench.core.experiment import Experiment, Need, Settings, Table
+from workbench.core.experiment import HEADS, Experiment, Need, Settings, Table
 from workbench.core.splits import SplitSettings
-
-from workbench.core.experiment import HEADS, Experiment, Settings, Table
 
 # --- lens -----------------------------------------------------------------------------------------
 

@@ -12,10 +12,10 @@ import pandas as pd
 from workbench.core.findings import (
     Finding,
     Row,
-    decimal,
-    judged,
     Verdict,
     capital,
+    decimal,
+    judged,
     listing,
     p_text,
     percent,

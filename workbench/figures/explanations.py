@@ -41,7 +41,9 @@ def cells(tables: Tables) -> go.Figure:
     wide = table.pivot(index="row", columns="column", values="value")
     order = {name: list(dict.fromkeys(table[name])) for name in ("row", "column")}
     wide = wide.loc[order["row"], order["column"]]
-    texts = table.pivot(index="row", columns="column", values="text").loc[*order.values()]
+    texts = table.pivot(index="row", columns="column", values="text").loc[
+        order["row"], order["column"]
+    ]
     shown = heat_map(
         wide, "%{y}, %{x}: %{z:.3f}", form="%{text}", text=texts.to_numpy(), **ends(table["value"])
     )

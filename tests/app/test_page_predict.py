@@ -1,0 +1,122 @@
+"""The page Predict & explain without a browser: edits, addresses, and what it says of errors."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.app.pages import home, opened, said  # noqa: F401
+from workbench.app.predict_edits import Edit, Slot, edited_doc, slots
+from workbench.corpora.encode import doc_of
+from workbench.token_views.component import message_of, standalone
+from workbench.token_views.views import Token, index_in, strip
+
+WORDS = "The girls did not visit it .".split()
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("model", ["mini:bert", "mini:gpt", "mini:t5", "mini:elmo"])
+@pytest.mark.parametrize("view", ["Why?", "What if?", "When?", "Who?"])
+def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) -> None:
+    app = opened("predict", model=model, text="The girls were tall.", view=view)
+    reasons = "\n".join(str(error.value) for error in app.error)
+    if (model, view) == ("mini:elmo", "Who?"):
+        assert "model-unsupported" in reasons.replace("\\", "")
+    elif (model, view) == ("mini:elmo", "What if?"):
+        assert "no piece for a hidden word" in reasons.replace("\\", "")
+    else:
+        assert not reasons
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"text": "   "}, "text-empty"),
+        ({"model": "vectors:nowhere.txt"}, "nowhere.txt"),
+        ({"target": "no such word at all"}, "no choice of mini:bert"),
+        ({"target": "girls", "against": "girls"}, "same choice"),
+        ({"model": "mini:gpt", "text": "a ___ b ___ c"}, "one hidden word"),
+        ({"text": "[MASK]"}, "reads no word"),
+    ],
+)
+def test_what_cannot_be_predicted_is_said(query: dict[str, str], words: str) -> None:
+    assert words in said(opened("predict", **{"text": "The girls were tall.", **query}))
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("text", ["[MASK] girls [MASK] very [MASK].", "tall", "girls " * 700])
+def test_one_word_three_masks_and_a_long_text_are_predicted(text: str) -> None:
+    app = opened("predict", text=text)
+    assert not [error for error in app.error if "internal" in str(error.value)]
+
+
+@pytest.mark.usefixtures("home")
+def test_nonsense_in_the_address_leaves_a_page_that_works() -> None:
+    nonsense = {"at": "word.99999", "edits": '[["hide",99,""],["x"],{}]', "method": "none",
+                "by": "letters", "view": "Nowhere", "model2": "", "measure": "9"}  # fmt: skip
+    app = opened("predict", **nonsense)
+    assert not app.error
+    assert "Why" in said(app)
+
+
+# --- edits ----------------------------------------------------------------------------------------
+
+
+def test_edits_add_up_and_hiding_twice_shows_the_word_again() -> None:
+    edits = [Edit("delete", 3), Edit("swap", 2), Edit("replace", 1, "boys"), Edit("hide", 4)]
+    found = slots(WORDS, edits)
+    assert [slot.text for slot in found if slot.mark != "deleted"] == [
+        "The", "boys", "visit", "did", "it", "."]  # fmt: skip
+    assert [slot.mark for slot in found] == ["", "changed", "hidden", "deleted", "moved", "", ""]
+    assert slots(WORDS, [Edit("hide", 4), Edit("hide", 4)]) == slots(WORDS, [])
+
+
+@given(
+    st.lists(
+        st.builds(
+            Edit,
+            st.sampled_from(["hide", "delete", "swap", "replace"]),
+            st.integers(0, 9),
+            st.text(min_size=1, max_size=3).map(str.strip).filter(bool),
+        ),
+        max_size=12,
+    )
+)
+def test_no_word_is_lost_by_edits_and_the_doc_has_what_is_shown(edits: list[Edit]) -> None:
+    found = slots(WORDS, edits)
+    assert sorted(slot.origin for slot in found) == list(range(len(WORDS)))
+    kept = [slot for slot in found if slot.mark != "deleted"]
+    if kept:
+        doc = doc_of("The girls did not visit it .")
+        assert [token.text for token in edited_doc(doc, found)] == [slot.text for slot in kept]
+
+
+def test_a_deleted_word_leaves_the_others() -> None:
+    assert slots(["a", "b"], [Edit("delete", 0)]) == [Slot(0, "a", "deleted"), Slot(1, "b")]
+
+
+# --- data of the views ----------------------------------------------------------------------------
+
+
+def test_a_stand_alone_page_cannot_be_broken_out_of() -> None:
+    token = Token("</script><script>alert(1)</script>", 0, score=float("nan"))
+    page = standalone("<b>title</b>", [("<i>", [strip("s", "<label>", [token])])]).decode()
+    assert "<script>alert" not in page and "<b>title" not in page and "<i>" not in page
+    assert "default-src 'none'" in page
+    data = page.split('<script type="application/json">')[1].split("</script>")[0]
+    assert json.loads(data)["views"][0]["items"][0]["t"] == token.t
+
+
+def test_what_a_browser_sends_is_an_index_or_nothing() -> None:
+    for value in (-1, 5, 1.5, float("inf"), True, "1", None, [1]):
+        assert index_in({"i": value}, "i", 5) is None
+    assert index_in({"i": 4}, "i", 5) == 4
+    assert index_in({"i": 2.0}, "i", 5) == 2
+
+
+def test_choices_of_other_tokens_are_not_taken() -> None:
+    one, other = ([strip("s", "", [Token(text, 0)])] for text in ("a", "b"))
+    assert message_of(one)["id"] != message_of(other)["id"]
+    assert message_of(one)["id"] == message_of([{**one[0], "selected": 0}])["id"]
