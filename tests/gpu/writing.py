@@ -6,7 +6,7 @@ the recorded steps are compared one by one. Costs a second a family.
 
 from tests.gpu.checks import Figures, Setting
 from tests.gpu.made import batch_of, opened, saved
-from workbench.models.generation import Sampling, continued
+from workbench.models.generation import Sampling, Step, continued
 
 WRITERS = ("gpt2", "llama", "bart")
 PIECES = 12
@@ -18,15 +18,15 @@ def writing(setting: Setting, figures: Figures) -> None:
         folder = saved(name, setting.folder)
         here, there = opened(folder), opened(folder, setting.device)
         text = here.encode(batch_of(1))
-        reported: list[int] = []
+        reported: list[Step] = []
         expected, ended = continued(here, text, PIECES)
         found, also_ended = continued(
-            there, text.to(setting.device), PIECES, on_step=lambda step: reported.append(step.piece)
+            there, text.to(setting.device), PIECES, on_step=reported.append
         )
         pieces = [step.piece for step in found]
         figures.holds(f"{name}: the pieces of the CPU", pieces == [s.piece for s in expected])
         figures.holds(f"{name}: ends where the CPU does", ended == also_ended)
-        figures.holds(f"{name}: every step is reported once", reported == pieces)
+        figures.holds(f"{name}: every step is reported once", reported == found)
         far = max(
             abs(one.probability - other.probability)
             for one, other in zip(found, expected, strict=False)
