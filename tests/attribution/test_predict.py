@@ -268,6 +268,20 @@ def test_what_is_explained_of_a_head_is_what_it_predicts(name: str, tmp_path: Pa
             assert f"{score:.3g}" == expected.guess
 
 
+@pytest.mark.parametrize("second", [None, "The cat sleeps."])
+def test_a_text_classifier_has_the_classes_of_transformers(second: str | None) -> None:
+    model = headed.made("bert", "BertForSequenceClassification")
+    inputs = model.tokenizer(*filter(None, ["The dog walks.", second]), return_tensors="pt")
+    with torch.no_grad():
+        expected = model.net(**inputs).logits[0].softmax(-1).tolist()
+    result = wb.predict(model, "The dog walks.", second=second)
+    assert isinstance(result, Labelled)
+    found = dict(result.classes)
+    assert [found[name] for name in model.classes] == pytest.approx(expected, abs=1e-6)
+    assert result.table["probability"].is_monotonic_decreasing
+    assert result.guess == result.classes[0][0]
+
+
 # --- several models, several texts ----------------------------------------------------------------
 
 
