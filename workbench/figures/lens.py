@@ -45,7 +45,7 @@ def predictions(tables: Tables) -> go.Figure:
             ("accuracy", NAMES["accuracy"], TUNED, 1),
         ):
             traces += _line(own, "model", measure, name, colour, style, ".1%")
-        traces += _line(own, "random", "agreement", "random weights agree", BASELINE, 2, ".1%")
+        traces += _line(own, "random", "agreement", "random weights agree", BASELINE, 5, ".1%")
         parts.append((stack, traces))
     return _panels(parts, table, SHARE)
 
@@ -83,7 +83,7 @@ def final(tables: Tables) -> go.Figure:
         traces.append(band(x, *ends, MODEL, "all words"))
         traces.append(_cumulative(everything, "cumulative", "all words", 0, MODEL))
         if everything["random"].notna().all():
-            traces.append(_cumulative(everything, "random", "random weights", 2, BASELINE))
+            traces.append(_cumulative(everything, "random", "random weights", 5, BASELINE))
         bins = own[(own["by"] == "frequency") & (own["n"] >= FEW)]
         for style, (group, rows) in enumerate(bins.groupby("group", sort=False)):
             name = f"rank {group}"
