@@ -322,7 +322,7 @@ class LensReading:
     Example:
         >>> reading = wb.lens(wb.load("mini:gpt", device="cpu"), "Ben walks to the hill.", word=4)
         >>> reading.final[["stack", "layer"]].values.tolist()
-        [['decoder', 3]]
+        [['decoder', 2]]
     """
 
     model: str

@@ -145,7 +145,7 @@ def grid(tables: Tables) -> go.Figure:
         if is_single:
             columns = shown["rank"].map(lambda rank: f"{rank}.")
         else:
-            columns = shown["place"].map(str) + " " + shown["word"].map(escaped)
+            columns = shown["place"].map(_column_names(own))
         wide = matrix(rows, columns, shown["probability"])
         texts = matrix(rows, columns, shown["choice"].map(lambda choice: escaped(listed([choice]))))
         cells = heat_map(
@@ -231,6 +231,14 @@ def _panels(parts: list[tuple[str, list[Trace]]], table: pd.DataFrame, y: Look) 
     if len(parts) == 1:
         return plot(parts[0][1], 400, x, y)
     return panels(parts, 260, x=x, y=y)
+
+
+def _column_names(rows: pd.DataFrame) -> dict[int, str]:
+    """The word of each place, in other categories where a word occurs again."""
+    words = rows.drop_duplicates("place")
+    again = words.groupby("word").cumcount()
+    names = [escaped(word) + " " * n for word, n in zip(words["word"], again, strict=True)]
+    return dict(zip(words["place"], names, strict=True))
 
 
 def _state_names(rows: pd.DataFrame) -> pd.Series:
