@@ -38,6 +38,7 @@ Look inside a forward pass:
     word_states  the hidden state of every word in every layer
     lens         what each layer of a model would predict                 (LensReading)
     contributions  what each head and MLP adds to a logit        (DirectContributions)
+    lens_figure  draws it
 
 Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat, Finding. A user
 error raises WorkbenchError, with a code and a remedy.
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from workbench.engine.forward_pass import forward
     from workbench.engine.model import Model, Output
     from workbench.engine.taps import Capture, Gate, Reduce, Site
+    from workbench.figures.lens import lens_figure
     from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
     from workbench.models.tiny import tiny_bert
@@ -132,6 +134,7 @@ _HOMES = {
     "DirectContributions": "workbench.attribution.contributions",
     "lens": "workbench.attribution.lens",
     "LensReading": "workbench.attribution.lens",
+    "lens_figure": "workbench.figures.lens",
     "word_states": "workbench.engine.activation_store",
     "map_statistics": "workbench.engine.map_statistics:",
     "Batch": "workbench.engine.batch",
@@ -193,6 +196,7 @@ __all__ = [
     "generate",
     "head_grid",
     "lens",
+    "lens_figure",
     "load",
     "map_statistics",
     "mentions",
