@@ -507,11 +507,10 @@ def trained_maps(
             with torch.no_grad():
                 final = reader.final(predicted)
             for stack, layers in _layer_chunks(reader, learning.weights, len(predicted)):
-                lens = reader.logits(predicted, stack, layers, learning.change(stack)).log_softmax(
-                    -1
-                )
-                by_layer = divergence(final, lens).mean(1)  # [layers]
-                gradients = torch.autograd.grad(by_layer.mean(), weights, allow_unused=True)
+                with torch.enable_grad():
+                    logits = reader.logits(predicted, stack, layers, learning.change(stack))
+                    by_layer = divergence(final, logits.log_softmax(-1)).mean(1)  # [layers]
+                    gradients = torch.autograd.grad(by_layer.mean(), weights, allow_unused=True)
                 since.append((stack, layers, by_layer.detach(), len(predicted)))
                 yield by_layer.mean().detach(), len(layers) * len(predicted), gradients
 
