@@ -32,6 +32,7 @@ RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("tuned-lens", {"steps": 25}, "primer:size=80", ENCODERS),
     ("profile", {}, "primer:size=80", ENCODERS),
     ("minimal-pairs", {}, "primer/acceptability:size=60", ENCODERS),
+    ("lens", {"max_predictions": 60, "random_models": 2}, "primer:size=80", ENCODERS),
     ("heads", {}, "primer:size=80", ENCODERS),
     ("attention-averages", {}, "primer:size=80", ENCODERS),
     ("attention-probe", {"seeds": (0,)}, "primer:size=60", ENCODERS[:2]),

@@ -31,6 +31,7 @@ Look inside a forward pass:
     Capture, Gate, Reduce   the taps: store maps, scale heads, summarise maps (map_statistics)
     word_states  the hidden state of every word in every layer
     lens         what each layer of a model would predict                 (LensReading)
+    lens_figure  draws it
 
 Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat, Finding. A user
 error raises WorkbenchError, with a code and a remedy.
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from workbench.engine.forward_pass import forward
     from workbench.engine.model import Model, Output
     from workbench.engine.taps import Capture, Gate, Reduce, Site
+    from workbench.figures.lens import lens_figure
     from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
     from workbench.models.tiny import tiny_bert
@@ -114,6 +116,7 @@ _HOMES = {
     "forward": "workbench.engine.forward_pass",
     "lens": "workbench.attribution.lens",
     "LensReading": "workbench.attribution.lens",
+    "lens_figure": "workbench.figures.lens",
     "word_states": "workbench.engine.activation_store",
     "map_statistics": "workbench.engine.map_statistics:",
     "Batch": "workbench.engine.batch",
@@ -170,6 +173,7 @@ __all__ = [
     "forward",
     "head_grid",
     "lens",
+    "lens_figure",
     "load",
     "map_statistics",
     "mentions",

@@ -47,6 +47,7 @@ EXPERIMENTS = {
         "curve", "value", 0.02, "primer:size=12", {"steps": 2, "seeds": 1}, True
     ),
     "heads": Case("heads", "confidence", 2e-3, "primer:size=24", {"shuffles": 120, "draws": 20}),
+    "lens": Case("final", "cumulative", 0.05, "primer:size=24", {"random_models": 0}),
     "minimal-pairs": Case("pairs", "gap", 0.1, "primer/acceptability:size=40"),
     "profile": Case("losses", "value", 0.01),
     "similarity": Case("similarity", "cka", 2e-3),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.attribution.prediction import Kind, Prediction, following
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, listed
 from workbench.core.public import public
 from workbench.corpora.encode import doc_of, encode
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
@@ -351,7 +351,7 @@ class LensReading:
         for row in self.table.to_dict("records"):
             best = top[row["stack"], row["layer"], row["sublayer"]]
             names = [
-                f"{choice} {100 * share:.0f} %"
+                f"{listed([choice])} {100 * share:.0f} %"
                 for choice, share in zip(best["choice"], best["probability"], strict=True)
             ]
             yield (
@@ -367,7 +367,7 @@ class LensReading:
         top = self.choices[self.choices["rank"] == 1]
         yield ("", *self.final.drop_duplicates("place")["word"])
         for key, row in top.groupby(["stack", "layer", "sublayer"], sort=False):
-            yield (" ".join(map(str, key)), *row["choice"])
+            yield (" ".join(map(str, key)), *(listed([choice]) for choice in row["choice"]))
         for stack, row in self.final.groupby("stack", sort=False):
             yield (f"{stack!s}: final from layer", *map(str, row["layer"]))
 
@@ -481,8 +481,8 @@ def _tabulated(
             for n, name in enumerate(names):
                 key = {**name, **point._asdict()}
                 rows.append({**key, **{each: value[n] for each, value in values.items()}})
-                listed = model.choice_texts(best.indices[n].tolist())
-                for rank, choice in enumerate(listed):
+                names_of = model.choice_texts(best.indices[n].tolist())
+                for rank, choice in enumerate(names_of):
                     share = float(best.values[n, rank])
                     choices.append(
                         {**key, "rank": rank + 1, "choice": choice, "probability": share}

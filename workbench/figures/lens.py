@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.attribution.lens import LensReading
+from workbench.core.errors import listed
+from workbench.core.public import public
 from workbench.figures.primitives import (
     CELLS,
     Look,
@@ -21,6 +24,7 @@ from workbench.figures.primitives import (
     plot,
     tick,
 )
+from workbench.figures.sanitize import escaped
 from workbench.figures.theme import BASELINE, MODEL, TUNED
 
 SHARE: Look = {"title": "share of words", "tickformat": ".0%", "range": [0, 1.03]}
@@ -45,7 +49,7 @@ def predictions(tables: Tables) -> go.Figure:
             ("accuracy", NAMES["accuracy"], TUNED, 1),
         ):
             traces += _line(own, "model", measure, name, colour, style, ".1%")
-        traces += _line(own, "random", "agreement", "random weights agree", BASELINE, 2, ".1%")
+        traces += _line(own, "random", "agreement", "random weights agree", BASELINE, 5, ".1%")
         parts.append((stack, traces))
     return _panels(parts, table, SHARE)
 
@@ -83,7 +87,7 @@ def final(tables: Tables) -> go.Figure:
         traces.append(band(x, *ends, MODEL, "all words"))
         traces.append(_cumulative(everything, "cumulative", "all words", 0, MODEL))
         if everything["random"].notna().all():
-            traces.append(_cumulative(everything, "random", "random weights", 2, BASELINE))
+            traces.append(_cumulative(everything, "random", "random weights", 5, BASELINE))
         bins = own[(own["by"] == "frequency") & (own["n"] >= FEW)]
         for style, (group, rows) in enumerate(bins.groupby("group", sort=False)):
             name = f"rank {group}"
@@ -141,16 +145,16 @@ def grid(tables: Tables) -> go.Figure:
         if is_single:
             columns = shown["rank"].map(lambda rank: f"{rank}.")
         else:
-            columns = shown["place"].map(str) + " " + shown["word"]
+            columns = shown["place"].map(str) + " " + shown["word"].map(escaped)
         wide = matrix(rows, columns, shown["probability"])
-        texts = matrix(rows, columns, shown["choice"]).to_numpy()
+        texts = matrix(rows, columns, shown["choice"].map(lambda choice: escaped(listed([choice]))))
         cells = heat_map(
             wide,
             "%{y}, %{x}: “%{text}” %{z:.1%}",
             "probability",
             "%{text}",
             tickformat=".0%",
-            text=texts,
+            text=texts.to_numpy(),
             zmin=0,
             zmax=1,
             showscale=not parts,
@@ -158,6 +162,24 @@ def grid(tables: Tables) -> go.Figure:
         parts.append((stack if choices["stack"].nunique() > 1 else "", [cells]))
         heights.append(max(120, 24 * len(wide)))
     return panels(parts, heights, x={**CELLS, "type": "category"}, y={**CELLS, "type": "category"})
+
+
+@public
+def lens_figure(reading: LensReading) -> go.Figure:
+    """Draw what each layer would predict, as a heat map: layers by words, with the top choices.
+
+    Args:
+        reading: What `wb.lens` returned. For one word the columns are its most probable choices.
+
+    Returns:
+        A Plotly figure.
+
+    Example:
+        >>> reading = wb.lens(wb.load("mini:gpt", device="cpu"), "Ben walks to the hill.")
+        >>> wb.lens_figure(reading).data[0].type
+        'heatmap'
+    """
+    return grid(reading.tables)
 
 
 FIGURES = {
