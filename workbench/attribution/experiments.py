@@ -129,7 +129,11 @@ class TunedLens(SplitSettings):
         250, ge=1, le=1_000_000, description="Maximum number of training steps (default 250)."
     )
     batch_size: int = Field(
-        32, ge=1, le=100_000, description="Texts in the batch of a step (default 32)."
+        32,
+        ge=1,
+        le=100_000,
+        description="Texts in the batch of a step, of which at most 256 predictions are used "
+        "(default 32).",
     )
     learning_rate: float = Field(
         1e-3, gt=0, le=1, description="Learning rate of AdamW (default 0.001)."

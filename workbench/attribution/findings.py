@@ -187,12 +187,8 @@ def tuned_lens(tables: Tables) -> Iterator[Finding]:
     Lenses of a model that predicts no better than the frequencies of pieces show nothing about
     texts, however close they are to its final predictions: those claims stay undecided.
     """
-    layers = {
-        (row["stack"], row["layer"], row["lens"]): row for row in rows_of(tables["layers"])
-    }
-    gains = {
-        (row["stack"], row["layer"], row["measure"]): row for row in rows_of(tables["gains"])
-    }
+    layers = {(row["stack"], row["layer"], row["lens"]): row for row in rows_of(tables["layers"])}
+    gains = {(row["stack"], row["layer"], row["measure"]): row for row in rows_of(tables["gains"])}
     baselines = {row["baseline"]: row for row in rows_of(tables["baselines"])}
     last = {stack: layer for stack, layer, _ in layers}  # the last layer of each stack
     predicts = baselines["model"]["gain_lower"] > 0
@@ -255,7 +251,6 @@ def _closer(
         "gains",
         figure="loss",
         measure="layers at which the tuned lens is closer",
-        unit="layers",
         decided_by=PREDICTS,
     )
 
@@ -356,6 +351,7 @@ def _converged(tables: Tables) -> Finding:
         figure="training",
         measure="maps that converged",
     )
+
 
 # --- contributions --------------------------------------------------------------------------------
 

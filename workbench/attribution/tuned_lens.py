@@ -23,8 +23,8 @@ from workbench.attribution.tuned_maps import (
     Maps,
     Predicted,
     Reader,
-    TrainFacts,
     Trained,
+    TrainFacts,
     arrays_of,
     divergence,
     train_facts,
@@ -89,9 +89,7 @@ def run(inputs: Inputs, settings: TunedLens, progress: Progress) -> Result:
             remedy="Choose a corpus that has words.",
         )
     tables = _tables(model, scores, trained, inputs.seed)
-    tables["facts"] = _facts(
-        model, parts, facts, scores, trained, time.perf_counter() - started
-    )
+    tables["facts"] = _facts(model, parts, facts, scores, trained, time.perf_counter() - started)
     return Result(tables, arrays_of(trained.maps), tuple(_caveats(parts, trained, settings)))
 
 
@@ -175,17 +173,15 @@ _MEASURED = (
 _LAYER = ["stack", "layer"]
 
 
-def _tables(
-    model: Model, scores: _Scores, trained: Trained, seed: int
-) -> dict[str, pd.DataFrame]:
+def _tables(model: Model, scores: _Scores, trained: Trained, seed: int) -> dict[str, pd.DataFrame]:
     draws = _draws(scores, seed)
-    keys = [
+    keys: list[Key] = [
         (stack.name, layer, lens)
         for stack in model.stacks
         for layer in range(stack.layers + 1)
         for lens in LENSES
     ]
-    last = {stack.name: stack.layers for stack in model.stacks}
+    last: dict[str, int] = {stack.name: stack.layers for stack in model.stacks}
     source = {  # both lenses of the last layer are the final prediction
         key: ("", -1, FINAL) if key[1] == last[key[0]] else key for key in keys
     }
@@ -193,8 +189,7 @@ def _tables(
     biases = {key: _bias(scores, source[key]) for key in keys}  # [1 + SAMPLES] each
     bias = [(*key, *_with_interval(biases[key])) for key in keys]
     baselines = [
-        (name, *_measured(scores, draws, ("", -1, name)))
-        for name in (FINAL, CONSTANT, FREQUENCIES)
+        (name, *_measured(scores, draws, ("", -1, name))) for name in (FINAL, CONSTANT, FREQUENCIES)
     ]
     return {
         "layers": pd.DataFrame(layers, columns=[*_LAYER, "lens", *_MEASURED]),
@@ -204,9 +199,7 @@ def _tables(
         ),
         "bias": pd.DataFrame(bias, columns=[*_LAYER, "lens", "bias", "lower", "upper"]),
         "baselines": pd.DataFrame(baselines, columns=["baseline", *_MEASURED]),
-        "curve": pd.DataFrame(
-            list(_curve(trained)), columns=[*_LAYER, "split", "step", "loss"]
-        ),
+        "curve": pd.DataFrame(list(_curve(trained)), columns=[*_LAYER, "split", "step", "loss"]),
         "training": pd.DataFrame(
             list(_training(trained)),
             columns=[*_LAYER, "best_step", "dev_logit", "dev_tuned", "converged", "learnt"],

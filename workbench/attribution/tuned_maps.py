@@ -43,6 +43,7 @@ PATIENCE = 3  # dev losses without gain before early stopping
 GAIN = 1e-3  # minimum gain of a dev loss, as a share of its first value
 TINY = 1e-5  # nats; a smaller gain is none
 WARM_UP = 10  # steps
+TRAINED, HELD_OUT = 256, 1024  # maximum number of predictions in a step, and of all dev texts
 LOGITS = {"cpu": 2**24, "cuda": 2**28}  # maximum number of logits computed at a time
 FLOOR = 1e-2  # smallest deviation of a feature, as a share of the mean deviation of all features
 
@@ -154,6 +155,25 @@ class Predicted:
     def __len__(self) -> int:
         return len(self.gold)
 
+    def sampled(self, count: int, random: np.random.Generator) -> "Predicted":
+        """At most so many of the predictions, at random, in their order."""
+        if len(self) <= count:
+            return self
+        kept = np.sort(random.permutation(len(self))[:count])
+        rows = torch.from_numpy(kept).to(self.gold.device)
+        mask = self.mask
+        if self.n_next is None:
+            mask = torch.zeros_like(mask)
+            mask[tuple(self.mask.nonzero()[rows].T)] = True
+        return Predicted(
+            self.recorded,
+            mask,
+            self.states[:, rows],
+            self.gold[rows],
+            self.document[kept],
+            None if self.n_next is None else int((kept < self.n_next).sum()),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Reader:
@@ -167,8 +187,7 @@ class Reader:
     def of(cls, model: Model) -> "Reader":
         head = replay_head(model)
         with torch.no_grad():
-            width = model.stacks[-1].layers and model.width
-            logits = head(torch.zeros(1, width or model.width, device=model.device))
+            logits = head(torch.zeros(1, model.width, device=model.device))
         return cls(model, head, logits.shape[-1])
 
     @property
@@ -181,9 +200,7 @@ class Reader:
         """The maximum number of logits computed at a time."""
         return LOGITS.get(self.model.device.type, LOGITS["cpu"])
 
-    def predictions(
-        self, batch: Batch, documents: Sequence[int], seed: int
-    ) -> Iterator[Predicted]:
+    def predictions(self, batch: Batch, documents: Sequence[int], seed: int) -> Iterator[Predicted]:
         """What the model predicts in these documents; `seed` chooses hidden pieces."""
         kind = self.model.device.type
         most = min(PIECES.get(kind, PIECES["cpu"]), self.n_logits // self.choices)
@@ -427,7 +444,9 @@ class _Kept:
     loss: dict[StackName, Tensor]  # [layers]
     step: dict[StackName, Tensor]  # [layers]
 
-    def update(self, losses: Mapping[StackName, Tensor], maps: Mapping[StackName, Maps], step: int) -> None:
+    def update(
+        self, losses: Mapping[StackName, Tensor], maps: Mapping[StackName, Maps], step: int
+    ) -> None:
         for stack, loss in losses.items():
             better = loss < self.loss[stack]
             kept, now = self.maps[stack], maps[stack]
@@ -449,7 +468,10 @@ def trained_maps(
     on_step: Callable[[int], object],
 ) -> Trained:
     """Train the maps of all layers of all stacks; see the module."""
+    random = np.random.default_rng([seed, 5])
     held_out = list(reader.predictions(batch, dev, seed))
+    share = HELD_OUT / max(HELD_OUT, sum(map(len, held_out)))
+    held_out = [each.sampled(max(1, round(share * len(each))), random) for each in held_out]
     if not held_out:
         raise WorkbenchError(
             "the dev texts have no piece to predict.",
@@ -461,10 +483,14 @@ def trained_maps(
     learner = Learner(
         [{"params": weights, "lr": learning_rate}], lambda step: min(1.0, (step + 1) / WARM_UP)
     )
-    zero = {stack: Maps(*(torch.zeros_like(each) for each in (own.weight, own.bias)))
-            for stack, own in learning.maps().items()}
+    zero = {
+        stack: Maps(*(torch.zeros_like(each) for each in (own.weight, own.bias)))
+        for stack, own in learning.maps().items()
+    }
     first = dev_losses(reader, held_out, None)
-    kept = _Kept(zero, dict(first), {stack: torch.zeros_like(each) for stack, each in first.items()})
+    kept = _Kept(
+        zero, dict(first), {stack: torch.zeros_like(each) for stack, each in first.items()}
+    )
     curves: dict[int, dict[StackName, Sequence[float]]] = {}
     dev_curve: dict[int, Mapping[StackName, Tensor]] = {0: first}
     since: list[tuple[StackName, Sequence[int], Tensor, int]] = []
@@ -474,13 +500,17 @@ def trained_maps(
         nonlocal n_steps
         epoch = n_steps * batch_size // max(1, len(train))
         n_steps += 1
-        for predicted in reader.predictions(batch, documents, seed + epoch):
+        read = list(reader.predictions(batch, documents, seed + epoch))
+        share = TRAINED / max(TRAINED, sum(map(len, read)))
+        for whole in read:
+            predicted = whole.sampled(max(1, round(share * len(whole))), random)
             with torch.no_grad():
                 final = reader.final(predicted)
             for stack, layers in _layer_chunks(reader, learning.weights, len(predicted)):
-                lens = reader.logits(predicted, stack, layers, learning.change(stack)).log_softmax(-1)
-                by_layer = divergence(final, lens).mean(1)  # [layers]
-                gradients = torch.autograd.grad(by_layer.mean(), weights, allow_unused=True)
+                with torch.enable_grad():
+                    logits = reader.logits(predicted, stack, layers, learning.change(stack))
+                    by_layer = divergence(final, logits.log_softmax(-1)).mean(1)  # [layers]
+                    gradients = torch.autograd.grad(by_layer.mean(), weights, allow_unused=True)
                 since.append((stack, layers, by_layer.detach(), len(predicted)))
                 yield by_layer.mean().detach(), len(layers) * len(predicted), gradients
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.figures.primitives import Tables, Trace, curve, interval, level, panels, tick
+from workbench.figures.primitives import Look, Tables, Trace, curve, interval, level, panels, tick
 from workbench.figures.theme import BASELINE, MODEL, TUNED
 
 LENSES = {"logit": MODEL, "tuned": TUNED}
@@ -43,7 +43,11 @@ def agreement(tables: Tables) -> go.Figure:
     def baseline(ends: list[int]) -> list[Trace]:
         return [_level(ends, constant, "constant", "%{y:.1%} for a constant prediction")]
 
-    share = {"title": "agreement with the final prediction", "tickformat": ".0%", "range": [0, 1.03]}
+    share = {
+        "title": "agreement with the final prediction",
+        "tickformat": ".0%",
+        "range": [0, 1.03],
+    }
     return _by_layer(tables["layers"], "agreement", "%{y:.1%}", share, baseline, "agreement_")
 
 
@@ -81,7 +85,7 @@ def _by_layer(
     table: pd.DataFrame,
     column: str,
     form: str,
-    y: dict[str, object],
+    y: Look,
     baseline: Callable[[list[int]], list[Trace]],
     bounds: str = "",
 ) -> go.Figure:
