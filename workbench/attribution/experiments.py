@@ -103,7 +103,7 @@ CONTRIBUTIONS = Experiment(
     split="held-out",
     figures="workbench.figures.contributions:FIGURES",
     findings="workbench.attribution.findings:contributions",
-    papers=("elhage-2021-framework", "geva-2022-transformer"),
+    papers=("elhage-2021-framework", "geva-2022-promoting"),
 )
 
 # --- attribution ----------------------------------------------------------------------------------
