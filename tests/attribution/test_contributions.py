@@ -154,7 +154,12 @@ def _gradient(model: HuggingFace, states: Tensor) -> Tensor:
     leaf = states.detach().requires_grad_()
     net: Any = model.net
     if model.family == "bert":
-        logits = net.cls(leaf)
+        transform = net.cls.predictions.transform
+        read = transform.transform_act_fn(transform.dense(leaf))
+        norm = transform.LayerNorm  # its scale is held
+        spread = (read.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt().detach()
+        moved = norm.weight * (read - read.mean(-1, keepdim=True)) / spread + norm.bias
+        logits = net.cls.predictions.decoder(moved)
     elif model.family == "t5" and net.config.tie_word_embeddings:
         logits = net.lm_head(leaf * net.model_dim**-0.5)
     else:

@@ -12,7 +12,7 @@ pass over the text and the backward pass of the head.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor
 from workbench.attribution.prediction import Prediction, following, labelled, of_word, written
 from workbench.attribution.target import Target
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.head_names import has_several_kinds, head_name
+from workbench.core.head_names import has_several_kinds, part_name
 from workbench.core.public import public
 from workbench.corpora.encode import doc_of, encode
 from workbench.engine.model import Model
@@ -81,7 +81,7 @@ class DirectContributions:
         order = self.table["contribution"].abs().sort_values(ascending=False, kind="stable").index
         rows = self.table.loc[order].to_dict("records")
         several = has_several_kinds(self.table[self.table["part"] == "head"])
-        names = [name_of(row, several) for row in rows[:SHOWN]]
+        names = [part_name(row, several) for row in rows[:SHOWN]]
         width = max(map(len, names), default=0)
         lines += [
             f"  {name:<{width}}  {row['contribution']:+.3f}"
@@ -202,24 +202,6 @@ def columns_of(components: Sequence[Component], stack: StackName) -> dict[str, l
         "layer": [each.layer for each in components],
         "head": [each.head for each in components],
     }
-
-
-def name_of(row: Any, several: bool = False) -> str:
-    """A part as text: `head 3-1`, `MLP of layer 3`. `several`: the stack of a head is named."""
-    part, layer = row["part"], row["layer"]
-    cross = "cross-" if row["kind"] == "cross" else ""
-    if part == "head":
-        return head_name(row, several)
-    if part == "mlp":
-        return f"MLP of layer {layer}"
-    if part == "attention-bias":
-        return f"bias of {cross}attention in layer {layer}"
-    if part == "norm-bias":
-        if layer == -1:
-            return "bias of the final norm"
-        after = f"{cross}attention" if row["kind"] else "the MLP"
-        return f"bias of the norm after {after} in layer {layer}"
-    return "bias of the output layer" if part == "output-bias" else "embeddings"
 
 
 # --- the prediction and its target ----------------------------------------------------------------

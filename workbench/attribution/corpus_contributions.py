@@ -7,8 +7,10 @@ are positive on average by selection, also in random models. What is tested is t
 more a part gives to the true word in its own context than to this word in other contexts and to
 other words in this context, all of the same part of speech. Its permutation null exchanges the
 distinct true words within their part of speech. So neither frequent words nor the part of speech
-count. Costs: a forward pass over the predicted words, and for each distinct true word a backward
-pass of the head.
+count. The gain takes one direction for each word, the mean gradient of its logit, so that what a
+part gives is not mixed with how a non-linear head reads it. Costs: two forward passes over the
+predicted words, and a backward pass of the head for each distinct true word (in each batch, if the
+head is not linear).
 """
 
 from collections import Counter
@@ -30,6 +32,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means, ratio_intervals
 from workbench.corpora.encode import encode
+from workbench.engine.batch import Pieces
 from workbench.models.direct_contributions import Component, Reader, contributions_to, reader
 
 Floats = NDArray[np.float64]
@@ -110,30 +113,45 @@ def _tag(doc: Doc, word: int) -> str:
 
 def _measured(opened: Reader, batches: Sequence[Places], gold: Ints, progress: Progress) -> "_All":
     types, column = np.unique(gold, return_inverse=True)
-    own, every, totals, logits, right = [], [], [], [], []
+    own, true, totals, logits, right = [], [], [], [], []
     components: Sequence[Component] = ()
     done, error = 0, 0.0
+    gradients: Tensor | None = None  # [types, width], summed over words
     for places in batches:
         some = slice(done, done + len(places))
-        explained = _Above(types)
-        device = opened.model.device
-        at = torch.stack([places.rows, places.at], 1).to(device)
-        found = contributions_to(opened, places.text, places.target, at, explained)
-        values = found.values.cpu().numpy()  # [1 + types, words, components]
+        # a linear head has the same gradient everywhere
+        explained = _Above(gold[some], types if opened.bias is None or not done else types[:0])
+        found = contributions_to(opened, *_read(opened, places), explained, first=2)
+        assert found.gradients is not None, "gradients were taken"
+        summed = found.gradients[2:] * len(places)
+        if len(summed):
+            gradients = summed if gradients is None else gradients + summed
+        values = found.values.cpu().numpy()  # [2, words, components]
         components = found.components
         own.append(values[0])
-        every.append(values[1:].transpose(1, 2, 0).astype(np.float32))
+        true.append(values[1])
         total = found.totals.cpu().numpy()
         size = float(np.abs(total).mean())
         error = max(error, float(np.abs(values.sum(-1) - total).max()) / max(size, 1e-12))
         totals.append(total[0])
-        logits.append(explained.chosen(found.logits))
+        logits.append(explained.of_choice(found.logits))
         right.append(_numbers(explained.top) == gold[some])
         done += len(places)
-        progress(done, len(gold), "words")
+        progress(done, 2 * len(gold), "words")
+    assert gradients is not None, "there are words"
+    mean = gradients / (len(batches[0]) if opened.bias is not None else len(gold))
+    every = []
+    for places in batches:
+        found = contributions_to(
+            opened, *_read(opened, places), _Above(None, types), directions=mean
+        )
+        every.append(found.values.permute(1, 2, 0).float().cpu().numpy())
+        done += len(places)
+        progress(done, 2 * len(gold), "words")
     return _All(
         components,
         np.concatenate(own),
+        np.concatenate(true),
         np.concatenate(every),
         column,
         np.concatenate(totals),
@@ -149,6 +167,7 @@ class _All:
 
     components: Sequence[Component]
     own: Floats  # [words, components]
+    gold: Floats  # [words, components]
     every: NDArray[np.float32]  # [words, components, types]
     column: Ints  # [words], the type of the true word
     totals: Floats
@@ -159,11 +178,9 @@ class _All:
 
 def _tested(found: _All, tags: Sequence[str], permutations: int, seed: int) -> _Measured:
     """Gains within each part of speech, and their permutation null."""
-    words = np.arange(len(found.column))
-    gold = found.every[words, :, found.column].astype(np.float64)
-    gain, tested = np.zeros_like(gold), np.zeros(len(words), dtype=np.bool_)
-    null = np.zeros((permutations, gold.shape[1]))
-    random = np.random.default_rng([seed, len(words), permutations])
+    gain, tested = np.zeros_like(found.gold), np.zeros(len(found.gold), dtype=np.bool_)
+    null = np.zeros((permutations, gain.shape[1]))
+    random = np.random.default_rng([seed, len(gain), permutations])
     of_word = np.array(tags, dtype=object)
     for tag in sorted(set(tags)):
         here = np.flatnonzero(of_word == tag)
@@ -182,7 +199,7 @@ def _tested(found: _All, tags: Sequence[str], permutations: int, seed: int) -> _
     return _Measured(
         found.components,
         found.own,
-        gold,
+        found.gold,
         gain,
         null,
         tested,
@@ -194,24 +211,33 @@ def _tested(found: _All, tags: Sequence[str], permutations: int, seed: int) -> _
 
 
 class _Above:
-    """Logits above the mean: of the model's choice, then of some choices."""
+    """Logits above the mean: of the model's choice and the true word, if given, then of types."""
 
-    def __init__(self, choices: Ints) -> None:
-        self.choices = torch.from_numpy(choices)  # [types]
+    def __init__(self, gold: Ints | None, types: Ints) -> None:
+        self.gold = None if gold is None else torch.from_numpy(gold)  # [words]
+        self.types = torch.from_numpy(types)
         self.top: Tensor | None = None  # [words]; set by the first call, with the model's logits
 
     def __call__(self, logits: Tensor) -> Tensor:
-        """[words, choices] -> [words, 1 + types]"""
-        if self.top is None:
-            self.top = logits.detach().argmax(-1)
-        own = logits.gather(1, self.top[:, None])
-        others = logits[:, self.choices.to(logits.device)]
-        return torch.cat([own, others], 1) - logits.mean(-1, keepdim=True)
+        """[words, choices] -> [words, 2 + types], or [words, types]"""
+        found = [logits[:, self.types.to(logits.device)]]
+        if self.gold is not None:
+            if self.top is None:
+                self.top = logits.detach().argmax(-1)
+            pair = torch.stack([self.top, self.gold.to(logits.device)], 1)  # [words, 2]
+            found.insert(0, logits.gather(1, pair))
+        return torch.cat(found, 1) - logits.mean(-1, keepdim=True)
 
-    def chosen(self, logits: Tensor) -> Floats:
+    def of_choice(self, logits: Tensor) -> Floats:
         """Of the model's choice.  # [words]"""
         answer: Floats = self(logits)[:, 0].cpu().numpy().astype(np.float64)
         return answer
+
+
+def _read(opened: Reader, places: Places) -> tuple[Pieces, Pieces | None, Tensor]:
+    """The batch, and the pieces that predict.  # [words, 2]"""
+    at = torch.stack([places.rows, places.at], 1).to(opened.model.device)
+    return places.text, places.target, at
 
 
 def _numbers(values: Tensor | None) -> Ints:

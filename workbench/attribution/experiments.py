@@ -249,7 +249,8 @@ class ContributionsOverCorpus(Settings):
             "non-linear head the contributions are to the input of the head, along the gradient of "
             "the logit. The gain of a part is what it adds to the true word beyond what it adds to "
             "this word in other contexts and to other words in this context, within the part of "
-            f"speech. It was tested against {self.n_permutations:,} permutations of the distinct "
+            "speech, along the mean gradient of each word's logit. "
+            f"It was tested against {self.n_permutations:,} permutations of the distinct "
             "true words within their part of speech; p-values are corrected over the parts by the "
             "largest mean of each permutation, and intervals are bootstrapped over documents."
         )
@@ -265,8 +266,8 @@ _OF_MEANS = (
 )
 _OF_GAIN = (
     "gain: mean contribution to the true word beyond the means for this word in other contexts and "
-    "for other true words in this context, within the part of speech; with gain_lower and "
-    "gain_upper. "
+    "for other true words in this context, within the part of speech, along the mean gradient of "
+    "each word's logit; with gain_lower and gain_upper. "
 )
 
 CONTRIBUTIONS = Experiment(
@@ -308,7 +309,7 @@ CONTRIBUTIONS = Experiment(
     split="held-out",
     figures="workbench.figures.contributions:FIGURES",
     findings="workbench.attribution.findings:contributions",
-    papers=("elhage-2021-framework", "geva-2022-transformer"),
+    papers=("elhage-2021-framework", "geva-2022-promoting"),
 )
 
 # --- attribution ----------------------------------------------------------------------------------

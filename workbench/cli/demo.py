@@ -158,6 +158,12 @@ STOPS = (
         },
     ),
     Stop(
+        "What each head and MLP of GPT adds to the words it predicts",
+        "contributions",
+        ("mini:gpt",),
+        settings={"max_words": 150},
+    ),
+    Stop(
         "GPT and a trigram model of its training text",
         "trigram",
         ("mini:gpt",),

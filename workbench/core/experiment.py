@@ -621,6 +621,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "attention-averages": "workbench.attention_maps.experiments:EXPERIMENT",
         "attention-probe": "probes.experiments:ATTENTION_PROBE",
         "attribution": "workbench.attribution.experiments:ATTRIBUTION",
+        "contributions": "workbench.attribution.experiments:CONTRIBUTIONS",
         "describe": "workbench.basics.experiments:DESCRIBE",
         "description-length": "probes.experiments:DESCRIPTION_LENGTH",
         "drift": "workbench.transfer.experiments:DRIFT",

@@ -1,4 +1,4 @@
-"""Names of attention heads in sentences. Costs: nothing."""
+"""Names of attention heads and other parts of a model in sentences. Costs: nothing."""
 
 from typing import Any
 
@@ -26,3 +26,25 @@ def head_name(row: Any, several: bool, prefix: str = "") -> str:
     if not several:
         return name
     return f"{stack} {'cross-attention ' if kind == 'cross' else ''}{name}"
+
+
+def part_name(row: Any, several: bool = False) -> str:
+    """Return a part of a model that writes to its residual stream as text.
+
+    >>> part_name({"part": "mlp", "kind": "", "layer": 3, "head": -1})
+    'MLP of layer 3'
+    """
+    part, layer = row["part"], row["layer"]
+    cross = "cross-" if row["kind"] == "cross" else ""
+    if part == "head":
+        return head_name(row, several)
+    if part == "mlp":
+        return f"MLP of layer {layer}"
+    if part == "attention-bias":
+        return f"bias of {cross}attention in layer {layer}"
+    if part == "norm-bias":
+        if layer == -1:
+            return "bias of the final norm"
+        after = f"{cross}attention" if row["kind"] else "the MLP"
+        return f"bias of the norm after {after} in layer {layer}"
+    return "bias of the output layer" if part == "output-bias" else "embeddings"

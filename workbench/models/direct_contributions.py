@@ -87,6 +87,7 @@ class Contributions:
     values: Tensor  # [targets, n, components], float64
     totals: Tensor  # [targets, n], what they sum to: the logit, or the product at the head's input
     logits: Tensor  # [n, choices], float32
+    gradients: Tensor | None = None  # [targets, width], of all numbers at the head's input: means
 
 
 def reader(model: Model) -> Reader:
@@ -117,6 +118,8 @@ def contributions_to(
     target: Pieces | None,
     places: Tensor | None,
     explained: Explained,
+    first: int | None = None,
+    directions: Tensor | None = None,
 ) -> Contributions:
     """The contributions at some pieces of a batch.
 
@@ -127,6 +130,9 @@ def contributions_to(
         places: The pieces of the last stack whose logits are explained, [n, 2]: row and piece,
             sorted by both. None: one number per text, of a classifier.
         explained: The explained numbers of these logits.
+        first: Take apart the first numbers only; `gradients` has all (default: all).
+        directions: Take this direction at the head's input instead of the gradient of each number,
+            the same for every piece, [targets, width].
     """
     model, where = reader.model, reader.plan
     by_gates = any(each is None for each in where.projections)
@@ -156,7 +162,7 @@ def contributions_to(
         numbers = explained(logits)  # [n, targets]
         gradients = [
             torch.autograd.grad(numbers[:, index].sum(), at_head.leaf, retain_graph=True)[0]
-            for index in range(numbers.shape[1])
+            for index in range(numbers.shape[1] if directions is None else 0)
         ]
     stream = seen.stream(output)
     batch_first = [seen.shown(each, reader.stack) for each in gradients]
@@ -166,7 +172,12 @@ def contributions_to(
     else:
         owners = torch.arange(len(places), device=places.device)
     rows, pieces = places.T
-    direction = torch.stack([each[rows, pieces] for each in batch_first]).double()
+    if directions is None:
+        direction = torch.stack([each[rows, pieces] for each in batch_first]).double()
+    else:
+        direction = directions.double()[:, None].expand(-1, len(rows), -1)
+    mean = direction.mean(1)  # [targets, width]
+    direction, numbers = direction[:first], numbers[:, :first]
     walk = _Walk(reader, reader.stack, stream, places, owners, len(numbers), inputs, gates)
     head_input = stream.final_state(reader.stack)[rows, pieces].detach().double()  # [n, width]
     totals = walk.summed((direction * head_input).sum(-1))  # [targets, predictions]
@@ -174,9 +185,9 @@ def contributions_to(
     if reader.bias is not None:
         share = explained(reader.bias[None].expand(len(numbers), -1)).T.double()
         components.append(Component("output-bias"))
-        values.append(share)
+        values.append(share[:first])
         totals = numbers.detach().T.double()
-    return Contributions(components, torch.stack(values, -1), totals, logits.detach())
+    return Contributions(components, torch.stack(values, -1), totals, logits.detach(), mean)
 
 
 def contributions_to_layers(
