@@ -4,9 +4,8 @@ Costs: milliseconds.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -26,13 +25,11 @@ from workbench.core.findings import (
     signed,
     whole,
 )
+from workbench.core.head_names import has_several_kinds, part_name
 
 Tables = Mapping[str, pd.DataFrame]
 
 LEVEL = 0.05  # significance level
-
-from workbench.core.head_names import has_several_kinds, part_name
-
 
 # --- lens -----------------------------------------------------------------------------------------
 
