@@ -114,7 +114,7 @@ def attribute(
         position: Which of several predictions: the number of the hidden word or of the written
             piece, from 1 (default 1); `start` or `end` of an answer (default `start`).
         segments: With `by="segment"`: parts of the text, or their ranges of characters (default:
-            the two texts of a pair, else sentences, else paragraphs between blank lines).
+            the two texts of a pair, else paragraphs between blank lines, else sentences).
         baseline: What stands for an absent unit: `mask`, `mean`, `zero` or `pad` (default: the
             mask piece, else the mean of the embeddings).
         measure: `logit`, `log-probability` or `probability` of the target.

@@ -100,10 +100,10 @@ class Attribution:
     @property
     def label(self) -> str:
         """The choice that is explained, and the one it is explained against."""
-        names = self.prediction.names([self.target.choice])
+        chosen = self.prediction.names([self.target.choice])[0]
         if self.target.against is None:
-            return names[0]
-        return f"{names[0]} rather than {self.prediction.names([self.target.against])[0]}"
+            return repr(chosen)
+        return f"{chosen!r} rather than {self.prediction.names([self.target.against])[0]!r}"
 
     @property
     def table(self) -> "pd.DataFrame":
@@ -160,7 +160,7 @@ class Attribution:
     def __repr__(self) -> str:
         """The score of every unit as a bar, the largest ones of a long text."""
         model = self.prediction.model.name
-        heading = f"{model}, {self.method}: why {self.label!r}? {self.summary}"
+        heading = f"{model}, {self.method}: why {self.label}? {self.summary}"
         free = [i for i, unit in enumerate(self.units) if not unit.fixed]
         shown = sorted(sorted(free, key=lambda i: -abs(self.scores[i]))[:SHOWN])
         largest = max((abs(self.scores[i]) for i in shown), default=0) or 1
@@ -298,9 +298,7 @@ class _Task:
         # [n] -> [n, pieces, width] per stack
         """
         pairs = zip(self.inputs, self.baselines, strict=True)
-        return tuple(
-            torch.lerp(low, high, shares.to(high)[:, None, None]) for high, low in pairs
-        )
+        return tuple(torch.lerp(low, high, shares.to(high)[:, None, None]) for high, low in pairs)
 
     def values_of(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """The target's value for any number of variants.  # [batch], float64"""
