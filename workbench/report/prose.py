@@ -21,6 +21,7 @@ from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, current_settings, c
 TITLES = {  # the words before the names of the models, or of the corpora if there is no model
     "attention-averages": "Average attention of",
     "attention-probe": "Syntax in the attention of",
+    "attribution": "Which words carry the predictions of",
     "describe": "Statistics of",
     "description-length": "Description length of labels in",
     "drift": "What training changed between",
