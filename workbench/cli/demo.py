@@ -147,6 +147,12 @@ STOPS = (
         settings={"max_sentences": 60},
     ),
     Stop(
+        "Which words carry the predictions of BERT, and which attribution method is faithful",
+        "attribution",
+        ("mini:bert",),
+        settings={"max_predictions": 15, "random_models": 1},
+    ),
+    Stop(
         "Pretraining objectives: masked or left-to-right, scored after fine-tuning",
         "pretraining",
         settings={

@@ -22,6 +22,7 @@ TITLES = {  # the words before the names of the models, or of the corpora if the
     "attention-averages": "Average attention of",
     "attention-probe": "Syntax in the attention of",
     "contributions": "Direct contributions to the predictions of",
+    "attribution": "Which words carry the predictions of",
     "describe": "Statistics of",
     "description-length": "Description length of labels in",
     "drift": "What training changed between",
