@@ -29,6 +29,7 @@ from tests.judges import (
     twins_pruning,
     twins_transfer,
     twins_trees,
+    twins_tuned,
 )
 from workbench import Corpus, HuggingFace
 from workbench.heads.roles import ROLES
@@ -67,6 +68,7 @@ CLAIMS: Mapping[str, Claim] = {
         for name, claim in (
             *twins_facts.CLAIMS.items(),
             *twins_lens.CLAIMS.items(),
+            *twins_tuned.CLAIMS.items(),
             *((f"pruning: {claim.__name__}", claim) for claim in twins_pruning.CLAIMS),
             ("edge-probing", twins_probes.edge_probing),
             ("description-length", twins_probes.description_length),
@@ -172,7 +174,9 @@ def test_twenty_random_twins_are_claimed_to_know_no_more_than_chance(experiment:
     assert not too_many(found)
 
 
-@pytest.mark.parametrize("experiment", ["edge-probing", "pruning: ablation"])
+@pytest.mark.parametrize(
+    "experiment", ["edge-probing", "pruning: ablation", "tuned-lens: findings"]
+)
 def test_one_random_twin_is_claimed_to_know_nothing(experiment: str) -> None:
     found = pooled(experiment, minis([1]))
     assert all(tried for tried, _, _ in found.values())

@@ -42,6 +42,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "structural-probe": (PRIMER, {"limit": 20, "seeds": (0,)}),
     "train": (PRIMER, {"family": "bert"}),
     "trigram": (PRIMER, {}),
+    "tuned-lens": (PRIMER, {}),
 }
 # Those that refuse a model without heads, or without a head that predicts, whatever else it does.
 REFUSES = {
@@ -58,6 +59,7 @@ REFUSES = {
     "pretraining": "no model",
     "train": "family bag",
     "trigram": "language-model head",
+    "tuned-lens": "language-model head",
 }
 # Those that ask for what a model need not do, and what the protocol says where it does not.
 LACKS = {
