@@ -191,7 +191,8 @@ def _require_editable(
             where=model.name,
             remedy=f"Choose from {known}." if known else "Write more words.",
         )
-    if what == "delete" and len(known) == 1 and prediction.kind in ("next", "previous"):
+    alone = len(known) == 1 and not bool(prediction.text.special.any())
+    if what != "swap" and alone and prediction.kind in ("next", "previous"):
         raise WorkbenchError(
             "without its only word the text is empty.",
             code="text-empty",
