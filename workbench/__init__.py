@@ -55,10 +55,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workbench.attention_maps.capture import attention
     from workbench.attention_maps.grids import head_grid
+    from workbench.attribution.attribute import attribute
     from workbench.attribution.contributions import DirectContributions, contributions
     from workbench.attribution.generate import answer, generate, summarise
     from workbench.attribution.lens import LensReading, lens
-    from workbench.attribution.attribute import attribute
     from workbench.attribution.predict import fill, predict
     from workbench.core.errors import WorkbenchError
     from workbench.core.experiment import (
