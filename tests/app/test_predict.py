@@ -69,7 +69,7 @@ def test_a_visitor_types_clicks_edits_explains_and_saves(
     still(page)
     page.get_by_text("Table and downloads").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="CSV").click()
+        page.get_by_role("button", name="CSV", exact=True).click()
     download.value.save_as(tmp_path / "map.csv")
     assert "they" in set(pd.read_csv(tmp_path / "map.csv")["unit"])
 
@@ -110,7 +110,7 @@ def test_hostile_text_stays_text(page: Page, app_url: str, tmp_path: Path) -> No
     assert page.locator("img[src=x]").count() == 0
     page.get_by_text("Table and downloads").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="HTML").click()
+        page.get_by_role("button", name="HTML", exact=True).click()
     saved = tmp_path / "map.html"
     download.value.save_as(saved)
     page.goto(saved.as_uri())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from workbench.app import attention, cache, sidebar
+from workbench.app import attention, cache, run_list, sidebar
 from workbench.app.tables_and_figures import segment
 
 if TYPE_CHECKING:
@@ -58,22 +58,19 @@ def choose_place(place: Place) -> None:
 def forget_target() -> None:
     """Explain the top prediction again."""
     for key in (TARGET, AGAINST):
-        st.session_state.pop(key, None)
-        if key in st.query_params:
-            del st.query_params[key]
+        run_list.set_query(key, None)
 
 
 def forget_place() -> None:
     """The text was changed: the place, the edits and the target belong to the former one."""
     forget_target()
     for key in (EDITS, AT):
-        if key in st.query_params:
-            del st.query_params[key]
+        run_list.set_query(key, None)
 
 
 def choose_target(text: str) -> None:
     """Explain the choice with this text."""
-    st.session_state[TARGET] = st.query_params[TARGET] = text
+    run_list.set_query(TARGET, text)
 
 
 # --- the text -------------------------------------------------------------------------------------

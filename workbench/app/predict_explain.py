@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from workbench.app import predict, predict_results
+from workbench.app import predict, predict_results, run_list
 from workbench.app.attention import row
 from workbench.app.predict_results import Explained, Side
 from workbench.app.tables_and_figures import Column, draw_columns, draw_table, segment, select
@@ -121,11 +121,27 @@ def target_boxes(side: Side) -> tuple[str, str]:
 
 
 def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) -> str:
-    """Draw a box for a choice of the model; any text can be typed."""
-    current = st.session_state.get(key)
-    options = list(dict.fromkeys([first, *texts, *([str(current)] if current else [])]))
+    """Draw a box for a choice of the model; any text can be typed.
+
+    A click on a prediction changes the address, too, so the box follows it and is not bound to it.
+    """
+    current = st.query_params.get(key, "")
+    options = list(dict.fromkeys([first, *texts, *([current] if current else [])]))
+    box = f"{key} {current}"
+
+    def changed() -> None:
+        picked = st.session_state.get(box)
+        run_list.set_query(key, None if picked in (None, first) else str(picked))
+
     picked = st.selectbox(
-        label, options, key=key, bind="query-params", accept_new_options=True, width=165, help=about
+        label,
+        options,
+        options.index(current or first),
+        key=box,
+        on_change=changed,
+        accept_new_options=True,
+        width=165,
+        help=about,
     )
     return str(picked or first)
 
