@@ -281,7 +281,7 @@ class Labelled(_Shown):
             return pd.DataFrame(self.words, columns=["word", "tag", "probability"])
         if self.answer is not None:
             return pd.DataFrame([(self.guess, self.answer)], columns=["answer", "probability"])
-        return pd.DataFrame({self.kind: [self.guess]})
+        return pd.DataFrame({self.kind: [float(self.guess)]})
 
     def _facts(self) -> dict[str, Any]:
         return {"kind": self.kind, "guess": self.guess}
