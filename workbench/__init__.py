@@ -14,6 +14,12 @@ Open models and corpora:
     edges        a layer of a Doc as targets of probes; `mentions`: its spans (Edge, Mention)
     tiny_bert    a small random model for tests
 
+Predict, for a text:
+
+    predict      what the model can: hidden words, the next piece, a label, a written text
+    fill         the hidden words of a text, written `[MASK]`, `<mask>` or `___`
+    generate     a continuation, or what an encoder-decoder writes; `summarise`, `answer`
+
 Run experiments, and read their results:
 
     experiments  all experiments by name, each with its `settings`
@@ -47,7 +53,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workbench.attention_maps.capture import attention
     from workbench.attention_maps.grids import head_grid
+    from workbench.attribution.generate import answer, generate, summarise
     from workbench.attribution.lens import LensReading, lens
+    from workbench.attribution.predict import fill, predict
     from workbench.core.errors import WorkbenchError
     from workbench.core.experiment import (
         Caveat,
@@ -99,6 +107,12 @@ _HOMES = {
     "mentions": "workbench.corpora.layers",
     "Edge": "workbench.corpora.layers",
     "Mention": "workbench.corpora.layers",
+    # predict, for a text
+    "predict": "workbench.attribution.predict",
+    "fill": "workbench.attribution.predict",
+    "generate": "workbench.attribution.generate",
+    "summarise": "workbench.attribution.generate",
+    "answer": "workbench.attribution.generate",
     # run experiments, and read their results
     "run": "workbench.runs.api",
     "train": "workbench.runs.api",
@@ -163,6 +177,7 @@ __all__ = [
     "Table",
     "WorkbenchError",
     "__version__",
+    "answer",
     "attention",
     "compare",
     "describe",
@@ -170,7 +185,9 @@ __all__ = [
     "encode",
     "experiments",
     "export",
+    "fill",
     "forward",
+    "generate",
     "head_grid",
     "lens",
     "lens_figure",
@@ -178,10 +195,12 @@ __all__ = [
     "map_statistics",
     "mentions",
     "open_run",
+    "predict",
     "read",
     "report",
     "run",
     "runs",
+    "summarise",
     "tiny_bert",
     "train",
     "word_states",

@@ -69,7 +69,7 @@ def test_the_words_are_those_that_can_be_predicted(name: str) -> None:
 def test_one_word_is_read_as_in_the_grid(name: str) -> None:
     model = opened(name)
     grid = lens(model, "Ben walks to the hill.", sublayers=False)
-    alone = lens(model, "Ben walks to the hill.", word=4, sublayers=False)
+    alone = lens(model, "Ben walks to the hill.", word="hill", sublayers=False)
     row = grid.table[grid.table["word"] == "hill"].reset_index(drop=True)
     numbers = ["agrees", "p_final", "rank_final", "kl", "entropy", "p_gold", "rank_gold", "nats"]
     np.testing.assert_allclose(
@@ -122,8 +122,10 @@ def test_what_cannot_be_read_is_refused_with_a_remedy() -> None:
         lens(model, "Ben walks.", word=0)
     with pytest.raises(wb.WorkbenchError, match="top"):
         lens(model, "Ben walks.", word=1, top=0)
-    with pytest.raises(wb.WorkbenchError, match="text"):
+    with pytest.raises(wb.WorkbenchError, match="empty"):
         lens(opened("mini:bert"), "")
+    with pytest.raises(wb.WorkbenchError, match="'dog'"):
+        lens(model, "Ben walks.", word="dog")
     bare = wb.load("mini:bert", device="cpu")
     bare.objective = ""
     with pytest.raises(wb.WorkbenchError, match="head"):

@@ -38,6 +38,7 @@ CHECKS = {  # in this order: cheap checks first
     "answers": "tests.gpu.answers:answers",
     "families": "tests.gpu.answers:families",
     "passes": "tests.gpu.passes:waits",
+    "writing": "tests.gpu.writing:writing",
     "store": "tests.gpu.passes:store",
     "halving": "tests.gpu.passes:halving",
     "probes": "tests.gpu.probing:probes",

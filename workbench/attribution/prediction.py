@@ -8,6 +8,7 @@ text, and `logits_from` for any input vectors, which is all that attribution nee
 tokenising the text; a forward pass per call of `logits`.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -137,17 +138,21 @@ class Prediction:
 # --- predictions of a text ------------------------------------------------------------------------
 
 
-def following(model: Model, doc: "Doc") -> Prediction:
-    """The piece after a text, of a model that reads from left to right (and of ELMo)."""
-    text = _pieces(model, doc)
-    if model.objective == "bidirectional":
-        return Prediction(model, doc, "next", text, int(text.word_counts[0]) - 1)
-    if model.objective != "causal":
+def following(model: Model, doc: "Doc", room: int = 0) -> Prediction:
+    """The piece after a text, of a model that reads from left to right (and of ELMo).
+
+    Of a text too long for the model, the last words are read; `room` pieces more stay free.
+    """
+    if model.objective not in ("causal", "bidirectional"):
         raise refusal(
             model,
             "does not predict the next word",
             "Hide a word of the text and ask for it, or choose a model such as mini:gpt.",
         )
+    doc = last_words(model, doc, room)
+    text = _pieces(model, doc)
+    if model.objective == "bidirectional":
+        return Prediction(model, doc, "next", text, int(text.word_counts[0]) - 1)
     end = model.symbols.end
     if end is not None and int(text.mask.sum()) and int(text.ids[0, -1]) == end:
         text = text.narrowed(text.ids.shape[1] - 1)  # a tokenizer that adds an end piece
@@ -156,12 +161,29 @@ def following(model: Model, doc: "Doc") -> Prediction:
     return Prediction(model, doc, "next", text, text.ids.shape[1] - 1)
 
 
+def last_words(model: Model, doc: "Doc", room: int = 0) -> "Doc":
+    """The end of a text that fits into the model, with `room` pieces more; whole words only."""
+    limit = model.max_pieces
+    if limit is None:
+        return doc
+
+    def fits(first: int) -> bool:
+        text = model.encode(encode([doc[first:].as_doc()]))
+        return not text.cut and int(text.mask.sum()) <= limit - room
+
+    if not len(doc) or fits(0):
+        return doc
+    firsts = range(1, len(doc))
+    first = bisect_left(firsts, True, key=fits)
+    return doc[firsts[min(first, len(firsts) - 1)] :].as_doc() if firsts else doc
+
+
 def written(model: Model, doc: "Doc", so_far: Sequence[int] = ()) -> Prediction:
     """The next piece that an encoder-decoder writes for a text, after the pieces `so_far`."""
     if model.objective != "seq2seq":
         raise refusal(model, "has no decoder that writes", "Choose a model such as mini:t5.")
     return Prediction(
-        model, doc, "written", _pieces(model, doc), len(so_far), _target(model, [*so_far, 0])
+        model, doc, "written", _pieces(model, doc), len(so_far), target_pieces(model, [*so_far, 0])
     )
 
 
@@ -261,8 +283,10 @@ def _pieces(model: Model, doc: "Doc") -> Pieces:
     return replace(text, unaligned=(), cut=()).to(model.device)
 
 
-def _target(model: Model, ids: Sequence[int]) -> Pieces:
-    """Pieces that a decoder writes, as a batch of one row."""
-    no_word = np.full(len(ids), NO_WORD, dtype=np.int64)
-    row = Row(np.array(ids, dtype=np.int64), no_word, no_word < 0, None, 0)
-    return pad([row]).to(model.device)
+def target_pieces(model: Model, *targets: Sequence[int]) -> Pieces:
+    """Pieces that a decoder writes, as a batch with one row for each target."""
+    rows = []
+    for ids in targets:
+        no_word = np.full(len(ids), NO_WORD, dtype=np.int64)
+        rows.append(Row(np.array(ids, dtype=np.int64), no_word, no_word < 0, None, 0))
+    return pad(rows).to(model.device)

@@ -223,6 +223,10 @@ class Pieces:
             width = max(int(self.mask.sum(1).max()), 1) if len(self) else 1
         return self._each(lambda tensor: tensor[:, :width])
 
+    def columns(self, chosen: Tensor) -> "Pieces":
+        """The rows with some of their pieces only, in the given order.  # [kept], indices"""
+        return self._each(lambda tensor: tensor[:, chosen.to(tensor.device)])
+
     def to(self, device: torch.device | str) -> "Pieces":
         """The batch on another device; the host does not wait for the copy."""
         target = torch.device(device)

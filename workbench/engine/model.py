@@ -258,6 +258,10 @@ class Model(Protocol):
         """Each choice of the language-model head as text."""
         return self.piece_texts(choices)
 
+    def decode(self, choices: Sequence[int]) -> str:
+        """Choices of the language-model head as one readable text, without special pieces."""
+        return " ".join(self.choice_texts(choices))
+
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         """The mask of unknown pieces (outside the vocabulary).  # [batch, pieces], bool"""
         return torch.zeros_like(pieces.mask)

@@ -60,6 +60,11 @@ class Words(NamedTuple):
     counts: tuple[int, ...]
 
     @property
+    def end(self) -> int:
+        """Index of `</S>`."""
+        return MARKS.index(END)
+
+    @property
     def unknown(self) -> int:
         """Index of `<UNK>`."""
         return MARKS.index(UNKNOWN)

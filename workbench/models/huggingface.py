@@ -517,6 +517,9 @@ class HuggingFace(Model):
     def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         return written(self.tokenizer, ids)
 
+    def decode(self, choices: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(choices), skip_special_tokens=True))
+
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         unknown = self.symbols.unknown
         return torch.zeros_like(pieces.mask) if unknown is None else pieces.ids == unknown

@@ -308,7 +308,9 @@ class WordModel(Model):
     @property
     def symbols(self) -> Symbols:
         """Ids are rows of the softmax."""
-        return Symbols() if self.bilm is None else Symbols(unknown=self.bilm.words.unknown)
+        if self.bilm is None:
+            return Symbols()
+        return Symbols(end=self.bilm.words.end, unknown=self.bilm.words.unknown)
 
     @property
     def vocabulary(self) -> Mapping[str, int]:
@@ -495,7 +497,7 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         device = next(iter(weights.values())).device
         if bilm is None:
             return _elmo_model(_random(ref), Elmo.random(elmo.options, seed).to(device))
-        fresh = BiLM.fresh(elmo.options, bilm.words, len(bilm.bias), seed).eval().to(device)
+        fresh = BiLM.fresh(elmo.options, bilm.words, len(bilm.bias), seed).to(device)
         return _elmo_model(_random(ref), fresh.elmo, fresh)
 
     return WordModel(

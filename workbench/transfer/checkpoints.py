@@ -23,7 +23,7 @@ from workbench.models.references import HEAD, TASK, has_task
 from workbench.transfer.backbone import Body
 from workbench.transfer.features import Live
 from workbench.transfer.task_heads import Head, Scale
-from workbench.transfer.tasks import Examples, Task, as_text
+from workbench.transfer.tasks import Examples, Kind, Task, as_text
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -93,6 +93,7 @@ class TextPrediction:
     words: tuple[tuple[str, str, float], ...] = ()  # each with its tag and the tag's probability
     answer: float | None = None  # probability of the answer's start times that of its end
     cut: bool = False  # the text is longer than the model's maximum
+    kind: Kind = "class"  # of the task
 
 
 def asked_of(folder: Path) -> Task:
@@ -121,6 +122,7 @@ def thought(model: Model, folder: Path, doc: "Doc") -> TextPrediction:
     return replace(
         _with_probabilities(head.task, outputs[0].float().cpu(), guess, doc, text),
         cut=source.cut > 0,
+        kind=head.task.kind,
     )
 
 

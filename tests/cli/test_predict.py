@@ -1,0 +1,71 @@
+"""`workbench predict` at a shell."""
+
+import json
+
+import pytest
+
+import workbench as wb
+from tests.cli.conftest import Command
+
+PREDICT = ("predict", "--model")
+
+
+def test_a_hidden_word_is_printed_and_is_in_the_json(workbench: Command) -> None:
+    text = "Ben [MASK] to the hill."
+    answer = workbench(*PREDICT, "mini:bert", text, "--top", "2")
+    assert answer.code == 0
+    filled = wb.fill(wb.load("mini:bert", device="cpu"), text, top=2)
+    assert answer.out.strip() == repr(filled)
+    (data,) = json.loads(workbench(*PREDICT, "mini:bert", text, "--json").out)["predictions"]
+    assert data["model"] == "mini:bert"
+    assert data["rows"][0]["choice"] == filled.first.text
+    assert len(data["rows"]) == 5
+
+
+def test_written_text_appears_piece_by_piece(workbench: Command) -> None:
+    answer = workbench(*PREDICT, "mini:gpt", "Ben walks", "--max-pieces", "3")
+    written = wb.generate(wb.load("mini:gpt", device="cpu"), "Ben walks", 3).written
+    assert answer.out.startswith(f"Ben walks{written}\n")
+    arguments = ("Ben walks", "--max-pieces", "3", "--json")
+    (data,) = json.loads(workbench(*PREDICT, "mini:gpt", *arguments).out)["predictions"]
+    assert data["written"] == written
+    assert [row["step"] for row in data["rows"]] == [1, 2, 3]
+
+
+def test_two_models_stand_next_to_each_other(workbench: Command) -> None:
+    models = ("mini:bert", "--model", "mini:elmo")
+    answer = workbench(*PREDICT, *models, "Ben walks to the hill.", "--hide", "hill")
+    assert answer.code == 0
+    assert " │ " in answer.out
+    data = json.loads(workbench(*PREDICT, *models, "a ___", "--json").out)["predictions"]
+    assert [each["model"] for each in data] == ["mini:bert", "mini:elmo"]
+    hidden = workbench(*PREDICT, "mini:bert", "Ben walks.", "--hide", "1", "--json")
+    assert json.loads(hidden.out)["predictions"][0]["hidden"][0]["rank"] >= 1
+
+
+def test_a_question_is_answered_and_its_note_is_elsewhere(workbench: Command) -> None:
+    arguments = ("Ben walks.", "--question", "Who walks?", "--max-pieces", "4")
+    answer = workbench(*PREDICT, "mini:t5", *arguments)
+    assert answer.code == 0
+    assert "question: Who walks? context: Ben walks." in answer.out
+    assert "trained for this task" in answer.err
+    assert "Note" not in answer.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("mini:bert", "Ben walks."), "marker-missing"),
+        (("mini:bert", ""), "text-empty"),
+        (("mini:bert", "a ___", "--hide", "b"), "word-unknown"),
+        (("mini:gpt", "a", "--second", "b"), "model-unsupported"),
+        (("no-such-model", "a"), "hf download"),
+    ],
+)
+def test_mistakes_end_with_a_code_and_a_remedy(
+    workbench: Command, arguments: tuple[str, ...], code: str
+) -> None:
+    answer = workbench(*PREDICT, *arguments)
+    assert answer.code == 2
+    assert code in answer.err
+    assert answer.out == ""

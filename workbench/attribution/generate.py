@@ -1,0 +1,325 @@
+"""Text that a model writes: continuations, answers and summaries, with every step's distribution.
+
+    wb.generate(model, "Ben walks", on_piece=lambda piece: print(piece.text, end=""))
+    wb.answer(model, "Who walks?", "Ben walks to the hill.")
+    wb.summarise(model, text)
+
+A causal model continues the text, an encoder-decoder writes for it, and ELMo continues word by word
+with its forward direction. transformers runs its models (`workbench.models.generation`); ELMo is
+not of transformers, so its loop is here. `answer` also reads a fine-tuned head that extracts the
+answer from the text. Costs: one pass over the text, then one pass for each piece over this piece
+alone; of ELMo over the whole text.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from workbench.attribution.prediction import Prediction, following, written
+from workbench.attribution.results import Choice, Generated, Labelled, WrittenPiece
+from workbench.core.errors import WorkbenchError
+from workbench.core.public import public
+from workbench.corpora.encode import doc_of, encode
+from workbench.engine.model import Model, refusal
+from workbench.models.generation import Sampling, Step, choose, continued, seeded
+from workbench.transfer.checkpoints import pair_of, thought
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+MAX_PIECES = 20
+SUMMARISE, QUESTION, CONTEXT = "summarize: ", "question: ", " context: "  # T5's prefixes
+TRAINED_FOR_IT = (
+    "The text is good only if the model was trained for this task, as T5 and its fine-tuned "
+    "relatives were."
+)
+
+OnPiece = Callable[[WrittenPiece], object]
+
+
+@public
+def generate(
+    model: Model,
+    text: "str | Doc",
+    max_pieces: int = MAX_PIECES,
+    *,
+    top: int = 5,
+    sample: bool = False,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    seed: int = 0,
+    on_piece: OnPiece | None = None,
+) -> Generated:
+    """Continue a text, or write one for it, piece by piece.
+
+    Probabilities are those of the model, before temperature and top_p. Rules of generation in the
+    model's own configuration apply (a forced first piece, a minimum length), but not its beams.
+
+    Args:
+        model: A causal model, an encoder-decoder, or ELMo with its softmax.
+        text: The text to continue, or the input of an encoder-decoder.
+        max_pieces: Maximum number of pieces; a model may end before (default 20).
+        top: Number of most probable pieces to keep for each step (default 5).
+        sample: Draw each piece at random (default: take the most probable one).
+        temperature: With `sample`: below 1 sharpens the distribution (default 1).
+        top_p: With `sample`: draw from the most probable pieces of this total (default 1: all).
+        seed: Seed of the draws (default 0).
+        on_piece: Function that is called with each piece as soon as it is chosen.
+
+    Returns:
+        `Generated`: `written`, and `steps` with probabilities and alternatives.
+
+    Raises:
+        WorkbenchError: The model does not write text, the text is empty, or a setting is invalid.
+
+    Example:
+        >>> model = wb.load("mini:gpt", device="cpu")
+        >>> wb.generate(model, "Ben walks", max_pieces=3).written
+        ' to the old'
+    """
+    doc = readable(text)
+    require_counts(top=top, max_pieces=max_pieces)
+    sampling = Sampling(sample, temperature, top_p, seed)
+    if model.objective == "bidirectional":
+        return _word_by_word(model, doc, max_pieces, top, sampling, on_piece)
+    if model.objective not in ("causal", "seq2seq"):
+        raise refusal(
+            model,
+            "does not write text",
+            "Choose a causal model or an encoder-decoder, such as mini:gpt or mini:t5. A masked "
+            "model fills hidden words: wb.fill.",
+        )
+    notes: list[str] = []
+    prediction, limit = _start(model, doc, max_pieces, notes)
+    prompt = prediction.text.ids[0].tolist() if model.objective == "causal" else []
+    steps: list[WrittenPiece] = []
+
+    def step_done(step: Step) -> None:
+        piece = _named(model, step, prompt[-1:], [each.index for each in steps])
+        steps.append(piece)
+        if on_piece is not None:
+            on_piece(piece)
+
+    _, ended = continued(model, prediction.text, limit, top, sampling, step_done)
+    if limit < max_pieces and len(steps) == limit and not ended:
+        notes.append(f"{model.name} reads {model.max_pieces} pieces, and no more fit.")
+    text_written = "".join(step.text for step in steps)
+    return Generated(model.name, doc.text, tuple(steps), text_written, ended, tuple(notes))
+
+
+@public
+def summarise(
+    model: Model,
+    text: "str | Doc",
+    max_pieces: int = 60,
+    *,
+    prefix: str | None = None,
+    top: int = 5,
+    on_piece: OnPiece | None = None,
+) -> Generated:
+    """Summarise a text with an encoder-decoder that was trained to do so.
+
+    Args:
+        model: An encoder-decoder, such as T5, or BART fine-tuned on summaries.
+        text: The text.
+        max_pieces: Maximum number of pieces of the summary (default 60).
+        prefix: Text before the input (default: `summarize: ` for models with sentinels such as
+            T5, nothing for others such as BART).
+        top: Number of most probable pieces to keep for each step (default 5).
+        on_piece: Function that is called with each piece as soon as it is chosen.
+
+    Returns:
+        `Generated`, with a note that the model must have been trained for it.
+
+    Raises:
+        WorkbenchError: The model is not an encoder-decoder, or the text is empty.
+
+    Example:
+        >>> model = wb.load("mini:t5", device="cpu")
+        >>> summary = wb.summarise(model, "Ben walks to the hill.", max_pieces=3)
+        >>> summary.text, len(summary.steps)
+        ('summarize: Ben walks to the hill.', 3)
+    """
+    doc = readable(text)
+    _require_writer(model, "summarise")
+    if prefix is None:
+        prefix = SUMMARISE if model.symbols.sentinels else ""
+    result = generate(model, f"{prefix}{doc.text}", max_pieces, top=top, on_piece=on_piece)
+    return _noted(result)
+
+
+@public
+def answer(
+    model: Model,
+    question: str,
+    context: str,
+    *,
+    max_pieces: int = 24,
+    top: int = 5,
+    on_piece: OnPiece | None = None,
+) -> Generated | Labelled:
+    """Answer a question about a text.
+
+    A model fine-tuned on an `answers` task by `finetune` extracts the most probable span of the
+    text. An encoder-decoder writes the answer for `question: … context: …`, as T5 does.
+
+    Args:
+        model: A model with a head for answers, or an encoder-decoder.
+        question: The question.
+        context: The text that has the answer.
+        max_pieces: Maximum number of written pieces (default 24).
+        top: Number of most probable pieces to keep for each written piece (default 5).
+        on_piece: Function that is called with each written piece as soon as it is chosen.
+
+    Returns:
+        `Labelled` with `guess` and `answer` (its probability), or `Generated`.
+
+    Raises:
+        WorkbenchError: The model can do neither, or a text is empty.
+
+    Example:
+        >>> model = wb.load("mini:t5", device="cpu")
+        >>> wb.answer(model, "Who walks?", "Ben walks.", max_pieces=2).text
+        'question: Who walks? context: Ben walks.'
+    """
+    asked, about = readable(question, "question"), readable(context, "context")
+    if model.task_folder is not None:
+        result = label(model, pair_of(asked, about))
+        if result.kind == "answers":
+            return result
+    _require_writer(model, "answer")
+    prompt = f"{QUESTION}{question}{CONTEXT}{context}"
+    return _noted(generate(model, prompt, max_pieces, top=top, on_piece=on_piece))
+
+
+def label(model: Model, doc: "Doc") -> Labelled:
+    """What a fine-tuned task head predicts for a Doc; the Doc of a pair has its segments."""
+    assert model.task_folder is not None, "the model has a task head"
+    found = thought(model, model.task_folder, doc)
+    notes = (cut_note(model),) if found.cut else ()
+    return Labelled(
+        model.name,
+        doc.text,
+        found.kind,
+        found.guess,
+        found.classes,
+        found.words,
+        found.answer,
+        notes,
+    )
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def readable(text: "str | Doc", name: str = "text") -> "Doc":
+    """A text as a Doc; an empty one is an error."""
+    doc = doc_of(text)
+    if not doc.text.strip():
+        raise WorkbenchError(f"The {name} is empty.", code="text-empty", remedy="Type a few words.")
+    return doc
+
+
+def require_counts(**counts: int) -> None:
+    """Raise if a count is below 1."""
+    for name, value in counts.items():
+        if value < 1:
+            raise WorkbenchError(
+                f"{name} is {value}.", code="setting-invalid", remedy="Use 1 or more."
+            )
+
+
+def cut_note(model: Model) -> str:
+    """The note on a text whose end was not read."""
+    longest = f"the {model.max_pieces} pieces of {model.name}"
+    return f"The text is longer than {longest}: its end was not read."
+
+
+def _require_writer(model: Model, what: str) -> None:
+    if model.objective != "seq2seq":
+        raise refusal(
+            model,
+            f"cannot {what}: it is not an encoder-decoder with a language-model head"
+            + (", and has no head for answers" if what == "answer" else ""),
+            "Choose an encoder-decoder such as a T5"
+            + (", or a run of finetune on an answers task." if what == "answer" else "."),
+        )
+
+
+def _noted(result: Generated) -> Generated:
+    return replace(result, notes=(*result.notes, TRAINED_FOR_IT))
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def _start(model: Model, doc: "Doc", max_pieces: int, notes: list[str]) -> tuple[Prediction, int]:
+    """The prediction of the first piece, and how many pieces fit."""
+    longest = model.max_pieces
+    if model.objective == "seq2seq":
+        if model.encode(encode([doc])).cut:
+            notes.append(cut_note(model))
+        return written(model, doc), min(max_pieces, (longest or max_pieces + 1) - 1)
+    if longest is None:
+        return following(model, doc), max_pieces
+    prediction = following(model, doc, min(max_pieces, longest // 2))
+    read = prediction.text.word_counts[0]
+    if int(read) < len(doc):
+        notes.append(
+            f"The text is long for the {longest} pieces of {model.name}: only its last "
+            f"{int(read):,} words were read."
+        )
+    return prediction, min(max_pieces, longest - int(prediction.text.mask.sum()))
+
+
+def _named(model: Model, step: Step, before: list[int], so_far: list[int]) -> WrittenPiece:
+    """A step with its texts; what a piece adds depends on the pieces before it."""
+    names = model.choice_texts([step.piece, *(index for index, _ in step.top)])
+    old = model.decode([*before, *so_far])
+    new = model.decode([*before, *so_far, step.piece])
+    added = new[len(old) :] if new.startswith(old) else model.decode([step.piece])
+    choices = tuple(
+        Choice(index, name, share)
+        for (index, share), name in zip(step.top, names[1:], strict=True)
+        if share > 0
+    )
+    return WrittenPiece(step.piece, names[0], added, step.probability, choices)
+
+
+def _word_by_word(
+    model: Model,
+    doc: "Doc",
+    max_pieces: int,
+    top: int,
+    sampling: Sampling,
+    on_piece: OnPiece | None,
+) -> Generated:
+    """ELMo's continuation: the most probable next word is added to the text, and so on."""
+    from spacy.tokens import Doc
+
+    words = [token.text for token in doc]
+    spaces = [*(bool(token.whitespace_) for token in doc[:-1]), True]
+    steps: list[WrittenPiece] = []
+    ended = False
+    with seeded(model.device, sampling.seed), torch.no_grad():
+        while len(steps) < max_pieces and not ended:
+            so_far = Doc(doc.vocab, words=words, spaces=spaces)
+            logits = following(model, so_far).logits().float().cpu()
+            step = choose(logits, sampling, top)
+            ended = step.piece == model.symbols.end
+            names = model.choice_texts([step.piece, *(index for index, _ in step.top)])
+            choices = [
+                Choice(index, name, share)
+                for (index, share), name in zip(step.top, names[1:], strict=True)
+            ]
+            added = "" if ended else f" {names[0]}"
+            steps.append(
+                WrittenPiece(step.piece, names[0], added, step.probability, tuple(choices))
+            )
+            if on_piece is not None:
+                on_piece(steps[-1])
+            words, spaces = [*words, names[0]], [*spaces, True]
+    text = "".join(step.text for step in steps)
+    return Generated(model.name, doc.text, tuple(steps), text, ended)
