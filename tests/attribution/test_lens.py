@@ -143,3 +143,10 @@ def test_tables_have_a_row_for_every_state() -> None:
         ("decoder", 2, "attention"), ("decoder", 2, "cross-attention"), ("decoder", 2, "mlp"),
     ]  # fmt: skip
     assert isinstance(reading.tables["final"], pd.DataFrame)
+
+
+def test_a_text_whose_end_is_not_read_is_said_to_be_cut() -> None:
+    reading = lens(opened("mini:bert"), "Ben walks to the hill . " * 20, word=3, sublayers=False)
+    assert "its end was not read" in reading.notes[0] and "Note:" in repr(reading)
+    with pytest.raises(wb.WorkbenchError, match="word 110"):
+        lens(opened("mini:bert"), "Ben walks to the hill . " * 20, word=110)

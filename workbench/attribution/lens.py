@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workbench.attribution.generate import readable
+from workbench.attribution.generate import cut_note, readable
 from workbench.attribution.predict import word_index
 from workbench.attribution.prediction import Kind, Prediction, following
 from workbench.core.errors import WorkbenchError, listed
@@ -410,6 +410,7 @@ def lens(
     if top < 1:
         raise WorkbenchError(f"top is {top}.", code="setting-invalid", remedy="Use 1 or more.")
     opened = open_lens(model, sublayers)
+    notes = [f"States after attention are left out: {opened.note}"] if opened.note else []
     if isinstance(text, Prediction):
         if text.head is not None:
             raise refusal(model, _WITHOUT, _REMEDY)
@@ -417,7 +418,8 @@ def lens(
     else:
         doc = readable(text)
         batches, words = _of_text(model, doc, None if word is None else word_index(doc, word))
-    notes = [f"States after attention are left out: {opened.note}"] if opened.note else []
+        if model.encode(encode([doc])).cut:
+            notes.append(cut_note(model))
     return _tabulated(model, doc.text, opened, batches, words, top, notes)
 
 
