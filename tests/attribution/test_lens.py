@@ -69,7 +69,7 @@ def test_the_words_are_those_that_can_be_predicted(name: str) -> None:
 def test_one_word_is_read_as_in_the_grid(name: str) -> None:
     model = opened(name)
     grid = lens(model, "Ben walks to the hill.", sublayers=False)
-    alone = lens(model, "Ben walks to the hill.", word=4, sublayers=False)
+    alone = lens(model, "Ben walks to the hill.", word="hill", sublayers=False)
     row = grid.table[grid.table["word"] == "hill"].reset_index(drop=True)
     numbers = ["agrees", "p_final", "rank_final", "kl", "entropy", "p_gold", "rank_gold", "nats"]
     np.testing.assert_allclose(
@@ -122,8 +122,10 @@ def test_what_cannot_be_read_is_refused_with_a_remedy() -> None:
         lens(model, "Ben walks.", word=0)
     with pytest.raises(wb.WorkbenchError, match="top"):
         lens(model, "Ben walks.", word=1, top=0)
-    with pytest.raises(wb.WorkbenchError, match="text"):
+    with pytest.raises(wb.WorkbenchError, match="empty"):
         lens(opened("mini:bert"), "")
+    with pytest.raises(wb.WorkbenchError, match="'dog'"):
+        lens(model, "Ben walks.", word="dog")
     bare = wb.load("mini:bert", device="cpu")
     bare.objective = ""
     with pytest.raises(wb.WorkbenchError, match="head"):
@@ -141,3 +143,10 @@ def test_tables_have_a_row_for_every_state() -> None:
         ("decoder", 2, "attention"), ("decoder", 2, "cross-attention"), ("decoder", 2, "mlp"),
     ]  # fmt: skip
     assert isinstance(reading.tables["final"], pd.DataFrame)
+
+
+def test_a_text_whose_end_is_not_read_is_said_to_be_cut() -> None:
+    reading = lens(opened("mini:bert"), "Ben walks to the hill . " * 20, word=3, sublayers=False)
+    assert "its end was not read" in reading.notes[0] and "Note:" in repr(reading)
+    with pytest.raises(wb.WorkbenchError, match="word 110"):
+        lens(opened("mini:bert"), "Ben walks to the hill . " * 20, word=110)

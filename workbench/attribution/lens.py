@@ -1,6 +1,6 @@
 """The logit lens: what a model would predict if it ended at a layer (nostalgebraist 2020).
 
-    reading = lens(model, "Ben walks to the hill.", word=4)
+    reading = lens(model, "Ben walks to the hill.", word="hill")
     print(reading)                    # the most probable choices at every layer
     reading.table                     # rank, probability, entropy, divergence by layer
 
@@ -19,10 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from workbench.attribution.generate import cut_note, readable
+from workbench.attribution.predict import word_index
 from workbench.attribution.prediction import Kind, Prediction, following
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.public import public
-from workbench.corpora.encode import doc_of, encode
+from workbench.corpora.encode import encode
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Direction, Model, UnsupportedError, refusal
@@ -378,7 +380,7 @@ def lens(
     model: Model,
     text: "str | Doc | Prediction",
     *,
-    word: int | None = None,
+    word: str | int | None = None,
     sublayers: bool = True,
     top: int = 5,
 ) -> LensReading:
@@ -387,7 +389,7 @@ def lens(
     Args:
         model: A model with a language-model head, or an ELMo with its softmax.
         text: A text, or one `Prediction` of it.
-        word: The index of the word to predict from its context (default: every word; of a causal
+        word: The word to predict from its context, or its index (default: every word; of a causal
             model also what follows the text). Models that see both sides read the text with this
             word hidden.
         sublayers: Also read the states after each attention.
@@ -408,14 +410,16 @@ def lens(
     if top < 1:
         raise WorkbenchError(f"top is {top}.", code="setting-invalid", remedy="Use 1 or more.")
     opened = open_lens(model, sublayers)
+    notes = [f"States after attention are left out: {opened.note}"] if opened.note else []
     if isinstance(text, Prediction):
         if text.head is not None:
             raise refusal(model, _WITHOUT, _REMEDY)
         doc, batches, words = text.doc, [_of_prediction(text)], [str(text.kind)]
     else:
-        doc = doc_of(text)
-        batches, words = _of_text(model, doc, word)
-    notes = [f"States after attention are left out: {opened.note}"] if opened.note else []
+        doc = readable(text)
+        batches, words = _of_text(model, doc, None if word is None else word_index(doc, word))
+        if model.encode(encode([doc])).cut:
+            notes.append(cut_note(model))
     return _tabulated(model, doc.text, opened, batches, words, top, notes)
 
 
@@ -432,8 +436,8 @@ def _of_text(model: Model, doc: "Doc", word: int | None) -> tuple[list[Places], 
     possible = [index for _, index in predictable(model, batch)]
     if word is not None and word not in possible:
         raise WorkbenchError(
-            f"word {word} cannot be predicted: it is not in the text, unknown to the model, or "
-            "has nothing before it.",
+            f"word {word} ({doc[word].text!r}) cannot be predicted: it is unknown to the model, "
+            "was cut off, or has nothing before it.",
             code="word-unknown",
             where=model.name,
             remedy=f"Choose one of {', '.join(map(str, possible[:20]))}."

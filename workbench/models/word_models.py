@@ -511,7 +511,7 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         device = next(iter(weights.values())).device
         if bilm is None:
             return _elmo_model(_random(ref), Elmo.random(elmo.options, seed).to(device))
-        fresh = BiLM.fresh(elmo.options, bilm.words, len(bilm.bias), seed).eval().to(device)
+        fresh = BiLM.fresh(elmo.options, bilm.words, len(bilm.bias), seed).to(device)
         return _elmo_model(_random(ref), fresh.elmo, fresh)
 
     return WordModel(
