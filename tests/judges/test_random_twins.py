@@ -22,6 +22,7 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 import workbench as wb
 from tests.judges import (
+    twins_attribution,
     twins_facts,
     twins_heads,
     twins_probes,
@@ -65,6 +66,7 @@ CLAIMS: Mapping[str, Claim] = {
         name: one(name, claim)
         for name, claim in (
             *twins_facts.CLAIMS.items(),
+            *twins_attribution.CLAIMS.items(),
             *((f"pruning: {claim.__name__}", claim) for claim in twins_pruning.CLAIMS),
             ("edge-probing", twins_probes.edge_probing),
             ("description-length", twins_probes.description_length),
