@@ -5,18 +5,24 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
 
 import workbench as wb
+from tests.findings import findings_of
+from tests.judges.odd import run_here
 from tests.models.headed import made
 from tests.models.test_attention import cases
 from tests.models.test_logits import HEADED
 from tests.planted import bert, gpt2
-from workbench import HuggingFace, WorkbenchError
+from workbench import Corpus, HuggingFace, WorkbenchError
+from workbench.attribution.corpus_contributions import half
 from workbench.attribution.prediction import of_word
 from workbench.attribution.target import Target
+from workbench.core.experiment import EXPERIMENTS
+from workbench.core.stats import permutation_p_values_of_means
 from workbench.corpora.encode import doc_of
 from workbench.engine.batch import Pieces
 from workbench.models.direct_contributions import (
@@ -315,3 +321,100 @@ def test_a_prediction_may_be_given() -> None:
 def test_mistakes_are_said(ref: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(WorkbenchError, match=message):
         wb.contributions(wb.load(ref, device="cpu"), "Ben walks to the hill.", **options)
+
+
+# --- over a corpus --------------------------------------------------------------------------------
+
+
+def test_p_values_are_the_rank_among_permutations() -> None:
+    """Of one part alone there is nothing to correct: the rank of its mean."""
+    random = np.random.default_rng(0)
+    null = random.normal(size=(99, 3))
+    values = np.array([null[:, 0].max() + 1, np.median(null[:, 1]), null[:, 2].min() - 1])
+    for column in range(3):
+        alone = permutation_p_values_of_means(values[[column]], null[:, [column]])
+        rank = (1 + int((null[:, column] >= values[column]).sum())) / 100
+        assert alone[0] == pytest.approx(rank)
+    corrected = permutation_p_values_of_means(values, null)
+    assert corrected[0] == 0.01 and (corrected[1:] > 0.5).all()
+    constant = permutation_p_values_of_means(np.zeros(1), np.zeros((9, 1)))
+    assert constant[0] == 1
+
+
+def tables_with(**columns: list[object]) -> dict[str, pd.DataFrame]:
+    """Tables of a model with two heads and an MLP."""
+    table = pd.DataFrame(
+        {
+            "part": ["embeddings", "head", "head", "mlp", "norm-bias"],
+            "stack": "decoder",
+            "kind": ["", "causal", "causal", "", ""],
+            "layer": [-1, 0, 0, 0, -1],
+            "head": [-1, 0, 1, -1, -1],
+            "contribution": [0.1, 2.0, 0.5, 1.0, 9.0],
+            "gain": [0.0, 0.5, 0.2, 0.4, 0.0],
+            "p": [1.0, 0.001, 0.4, 0.01, 1.0],
+            "n": 80,
+            "n_tested": 80,
+            **columns,
+        }
+    )
+    table["writes"] = (table["p"] < 0.05) & (table["gain"] > 0)
+    for name, prefix in (("contribution", ""), ("gain", "gain_")):
+        table[f"{prefix}lower"], table[f"{prefix}upper"] = table[name] - 0.1, table[name] + 0.1
+    facts = {
+        "sum of contributions": 12.6, "parts that give half": 1.4, "parts": 5.0,
+        "share of heads": 0.2, "share of MLPs": 0.1, "share of embeddings": 0.1,
+        "share of biases": 0.6,
+    }  # fmt: skip
+    summary = pd.DataFrame({"fact": list(facts), "value": list(facts.values())})
+    summary = summary.assign(lower=summary["value"] - 0.1, upper=summary["value"] + 0.1)
+    return {"components": table, "summary": summary}
+
+
+def test_the_largest_part_is_named_and_biases_are_not() -> None:
+    found = findings_of("contributions", tables_with())
+    first = found["largest contribution"]
+    assert first.claim.startswith("Head 0-0 adds most") and "2.00 of 12.60 nats" in first.claim
+    assert found["heads that raise the true word"].claim.startswith("1 of 2 heads raises")
+    assert found["heads that raise the true word"].verdict == "supported"
+    assert found["largest gain of heads"].keys["head"] == 0
+    assert found["MLPs that raise the true word"].value == 1
+    assert "1.4 of 5 parts" in found["parts that give half of the positive contributions"].claim
+
+
+def test_a_random_model_raises_no_word() -> None:
+    found = findings_of("contributions", tables_with(p=[1.0, 0.3, 0.9, 0.2, 1.0]))
+    tested = [each for each in found.values() if each.null is not None]
+    assert len(tested) == 4
+    assert {each.verdict for each in tested} == {"not supported"}
+
+
+def test_with_few_words_nothing_is_decided() -> None:
+    few = tables_with(p=[1.0, 0.3, 0.9, 0.2, 1.0], n_tested=[8] * 5)
+    found = findings_of("contributions", few)
+    assert {each.verdict for each in found.values() if each.null is not None} == {"undecided"}
+
+
+def test_the_parts_that_give_half_are_counted_from_the_largest() -> None:
+    values = np.array([[4.0, 3.0, 1.0, -9.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+    assert half(values).tolist() == [1, 2, 1]
+
+
+def test_a_corpus_without_words_to_predict_is_refused() -> None:
+    corpus = Corpus("one", {"test": lambda: iter([doc_of("Ben")])})
+    with pytest.raises(WorkbenchError, match="no two words"):
+        run_here("contributions", wb.load("mini:gpt", device="cpu"), corpus)
+
+
+@pytest.mark.parametrize("name", ["llama", "bart", "xlnet", "deberta-v2"])
+def test_every_kind_of_model_runs_over_a_corpus(name: str) -> None:
+    found = run_here(
+        "contributions", model_of(name), wb.read("primer"), max_sentences=6, max_words=12,
+        n_permutations=19,
+    )  # fmt: skip
+    facts = found.tables["summary"].set_index("fact")["value"]
+    assert facts["largest error of a sum"] < 1e-3
+    assert facts["words"] == 12
+    for draw in EXPERIMENTS["contributions"].drawings().values():
+        if draw.__name__ != "tags":  # no part of speech has enough words
+            assert draw(found.tables).data

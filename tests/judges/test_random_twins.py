@@ -22,6 +22,7 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 import workbench as wb
 from tests.judges import (
+    twins_attribution,
     twins_facts,
     twins_heads,
     twins_lens,
@@ -69,6 +70,7 @@ CLAIMS: Mapping[str, Claim] = {
             *twins_facts.CLAIMS.items(),
             *twins_lens.CLAIMS.items(),
             *twins_tuned.CLAIMS.items(),
+            *twins_attribution.CLAIMS.items(),
             *((f"pruning: {claim.__name__}", claim) for claim in twins_pruning.CLAIMS),
             ("edge-probing", twins_probes.edge_probing),
             ("description-length", twins_probes.description_length),

@@ -30,7 +30,7 @@ def _of_trigrams(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Any]:
     return run_here("trigram", twin, own, seed=seed, max_sentences=30).tables
 
 
-def _supported(experiment: str, tables: Mapping[str, Any]) -> Claims:
+def supported(experiment: str, tables: Mapping[str, Any]) -> Claims:
     """The findings with a null, and how many of them are supported."""
     found = [each for each in EXPERIMENTS[experiment].findings_of(tables) if each.null is not None]
     return len(found), sum(each.verdict == "supported" for each in found), LEVEL
@@ -44,7 +44,7 @@ def minimal_pairs(twin: Any, corpus: Corpus, seed: int) -> Claims:
 
 def minimal_pairs_findings(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """Findings of minimal pairs."""
-    return _supported("minimal-pairs", _of_pairs(twin, seed))
+    return supported("minimal-pairs", _of_pairs(twin, seed))
 
 
 def trigram(twin: Any, corpus: Corpus, seed: int) -> Claims:
@@ -55,7 +55,7 @@ def trigram(twin: Any, corpus: Corpus, seed: int) -> Claims:
 
 def trigram_findings(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """Findings of trigrams."""
-    return _supported("trigram", _of_trigrams(twin, corpus, seed))
+    return supported("trigram", _of_trigrams(twin, corpus, seed))
 
 
 CLAIMS = {

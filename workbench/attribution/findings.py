@@ -369,8 +369,10 @@ def contributions(tables: Tables) -> Iterator[Finding]:
     written = [row for row in parts if not str(row["part"]).endswith("-bias")]
     largest = max(written, key=lambda row: float(row["contribution"]))
     name = part_name(largest, several)
+    name = capital(name) if largest["part"] == "head" else f"The {name}"
     yield Finding(
-        f"The {name.removeprefix('the ')} adds most to the model's own choice: "
+        f"{name} {'add' if largest['part'] == 'embeddings' else 'adds'} most to the model's own "
+        "choice: "
         f"{decimal(largest['contribution'], 2)} of {decimal(total, 2)} nats above the mean logit.",
         largest["contribution"],
         (largest["lower"], largest["upper"]),
@@ -435,12 +437,13 @@ def _writers(rows: Sequence[Row], noun: str, several: bool) -> Iterator[Finding]
         0,
         judged(writers, writers or enough),
         "components",
-        figure="gains",
+        figure="heads" if noun == "head" else "gains",
         measure=f"{noun}s that raise the true word",
         decided_by=more,
     )
     yield Finding(
-        f"Of {noun}s, the gain is largest for {part_name(best, several)}: "
+        f"Among {noun}s, {'the ' if noun == 'MLP' else ''}{part_name(best, several)} has the "
+        "largest gain for the true word: "
         f"{signed(decimal(best['gain'], 2))} nats ({p_text(best['p'])}).",
         best["gain"],
         (best["gain_lower"], best["gain_upper"]),

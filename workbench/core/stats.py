@@ -182,7 +182,7 @@ def permutation_p_values_of_means(means: Floats, null: Floats) -> Floats:
     scaled = np.zeros_like(both)
     np.divide(both - both.mean(0), spread, out=scaled, where=varies)
     highest = scaled[1:].max(1, initial=-np.inf)  # [permutations]
-    above = (highest[:, None] >= scaled[0] * (1 - 1e-9)).sum(0)
+    above = (highest[:, None] >= scaled[0] - 1e-9).sum(0)
     p_values: Floats = np.where(varies, (above + 1) / (len(null) + 1), 1.0)
     return p_values
 

@@ -58,7 +58,7 @@ def layers(tables: Tables) -> go.Figure:
         source if layer == -1 else f"layer {layer}"
         for layer, source in zip(table["layer"], table["source"], strict=True)
     ]  # fmt: skip
-    table = table.assign(name=names)
+    table = table.assign(name=names)[table["contribution"] != 0]  # T5 has no biases
     drawn = [
         bars(
             rows["contribution"],
@@ -72,7 +72,7 @@ def layers(tables: Tables) -> go.Figure:
         for rows in [table[table["source"] == source]]
         if len(rows)
     ]
-    order = list(dict.fromkeys(names))
+    order = list(dict.fromkeys(table["name"]))
     return plot(
         drawn,
         130 + 44 * len(order),
