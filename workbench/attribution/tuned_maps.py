@@ -43,6 +43,7 @@ PATIENCE = 3  # dev losses without gain before early stopping
 GAIN = 1e-3  # minimum gain of a dev loss, as a share of its first value
 TINY = 1e-5  # nats; a smaller gain is none
 WARM_UP = 10  # steps
+BIAS_RATE = 10  # learning rate of the biases over that of the weights: they have further to go
 TRAINED, HELD_OUT = 256, 1024  # maximum number of predictions in a step, and of all dev texts
 LOGITS = {"cpu": 2**24, "cuda": 2**28}  # maximum number of logits computed at a time
 FLOOR = 1e-2  # smallest deviation of a feature, as a share of the mean deviation of all features
@@ -386,12 +387,17 @@ class Trained:
     diverged: bool
 
 
+def _flat(layers: Mapping[StackName, Sequence[Tensor]]) -> list[Tensor]:
+    return [each for of_stack in layers.values() for each in of_stack]
+
+
 @dataclass(eq=False)
 class _Learning:
     """The weights of all maps in training.
 
     A map learns on standardised states, and its output is scaled as the last layer's states:
-    h + s (B (h - m) / d + c). So one learning rate fits all features and layers.
+    h + s B (h - m) / d + o c, where o is s plus the distance of the means of both layers. So one
+    learning rate fits all features and layers.
     """
 
     scales: Mapping[StackName, Scale]
@@ -411,8 +417,7 @@ class _Learning:
     @property
     def all(self) -> list[Tensor]:
         """Every weight and bias."""
-        both = (self.weights, self.biases)
-        return [each for kind in both for layers in kind.values() for each in layers]
+        return [*_flat(self.weights), *_flat(self.biases)]
 
     def plain(self, stack: StackName, layer: int) -> tuple[Tensor, Tensor]:
         """A and b of a layer."""
@@ -421,7 +426,8 @@ class _Learning:
         mean, deviation = scale.mean[layer].view(shape), scale.deviation[layer].view(shape)
         size = scale.deviation[-1].view(shape)
         weight = size[:, :, None] * self.weights[stack][layer] / deviation[:, None, :]
-        bias = size * self.biases[stack][layer] - (weight @ mean[:, :, None])[:, :, 0]
+        offset = size + (scale.mean[-1].view(shape) - mean).abs()
+        bias = offset * self.biases[stack][layer] - (weight @ mean[:, :, None])[:, :, 0]
         return weight, bias
 
     def change(self, stack: StackName) -> Change:
@@ -481,7 +487,11 @@ def trained_maps(
     learning = _Learning(scales, reader.groups)
     weights = learning.all
     learner = Learner(
-        [{"params": weights, "lr": learning_rate}], lambda step: min(1.0, (step + 1) / WARM_UP)
+        [
+            {"params": _flat(learning.weights), "lr": learning_rate},
+            {"params": _flat(learning.biases), "lr": BIAS_RATE * learning_rate},
+        ],
+        lambda step: min(1.0, (step + 1) / WARM_UP),
     )
     zero = {
         stack: Maps(*(torch.zeros_like(each) for each in (own.weight, own.bias)))
