@@ -57,7 +57,9 @@ def planted() -> wb.HuggingFace:
             is_norm = "LayerNorm.weight" in name
             weights.fill_(1.0) if is_norm else weights.zero_()
         table = net.bert.embeddings.word_embeddings.weight
-        table[:] = other
+        table.normal_(generator=torch.Generator().manual_seed(0))  # of pieces that no text has
+        for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *OTHERS):
+            table[words.get_vocab()[piece]] = other
         net.bert.embeddings.position_embeddings.weight[:] = torch.tensor([1.0, -1, -1, 1]).repeat(8)
         table[words.get_vocab()[KEY]] = key
         for layer in net.bert.encoder.layer:

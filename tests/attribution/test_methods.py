@@ -93,7 +93,7 @@ def test_the_only_token_that_is_read_is_first(method: Method, text: str) -> None
 @pytest.mark.parametrize("name", NAMES)
 def test_integrated_gradients_are_complete(name: str) -> None:
     prediction, target = explained(name)
-    found = attribute_prediction(prediction, target, max_steps=4096)
+    found = attribute_prediction(prediction, target, max_steps=20_000)
     assert found.baseline_value is not None
     change = found.value - found.baseline_value
     assert found.delta == pytest.approx(change - found.scores.sum(), abs=1e-9)
