@@ -45,8 +45,9 @@ def linear(folder: Path, words: Sequence[str] = WORDS) -> Linear:
 def planted() -> wb.HuggingFace:
     """A BERT that reads one token only: all other words have the embedding of the mask piece.
 
-    Two layers attend to the token and copy its embedding; everything else is zero, and norms do not
-    change the two patterns of which embeddings are made.
+    Two layers attend to the token and copy its embedding; everything else is zero. Positions have
+    one vector, because without it the norm of the embeddings ignores their scale, and gradient x
+    input is zero for every token.
     """
     net, words = wb.tiny_bert([KEY, *OTHERS])
     key = torch.tensor([1.0, 1, -1, -1]).repeat(8)
@@ -56,10 +57,13 @@ def planted() -> wb.HuggingFace:
             is_norm = "LayerNorm.weight" in name
             weights.fill_(1.0) if is_norm else weights.zero_()
         table = net.bert.embeddings.word_embeddings.weight
-        table[:] = other
+        table.normal_(generator=torch.Generator().manual_seed(0))  # of pieces that no text has
+        for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *OTHERS):
+            table[words.get_vocab()[piece]] = other
+        net.bert.embeddings.position_embeddings.weight[:] = torch.tensor([1.0, -1, -1, 1]).repeat(8)
         table[words.get_vocab()[KEY]] = key
         for layer in net.bert.encoder.layer:
-            layer.attention.self.query.bias.copy_(key / 2)
+            layer.attention.self.query.bias.copy_(key)
             for linear_map in (
                 layer.attention.self.key,
                 layer.attention.self.value,

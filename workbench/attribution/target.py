@@ -74,8 +74,8 @@ def units_of(
 
     By word, pieces without a word (such as what a decoder has written) are units of their own. By
     segment, the default segments are the two texts of a pair, else annotated sentences, else the
-    paragraphs between blank lines, else sentences by their punctuation; words outside all segments form units of their own, and so does all that a
-    decoder has written.
+    paragraphs between blank lines, else sentences by their punctuation; words outside all segments
+    form units of their own, and so does all that a decoder has written.
     """
     if by not in get_args(By):
         raise WorkbenchError(
