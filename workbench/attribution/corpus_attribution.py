@@ -221,11 +221,8 @@ def _candidates(model: Model, doc: "Doc") -> list[int]:
     if model.objective == "causal":
         words = [word for word in words if word >= FEWEST]
     owners = model.encode(encode([doc])).words[0].tolist()
-    for is_better in (
-        lambda word: not doc[word].is_punct and not doc[word].is_space,
-        lambda word: owners.count(word) == 1,
-    ):
-        words = [word for word in words if is_better(word)] or words
+    words = [word for word in words if not (doc[word].is_punct or doc[word].is_space)] or words
+    words = [word for word in words if owners.count(word) == 1] or words
     return words
 
 
@@ -357,7 +354,7 @@ class _Sums:
 
     def by_document(self, values: Floats) -> Floats:
         """Sums of the values.  # [texts] -> [documents]"""
-        return np.bincount(self.documents, values, minlength=self.number)
+        return np.bincount(self.documents, values, minlength=self.number).astype(np.float64)
 
     def interval(self, values: Floats) -> tuple[float, float]:
         """The interval of the mean.  # [texts]"""

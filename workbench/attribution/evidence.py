@@ -92,22 +92,28 @@ def evidence_of(texts: Sequence[Text], method: str) -> Evidence:
     columns = list(zip(*rows, strict=True)) if rows else [()] * 8
     types, type_ = np.unique(np.array(columns[5], dtype=object).astype(str), return_inverse=True)
     return Evidence(
-        used,
-        1 + max((text.document for text in texts), default=0),
-        *(np.array(column, dtype=np.int64) for column in columns[:4]),
-        np.array(columns[4], dtype=np.bool_),
-        type_.astype(np.int64),
-        tuple(types.tolist()),
-        np.array(columns[6], dtype=np.float64),
-        np.array(columns[7], dtype=np.float64),
+        texts=used,
+        documents=1 + max((text.document for text in texts), default=0),
+        text=np.array(columns[0], dtype=np.int64),
+        document=np.array(columns[1], dtype=np.int64),
+        word=np.array(columns[2], dtype=np.int64),
+        offset=np.array(columns[3], dtype=np.int64),
+        own=np.array(columns[4], dtype=np.bool_),
+        type_=type_.astype(np.int64),
+        types=tuple(types.tolist()),
+        score=np.array(columns[6], dtype=np.float64),
+        lift=np.array(columns[7], dtype=np.float64),
     )
 
 
 def _by_document(evidence: Evidence, values: Floats, mask: Bools) -> Floats:
     """Sums of values of some words.  # [words] -> [documents]"""
-    return np.bincount(
-        evidence.document[mask], values[mask], minlength=evidence.documents
-    )  # [documents]
+    return _sums(evidence.document[mask], values[mask], evidence.documents)
+
+
+def _sums(index: Ints, values: Floats, number: int) -> Floats:
+    """Sums of values by index.  # [words], [words] -> [number]"""
+    return np.bincount(index, values, minlength=number).astype(np.float64)
 
 
 def _interval(evidence: Evidence, values: Floats, mask: Bools, seed: int) -> tuple[float, float]:
@@ -121,10 +127,10 @@ def _interval(evidence: Evidence, values: Floats, mask: Bools, seed: int) -> tup
 def _at_distance(evidence: Evidence, mask: Bools) -> Floats:
     """For each word, the mean lift of the words in the mask at its offset.  # [words]"""
     shifted = evidence.offset + FARTHEST
-    number = np.bincount(shifted[mask], minlength=2 * FARTHEST + 1)
-    total = np.bincount(shifted[mask], evidence.lift[mask], minlength=2 * FARTHEST + 1)
+    number = _sums(shifted[mask], np.ones(int(mask.sum())), 2 * FARTHEST + 1)
+    total = _sums(shifted[mask], evidence.lift[mask], 2 * FARTHEST + 1)
     whole = float(evidence.lift[mask].mean()) if mask.any() else 1.0
-    means = np.where(number >= FEWEST_AT_DISTANCE, ratio(total, number.astype(float)), whole)
+    means = np.where(number >= FEWEST_AT_DISTANCE, ratio(total, number), whole)
     at_distance: Floats = means[shifted]
     return at_distance
 
@@ -151,11 +157,11 @@ def tags(evidence: Evidence, method: str, n_shuffles: int, seed: int) -> Rows:
     shape = len(evidence.types), len(present)
     counts = np.zeros(shape)
     np.add.at(counts, (evidence.type_[known], tag), 1.0)
-    by_type = [
-        np.bincount(evidence.type_[known], values[known], minlength=shape[0])
+    scores, near = (
+        _sums(evidence.type_[known], values[known], shape[0])
         for values in (evidence.lift, expected)
-    ]
-    p_values = holm(_exchanged(counts, *by_type, n_shuffles, seed))
+    )
+    p_values = holm(_exchanged(counts, scores, near, n_shuffles, seed))
     rows: Rows = []
     for index, name in enumerate(present):
         mask = known.copy()

@@ -394,15 +394,15 @@ class AttributionOverCorpus(Settings):
             if self.random_models
             else ""
         )
+        units = "words" if self.by_word else "pieces"
         return (
             f"For at most {self.max_predictions:,} texts drawn at random, we attributed {what} to "
-            f"the {'words' if self.by_word else 'pieces'} that the model reads, by "
-            f"{', '.join(self.methods)}. Each map orders the {'words' if self.by_word else 'pieces'}; "
-            "comprehensiveness and sufficiency over the top 10, 20, 30 and 50 % (DeYoung et al. "
-            f"2020) are compared with {self.random_orders} random orders of each text by sign flips "
-            f"over documents, with Holm's correction over methods.{check} Tags are tested by "
-            "permutation over distinct words, relations by shuffled trees and by sign flips over "
-            "distinct words."
+            f"the {units} that the model reads, by {', '.join(self.methods)}. Each map orders the "
+            f"{units}; comprehensiveness and sufficiency over the top 10, 20, 30 and 50 % (DeYoung "
+            f"et al. 2020) are compared with {self.random_orders} random orders of each text by "
+            f"sign flips over documents, with Holm's correction over methods.{check} Tags are "
+            "tested by permutation over distinct words, relations by shuffled trees and by sign "
+            "flips over distinct words."
         )
 
 

@@ -156,7 +156,8 @@ def faithfulness(
     )  # fmt: skip
     own, null = erased.take(slice(0, 1)), erased.take(slice(len(rows), None))
     p = float((1 + (null.gain >= own.gain - 1e-12).sum()) / (1 + orders))
-    verdict, reason = _verdict(p, float(own.gain[0]), len(free), orders)
+    better = float((1 + (null.gain > own.gain + 1e-12).sum()) / (1 + orders))
+    verdict, reason = _verdict(p, better, float(own.gain[0]), len(free), orders)
     return Faithfulness(
         attribution.method,
         len(free),
@@ -171,17 +172,25 @@ def faithfulness(
     )
 
 
-def _verdict(p: float, gain: float, n_units: int, orders: int) -> tuple[Verdict, str]:
+def _verdict(
+    p: float, better: float, gain: float, n_units: int, orders: int
+) -> tuple[Verdict, str]:
+    """`better` is the share of random orders with a higher gain, `p` also counts equal ones."""
     smallest = max(1 / (orders + 1), 1 / distinct_orders(n_units))
     if smallest >= SIGNIFICANT:
         return "undecided", (
             f"With {n_units} units and {orders} random orders, no map can be better than 95 % of "
             "them."
         )
+    if gain < SMALLEST and better < SIGNIFICANT:
+        return "no", "The prediction hardly depends on the units: no set of them changes it."
+    if p >= SIGNIFICANT > better:
+        return "undecided", (
+            f"No random order is better, but {100 * p:.0f} % are as good: the prediction depends "
+            "on very few units."
+        )
     if p >= SIGNIFICANT:
         return "no", ""
-    if gain < SMALLEST:
-        return "no", "The prediction hardly depends on the units: no set of them changes it."
     return "yes", ""
 
 
@@ -248,7 +257,10 @@ def _values(
     kept: NDArray[np.bool_],
     baseline: Baseline | None,
 ) -> Floats:
-    """The probability of the target's choice with some units kept.  # [sets, free units] -> [sets]"""
+    """The probability of the target's choice with some units kept.
+
+    # [sets, free units] -> [sets]
+    """
     own, absent = prediction.input_vectors(), baseline_vectors(prediction, baseline)
     free = free_units(units)
     replaced = {  # [sets, pieces] per stack
