@@ -1,5 +1,6 @@
 """Direct contributions: they sum to the logit, and known parts have known shares."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -27,12 +28,14 @@ from workbench.corpora.encode import doc_of
 from workbench.engine.batch import Pieces
 from workbench.models.direct_contributions import (
     Contributions,
+    Reader,
     contributions_to,
+    contributions_to_layers,
     frozen_norm,
     reader,
 )
 from workbench.models.head_removal import parts
-from workbench.models.residual_stream import residual_stream
+from workbench.models.residual_stream import plan, residual_stream
 
 NON_LINEAR = {
     *("bert", "roberta", "distilbert", "electra", "albert", "modernbert", "deberta-v2"),
@@ -266,6 +269,41 @@ def test_contributions_of_a_linear_model_are_those_by_hand() -> None:
         ("output-bias", -1): 0.0,
     }
     assert values == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "xlnet", "albert"])
+def test_a_head_that_reads_all_layers_is_taken_apart(name: str) -> None:
+    """A linear function of all layers, as of a fine-tuned head: the sum is the number itself."""
+    model = model_of(name)
+    where = plan(model)
+    norms = {norm: frozen_norm(norm) for norm in where.norms}
+    opened = Reader(model, where, "head input", None, norms)
+    text, _, _ = batches(model)[0]
+    text = replace(text, unseen=None)
+    weights = torch.randn(50, model.width, generator=torch.Generator().manual_seed(0))
+
+    def explained(layers: Sequence[Tensor]) -> Tensor:
+        mask = text.mask[..., None]
+        read = [(layer * mask).sum(1) @ weights[n] for n, layer in enumerate(layers)]
+        return torch.stack(read).sum(0)[:, None]  # [batch, 1]
+
+    found = contributions_to_layers(opened, text, explained)
+    with torch.no_grad():
+        numbers = explained(model.states(text))
+    assert relative(found.totals[0], numbers[:, 0].double()) < 1e-5
+    assert relative(found.values.sum(-1), found.totals) < 1e-4
+
+
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "GPT2"])
+def test_a_classifiers_contributions_sum_over_all_pieces(kind: str) -> None:
+    model = made(kind.lower(), f"{kind}ForSequenceClassification")
+    model.net.config.pad_token_id = model.tokenizer.pad_token_id
+    model.classes = ("one", "two")
+    opened = reader(model)
+    text, _, _ = batches(model_of(kind.lower()))[0]
+    found = contributions_to(opened, text, None, None, lambda logits: logits[:, :1])
+    assert found.values.shape[:2] == (1, len(text))
+    assert relative(found.values.sum(-1), found.totals) < 1e-4
 
 
 # --- the public function --------------------------------------------------------------------------
