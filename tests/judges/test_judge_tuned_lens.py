@@ -63,8 +63,11 @@ def read(net: Any, tokenizer: Any, doc: Doc) -> Iterator[tuple[list[Tensor], int
     hooks.append(
         net.transformer.ln_f.register_forward_pre_hook(lambda _, args: states.append(args[0][0]))
     )
+    # a tokenizer with segments gives them to GPT-2 too, which adds their embedding
+    has_segments = "token_type_ids" in tokenizer.model_input_names
+    segments = {"token_type_ids": torch.zeros_like(text.ids)[None]} if has_segments else {}
     with torch.no_grad():
-        net(text.ids[None])
+        net(text.ids[None], **segments)
     for hook in hooks:
         hook.remove()
     for place in text.inside:
@@ -183,7 +186,7 @@ def test_another_optimiser_finds_no_much_better_maps() -> None:
             return value
 
         optimiser.step(closure)
-        best = min(best, float(loss(*test, weight, bias)))
+        best = min(best, float(loss(*test, weight, bias).detach()))
     own = _of(found, 1, "tuned")
     none = _of(found, 1, "logit")
     print(f"logit {none:.3f}, tuned {own:.3f}, L-BFGS {best:.3f} nats")
