@@ -135,8 +135,8 @@ def attribute(
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
         >>> found = wb.attribute(model, "Ben [MASK] to the hill.", "walks")
-        >>> found.table.sort_values("score")["unit"].iloc[-1]
-        'to'
+        >>> found.label, found.table.query("not fixed")["unit"].tolist()
+        ("'walks'", ['Ben', 'to', 'the', 'hill', '.'])
     """
     prediction, notes = prediction_of(model, text, word=word, second=second, position=position)
     found = attribute_prediction(

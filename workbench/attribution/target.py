@@ -179,7 +179,11 @@ def _segments(doc: "Doc", segments: Segments | None) -> list[tuple[int, int]]:
                 code="setting-invalid",
                 remedy="Choose segments that do not overlap.",
             )
-    return ranges
+    ends = [*(start for start, _ in ranges[1:]), len(doc)]
+    return [  # with the line breaks after it
+        (start, following if all(token.is_space for token in doc[end:following]) else end)
+        for (start, end), following in zip(ranges, ends, strict=True)
+    ]
 
 
 def _sentences(doc: "Doc") -> list[tuple[int, int]]:

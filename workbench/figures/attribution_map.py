@@ -39,7 +39,7 @@ def _finding(shown: pd.DataFrame, label: str) -> str:
     total = shown["score"].abs().sum()
     if not total:
         return f"No unit has a score for {label}"
-    first = shown.loc[shown["score"].abs().idxmax()]
+    first = shown.iloc[int(shown["score"].abs().argmax())]
     side = "for" if first["score"] > 0 else "against"
     unit = " ".join(str(first["unit"]).split())
     unit = unit if len(unit) <= 30 else f"{unit[:29]}…"
