@@ -33,6 +33,7 @@ RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("minimal-pairs", {}, "primer/acceptability:size=60", ENCODERS),
     ("heads", {}, "primer:size=80", ENCODERS),
     ("attention-averages", {}, "primer:size=80", ENCODERS),
+    ("attribution", {"max_predictions": 6, "random_models": 1}, "primer:size=60", ENCODERS),
     ("attention-probe", {"seeds": (0,)}, "primer:size=60", ENCODERS[:2]),
     ("edge-probing", {"tasks": ["pos", "relations"], "preset": "quick"}, "primer:size=80",
      ENCODERS),

@@ -22,6 +22,7 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 import workbench as wb
 from tests.judges import (
+    twins_attribution,
     twins_facts,
     twins_heads,
     twins_probes,
@@ -61,6 +62,7 @@ def one(name: str, claim: Callable[[Any, Corpus, int], Tried]) -> Claim:
 # `head-importance` claims what its baseline does, `pretraining` what `frozen-vs-finetuned` does.
 CLAIMS: Mapping[str, Claim] = {
     "heads": twins_heads.heads,
+    "attribution": twins_attribution.attribution,
     **{
         name: one(name, claim)
         for name, claim in (
@@ -170,7 +172,7 @@ def test_twenty_random_twins_are_claimed_to_know_no_more_than_chance(experiment:
     assert not too_many(found)
 
 
-@pytest.mark.parametrize("experiment", ["edge-probing", "pruning: ablation"])
+@pytest.mark.parametrize("experiment", ["edge-probing", "pruning: ablation", "attribution"])
 def test_one_random_twin_is_claimed_to_know_nothing(experiment: str) -> None:
     found = pooled(experiment, minis([1]))
     assert all(tried for tried, _, _ in found.values())
