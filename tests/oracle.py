@@ -35,6 +35,7 @@ RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("lens", {"max_predictions": 60, "random_models": 2}, "primer:size=80", ENCODERS),
     ("heads", {}, "primer:size=80", ENCODERS),
     ("attention-averages", {}, "primer:size=80", ENCODERS),
+    ("attribution", {"max_predictions": 6, "random_models": 1}, "primer:size=60", ENCODERS),
     ("attention-probe", {"seeds": (0,)}, "primer:size=60", ENCODERS[:2]),
     ("edge-probing", {"tasks": ["pos", "relations"], "preset": "quick"}, "primer:size=80",
      ENCODERS),

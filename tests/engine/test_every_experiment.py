@@ -30,6 +30,9 @@ class Case:
 EXPERIMENTS = {
     "attention-averages": Case("heads", "words", 2e-3),
     "attention-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}, True),
+    "attribution": Case(
+        "methods", "gain", 0.05, "primer:size=40", {"max_predictions": 8, "random_models": 0}, True
+    ),
     "description-length": Case(
         "summary", "compression", 0.03, "primer:size=24", {"tasks": ["pos"]}, True
     ),

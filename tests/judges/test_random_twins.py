@@ -23,6 +23,7 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 import workbench as wb
 from tests.judges import (
     twins_attribution,
+    twins_contributions,
     twins_facts,
     twins_heads,
     twins_lens,
@@ -64,13 +65,14 @@ def one(name: str, claim: Callable[[Any, Corpus, int], Tried]) -> Claim:
 # `head-importance` claims what its baseline does, `pretraining` what `frozen-vs-finetuned` does.
 CLAIMS: Mapping[str, Claim] = {
     "heads": twins_heads.heads,
+    "attribution": twins_attribution.attribution,
     **{
         name: one(name, claim)
         for name, claim in (
             *twins_facts.CLAIMS.items(),
             *twins_lens.CLAIMS.items(),
             *twins_tuned.CLAIMS.items(),
-            *twins_attribution.CLAIMS.items(),
+            *twins_contributions.CLAIMS.items(),
             *((f"pruning: {claim.__name__}", claim) for claim in twins_pruning.CLAIMS),
             ("edge-probing", twins_probes.edge_probing),
             ("description-length", twins_probes.description_length),
@@ -177,7 +179,7 @@ def test_twenty_random_twins_are_claimed_to_know_no_more_than_chance(experiment:
 
 
 @pytest.mark.parametrize(
-    "experiment", ["edge-probing", "pruning: ablation", "tuned-lens: findings"]
+    "experiment", ["edge-probing", "pruning: ablation", "tuned-lens: findings", "attribution"]
 )
 def test_one_random_twin_is_claimed_to_know_nothing(experiment: str) -> None:
     found = pooled(experiment, minis([1]))

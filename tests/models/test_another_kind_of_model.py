@@ -20,6 +20,7 @@ QUICK: dict[str, Any] = {**FEW, "seeds": (0,), "epochs": 1, "rates": (1e-2,)}
 REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "attention-averages": (PRIMER, {}),
     "attention-probe": (PRIMER, {}),
+    "attribution": (PRIMER, {}),
     "describe": (PRIMER, {}),
     "description-length": (
         PRIMER,
@@ -48,6 +49,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
 REFUSES = {
     "attention-averages": "attention heads",
     "attention-probe": "attention heads",
+    "attribution": "language-model head",
     "describe": "no model",
     "head-ablation": "attention heads",
     "head-gates": "attention heads",

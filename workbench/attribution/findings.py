@@ -486,7 +486,7 @@ def attribution(tables: Tables) -> Iterator[Finding]:
     method = best["method"]
     tags = [row for row in rows_of(tables["tags"]) if row["method"] == method]
     if tags:
-        yield _tags(tags)
+        yield _tag_gains(tags)
     relations = [row for row in rows_of(tables["relations"]) if row["method"] == method]
     if any(row["relation"] == "all" for row in relations):
         yield _relations(relations)
@@ -592,7 +592,7 @@ def _randomised(rows: list[Row]) -> Finding:
     )
 
 
-def _tags(rows: list[Row]) -> Finding:
+def _tag_gains(rows: list[Row]) -> Finding:
     tried = [row for row in rows if row["types"] >= FEWEST_TYPES]
     differ = [row for row in rows if row["p"] < LEVEL]
     if differ:
