@@ -222,8 +222,7 @@ def _candidates(model: Model, doc: "Doc") -> list[int]:
         words = [word for word in words if word >= FEWEST]
     owners = model.encode(encode([doc])).words[0].tolist()
     words = [word for word in words if not (doc[word].is_punct or doc[word].is_space)] or words
-    words = [word for word in words if owners.count(word) == 1] or words
-    return words
+    return [word for word in words if owners.count(word) == 1] or words
 
 
 def _by(settings: AttributionOverCorpus) -> Any:
