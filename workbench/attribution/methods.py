@@ -62,7 +62,7 @@ LAYER_METHODS: tuple[Method, ...] = (
 Floats = NDArray[np.float64]
 OnProgress = Callable[[int], object]
 
-FIRST_STEPS, MAX_STEPS = 16, 512
+FIRST_STEPS, MAX_STEPS = 16, 4_096
 PART_STEPS = 4  # of a part of the path of integrated gradients
 WORST = 0.3  # parts with this share of the largest error are halved
 LOOSER = 4  # the errors of all parts of a path, without their signs, in units of the tolerance
@@ -204,7 +204,7 @@ def attribute_prediction(
         by: `piece`, `word` or `segment`.
         segments: The segments (default: the two texts of a pair, sentences, or paragraphs).
         baseline: What stands for an absent unit (default: the mask piece, else the mean vector).
-        max_steps: The maximum number of steps of integrated gradients (default 512; 64 for the
+        max_steps: The maximum number of steps of integrated gradients (default 4,096; 64 for the
             layer methods).
         samples: The number of permutations for Shapley values.
         seed: Of the permutations and the random baseline.
