@@ -17,6 +17,7 @@ Open models and corpora:
 Predict, for a text:
 
     predict      what the model can: hidden words, the next piece, a label, a written text
+    attribute    which words of the text speak for it
     fill         the hidden words of a text, written `[MASK]`, `<mask>` or `___`
     generate     a continuation, or what an encoder-decoder writes; `summarise`, `answer`
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from workbench.attention_maps.capture import attention
     from workbench.attention_maps.grids import head_grid
     from workbench.attribution.generate import answer, generate, summarise
+    from workbench.attribution.attribute import attribute
     from workbench.attribution.predict import fill, predict
     from workbench.core.errors import WorkbenchError
     from workbench.core.experiment import (
@@ -106,6 +108,7 @@ _HOMES = {
     # predict, for a text
     "predict": "workbench.attribution.predict",
     "fill": "workbench.attribution.predict",
+    "attribute": "workbench.attribution.attribute",
     "generate": "workbench.attribution.generate",
     "summarise": "workbench.attribution.generate",
     "answer": "workbench.attribution.generate",
@@ -171,6 +174,7 @@ __all__ = [
     "__version__",
     "answer",
     "attention",
+    "attribute",
     "compare",
     "describe",
     "edges",

@@ -114,7 +114,7 @@ def attribute(
         position: Which of several predictions: the number of the hidden word or of the written
             piece, from 1 (default 1); `start` or `end` of an answer (default `start`).
         segments: With `by="segment"`: parts of the text, or their ranges of characters (default:
-            the two texts of a pair, else sentences, else paragraphs between blank lines).
+            the two texts of a pair, else paragraphs between blank lines, else sentences).
         baseline: What stands for an absent unit: `mask`, `mean`, `zero` or `pad` (default: the
             mask piece, else the mean of the embeddings).
         measure: `logit`, `log-probability` or `probability` of the target.
@@ -135,8 +135,8 @@ def attribute(
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
         >>> found = wb.attribute(model, "Ben [MASK] to the hill.", "walks")
-        >>> found.table.sort_values("score")["unit"].iloc[-1]
-        'to'
+        >>> found.label, found.table.query("not fixed")["unit"].tolist()
+        ("'walks'", ['Ben', 'to', 'the', 'hill', '.'])
     """
     prediction, notes = prediction_of(model, text, word=word, second=second, position=position)
     found = attribute_prediction(

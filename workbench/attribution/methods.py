@@ -63,6 +63,9 @@ Floats = NDArray[np.float64]
 OnProgress = Callable[[int], object]
 
 FIRST_STEPS, MAX_STEPS = 16, 512
+PART_STEPS = 4  # of a part of the path of integrated gradients
+WORST = 0.3  # parts with this share of the largest error are halved
+LOOSER = 4  # the errors of all parts of a path, without their signs, in units of the tolerance
 LAYER_STEPS = 64  # of layer methods, which repeat their steps for every layer
 SHOWN = 24  # units in a printed attribution
 SAMPLES = 25  # permutations of the units for Shapley values
@@ -97,10 +100,10 @@ class Attribution:
     @property
     def label(self) -> str:
         """The choice that is explained, and the one it is explained against."""
-        names = self.prediction.names([self.target.choice])
+        chosen = self.prediction.names([self.target.choice])[0]
         if self.target.against is None:
-            return names[0]
-        return f"{names[0]} rather than {self.prediction.names([self.target.against])[0]}"
+            return repr(chosen)
+        return f"{chosen!r} rather than {self.prediction.names([self.target.against])[0]!r}"
 
     @property
     def table(self) -> "pd.DataFrame":
@@ -157,7 +160,7 @@ class Attribution:
     def __repr__(self) -> str:
         """The score of every unit as a bar, the largest ones of a long text."""
         model = self.prediction.model.name
-        heading = f"{model}, {self.method}: why {self.label!r}? {self.summary}"
+        heading = f"{model}, {self.method}: why {self.label}? {self.summary}"
         free = [i for i, unit in enumerate(self.units) if not unit.fixed]
         shown = sorted(sorted(free, key=lambda i: -abs(self.scores[i]))[:SHOWN])
         largest = max((abs(self.scores[i]) for i in shown), default=0) or 1
@@ -289,9 +292,22 @@ class _Task:
             self.on_progress(self.done[0])
         return value
 
-    def value_of(self, inputs: tuple[Tensor, ...]) -> float:
+    def between(self, shares: Tensor) -> tuple[Tensor, ...]:
+        """Inputs on the line from the baseline (0) to the text (1).
+
+        # [n] -> [n, pieces, width] per stack
+        """
+        pairs = zip(self.inputs, self.baselines, strict=True)
+        return tuple(torch.lerp(low, high, shares.to(high)[:, None, None]) for high, low in pairs)
+
+    def values_of(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """The target's value for any number of variants.  # [batch], float64"""
         with torch.no_grad():
-            return float(self.forward(*inputs)[0])
+            batches = zip(*(torch.split(x, self.rows_at_once) for x in inputs), strict=True)
+            return torch.cat([self.forward(*batch) for batch in batches]).double().cpu()
+
+    def value_of(self, inputs: tuple[Tensor, ...]) -> float:
+        return float(self.values_of(inputs)[0])
 
     @cached_property
     def value(self) -> float:
@@ -380,19 +396,75 @@ class _Task:
 
 
 def _integrated_gradients(task: _Task, method: Method) -> Attribution:
-    """Captum's integrated gradients; the steps double until the scores are complete."""
+    """Captum's integrated gradients; parts of the path are halved until the scores are complete.
+
+    The integral over the path is the sum of those over its parts, and the scores of each part must
+    sum to the change of the output over it. So more steps are taken only where they are needed.
+    """
+    steps = min(FIRST_STEPS, task.max_steps)
+    parts = _path(task, [(0.0, 1.0)], steps)
+    taken = steps
+    while True:
+        gaps = np.array([abs(part.delta) for part in parts])
+        total = abs(sum(part.delta for part in parts))
+        if total <= task.tolerance and gaps.sum() <= LOOSER * task.tolerance:
+            break
+        # the worst parts first; near a kink of the function only few of them are wrong
+        wrong = gaps > max(task.tolerance / len(parts), gaps.max() * WORST)
+        steps = min(PART_STEPS, task.max_steps)
+        cost = 2 * steps * int(wrong.sum())
+        if taken + cost > task.max_steps:
+            break
+        taken += cost
+        halves = [
+            half
+            for part, is_wrong in zip(parts, wrong, strict=True)
+            if is_wrong
+            for half in _halves(part)
+        ]
+        kept = [part for part, is_wrong in zip(parts, wrong, strict=True) if not is_wrong]
+        parts = [*kept, *_path(task, halves, steps)]
+    scores = np.sum([part.scores for part in parts], 0)
+    notes = []
+    if not total <= task.tolerance:
+        notes.append(
+            f"The scores miss {total:.2g} of the change of {task.value - task.baseline_value:.3g}: "
+            "increase max_steps, or choose another baseline."
+        )
+    return task.result(method, scores, complete=True, steps=taken, notes=tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Integrated gradients over a part of the path from the baseline (0) to the text (1)."""
+
+    start: float
+    end: float
+    scores: Floats  # [units]
+    delta: float
+
+
+def _halves(part: _Part) -> list[tuple[float, float]]:
+    middle = (part.start + part.end) / 2
+    return [(part.start, middle), (middle, part.end)]
+
+
+def _path(task: _Task, ranges: Sequence[tuple[float, float]], steps: int) -> list[_Part]:
+    """The parts of the path of these ranges, all in one batch."""
     from captum.attr import IntegratedGradients
 
-    steps = min(FIRST_STEPS, task.max_steps)
-    while True:
-        parts = IntegratedGradients(task.forward).attribute(
-            task.inputs, task.baselines, n_steps=steps, internal_batch_size=task.rows_at_once
-        )
-        result = task.result(method, task.of_vectors(parts), complete=True, steps=steps)
-        assert result.delta is not None
-        if abs(result.delta) <= task.tolerance or 2 * steps > task.max_steps:
-            return result
-        steps *= 2
+    ends = [task.between(torch.tensor([each[n] for each in ranges])) for n in (0, 1)]
+    found = IntegratedGradients(task.forward).attribute(
+        ends[1], ends[0], n_steps=steps, internal_batch_size=max(task.rows_at_once, len(ranges))
+    )
+    values = [task.values_of(each) for each in ends]  # [ranges] each
+    parts = []
+    for row, (start, end) in enumerate(ranges):
+        scores = task.of_vectors([x[row : row + 1] for x in found])
+        all_scores = sum(float(x[row].double().sum()) for x in found)
+        change = float(values[1][row] - values[0][row])
+        parts.append(_Part(start, end, scores, change - all_scores))
+    return parts
 
 
 def _gradient_x_input(task: _Task, method: Method) -> Attribution:

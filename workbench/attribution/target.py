@@ -73,9 +73,9 @@ def units_of(
     """The units of all stacks of a prediction, in reading order.
 
     By word, pieces without a word (such as what a decoder has written) are units of their own. By
-    segment, the default segments are the two texts of a pair, else sentences, else the paragraphs
-    between blank lines; words outside all segments form units of their own, and so does all that a
-    decoder has written.
+    segment, the default segments are the two texts of a pair, else annotated sentences, else the
+    paragraphs between blank lines, else sentences by their punctuation; words outside all segments
+    form units of their own, and so does all that a decoder has written.
     """
     if by not in get_args(By):
         raise WorkbenchError(
@@ -166,12 +166,11 @@ def _segments(doc: "Doc", segments: Segments | None) -> list[tuple[int, int]]:
     elif len(pair := mentions(doc, "segments")) > 1:
         ranges = [(part.start, part.end) for part in pair]
     else:
-        ranges = []
-        if doc.has_annotation("SENT_START"):
-            ranges = [(sentence.start, sentence.end) for sentence in doc.sents]
-        if len(ranges) < 2:
-            parts = re.finditer(r"(?:(?!\n\s*\n).)+", doc.text, re.DOTALL)
-            ranges = [_range(doc, m.start(), m.end()) for m in parts if m.group().strip()]
+        parts = re.finditer(r"(?:(?!\n\s*\n).)+", doc.text, re.DOTALL)
+        paragraphs = [_range(doc, m.start(), m.end()) for m in parts if m.group().strip()]
+        sentences = _sentences(doc)
+        use_paragraphs = len(paragraphs) > 1 and not doc.has_annotation("SENT_START")
+        ranges = paragraphs if use_paragraphs else sentences
     ranges = sorted(ranges)
     for (_, end), (start, _) in pairwise(ranges):
         if start < end:
@@ -180,7 +179,20 @@ def _segments(doc: "Doc", segments: Segments | None) -> list[tuple[int, int]]:
                 code="setting-invalid",
                 remedy="Choose segments that do not overlap.",
             )
-    return ranges
+    ends = [*(start for start, _ in ranges[1:]), len(doc)]
+    return [  # with the line breaks after it
+        (start, following if all(token.is_space for token in doc[end:following]) else end)
+        for (start, end), following in zip(ranges, ends, strict=True)
+    ]
+
+
+def _sentences(doc: "Doc") -> list[tuple[int, int]]:
+    """The annotated sentences; else those that spaCy's rules find by their punctuation."""
+    if not doc.has_annotation("SENT_START"):
+        from spacy.pipeline import Sentencizer
+
+        doc = Sentencizer()(doc.copy())
+    return [(sentence.start, sentence.end) for sentence in doc.sents]
 
 
 def _characters(doc: "Doc", part: str | tuple[int, int]) -> tuple[int, int]:
