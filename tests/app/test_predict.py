@@ -116,7 +116,7 @@ def test_hostile_text_stays_text(page: Page, app_url: str, tmp_path: Path) -> No
     page.goto(saved.as_uri())
     expect(page.get_by_text("dog").first).to_be_visible()
     assert page.locator("img").count() == 0
-    assert not [url for url in asked if "evil.example" in url]
+    assert not [url for url in asked if url.startswith("http://evil")]
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_the_address_is_the_view(page: Page, app_url: str) -> None:
     expect(page.get_by_text("mini:t5: in the place of “girls”")).to_be_visible()
     expect(map_of(page).first).to_be_visible()
     still(page)
-    expect(page.get_by_text("rather than")).to_be_visible()
+    expect(page.get_by_text(re.compile("^Why .* rather than “▁boys”"))).to_be_visible()
     assert page.get_by_label("Method").input_value() == "occlusion"
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.attribution.target import Baseline, By, Measure
 
 DEFAULT = "the model's default"
+STEPS = ("64", "512")
 MEASURES = ("log-probability", "logit", "probability")
 CHECKED = {
     "order": Column("order of words"),
@@ -89,6 +90,13 @@ def choices(side: Side) -> Explained:
             "stands for a word that is absent: the mask piece, the mean of the "
             "embeddings, zero, or the padding piece.",
         )
+        steps = select(
+            "Steps",
+            STEPS,
+            "steps",
+            help="Maximum number of steps of integrated gradients (default 64). If the convergence "
+            "delta is large, choose more.",
+        )
     return Explained(
         target,
         against,
@@ -96,6 +104,7 @@ def choices(side: Side) -> Explained:
         cast("Method", method),
         cast("By", by),
         None if baseline == DEFAULT else cast("Baseline", baseline),
+        (("max_steps", int(steps)),),
     )
 
 
