@@ -119,7 +119,7 @@ def attribute(
             mask piece, else the mean of the embeddings).
         measure: `logit`, `log-probability` or `probability` of the target.
         max_steps: Maximum number of steps of integrated gradients, or the number of steps of the
-            layer methods (defaults 512 and 64).
+            layer methods (defaults 4,096 and 64).
         samples: Number of random orders of the units for `shapley` (default 25).
         seed: Seed of `shapley` and `random`.
         on_progress: Function that is called with the number of computed variants of the text.
