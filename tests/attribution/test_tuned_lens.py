@@ -19,6 +19,13 @@ from workbench.models.head_replay import layer_logits, recorded_states
 
 WIDTH, BLOCKS = 24, 2
 CORPUS = odd_corpus({"train": 100, "dev": 15, "test": 25}, longest=20)
+READ: dict[str, Any] = {
+    "steps": 20,
+    "batch_size": 16,
+    "max_train": 60,
+    "max_dev": 8,
+    "max_test": 4,
+}
 QUICK: dict[str, Any] = {"steps": 30, "batch_size": 8, "max_train": 40}
 
 
@@ -173,3 +180,25 @@ def test_maps_of_another_model_are_refused() -> None:
     with pytest.raises(WorkbenchError, match="do not fit") as error:
         tuned_change(found, wb.load("mini:gpt", "cpu"))
     assert error.value.code == "model-mismatch"
+
+
+@pytest.mark.parametrize("name", ["mini:gpt", "mini:bert", "mini:elmo", "mini:t5"])
+def test_one_text_is_read_through_the_maps(name: str) -> None:
+    """The last layer is the model's own, and the other layers are as near to it as in the run."""
+    model = wb.load(name, "cpu")
+    found = run_here("tuned-lens", model, wb.read("primer:size=300"), **READ)
+    doc = next(wb.read("primer").docs("test", 1))
+    tuned, plain = wb.lens(model, doc, tuned=found), wb.lens(model, doc, sublayers=False)
+    keys = ["place", "stack", "layer"]
+    both = tuned.table.merge(plain.table, on=keys, suffixes=("_tuned", "_plain"))
+    assert len(both) == len(tuned.table) == len(plain.table)
+    last = both["layer"] == both.groupby("stack")["layer"].transform("max")
+    assert both["kl_tuned"][last].max() < 1e-5
+    assert both["kl_tuned"][~last].mean() < both["kl_plain"][~last].mean()
+
+
+def test_maps_of_other_weights_are_refused() -> None:
+    model = wb.load("mini:gpt", "cpu")
+    found = run_here("tuned-lens", model, wb.read("primer:size=300"), **{**READ, "steps": 1})
+    with pytest.raises(WorkbenchError, match="other weights"):
+        wb.lens(model.reinitialised(1), "Ben walks to the hill.", tuned=found)

@@ -10,8 +10,8 @@ an encoder-decoder, the decoder reads the intermediate state (Langedijk et al. 2
 per batch of predictions, and the head for each of its states; for an encoder its decoder.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from torch import Tensor
 from workbench.attribution.generate import cut_note, readable
 from workbench.attribution.predict import word_index
 from workbench.attribution.prediction import Kind, Prediction, following
+from workbench.attribution.tuned_maps import HasMaps, maps_of
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.public import public
 from workbench.corpora.encode import encode
@@ -31,6 +32,7 @@ from workbench.engine.model import Direction, Model, UnsupportedError, refusal
 from workbench.engine.taps import StackName
 from workbench.models import residual_stream
 from workbench.models.head_replay import (
+    Change,
     Recorded,
     ReplayHead,
     recorded_states,
@@ -91,6 +93,7 @@ class OpenLens:
     head: ReplayHead
     plan: residual_stream.Plan | None  # None: states after attention are not known
     note: str = ""  # why they are not
+    changes: Mapping[StackName, Change] = field(default_factory=dict)  # of a tuned lens
 
     def read(self, places: Places) -> tuple[Tensor, Iterator[tuple[Point, Tensor]]]:
         """The model's own logits, and those of every state, the first layer first.
@@ -99,7 +102,8 @@ class OpenLens:
         """
         if self.model.objective == "bidirectional":
             recorded = recorded_states(self.model, places.text)
-            return self._of_words(recorded, places, -1), self._word_points(recorded, places)
+            final = self._of_words(recorded.states[recorded.last][-1], places)
+            return final, self._word_points(recorded, places)
         recorded, inner = self._recorded(places)
         final = self.head(recorded.states[recorded.last][-1][self._cells(places)])
         return final, self._points(recorded, inner, places)
@@ -122,9 +126,15 @@ class OpenLens:
         for stack, layers in recorded.states.items():
             for point, states in _states_of(stack, layers, inner):
                 if stack == recorded.last:
-                    yield point, self.head(states[cells])
+                    yield point, self.head(self._changed(point, states[cells]))
                 else:
-                    yield point, self._through_decoder(recorded, stack, states, places)
+                    changed = self._changed(point, states)
+                    yield point, self._through_decoder(recorded, stack, changed, places)
+
+    def _changed(self, point: Point, states: Tensor) -> Tensor:
+        """The states that the head reads: of a tuned lens, mapped ones."""
+        change = self.changes.get(point.stack)
+        return states if change is None else change(point.layer, states)
 
     def _through_decoder(
         self, recorded: Recorded, stack: StackName, states: Tensor, places: Places
@@ -142,11 +152,14 @@ class OpenLens:
         stack = recorded.last
         for layer in range(len(recorded.states[stack])):
             point = Point(stack, layer, "mlp" if layer else "embeddings")
-            yield point, self._of_words(recorded, places, layer)
+            states = self._changed(point, recorded.states[stack][layer])
+            yield point, self._of_words(states, places)
 
-    def _of_words(self, recorded: Recorded, places: Places, layer: int) -> Tensor:
-        """Logits of ELMo's words; both directions are multiplied for a hidden word."""
-        states = recorded.states[recorded.last][layer]  # [batch, words + 2, width]
+    def _of_words(self, states: Tensor, places: Places) -> Tensor:
+        """Logits of ELMo's words; both directions are multiplied for a hidden word.
+
+        # [batch, words + 2, width] -> [places, choices]
+        """
         rows, at = self._cells(places)
 
         def read(column: Tensor, direction: Direction) -> Tensor:
@@ -383,8 +396,9 @@ def lens(
     word: str | int | None = None,
     sublayers: bool = True,
     top: int = 5,
+    tuned: HasMaps | None = None,
 ) -> LensReading:
-    """Read every layer of a model with its own head: the logit lens.
+    """Read every layer of a model with its own head: the logit lens, or a tuned lens.
 
     Args:
         model: A model with a language-model head, or an ELMo with its softmax.
@@ -394,6 +408,9 @@ def lens(
             word hidden.
         sublayers: Also read the states after each attention.
         top: Number of choices to list.
+        tuned: A run of `tuned-lens` on this model, whose maps change the states before the head
+            reads them (default: none). There are maps of whole layers only, so the states after
+            attention are left out.
 
     Returns:
         A `LensReading` with its tables: print it to see the choices by layer.
@@ -409,7 +426,9 @@ def lens(
     """
     if top < 1:
         raise WorkbenchError(f"top is {top}.", code="setting-invalid", remedy="Use 1 or more.")
-    opened = open_lens(model, sublayers)
+    opened = open_lens(model, sublayers and tuned is None)
+    if tuned is not None:
+        opened = replace(opened, changes=maps_of(tuned, model))
     notes = [f"States after attention are left out: {opened.note}"] if opened.note else []
     if isinstance(text, Prediction):
         if text.head is not None:

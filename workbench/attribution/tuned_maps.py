@@ -12,7 +12,7 @@ for layers of an encoder below a decoder, of the decoder.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -37,6 +37,9 @@ from workbench.models.head_replay import (
     replay_head,
 )
 from workbench.models.lm_losses import chosen, denoising, masked, with_context
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CHECK = 25  # steps between two dev losses
 PATIENCE = 3  # dev losses without gain before early stopping
@@ -85,11 +88,14 @@ def _mapped(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return changed.transpose(0, 1).reshape(states.shape).to(states.dtype)
 
 
-class HasArrays(Protocol):
-    """A run, or the result of an experiment."""
+class HasMaps(Protocol):
+    """A run of `tuned-lens`, or its result."""
 
     @property
     def arrays(self) -> Mapping[str, NDArray[np.generic]]: ...
+
+    @property
+    def tables(self) -> "Mapping[str, pd.DataFrame]": ...
 
 
 def arrays_of(maps: Mapping[StackName, Maps]) -> dict[str, NDArray[np.generic]]:
@@ -101,8 +107,12 @@ def arrays_of(maps: Mapping[StackName, Maps]) -> dict[str, NDArray[np.generic]]:
     return arrays
 
 
-def maps_of(run: HasArrays, model: Model) -> dict[StackName, Maps]:
+def maps_of(run: HasMaps, model: Model) -> dict[StackName, Maps]:
     """The maps that a run of `tuned-lens` trained; an error if they do not fit the model."""
+    facts = run.tables.get("facts")
+    trained = {} if facts is None else dict(zip(facts["fact"], facts["value"], strict=True))
+    if trained.get("model_hash") not in (None, model.content_hash):
+        raise _misfit(model, "they were trained on a model with other weights")
     maps: dict[StackName, Maps] = {}
     for stack in model.stacks:
         names = f"{stack.name}_weight", f"{stack.name}_bias"
@@ -119,7 +129,7 @@ def maps_of(run: HasArrays, model: Model) -> dict[StackName, Maps]:
     return maps
 
 
-def tuned_change(run: HasArrays, model: Model, stack: StackName | None = None) -> Change:
+def tuned_change(run: HasMaps, model: Model, stack: StackName | None = None) -> Change:
     """The change of states that a run of `tuned-lens` learnt (default: of the last stack).
 
     `head_replay.layer_logits` takes it, as any change.
