@@ -363,7 +363,7 @@ def downloads(
     figure: "Callable[[], go.Figure]",
     title: str,
 ) -> None:
-    """Draw the table, and buttons that save it and the picture; files are made on a click."""
+    """Draw the table, and buttons that save it; pictures are drawn on a click."""
     from workbench.figures.sanitize import harmless
     from workbench.figures.vector import Format, picture
     from workbench.report.export import csv
@@ -375,10 +375,10 @@ def downloads(
         draw_table(table, f"table {title}")
         with st.container(horizontal=True):
             for label, data, mime in (
-                ("CSV", lambda: csv(table), "text/csv"),
+                ("CSV", csv(table), "text/csv"),
                 ("SVG", pictured("svg"), "image/svg+xml"),
                 ("PNG", pictured("png"), "image/png"),
-                ("HTML", lambda: standalone(title, blocks()), "text/html"),
+                ("HTML", standalone(title, blocks()), "text/html"),
             ):
                 st.download_button(
                     label,
