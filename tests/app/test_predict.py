@@ -108,6 +108,7 @@ def test_hostile_text_stays_text(page: Page, app_url: str, tmp_path: Path) -> No
     still(page)
     expect(page.get_by_text("convergence delta")).to_be_visible()
     assert page.locator("img[src=x]").count() == 0
+    still(page)
     page.get_by_text("Table and downloads").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="HTML", exact=True).click()
@@ -142,7 +143,7 @@ def test_the_address_is_the_view(page: Page, app_url: str) -> None:
     expect(map_of(page).first).to_be_visible()
     still(page)
     expect(page.get_by_text(re.compile("^Why .* rather than “▁boys”"))).to_be_visible()
-    assert page.get_by_label("Method").input_value() == "occlusion"
+    assert page.get_by_role("combobox", name="Method").input_value() == "occlusion"
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -202,11 +201,14 @@ def by_layer(found: "Attribution") -> View:
     several = len({stack for stack, _ in found.layers}) > 1
     rows = [f"{stack if several else 'layer'} {layer}" for stack, layer in found.layers]
     if found.by_layer.ndim > 2:  # [layers, heads, units]
-        values = np.nansum(found.by_layer, axis=-1)
-        columns = [f"head {head}" for head in range(values.shape[1])]
+        values = [
+            [math.fsum(v for v in head if not math.isnan(v)) for head in heads]
+            for heads in found.by_layer.tolist()
+        ]
+        columns = [f"head {head}" for head in range(len(values[0]))]
         note = "Heads by layer, summed over the units of the text."
     else:
-        values = found.by_layer  # [layers, units]
+        values = found.by_layer.tolist()  # [layers, units]
         columns = [unit.text for unit in found.units]
         note = "Units by layer. Within the model, special pieces carry what they have read."
     return grid(
@@ -214,7 +216,7 @@ def by_layer(found: "Attribution") -> View:
         "Attribution by layer",
         rows[::-1],
         columns,
-        [[float(value) for value in line] for line in values[::-1]],
+        values[::-1],
         diverging=True,
         legend=("against", "for"),
         note=note,
@@ -363,7 +365,7 @@ def downloads(
     figure: "Callable[[], go.Figure]",
     title: str,
 ) -> None:
-    """Draw the table, and buttons that save it and the picture; files are made on a click."""
+    """Draw the table, and buttons that save it; pictures are drawn on a click."""
     from workbench.figures.sanitize import harmless
     from workbench.figures.vector import Format, picture
     from workbench.report.export import csv
@@ -375,10 +377,10 @@ def downloads(
         draw_table(table, f"table {title}")
         with st.container(horizontal=True):
             for label, data, mime in (
-                ("CSV", lambda: csv(table), "text/csv"),
+                ("CSV", csv(table), "text/csv"),
                 ("SVG", pictured("svg"), "image/svg+xml"),
                 ("PNG", pictured("png"), "image/png"),
-                ("HTML", lambda: standalone(title, blocks()), "text/html"),
+                ("HTML", standalone(title, blocks()), "text/html"),
             ):
                 st.download_button(
                     label,

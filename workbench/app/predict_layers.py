@@ -4,9 +4,8 @@ Costs: a forward pass, and the model's head for every layer; for the whole text 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from workbench.app import predict, predict_explain, predict_results
@@ -15,11 +14,9 @@ from workbench.app.predict import Place
 from workbench.app.predict_results import Layers, Side
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
+from workbench.figures import lens as drawn
 from workbench.token_views.component import token_views
 from workbench.token_views.views import View, grid, index_in
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 HERE, EVERYWHERE = "the chosen place", "every word"
 WIDEST = 48  # words in the grid at a time
@@ -227,28 +224,7 @@ def _column(side: Side, found: Layers, wanted: Sequence[int]) -> int | None:
 
 def _downloads(side: Side, found: Layers, view: View, where: str) -> None:
     title = f"Logit lens {where}, {side.model.name}"
+    tables = {"table": found.table, "choices": found.choices, "final": found.final}
     predict_explain.downloads(
-        "lens", found.choices, lambda: [(title, [view])], lambda: figure_of(view), title
-    )
-
-
-def figure_of(view: View) -> "go.Figure":
-    """A grid as a figure."""
-    from workbench.figures.explanations import cells
-
-    return cells(
-        {
-            "cells": pd.DataFrame(
-                [
-                    {
-                        "row": row,
-                        "column": f"{c + 1}. {column}",
-                        "value": view["values"][r][c],
-                        "text": view["texts"][r][c] if view["texts"] else "",
-                    }
-                    for r, row in enumerate(view["rows"])
-                    for c, column in enumerate(view["columns"])
-                ]
-            )
-        }
+        "lens", found.choices, lambda: [(title, [view])], lambda: drawn.grid(tables), title
     )

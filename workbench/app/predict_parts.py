@@ -6,9 +6,10 @@ Costs: a forward pass, and the backward pass of the model's head.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import streamlit as st
 
-from workbench.app import attention, predict_explain, predict_layers, predict_results, sidebar
+from workbench.app import attention, predict_explain, predict_results, sidebar
 from workbench.app.attention import row
 from workbench.app.predict_results import Parts, Side
 from workbench.app.text import errors_shown, plain
@@ -120,4 +121,12 @@ def _link(side: Side) -> None:
 
 
 def _figure(view: View) -> "go.Figure":
-    return predict_layers.figure_of(view)
+    """The grid as a figure."""
+    from workbench.figures.explanations import contributions
+
+    rows = [
+        {"layer": row, "part": column, "contribution": view["values"][r][c]}
+        for r, row in enumerate(view["rows"])
+        for c, column in enumerate(view["columns"])
+    ]
+    return contributions({"parts": pd.DataFrame(rows)})

@@ -1,4 +1,4 @@
-"""Figures of the explanation of one prediction: attribution, lens, and contributions.
+"""Figures of the explanation of one prediction: attribution, and contributions of parts.
 
 Pure functions of tables, for the page Predict & explain. Costs: milliseconds.
 """
@@ -32,22 +32,17 @@ def attribution(tables: Tables) -> go.Figure:
     )
 
 
-def cells(tables: Tables) -> go.Figure:
-    """Layers (rows) and positions, choices or heads (columns) of one prediction.
+def contributions(tables: Tables) -> go.Figure:
+    """The direct contribution of each head and MLP to one prediction, the last layer on top.
 
-    How to read: the darker a cell, the larger its value; the text in it is what the layer predicts.
+    How to read: blue parts speak for the prediction, orange ones against it.
     """
-    table = tables["cells"]
-    wide = table.pivot(index="row", columns="column", values="value")
-    order = {name: list(dict.fromkeys(table[name])) for name in ("row", "column")}
-    wide = wide.loc[order["row"], order["column"]]
-    texts = table.pivot(index="row", columns="column", values="text").loc[
-        order["row"], order["column"]
-    ]
-    shown = heat_map(
-        wide, "%{y}, %{x}: %{z:.3f}", form="%{text}", text=texts.to_numpy(), **ends(table["value"])
-    )
-    return plot([shown], 110 + 24 * len(wide), {**CELLS, "side": "top"}, {**CELLS, **DOWN})
+    table = tables["parts"]
+    order = [list(dict.fromkeys(table[name])) for name in ("layer", "part")]
+    wide = table.pivot(index="layer", columns="part", values="contribution")
+    wide = wide.loc[order[0], order[1]]
+    cells = heat_map(wide, "%{y}, %{x}: %{z:+.4f}", form="%{z:+.2f}", **ends(table["contribution"]))
+    return plot([cells], 110 + 24 * len(wide), {**CELLS, "side": "top"}, {**CELLS, **DOWN})
 
 
 def _numbered(texts: pd.Series) -> list[str]:
