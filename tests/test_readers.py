@@ -75,6 +75,7 @@ ALLOWED = {
     "workbench/attention_browser/frames.py _block": OURS,
     "workbench/attention_browser/frames.py _text": OURS,
     "workbench/attention_browser/frames.py unframed": MESSAGE,
+    "workbench/token_views/component.py _text": OURS,
     "workbench/figures/sanitize.py harmless": MESSAGE,
     "workbench/app/run_view.py _made": SCRATCH,
     "workbench/app/glossary.py terms": OURS,

@@ -22,6 +22,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "attention-probe": (PRIMER, {}),
     "attribution": (PRIMER, {}),
     "describe": (PRIMER, {}),
+    "contributions": (PRIMER, {}),
     "description-length": (
         PRIMER,
         {"tasks": ("pos",), "limit": 20, "codes": ("online",), "targets": 60, "epochs": 5},
@@ -50,6 +51,7 @@ REFUSES = {
     "attention-averages": "attention heads",
     "attention-probe": "attention heads",
     "attribution": "language-model head",
+    "contributions": "language-model head",
     "describe": "no model",
     "head-ablation": "attention heads",
     "head-gates": "attention heads",

@@ -97,14 +97,17 @@ def predict(
           gap 1  walked  15.7 %
                  went    13.9 %
     """
-    if not isinstance(model, Sequence):
-        return predict_one(model, text, second, top, hide, max_pieces, on_piece)
-    if not model:
+    match model:
+        case [*models]:
+            pass
+        case _:
+            return predict_one(model, text, second, top, hide, max_pieces, on_piece)
+    if not models:
         raise WorkbenchError(
             "the list of models is empty.", code="setting-invalid", remedy="Name a model."
         )
     return SideBySide(
-        tuple(predict_one(one, text, second, top, hide, max_pieces, on_piece) for one in model)
+        tuple(predict_one(one, text, second, top, hide, max_pieces, on_piece) for one in models)
     )
 
 
