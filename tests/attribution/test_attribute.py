@@ -10,7 +10,7 @@ import workbench as wb
 from workbench.attribution.attribute import choice_of, prediction_of
 from workbench.attribution.target import units_of
 from workbench.core.errors import WorkbenchError
-from workbench.figures.attribution_map import attribution_map
+from workbench.figures.explanations import attribution_map
 
 
 def mini(name: str) -> Any:

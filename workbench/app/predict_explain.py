@@ -280,9 +280,9 @@ def in_words(found: "Attribution") -> str:
 
 
 def bars_of(found: "Attribution") -> "go.Figure":
-    from workbench.figures.explanations import attribution
+    from workbench.figures.explanations import attribution_map
 
-    return attribution({"units": found.table})
+    return attribution_map(found.table, found.label)
 
 
 # --- the check ------------------------------------------------------------------------------------

@@ -1,34 +1,36 @@
 """Figures of the explanation of one prediction: attribution, and contributions of parts.
 
-Pure functions of tables, for the page Predict & explain. Costs: milliseconds.
+Pure functions of tables. Costs: milliseconds.
 """
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.figures.primitives import CELLS, DOWN, Tables, bars, ends, heat_map, plot
-from workbench.figures.theme import BASELINE, MODEL
+from workbench.figures.theme import MODEL, TUNED
+
+LONGEST = 60  # units; of a longer text those with the largest scores are drawn
 
 
-def attribution(tables: Tables) -> go.Figure:
-    """The attribution of one prediction to each unit of the text, in reading order.
+def attribution_map(table: pd.DataFrame, label: str = "the prediction") -> go.Figure:
+    """The score of each word, piece or segment, in reading order.
 
-    How to read: bars to the right speak for the prediction, bars to the left against it.
+    How to read: bars to the right speak for the prediction, bars to the left against it. Special
+    pieces and the predicted one have no score and are not drawn.
     """
-    table = tables["units"]
-    names = _numbered(table["unit"])
+    scored = table[~table["fixed"].astype(bool)]
+    largest = scored["score"].abs().nlargest(LONGEST).index
+    shown = scored.loc[sorted(largest)]
+    names = _distinct(shown["unit"])
+    colours = [MODEL if score > 0 else TUNED for score in shown["score"]]
+    drawn = bars(shown["score"], names, "%{y}: %{x:.4f}", marker={"color": colours})
     return plot(
-        [
-            bars(
-                table["score"],
-                names,
-                "%{y}: %{x:.4f}",
-                marker={"color": [BASELINE if fixed else MODEL for fixed in table["fixed"]]},
-            )
-        ],
-        90 + 22 * len(table),
-        {"title": "attribution"},
+        [drawn],
+        110 + 22 * len(shown),
+        {"title": "attribution (for the prediction: positive)"},
         DOWN,
+        title={"text": _finding(shown, label)},
+        margin={"t": 48},
     )
 
 
@@ -45,11 +47,25 @@ def contributions(tables: Tables) -> go.Figure:
     return plot([cells], 110 + 24 * len(wide), {**CELLS, "side": "top"}, {**CELLS, **DOWN})
 
 
-def _numbered(texts: pd.Series) -> list[str]:
-    """Texts made different by invisible marks, so that a category axis keeps equal ones apart."""
+def _finding(shown: pd.DataFrame, label: str) -> str:
+    """The largest score, and its share of all absolute scores."""
+    total = shown["score"].abs().sum()
+    if not total:
+        return f"No unit has a score for {label}"
+    first = shown.iloc[int(shown["score"].abs().argmax())]
+    side = "for" if first["score"] > 0 else "against"
+    unit = " ".join(str(first["unit"]).split())
+    unit = unit if len(unit) <= 30 else f"{unit[:29]}…"
+    return f"“{unit}” speaks most {side} {label}: {abs(first['score']) / total:.0%} of all scores"
+
+
+def _distinct(texts: pd.Series) -> list[str]:
+    """Texts made different by a number, because a category axis joins equal names."""
     seen: dict[str, int] = {}
     names = []
-    for text in texts:
-        seen[text] = seen.get(text, 0) + 1
-        names.append(f"{text}{f' ({seen[text]})' if seen[text] > 1 else ''}")
+    for text in texts.astype(str):
+        shown = " ".join(text.split())
+        shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
+        seen[shown] = seen.get(shown, 0) + 1
+        names.append(shown if seen[shown] == 1 else f"{shown} ({seen[shown]})")
     return names
