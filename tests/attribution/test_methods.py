@@ -90,7 +90,11 @@ def test_the_only_token_that_is_read_is_first(method: Method, text: str) -> None
 # --- completeness ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    # T5's kinks take many thousand steps; by day mini:t5 and t5-3-2 stand for it
+    [pytest.param(name, marks=pytest.mark.slow if name == "t5" else ()) for name in NAMES],
+)
 def test_integrated_gradients_are_complete(name: str) -> None:
     prediction, target = explained(name)
     found = attribute_prediction(prediction, target, max_steps=20_000)
@@ -135,9 +139,12 @@ def test_occlusion_is_the_change_without_each_word() -> None:
         assert score == pytest.approx(found.value - float(value), abs=1e-4)
 
 
+SAMPLES = 100  # orders of the units
+
+
 def test_shapley_values_are_those_of_all_coalitions() -> None:
     prediction, target = explained("mini:bert")
-    found = attribute_prediction(prediction, target, "shapley", samples=300)
+    found = attribute_prediction(prediction, target, "shapley", samples=SAMPLES)
     free = [n for n, unit in enumerate(found.units) if not unit.fixed]
     assert len(free) <= 6
     (own,), (absent,) = prediction.input_vectors().values(), baseline_vectors(prediction).values()
@@ -152,14 +159,18 @@ def test_shapley_values_are_those_of_all_coalitions() -> None:
 
     for n in free:
         rest = [other for other in free if other != n]
-        exact = sum(
-            factorial(size) * factorial(len(rest) - size) / factorial(len(free))
-            * (value(frozenset({*part, n})) - value(frozenset(part)))
+        gains = [
+            (
+                factorial(size) * factorial(len(rest) - size) / factorial(len(free)),
+                value(frozenset({*part, n})) - value(frozenset(part)),
+            )
             for size in range(len(rest) + 1)
             for part in combinations(rest, size)
-        )  # fmt: skip
-        assert found.scores[n] == pytest.approx(exact, abs=0.8)
-    again = attribute_prediction(prediction, target, "shapley", samples=300)
+        ]
+        exact = sum(share * gain for share, gain in gains)
+        variance = sum(share * (gain - exact) ** 2 for share, gain in gains)  # of a random order
+        assert abs(found.scores[n] - exact) <= 4 * (variance / SAMPLES) ** 0.5 + 1e-4
+    again = attribute_prediction(prediction, target, "shapley", samples=SAMPLES)
     np.testing.assert_array_equal(found.scores, again.scores)
 
 
