@@ -1,0 +1,1 @@
+"""Words in their contexts: what their states have in common, and how tokenizers split them."""
