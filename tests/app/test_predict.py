@@ -33,6 +33,13 @@ def map_of(page: Page) -> Locator:
     return page.get_by_role("group", name=re.compile("^Attribution to what"))
 
 
+def open_downloads(page: Page) -> None:
+    """Open the table and its buttons; a table that is still being drawn moves them."""
+    page.get_by_text("Table and downloads").click()
+    expect(page.get_by_test_id("stDataFrame").locator("canvas").first).to_be_visible()
+    still(page)
+
+
 def test_a_visitor_types_clicks_edits_explains_and_saves(
     page: Page, app_url: str, tmp_path: Path
 ) -> None:
@@ -67,7 +74,7 @@ def test_a_visitor_types_clicks_edits_explains_and_saves(
     page.locator(".tokens .choice").nth(1).click()  # explain the second choice
     expect(page).to_have_url(re.compile("target="))
     still(page)
-    page.get_by_text("Table and downloads").click()
+    open_downloads(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV", exact=True).click()
     download.value.save_as(tmp_path / "map.csv")
@@ -109,7 +116,7 @@ def test_hostile_text_stays_text(page: Page, app_url: str, tmp_path: Path) -> No
     expect(page.get_by_text("convergence delta")).to_be_visible()
     assert page.locator("img[src=x]").count() == 0
     still(page)
-    page.get_by_text("Table and downloads").click()
+    open_downloads(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="HTML", exact=True).click()
     saved = tmp_path / "map.html"

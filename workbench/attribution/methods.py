@@ -457,7 +457,7 @@ def _path(task: _Task, ranges: Sequence[tuple[float, float]], steps: int) -> lis
     found = IntegratedGradients(task.forward).attribute(
         ends[1], ends[0], n_steps=steps, internal_batch_size=max(task.rows_at_once, len(ranges))
     )
-    values = [task.values_of(each) for each in ends]  # [ranges] each
+    values = task.values_of(tuple(map(torch.cat, zip(*ends, strict=True)))).view(2, -1)
     parts = []
     for row, (start, end) in enumerate(ranges):
         scores = task.of_vectors([x[row : row + 1] for x in found])
