@@ -35,7 +35,7 @@ def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) ->
     [
         ({"text": "   "}, "text-empty"),
         ({"model": "vectors:nowhere.txt"}, "nowhere.txt"),
-        ({"target": "no such word at all"}, "no choice of mini:bert"),
+        ({"target": "no such word at all"}, "not one choice of mini:bert"),
         ({"target": "girls", "against": "girls"}, "same choice"),
         ({"model": "mini:gpt", "text": "a ___ b ___ c"}, "one hidden word"),
         ({"text": "[MASK]"}, "reads no word"),

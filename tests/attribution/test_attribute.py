@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.attribution.attribute import choice_of, prediction_of
+from workbench.attribution.explained import choice_of, prediction_of
 from workbench.attribution.target import units_of
 from workbench.core.errors import WorkbenchError
 from workbench.figures.explanations import attribution_map

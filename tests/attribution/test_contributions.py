@@ -351,9 +351,9 @@ def test_a_prediction_may_be_given() -> None:
     ("ref", "options", "message"),
     [
         ("mini:elmo", {"word": 1}, "residual stream"),
-        ("mini:bert", {}, "no word is named"),
-        ("mini:gpt", {"target": "xyzzy"}, "no choice 'xyzzy'"),
-        ("mini:gpt", {"target": 10**6}, "no choice 1000000"),
+        ("mini:bert", {}, "has none"),
+        ("mini:gpt", {"target": "xyzzy"}, "'xyzzy' is not one choice"),
+        ("mini:gpt", {"target": 10**6}, "1000000 is not a choice"),
         ("mini:gpt", {"word": 0}, "predicts none"),
         ("mini:gpt", {"target": Target(3, measure="probability")}, "sum to a logit"),
         ("mini:gpt", {"target": Target(3), "against": 4}, "own contrast"),

@@ -150,3 +150,19 @@ def test_a_text_whose_end_is_not_read_is_said_to_be_cut() -> None:
     assert "its end was not read" in reading.notes[0] and "Note:" in repr(reading)
     with pytest.raises(wb.WorkbenchError, match="word 110"):
         lens(opened("mini:bert"), "Ben walks to the hill . " * 20, word=110)
+
+
+@pytest.mark.parametrize(
+    ("ref", "text"),
+    [
+        ("mini:bert", "Ben [MASK] to the [MASK]."),
+        ("mini:t5", "Ben ___ to the hill."),
+        ("mini:gpt", "Ben walks to the ___."),
+        ("mini:elmo", "Ben walks ___ the hill."),
+    ],
+)
+def test_the_hidden_words_of_a_text_are_read(ref: str, text: str) -> None:
+    model = wb.load(ref, device="cpu")
+    filled = wb.fill(model, text, top=1)
+    last = wb.lens(model, text, top=1).choices.groupby("place").last()
+    assert last["choice"].tolist() == [place.choices[0].text for place in filled.places]

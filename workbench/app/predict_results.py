@@ -319,17 +319,9 @@ def choice_of(side: Side, first: Top, text: str) -> int:
     """The choice that is shown as this text: of the most probable ones, else of the vocabulary."""
     if text in first.texts:
         return first.choices[first.texts.index(text)]
-    model = side.model
-    names = first.texts if side.place.kind == "label" else ()
-    if not names:
-        for piece, choice in model.vocabulary.items():
-            if piece == text or model.choice_texts([choice])[0].strip() == text.strip():
-                return choice
-    raise WorkbenchError(
-        f"{text!r:.60} is no choice of {model.name} here.",
-        code="word-unknown",
-        remedy="Choose a word of the list, or one that is one piece of the model's vocabulary.",
-    )
+    from workbench.attribution import explained
+
+    return explained.choice_of(prediction_at(side), text)
 
 
 def attribution(side: Side, explained: Explained) -> "Attribution":

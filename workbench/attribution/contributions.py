@@ -1,6 +1,6 @@
 """Direct contributions of embeddings, heads, MLPs and biases to one prediction.
 
-    found = contributions(model, "Ben walks to the hill.", word=1)
+    found = contributions(model, "Ben [MASK] to the hill.")
     print(found)                  # the largest contributions
     found.table                   # all of them; they sum to `found.total`
 
@@ -19,12 +19,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workbench.attribution.prediction import Prediction, following, labelled, of_word, written
+from workbench.attribution.explained import Position, prediction_of, target_of
+from workbench.attribution.prediction import Prediction
 from workbench.attribution.target import Target
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import has_several_kinds, part_name
 from workbench.core.public import public
-from workbench.corpora.encode import doc_of, encode
+from workbench.corpora.encode import encode
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
 from workbench.models.direct_contributions import (
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 SHOWN = 10  # contributions that are printed
-SPACE = " ▁"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -97,22 +97,25 @@ class DirectContributions:
 def contributions(
     model: Model,
     text: "str | Doc | Prediction",
-    *,
-    word: int | None = None,
-    written_so_far: Sequence[int] = (),
     target: "str | int | Target | None" = None,
+    *,
     against: str | int | None = None,
+    word: str | int | None = None,
+    second: "str | Doc | None" = None,
+    position: Position | None = None,
 ) -> DirectContributions:
     """Measure the direct contribution of every head, MLP and bias to a logit.
 
     Args:
         model: A transformers model with a language-model head, a classifier, or a fine-tuned run.
         text: A text, or one `Prediction` of it.
-        word: The index of the word to predict from its context (default: what follows the text, or
-            the text's class).
-        written_so_far: Of an encoder-decoder without `word`: the pieces that it has written.
         target: The choice that is explained, as text or index (default: the most probable one).
         against: Another choice: explain the difference of the two logits.
+        word: A word of the text to hide and predict, or its index. For a head that tags words: the
+            word whose tag is explained.
+        second: The second text of a pair, for tasks of two texts.
+        position: Which of several predictions: the number of the hidden word or of the written
+            piece, from 1 (default 1); `start` or `end` of an answer (default `start`).
 
     Returns:
         `DirectContributions`, with its `table`.
@@ -128,16 +131,22 @@ def contributions(
         'head input'
     """
     opened = reader(model)
-    prediction = (
-        text if isinstance(text, Prediction) else _prediction(model, text, word, written_so_far)
-    )
-    with torch.no_grad():
-        logits = prediction.logits()[0]  # [choices]
-    chosen = _target(prediction, logits, target, against)
+    notes: list[str] = []
+    if isinstance(text, Prediction):
+        prediction = text
+    else:
+        prediction, notes = prediction_of(model, text, word=word, second=second, position=position)
+    if isinstance(target, Target) and against is not None:
+        raise WorkbenchError(
+            "the target has its own contrast.",
+            code="setting-invalid",
+            remedy="Leave out against, or give the choice instead of a Target.",
+        )
+    chosen = target if isinstance(target, Target) else target_of(prediction, target, against)
     found = contributions_of(opened, prediction, chosen)
-    value = float(chosen.value(logits[None])[0])
+    with torch.no_grad():
+        value = float(chosen.value(prediction.logits())[0])
     names = prediction.names([chosen.choice] + ([] if chosen.against is None else [chosen.against]))
-    notes = []
     if opened.of == "head input":
         notes.append(
             "The head of this model is not linear. Contributions are to its input, along the "
@@ -204,76 +213,9 @@ def columns_of(components: Sequence[Component], stack: StackName) -> dict[str, l
     }
 
 
-# --- the prediction and its target ----------------------------------------------------------------
-
-
 def _stack(opened: Reader) -> StackName:
     is_task = opened.model.task_folder is not None
     return opened.model.stacks[0].name if is_task else opened.stack
-
-
-def _prediction(
-    model: Model, text: "str | Doc", word: int | None, so_far: Sequence[int]
-) -> Prediction:
-    """What the model predicts for a text: a word, the next piece, or its class."""
-    doc = doc_of(text)
-    if word is not None:
-        return of_word(model, doc, word)
-    if model.task_folder is not None or model.classes:
-        return labelled(model, doc)[0]
-    if model.objective == "seq2seq":
-        return written(model, doc, so_far)
-    if model.objective == "masked":
-        raise WorkbenchError(
-            f"{model.name} predicts hidden words, and no word is named.",
-            code="word-unknown",
-            remedy="Name the index of a word with word=….",
-        )
-    return following(model, doc)
-
-
-def _target(
-    prediction: Prediction,
-    logits: Tensor,
-    target: "str | int | Target | None",
-    against: str | int | None,
-) -> Target:
-    if isinstance(target, Target):
-        if against is not None:
-            raise WorkbenchError(
-                "the target has its own contrast.",
-                code="setting-invalid",
-                remedy="Leave out against, or give the choice instead of a Target.",
-            )
-        return target
-    choice = int(logits.argmax()) if target is None else _choice(prediction, logits, target)
-    other = None if against is None else _choice(prediction, logits, against)
-    return Target(choice, other)
-
-
-def _choice(prediction: Prediction, logits: Tensor, name: str | int) -> int:
-    """A choice by its index, or by its text: of several with this text, the most probable one."""
-    number = len(logits)
-    if isinstance(name, int):
-        if 0 <= name < number:
-            return name
-        raise WorkbenchError(
-            f"there is no choice {name}.",
-            code="choice-unknown",
-            remedy=f"Choices are numbered from 0 to {number - 1}.",
-        )
-    names = prediction.names(range(number))
-    found = [index for index, text in enumerate(names) if text == name]
-    if not found:  # a piece that begins a word is shown with a mark for the space before it
-        found = [index for index, text in enumerate(names) if text.strip(SPACE) == name.strip()]
-    if not found:
-        raise WorkbenchError(
-            f"{prediction.model.name} has no choice {name!r}: it is not one piece of its "
-            "vocabulary.",
-            code="choice-unknown",
-            remedy=did_you_mean(name, sorted({text for text in names if text.isprintable()})),
-        )
-    return max(found, key=lambda index: float(logits[index]))
 
 
 def _task_logits(prediction: Prediction, layers: Sequence[Tensor]) -> Tensor:

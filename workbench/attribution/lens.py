@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.attribution.generate import cut_note, readable
-from workbench.attribution.predict import word_index
+from workbench.attribution.markers import has_marker
+from workbench.attribution.predict import fill, word_index
 from workbench.attribution.prediction import Kind, Prediction, following
 from workbench.attribution.tuned_maps import HasMaps, maps_of
 from workbench.core.errors import WorkbenchError, listed
@@ -403,9 +404,9 @@ def lens(
     Args:
         model: A model with a language-model head, or an ELMo with its softmax.
         text: A text, or one `Prediction` of it.
-        word: The word to predict from its context, or its index (default: every word; of a causal
-            model also what follows the text). Models that see both sides read the text with this
-            word hidden.
+        word: The word to predict from its context, or its index. Models that see both sides read
+            the text with this word hidden. By default, the hidden words of the text (`[MASK]`,
+            `<mask>` or `___`), else every word and, of a causal model, what follows the text.
         sublayers: Also read the states after each attention.
         top: Number of choices to list.
         tuned: A run of `tuned-lens` on this model, whose maps change the states before the head
@@ -436,7 +437,12 @@ def lens(
         doc, batches, words = text.doc, [_of_prediction(text)], [str(text.kind)]
     else:
         doc = readable(text)
-        batches, words = _of_text(model, doc, None if word is None else word_index(doc, word))
+        if word is None and has_marker(doc.text):
+            places = fill(model, doc, top=1, max_pieces=1).places
+            doc, batches = places[0].prediction.doc, [_of_prediction(p.prediction) for p in places]
+            words = ["hidden" if len(places) == 1 else place.name for place in places]
+        else:
+            batches, words = _of_text(model, doc, None if word is None else word_index(doc, word))
         if model.encode(encode([doc])).cut:
             notes.append(cut_note(model))
     return _tabulated(model, doc.text, opened, batches, words, top, notes)

@@ -1,0 +1,296 @@
+"""The prediction and the target of an explanation, from what a user names.
+
+    prediction, notes = prediction_of(model, "The dogs ___ here.")
+    target = target_of(prediction, "are", against="is")
+
+`attribute`, `contributions` and `patch` explain the prediction that `predict` makes: of a hidden
+word, of the next or a written piece, of a label. Costs: a forward pass; a piece further on in a
+text that the model writes first costs a pass for each piece before it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from workbench.attribution.generate import cut_note, generate, readable
+from workbench.attribution.markers import has_marker
+from workbench.attribution.predict import fill, word_index
+from workbench.attribution.prediction import (
+    Prediction,
+    following,
+    labelled,
+    of_word,
+    written,
+)
+from workbench.attribution.target import Measure, Target
+from workbench.core.errors import WorkbenchError, did_you_mean, listed
+from workbench.corpora.encode import encode
+from workbench.engine.batch import NO_WORD, Pieces
+from workbench.engine.model import Model, refusal
+from workbench.transfer.checkpoints import pair_of
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+Position = int | str  # the number of a hidden or written piece, from 1; `start` or `end`
+LIKELY = 5  # most probable choices that an error offers
+
+
+# --- the prediction -------------------------------------------------------------------------------
+
+
+def prediction_of(
+    model: Model,
+    text: "str | Doc",
+    *,
+    word: str | int | None = None,
+    second: "str | Doc | None" = None,
+    position: Position | None = None,
+) -> tuple[Prediction, list[str]]:
+    """The prediction of a text that is explained, and notes on what it reads."""
+    doc = readable(text)
+    has_head = model.task_folder is not None or bool(model.classes)
+    if second is not None:
+        if not has_head:
+            raise refusal(
+                model,
+                "has no task head that reads two texts",
+                "Write both into one text, or name a run of finetune on pairs of texts.",
+            )
+        doc = pair_of(doc, readable(second, "second text"))
+    notes = []
+    if model.objective not in ("causal", "bidirectional") and model.encode(encode([doc])).cut:
+        notes.append(cut_note(model))
+    if has_head:
+        return _label(labelled(model, doc), doc, word, position), notes
+    if word is not None:
+        _only_one(position)
+        return of_word(model, doc, word_index(doc, word)), notes
+    if model.objective and has_marker(doc.text):
+        places = fill(model, doc, top=1, max_pieces=1).places
+        number = _number(position, len(places), "hidden words")
+        if len(places) > 1:
+            notes.append(f"Hidden word {number} of {len(places)}; the others stay hidden.")
+        return places[number - 1].prediction, notes
+    if model.objective == "masked":
+        raise WorkbenchError(
+            f"{model.name} predicts hidden words, and the text has none.",
+            code="marker-missing",
+            remedy="Write [MASK], <mask> or ___ for a word, or name a word of the text with word.",
+        )
+    if not model.objective:
+        raise refusal(
+            model,
+            "has no head with trained weights, so it predicts nothing",
+            "Choose a model saved with such a head, or a run of finetune with save_model.",
+        )
+    return _written(model, doc, _number(position, None, "written pieces")), notes
+
+
+def _label(
+    predictions: Sequence[Prediction], doc: "Doc", word: str | int | None, position: Position | None
+) -> Prediction:
+    kind = predictions[0].kind
+    if kind == "tag":
+        _only_one(position)
+        if word is None:
+            raise WorkbenchError(
+                "the model tags every word, and none is chosen.",
+                code="word-unknown",
+                remedy='Name the word whose tag is explained: word=0, or word="...".',
+            )
+        index = word_index(doc, word)
+        for prediction in predictions:
+            if prediction.position == index:
+                return prediction
+        raise WorkbenchError(
+            f"the word {doc[index].text!r} has no piece: the text was cut off before it.",
+            code="word-unknown",
+            remedy="Shorten the text.",
+        )
+    if word is not None:
+        raise WorkbenchError(
+            "a word is chosen, but the model labels the whole text.",
+            code="setting-invalid",
+            remedy="Leave out word.",
+        )
+    if kind in ("start", "end"):
+        by_kind: dict[object, Prediction] = {each.kind: each for each in predictions}
+        if position is not None and position not in by_kind:
+            raise WorkbenchError(
+                f"an answer has no position {position!r}.",
+                code="setting-invalid",
+                remedy="Choose start or end.",
+            )
+        return by_kind[position or "start"]
+    _only_one(position)
+    return predictions[0]
+
+
+def _only_one(position: Position | None) -> None:
+    if position not in (None, 1):
+        raise WorkbenchError(
+            f"there is no prediction {position!r}: the model makes one for this text.",
+            code="setting-invalid",
+            remedy="Leave out position.",
+        )
+
+
+def _number(position: Position | None, count: int | None, what: str) -> int:
+    number = 1 if position is None else position
+    if not isinstance(number, int) or number < 1 or (count is not None and number > count):
+        raise WorkbenchError(
+            f"there is no position {position!r} among the {what}.",
+            code="setting-invalid",
+            remedy=f"Choose a number from 1{f' to {count}' if count else ''}.",
+        )
+    return number
+
+
+def _written(model: Model, doc: "Doc", number: int) -> Prediction:
+    """The prediction of a piece that the model writes, after the most probable ones before it."""
+    so_far: list[int] = []
+    if number > 1:
+        result = generate(model, doc, number - 1, top=1)
+        so_far = [step.index for step in result.steps]
+        if len(so_far) < number - 1 or result.ended:
+            raise WorkbenchError(
+                f"{model.name} writes {len(so_far)} pieces for this text, so there is no piece "
+                f"{number}.",
+                code="setting-invalid",
+                remedy=f"Choose a number from 1 to {max(1, len(so_far))}.",
+            )
+    if model.objective == "seq2seq":
+        return written(model, doc, so_far)
+    if model.objective == "bidirectional":
+        return following(model, _with_words(doc, model.choice_texts(so_far)))
+    prediction = following(model, doc, len(so_far))
+    text = _with_pieces(prediction.text, so_far)
+    return replace(prediction, text=text, position=prediction.position + len(so_far))
+
+
+def _with_pieces(text: Pieces, ids: Sequence[int]) -> Pieces:
+    """The text with pieces after it, which belong to no word."""
+
+    def extended(tensor: Tensor, values: Sequence[int]) -> Tensor:
+        more = torch.tensor([values], dtype=tensor.dtype, device=tensor.device)
+        return torch.cat([tensor, more], 1)  # [1, pieces]
+
+    if not ids:
+        return text
+    n_new = len(ids)
+    return replace(
+        text,
+        ids=extended(text.ids, ids),
+        mask=extended(text.mask, [1] * n_new),
+        words=extended(text.words, [NO_WORD] * n_new),
+        special=extended(text.special, [0] * n_new),
+        segments=None if text.segments is None else extended(text.segments, [0] * n_new),
+    )
+
+
+def _with_words(doc: "Doc", words: Sequence[str]) -> "Doc":
+    from spacy.tokens import Doc
+
+    return Doc(doc.vocab, words=[*(token.text for token in doc), *words])
+
+
+# --- the target -----------------------------------------------------------------------------------
+
+
+def target_of(
+    prediction: Prediction,
+    choice: str | int | None = None,
+    against: str | int | None = None,
+    measure: Measure = "logit",
+) -> Target:
+    """The target of names or indices; the most probable choice by default."""
+    with torch.no_grad():
+        logits = prediction.logits()[0]
+    chosen = int(logits.argmax()) if choice is None else choice_of(prediction, choice, logits)
+    if against is None:
+        return Target(chosen, None, measure)
+    other = choice_of(prediction, against, logits)
+    if other == chosen:
+        name = prediction.names([chosen])[0]
+        raise WorkbenchError(
+            f"the target and the choice it is explained against are the same: {name!r}.",
+            code="setting-invalid",
+            remedy="Choose two different ones.",
+        )
+    return Target(chosen, other, measure)
+
+
+def choice_of(prediction: Prediction, choice: str | int, logits: Tensor | None = None) -> int:
+    """The row of the head of a choice, given as a row or as text.
+
+    A word is one piece of the vocabulary, at the beginning of a word if there are several.
+    """
+    if logits is None:
+        with torch.no_grad():
+            logits = prediction.logits()[0]
+    n_choices = len(logits)
+    if isinstance(choice, int):
+        if not 0 <= choice < n_choices:
+            raise _unknown(prediction, choice, logits, f"Choose a row from 0 to {n_choices - 1}.")
+        return choice
+    model = prediction.model
+    if prediction.kind in ("start", "end"):
+        if choice == prediction.names([n_choices - 1])[0]:
+            return n_choices - 1
+        return word_index(prediction.doc, choice)
+    if prediction.head is not None or model.classes:
+        names = prediction.names(range(n_choices))
+        for name in (choice, choice.casefold()):
+            for row, known in enumerate(names):
+                if name in (known, known.casefold()):
+                    return row
+        raise _unknown(prediction, choice, logits, did_you_mean(choice, names))
+    if model.objective == "bidirectional":
+        for row, known in enumerate(prediction.names(range(n_choices))):
+            if known == choice:
+                return row
+        raise _unknown(prediction, choice, logits, "It is not in the model's vocabulary.")
+    return _piece(prediction, choice, logits)
+
+
+def _piece(prediction: Prediction, choice: str, logits: Tensor) -> int:
+    """The piece of a word: as it is split after a space, else as it is shown or stored."""
+    from spacy.tokens import Doc
+
+    model, n_choices = prediction.model, len(logits)
+    split: list[int] = []
+    if choice.strip() == choice != "":
+        # between other words, so that it is split as in a text
+        doc = Doc(prediction.doc.vocab, words=["a", choice, "a"])
+        text = model.encode(encode([doc]))
+        split = text.ids[0][text.words[0] == 1].tolist()
+        if len(split) == 1 and split[0] != model.symbols.unknown:
+            return split[0]
+    stored = model.vocabulary.get(choice)
+    if stored is not None and stored < n_choices:
+        return stored
+    shown = model.choice_texts(range(min(n_choices, len(model.vocabulary))))
+    if choice in shown:
+        return shown.index(choice)
+    if len(split) > 1:
+        parts = " + ".join(model.piece_texts(split))
+        remedy = f"The model writes it as {parts}: explain one of these pieces, such as the first."
+        raise _unknown(prediction, choice, logits, remedy)
+    raise _unknown(prediction, choice, logits, "It is not in the model's vocabulary.")
+
+
+def _unknown(
+    prediction: Prediction, choice: str | int, logits: Tensor, remedy: str
+) -> WorkbenchError:
+    likely = logits.argsort(descending=True)[:LIKELY].tolist()
+    names = listed([repr(name) for name in prediction.names(likely)])
+    what = "one choice" if isinstance(choice, str) else "a choice"
+    return WorkbenchError(
+        f"{choice!r:.60} is not {what} of {prediction.model.name} here.",
+        code="target-unknown",
+        remedy=f"{remedy} The most probable choices are {names}.",
+    )
