@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from workbench.attribution.generate import cut_note, generate, readable
+from workbench.attribution.generate import cut_note, generate
 from workbench.attribution.markers import has_marker
-from workbench.attribution.predict import fill, word_index
+from workbench.attribution.predict import fill, has_task_head, read_by, word_index
 from workbench.attribution.prediction import (
     Prediction,
     following,
@@ -30,7 +30,6 @@ from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.corpora.encode import encode
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import Model, refusal
-from workbench.transfer.checkpoints import pair_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -51,20 +50,11 @@ def prediction_of(
     position: Position | None = None,
 ) -> tuple[Prediction, list[str]]:
     """The prediction of a text that is explained, and notes on what it reads."""
-    doc = readable(text)
-    has_head = model.task_folder is not None or bool(model.classes)
-    if second is not None:
-        if not has_head:
-            raise refusal(
-                model,
-                "has no task head that reads two texts",
-                "Write both into one text, or name a run of finetune on pairs of texts.",
-            )
-        doc = pair_of(doc, readable(second, "second text"))
+    doc = read_by(model, text, second)
     notes = []
     if model.objective not in ("causal", "bidirectional") and model.encode(encode([doc])).cut:
         notes.append(cut_note(model))
-    if has_head:
+    if has_task_head(model):
         return _label(labelled(model, doc), doc, word, position), notes
     if word is not None:
         _only_one(position)

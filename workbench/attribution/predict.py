@@ -193,6 +193,25 @@ def changed(
 # --- the right prediction for a model and a text --------------------------------------------------
 
 
+def has_task_head(model: Model) -> bool:
+    """Whether the model labels texts: a fine-tuned run, or a classifier of transformers."""
+    return model.task_folder is not None or bool(model.classes)
+
+
+def read_by(model: Model, text: "str | Doc", second: "str | Doc | None") -> "Doc":
+    """The text that a model reads: with a second text, both as one Doc."""
+    doc = readable(text)
+    if second is None:
+        return doc
+    if not has_task_head(model):
+        raise refusal(
+            model,
+            "has no task head that reads two texts",
+            "Write both into one text, or name a run of finetune on pairs of texts.",
+        )
+    return pair_of(doc, readable(second, "second text"))
+
+
 def predict_one(
     model: Model,
     text: "str | Doc",
@@ -203,20 +222,11 @@ def predict_one(
     on_piece: OnPiece | None,
 ) -> Predicted:
     """What `predict` returns for one model."""
-    doc = readable(text)
+    doc = read_by(model, text, second)
     require_counts(top=top, **({} if max_pieces is None else {"max_pieces": max_pieces}))
-    has_head = model.task_folder is not None or bool(model.classes)
-    if second is not None:
-        if not has_head:
-            raise refusal(
-                model,
-                "has no task head that reads two texts",
-                "Write both into one text, or name a run of finetune on pairs of texts.",
-            )
-        doc = pair_of(doc, readable(second, "second text"))
     if hide is not None or (has_marker(doc.text) and model.objective):
         return fill(model, doc, top, hide=hide, max_pieces=max_pieces or SPAN)
-    if has_head:
+    if has_task_head(model):
         return _labelled(model, doc, second is not None, top)
     if model.objective == "seq2seq" or (model.objective and max_pieces is not None):
         return generate(model, doc, max_pieces or MAX_PIECES, top=top, on_piece=on_piece)
