@@ -18,6 +18,7 @@ Predict, for a text:
 
     predict      what the model can: hidden words, the next piece, a label, a written text
     attribute    which words of the text speak for it
+    patch        which states, heads and MLPs carry what a counterfactual destroys  (Patching)
     fill         the hidden words of a text, written `[MASK]`, `<mask>` or `___`
     generate     a continuation, or what an encoder-decoder writes; `summarise`, `answer`
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from workbench.attribution.contributions import DirectContributions, contributions
     from workbench.attribution.generate import answer, generate, summarise
     from workbench.attribution.lens import LensReading, lens
+    from workbench.attribution.patch import Patching, patch
     from workbench.attribution.predict import fill, predict
     from workbench.core.errors import WorkbenchError
     from workbench.core.experiment import (
@@ -115,6 +117,8 @@ _HOMES = {
     "predict": "workbench.attribution.predict",
     "fill": "workbench.attribution.predict",
     "attribute": "workbench.attribution.attribute",
+    "patch": "workbench.attribution.patch",
+    "Patching": "workbench.attribution.patch",
     "generate": "workbench.attribution.generate",
     "summarise": "workbench.attribution.generate",
     "answer": "workbench.attribution.generate",
@@ -175,6 +179,7 @@ __all__ = [
     "Mention",
     "Model",
     "Output",
+    "Patching",
     "Pieces",
     "Progress",
     "Reduce",
@@ -205,6 +210,7 @@ __all__ = [
     "map_statistics",
     "mentions",
     "open_run",
+    "patch",
     "predict",
     "read",
     "report",

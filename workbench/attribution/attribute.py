@@ -166,8 +166,12 @@ def prediction_of(
     word: str | int | None = None,
     second: "str | Doc | None" = None,
     position: Position | None = None,
+    so_far: Sequence[int] = (),
 ) -> tuple[Prediction, list[str]]:
-    """The prediction of a text that is explained, and notes on what it reads."""
+    """The prediction of a text that is explained, and notes on what it reads.
+
+    `so_far` is what the model has written before a position (default: the most probable pieces).
+    """
     doc = readable(text)
     has_head = model.task_folder is not None or bool(model.classes)
     if second is not None:
@@ -204,7 +208,7 @@ def prediction_of(
             "has no head with trained weights, so it predicts nothing",
             "Choose a model saved with such a head, or a run of finetune with save_model.",
         )
-    return _written(model, doc, _number(position, None, "written pieces")), notes
+    return _written(model, doc, _number(position, None, "written pieces"), so_far), notes
 
 
 def _label(
@@ -267,10 +271,10 @@ def _number(position: Position | None, count: int | None, what: str) -> int:
     return number
 
 
-def _written(model: Model, doc: "Doc", number: int) -> Prediction:
+def _written(model: Model, doc: "Doc", number: int, given: Sequence[int]) -> Prediction:
     """The prediction of a piece that the model writes, after the most probable ones before it."""
-    so_far: list[int] = []
-    if number > 1:
+    so_far = list(given)
+    if number > 1 and not so_far:
         result = generate(model, doc, number - 1, top=1)
         so_far = [step.index for step in result.steps]
         if len(so_far) < number - 1 or result.ended:
@@ -281,12 +285,17 @@ def _written(model: Model, doc: "Doc", number: int) -> Prediction:
                 remedy=f"Choose a number from 1 to {max(1, len(so_far))}.",
             )
     if model.objective == "seq2seq":
-        return written(model, doc, so_far)
+        return replace(written(model, doc, so_far), so_far=tuple(so_far))
     if model.objective == "bidirectional":
-        return following(model, _with_words(doc, model.choice_texts(so_far)))
+        prediction = following(model, _with_words(doc, model.choice_texts(so_far)))
+        return replace(prediction, so_far=tuple(so_far))
     prediction = following(model, doc, len(so_far))
-    text = _with_pieces(prediction.text, so_far)
-    return replace(prediction, text=text, position=prediction.position + len(so_far))
+    return replace(
+        prediction,
+        text=_with_pieces(prediction.text, so_far),
+        position=prediction.position + len(so_far),
+        so_far=tuple(so_far),
+    )
 
 
 def _with_pieces(text: Pieces, ids: Sequence[int]) -> Pieces:

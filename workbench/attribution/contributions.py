@@ -24,7 +24,7 @@ from workbench.attribution.target import Target
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.head_names import has_several_kinds, part_name
 from workbench.core.public import public
-from workbench.corpora.encode import doc_of, encode
+from workbench.corpora.encode import doc_of
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
 from workbench.models.direct_contributions import (
@@ -36,7 +36,6 @@ from workbench.models.direct_contributions import (
     contributions_to_layers,
     reader,
 )
-from workbench.transfer.features import read_states, segments_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,7 +169,9 @@ def contributions_of(opened: Reader, prediction: Prediction, target: Target) -> 
 
     if prediction.head is not None:
         return contributions_to_layers(
-            opened, prediction.text, lambda layers: explained(_task_logits(prediction, layers))
+            opened,
+            prediction.text,
+            lambda layers: explained(prediction.head_logits(lambda _: layers, prediction.text)),
         )
     if prediction.kind in ("class", "score"):
         return contributions_to(opened, prediction.text, None, None, explained)
@@ -274,17 +275,3 @@ def _choice(prediction: Prediction, logits: Tensor, name: str | int) -> int:
             remedy=did_you_mean(name, sorted({text for text in names if text.isprintable()})),
         )
     return max(found, key=lambda index: float(logits[index]))
-
-
-def _task_logits(prediction: Prediction, layers: Sequence[Tensor]) -> Tensor:
-    """The outputs of a fine-tuned head for the layers of its text.  # [1, choices]"""
-    assert prediction.head is not None, "the prediction is of a task head"
-    segments = segments_of(encode([prediction.doc])).expand(len(layers[0]), -1)
-    outputs = prediction.head(
-        read_states(lambda text: layers, prediction.head.mix, prediction.text, segments)
-    )
-    if prediction.kind in ("start", "end"):
-        outputs = outputs[:, int(prediction.kind == "end")]
-    elif prediction.kind == "tag":
-        outputs = outputs[:, prediction.position]
-    return outputs.float()  # type: ignore[no-any-return]
