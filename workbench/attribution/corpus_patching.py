@@ -9,12 +9,12 @@ alone; 1 is the whole difference between the two texts (Zhang and Nanda 2024).
 Any state of another text removes what was wrong, so the null restores the states of an unrelated
 clean text of the same alignment. The test takes all pairs in nats, whether the model tells them
 apart or not: then random weights, whose differences have random signs, show nothing. Its unit is
-the exchange of words: pairs that exchange the same words are not independent. Costs: two passes over
-each pair and one over each unrelated text; for each of them, all patches in one batch.
+the exchange of words: pairs that exchange the same words are not independent. Costs: a few passes
+over each pair and its unrelated texts, and for all activations of a kind one batch of rows.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,8 +22,10 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from workbench.attribution.experiments import Patching
+from workbench.attribution.experiments import PatchingOverCorpus
+from workbench.attribution.patch import open_points
 from workbench.attribution.prediction import Prediction, of_word
 from workbench.attribution.target import Target, fixed_pieces
 from workbench.core.errors import WorkbenchError, did_you_mean
@@ -40,15 +42,15 @@ from workbench.core.stats import (
     sign_flip_p_values,
 )
 from workbench.corpora.counterfactuals import Counterfactual, counterfactual_pairs
-from workbench.engine.batch import NO_WORD
+from workbench.engine.batch import NO_WORD, joined
 from workbench.engine.model import Model, UnsupportedError, refusal
 from workbench.engine.taps import StackName
 from workbench.models.patching import (
     Patch,
     PatchPoints,
     Point,
+    What,
     activations,
-    patch_points,
     patched,
     recorded_base,
 )
@@ -96,7 +98,9 @@ NOT_PREDICTED = "the model does not predict the word: nothing is before it, or i
 UNKNOWN = "a predicted word is not in the vocabulary"
 SAME_PIECE = "both predicted words begin with the same piece"
 OTHER_PIECES = "the exchanged words have different numbers of pieces"
-SAME_CONTEXT = "the model reads the same in both texts: the exchanged word is after the predicted one"
+SAME_CONTEXT = (
+    "the model reads the same in both texts: the exchanged word is after the predicted one"
+)
 
 
 def aligned(model: Model, pair: Counterfactual) -> Aligned | str:
@@ -187,7 +191,7 @@ def _predicting(prediction: Prediction, stack: StackName, word: int) -> tuple[in
 # --- the run --------------------------------------------------------------------------------------
 
 
-class Cell(NamedTuple):
+class Restoration(NamedTuple):
     """One activation that is restored: of a place in a layer, of a head, or of an MLP."""
 
     what: str
@@ -202,14 +206,14 @@ class Cell(NamedTuple):
 class _Measured:
     """Effects in nats: of the clean text, and the mean of unrelated texts; NaN where not known."""
 
-    cells: Sequence[Cell]
+    cells: Sequence[Restoration]
     clean: Floats  # [pairs], the logit difference after the clean text
     corrupt: Floats  # [pairs]
     effects: Floats  # [pairs, cells]
     random: Floats  # [pairs, cells]
 
 
-def run(inputs: Inputs, settings: Patching, progress: Progress) -> Result:
+def run(inputs: Inputs, settings: PatchingOverCorpus, progress: Progress) -> Result:
     """Compute the tables of `patching`."""
     model = inputs.model
     every, unusable = counterfactual_pairs(inputs.docs())
@@ -234,7 +238,7 @@ def run(inputs: Inputs, settings: Patching, progress: Progress) -> Result:
             where=inputs.corpus.name,
             remedy="Choose pairs whose words are in the model's vocabulary.",
         )
-    points, without = _points(model, settings.restore)
+    points, without = _points(pairs[0].corrupt, settings.restore)
     measured = _measured(pairs, points, settings.random_pairs, inputs.seed, progress)
     tables = _Tables(pairs, measured, inputs.seed)
     found_tables = {"pairs": tables.pairs_table(Counter(name for name, _ in rejected))}
@@ -258,18 +262,18 @@ def _of_phenomena(
     return [pair for pair in pairs if not names or pair.phenomenon in names]
 
 
-def _points(model: Model, restore: Sequence[Any]) -> tuple[list[PatchPoints], list[str]]:
+def _points(prediction: Prediction, restore: Sequence[What]) -> tuple[list[PatchPoints], list[str]]:
     """The points to restore, and what the model has not."""
     found, without = [], []
     for what in restore:
         try:
-            found.append(patch_points(model, what))
+            found.append(open_points(prediction, what))
         except UnsupportedError as error:
             if len(restore) == 1:
                 raise
             without.append(f"No {what} are restored: {error.what}")
     if not found:
-        raise refusal(model, f"has no {listing(restore)}", "Restore states.")
+        raise refusal(prediction.model, f"has no {listing(restore)}", "Restore states.")
     return found, without
 
 
@@ -289,18 +293,13 @@ def _measured(
     clean, corrupt = np.zeros(len(pairs)), np.zeros(len(pairs))
     effects, random = np.full(shape, np.nan), np.full(shape, np.nan)
     for index, pair in enumerate(pairs):
-        clean[index], corrupt[index] = _value(pair, pair.clean), _value(pair, pair.corrupt)
-        others = [pairs[other] for other in unrelated[index]]
-        begin = 0
-        for each in points:
-            own = [cell for cell in cells if cell.what == each.what]
-            patches = {n: patch for n, cell in enumerate(own) if (patch := _patch(cell, pair))}
-            places = begin + np.array([*patches], dtype=np.int64)
-            found = _patched(each, pair, [pair, *others], [*patches.values()])  # [1 + others, n]
-            effects[index, places] = found[0] - corrupt[index]
-            if others:
-                random[index, places] = found[1:].mean(0) - corrupt[index]
-            begin += len(own)
+        sources = [pair, *(pairs[other] for other in unrelated[index])]
+        patches = {n: each for n, cell in enumerate(cells) if (each := _patch(cell, pair))}
+        values = _patched(points, pair, sources, list(patches.values()))  # [1 + sources, patches]
+        clean[index], corrupt[index] = values.clean, values.corrupt
+        effects[index, list(patches)] = values.patched[0] - values.corrupt
+        if len(sources) > 1:
+            random[index, list(patches)] = values.patched[1:].mean(0) - values.corrupt
         progress(index + 1, len(pairs), "pairs")
     largest = max(float(np.abs(clean).max()), float(np.abs(corrupt).max()))
     rounding = ROUNDING[pairs[0].clean.model.precision] * largest
@@ -309,20 +308,20 @@ def _measured(
     return _Measured(cells, clean, corrupt, effects, random)
 
 
-def _cells(points: PatchPoints, pairs: Sequence[Aligned]) -> Iterator[Cell]:
+def _cells(points: PatchPoints, pairs: Sequence[Aligned]) -> Iterator[Restoration]:
     for point in points.points:
         if points.what == "states":
             for place in PLACES:
                 if any(place in pair.places[point.stack] for pair in pairs):
-                    yield Cell("states", point.stack, point.layer, place=place)
+                    yield Restoration("states", point.stack, point.layer, place=place)
         elif points.what == "heads":
             for head in range(points.heads[point]):
-                yield Cell("heads", point.stack, point.layer, point.kind, head=head)
+                yield Restoration("heads", point.stack, point.layer, point.kind, head=head)
         else:
-            yield Cell(points.what, point.stack, point.layer)
+            yield Restoration(points.what, point.stack, point.layer)
 
 
-def _patch(cell: Cell, pair: Aligned) -> Patch | None:
+def _patch(cell: Restoration, pair: Aligned) -> Patch | None:
     """What to restore in a pair; None without such a place."""
     point = Point(cell.what, cell.stack, cell.layer, cell.kind)  # type: ignore[arg-type]
     if cell.place:
@@ -332,36 +331,68 @@ def _patch(cell: Cell, pair: Aligned) -> Patch | None:
     return Patch(point, pieces, pieces, None if cell.head < 0 else cell.head)
 
 
+class _Values(NamedTuple):
+    """The number of both texts, and of the corrupt text with what each text gives."""
+
+    clean: float
+    corrupt: float
+    patched: Floats  # [sources, patches]
+
+
 @torch.no_grad()
-def _value(pair: Aligned, prediction: Prediction) -> float:
-    return float(pair.target.value(prediction.logits()))
-
-
 def _patched(
-    points: PatchPoints, pair: Aligned, sources: Sequence[Aligned], patches: Sequence[Patch]
-) -> Floats:
+    points: Sequence[PatchPoints],
+    pair: Aligned,
+    sources: Sequence[Aligned],
+    patches: Sequence[Patch],
+) -> _Values:
     """The corrupt text's number with activations of the clean texts of some pairs.
 
-    # [sources, patches]
+    All texts have the same alignment, so the sources are rows of one batch; their activations are
+    laid side by side, as those of one long text.
     """
     corrupt, model = pair.corrupt, pair.corrupt.model
+    given = [each.clean for each in sources]
+    texts = joined([each.text for each in given])
+    targets = [each.target for each in given if each.target is not None]
+    written = joined(targets) if targets else None
 
-    def passed(prediction: Prediction) -> Callable[[], object]:
-        if points.is_recurrent:
-            return lambda: model.states_with_ends(prediction.text)
-        return prediction.logits
-
-    def rows(number: int, _: object) -> torch.Tensor:
-        copies = [0] * number
+    def logits(rows: int) -> Tensor:
+        copies = [0] * rows
         target = None if corrupt.target is None else corrupt.target.take(copies)
-        return pair.target.value(corrupt.logits(corrupt.text.take(copies), target))
+        return corrupt.logits(corrupt.text.take(copies), target)
 
-    base = recorded_base(points, passed(corrupt))
-    found = [
-        patched(points, base, activations(points, passed(each.clean)), patches, rows, pair.n_pieces)
-        for each in sources
-    ]
-    return torch.stack(found).numpy()
+    def read_sources() -> object:
+        if points[0].is_recurrent:
+            return model.states_with_ends(texts)
+        return pair.clean.logits(texts, written)
+
+    def read_corrupt() -> object:
+        return model.states_with_ends(corrupt.text) if points[0].is_recurrent else logits(1)
+
+    base = recorded_base(points[0], read_corrupt)
+    found = np.zeros((len(sources), len(patches)))
+    for each in points:
+        chosen = [n for n, patch in enumerate(patches) if patch.point.what == each.what]
+        recorded = activations(each, read_sources)
+        width = {point: states[0].shape[1] for point, states in recorded.items()}
+        side_by_side = {
+            point: [rows.flatten(0, 1)[None] for rows in states]
+            for point, states in recorded.items()
+        }
+        rows = [
+            patches[n]._replace(
+                sources=tuple(at + source * width[patches[n].point] for at in patches[n].sources)
+            )
+            for source in range(len(sources))
+            for n in chosen
+        ]
+        numbers = patched(
+            each, base, side_by_side, rows, lambda n, _: pair.target.value(logits(n)), pair.n_pieces
+        )
+        found[:, chosen] = numbers.numpy().reshape(len(sources), len(chosen))
+    both = [float(pair.target.value(each.logits())) for each in (pair.clean, corrupt)]
+    return _Values(both[0], both[1], found)
 
 
 def _unrelated(pairs: Sequence[Aligned], number: int, seed: int) -> list[list[int]]:
@@ -428,7 +459,7 @@ class _Tables:
             ),
             nats=above.sum(0) / np.maximum(is_tested.sum(0), 1),
             p=p_values,
-            restores=(p_values < SIGNIFICANT) & (above.sum(0) > 0),
+            restores=(p_values < SIGNIFICANT) & (above.sum(0) > 0) & (lower > 0),
             n=is_told.sum(0),
             n_tested=is_tested.sum(0),
         )

@@ -490,7 +490,7 @@ ATTRIBUTION = Experiment(
 Restored = Literal["states", "heads", "mlps"]
 
 
-class Patching(Settings):
+class PatchingOverCorpus(Settings):
     """Which pairs are read, and what is restored in them."""
 
     restore: tuple[Restored, ...] = Field(
@@ -521,7 +521,9 @@ class Patching(Settings):
         what = [names[each] for each in self.restore]
         listed = " and ".join([", ".join(what[:-1]), what[-1]] if len(what) > 1 else what)
         null = (
-            "an unrelated text" if self.random_pairs == 1 else f"{self.random_pairs} unrelated texts"
+            "an unrelated text"
+            if self.random_pairs == 1
+            else f"{self.random_pairs} unrelated texts"
         )
         return (
             f"For at most {self.max_pairs:,} counterfactual pairs, drawn at random, we restored "
@@ -540,14 +542,14 @@ _OF_EFFECT = (
     "pairs that the model tells apart; lower, upper: its 95 % bootstrap interval over exchanges of "
     "words. random: the same for unrelated texts of the same alignment. nats: mean effect beyond "
     "that of unrelated texts, over all n_tested pairs with such texts. p: of sign flips over "
-    "exchanges (two-sided, corrected for the rows of the table). restores: p < 0.05 and nats above "
-    "0."
+    "exchanges (two-sided, corrected for the rows of the table). restores: p < 0.05, nats above 0, "
+    "and the interval of the effect above 0."
 )
 
 PATCHING = Experiment(
     name="patching",
     about="Which states, heads and MLPs carry what decides between two words?",
-    settings=Patching,
+    settings=PatchingOverCorpus,
     run="workbench.attribution.corpus_patching:run",
     tables={
         "pairs": Table(
