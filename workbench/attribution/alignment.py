@@ -111,9 +111,10 @@ def by_place(
         own = [piece.position for piece in texts[1][stack]]
         other = [piece.position for piece in texts[0][stack]]
         fixed = {own[0]: other[0], own[-1]: other[-1]}
-        place = _place(source, stack, texts[0][stack]), _place(corrupt, stack, texts[1][stack])
-        if None not in place:
-            fixed[place[1]] = place[0]
+        given = _place(source, stack, texts[0][stack])
+        place = _place(corrupt, stack, texts[1][stack])
+        if place is not None and given is not None:
+            fixed[place] = given
         known = sorted(fixed)
         along = np.interp(own, known, [fixed[position] for position in known])
         found[stack] = dict(zip(own, along.round().astype(int).tolist(), strict=True))
