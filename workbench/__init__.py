@@ -19,6 +19,7 @@ Predict, for a text:
     predict      what the model can: hidden words, the next piece, a label, a written text
     attribute    which words of the text speak for it
     patch        which states, heads and MLPs carry what a counterfactual destroys  (Patching)
+    patch_figure  draws it
     fill         the hidden words of a text, written `[MASK]`, `<mask>` or `___`
     generate     a continuation, or what an encoder-decoder writes; `summarise`, `answer`
 
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model, Output
     from workbench.engine.taps import Capture, Gate, Reduce, Site
     from workbench.figures.lens import lens_figure
+    from workbench.figures.patching import patch_figure
     from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
     from workbench.models.tiny import tiny_bert
@@ -119,6 +121,7 @@ _HOMES = {
     "attribute": "workbench.attribution.attribute",
     "patch": "workbench.attribution.patch",
     "Patching": "workbench.attribution.patch",
+    "patch_figure": "workbench.figures.patching",
     "generate": "workbench.attribution.generate",
     "summarise": "workbench.attribution.generate",
     "answer": "workbench.attribution.generate",
@@ -211,6 +214,7 @@ __all__ = [
     "mentions",
     "open_run",
     "patch",
+    "patch_figure",
     "predict",
     "read",
     "report",

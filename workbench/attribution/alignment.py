@@ -3,9 +3,10 @@
     units, notes = paired(clean, corrupt, "word")
 
 Two texts of the same number of pieces are paired one to one. Otherwise their words are aligned
-(difflib): equal words in the same order, and a run of words with another run of as many. Aligned
-words of the same number of pieces are paired piece by piece. What remains has no counterpart and is
-listed in a note. Costs: time that grows with the product of both lengths, microseconds for a text.
+(difflib): equal words in the same order, and a run of other words with another run of as many; in
+runs of unequal length, words of a similar spelling. Aligned words of the same number of pieces are
+paired piece by piece. What remains has no counterpart and is listed in a note. Costs: time that
+grows with the product of both lengths, microseconds for a sentence.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 By = Literal["word", "piece", "all"]
 START, END = "<S>", "</S>"  # of a text, as ELMo reads it
+MOST = 400  # pairs of words whose spelling is compared
+ALIKE = 0.6  # similarity of two words from which they are counterparts in runs of unequal length
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,10 @@ def by_place(
         own = [piece.position for piece in texts[1][stack]]
         other = [piece.position for piece in texts[0][stack]]
         fixed = {own[0]: other[0], own[-1]: other[-1]}
-        place = _place(source, stack, texts[0][stack]), _place(corrupt, stack, texts[1][stack])
-        if None not in place:
-            fixed[place[1]] = place[0]
+        given = _place(source, stack, texts[0][stack])
+        place = _place(corrupt, stack, texts[1][stack])
+        if place is not None and given is not None:
+            fixed[place] = given
         known = sorted(fixed)
         along = np.interp(own, known, [fixed[position] for position in known])
         found[stack] = dict(zip(own, along.round().astype(int).tolist(), strict=True))
@@ -134,17 +138,34 @@ def word_of(clean: "Doc", corrupt: "Doc", word: int) -> int:
     raise _not_aligned(f"the word {clean[word].text!r} has no counterpart in the corrupt text")
 
 
-def matched(
-    one: Sequence[object], other: Sequence[object]
-) -> Iterator[tuple[int | None, int | None]]:
-    """Pairs of indices of two sequences in their order; None: without a counterpart."""
+def matched(one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
+    """Pairs of indices of two lists of words in their order; None: without a counterpart."""
     matcher = SequenceMatcher(None, one, other, autojunk=False)
     for _, a, a_end, b, b_end in matcher.get_opcodes():
-        if a_end - a == b_end - b:
-            yield from zip(range(a, a_end), range(b, b_end), strict=True)
-        else:
-            yield from ((n, None) for n in range(a, a_end))
-            yield from ((None, n) for n in range(b, b_end))
+        yield from _run(one, other, range(a, a_end), range(b, b_end))
+
+
+def _run(
+    one: Sequence[str], other: Sequence[str], left: range, right: range
+) -> Iterator[tuple[int | None, int | None]]:
+    """Pairs of two runs of other words: one to one, else the most similar words first."""
+    if len(left) == len(right):
+        yield from zip(left, right, strict=True)
+        return
+    pairs = [(a, b) for a in left for b in right]
+    alike = {
+        (a, b): SequenceMatcher(None, one[a], other[b], autojunk=False).ratio()
+        for a, b in (pairs if len(pairs) <= MOST else ())
+    }
+    best = max(alike, key=lambda pair: alike[pair], default=None)
+    if best is None or alike[best] < ALIKE:
+        yield from ((a, None) for a in left)
+        yield from ((None, b) for b in right)
+        return
+    a, b = best
+    yield from _run(one, other, range(left.start, a), range(right.start, b))
+    yield best
+    yield from _run(one, other, range(a + 1, left.stop), range(b + 1, right.stop))
 
 
 # --- pieces and words -----------------------------------------------------------------------------
@@ -273,12 +294,12 @@ def _by_words(
         )
 
 
-def _key(prediction: Prediction, pieces: Sequence[_Piece]) -> tuple[str, str]:
-    """What makes two groups equal: a word, or the piece itself; a hidden word equals the other."""
+def _key(prediction: Prediction, pieces: Sequence[_Piece]) -> str:
+    """What makes two groups equal: a word, or a piece without one; hidden words are equal."""
     if _hides(prediction, pieces):
-        return "hidden", ""
+        return "\0"
     word = pieces[0].word
-    return ("piece", pieces[0].text) if word == NO_WORD else ("word", prediction.doc[word].text)
+    return f"\0{pieces[0].text}" if word == NO_WORD else prediction.doc[word].text
 
 
 def _split(
@@ -311,18 +332,20 @@ def _together(units: Sequence[PatchUnit]) -> list[PatchUnit]:
 
 
 def _note(units: Sequence[PatchUnit]) -> str:
+    """What has no counterpart."""
     alone = [unit for unit in units if not unit.is_paired]
-    said = "The texts have different numbers of pieces, so their words are aligned."
-    if not alone:
-        return said
-    return f"{said} Without a counterpart, so never restored: {listed(map(_alone, alone))}."
-
-
-def _alone(unit: PatchUnit) -> str:
-    if unit.corrupt and unit.clean:
-        same = unit.corrupt == unit.clean
-        return f"{unit.corrupt}{'' if same else f' (clean: {unit.clean})'}, of other pieces"
-    return unit.corrupt or f"{unit.clean} (in the clean text only)"
+    parts = {
+        "only in the clean text": [unit.clean for unit in alone if not unit.positions],
+        "only in the corrupt text": [unit.corrupt for unit in alone if not unit.clean],
+        "of other numbers of pieces": [
+            unit.corrupt if unit.corrupt == unit.clean else f"{unit.corrupt} (clean: {unit.clean})"
+            for unit in alone
+            if unit.positions and unit.clean
+        ],
+    }
+    said = [f"{where}: {listed(texts)}" for where, texts in parts.items() if texts]
+    never = f" Never restored, because they are {'; '.join(said)}." if said else ""
+    return f"The texts have different numbers of pieces, so their words are aligned.{never}"
 
 
 def _require_place(
@@ -338,7 +361,7 @@ def _require_place(
         for pair in zip(unit.sources, unit.positions, strict=True)
     }
     if place not in pairs:
-        raise _not_aligned("the predicted places of the two texts are no counterparts")
+        raise _not_aligned("the predicted places of the two texts cannot be aligned")
 
 
 def _not_aligned(what: str) -> WorkbenchError:

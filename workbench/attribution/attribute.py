@@ -287,7 +287,8 @@ def _written(model: Model, doc: "Doc", number: int, given: Sequence[int]) -> Pre
     if model.objective == "seq2seq":
         return replace(written(model, doc, so_far), so_far=tuple(so_far))
     if model.objective == "bidirectional":
-        prediction = following(model, _with_words(doc, model.choice_texts(so_far)))
+        words = model.choice_texts(so_far)
+        prediction = following(model, _with_words(doc, words) if words else doc)
         return replace(prediction, so_far=tuple(so_far))
     prediction = following(model, doc, len(so_far))
     return replace(

@@ -134,7 +134,6 @@ def patch_effects(
     opened = points or open_points(corrupt, what)
     by = by or ("all" if what == "heads" else "word")
     units, notes = paired(clean, corrupt, by, opened.is_recurrent)
-    numbers = [_number(each, target) for each in (clean, corrupt)]
     base = recorded_base(opened, lambda: _pass(opened, corrupt))
     given = clean
     if source is not None:
@@ -162,6 +161,7 @@ def patch_effects(
         keeps=corrupt.head is not None,
         on_progress=on_progress,
     ).numpy()
+    numbers = _number(clean, target), _number(corrupt, target)
     return PatchEffects(tuple(cells), values, *numbers, tuple(notes))
 
 

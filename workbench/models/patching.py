@@ -69,8 +69,8 @@ class Patch(NamedTuple):
     head: int | None = None
 
 
-# By point one tensor per stream: [1, pieces, width], of heads [1, pieces, heads, width of a head].
-Activations = Mapping[Point, Sequence[Tensor]]
+# By point and stream: [1, pieces, width], of heads [1, pieces, heads, width of a head].
+Activations = Mapping[tuple[Point, int], Tensor]
 Change = Callable[[Point, int, Tensor], Tensor]  # point, stream, [batch, pieces, ...]
 
 
@@ -133,7 +133,8 @@ def patch_points(model: Model, what: What = "states", predicting: bool = False) 
     streams = 2 if predicting and net.symbols.mask is None and net.family == "xlnet" else 1
     found = _found(net, what, streams)
     blocks = {b: s.name for s, each in zip(net.stacks, stacks, strict=True) for b in each}
-    first, depth = 0, {}
+    first = 0
+    depth: dict[Point, int] = {}
     for stack in net.stacks:
         depth |= {p: first + p.layer for p in found.points if p.stack == stack.name}
         first += stack.layers
@@ -356,7 +357,7 @@ def passing(points: PatchPoints, change: Change, keeps: bool = False) -> Iterato
 def _reading(module: nn.Module, here: Passing) -> Iterator[None]:
     """Change what an output projection reads: the input of a layer, or of XLNet's method."""
     if hasattr(module, "post_attention"):  # its projection is a parameter
-        run = module.post_attention
+        run: Any = module.post_attention
 
         def post_attention(h: Tensor, attn_vec: Tensor, *args: Any, **kwargs: Any) -> Any:
             return run(h, here.read(module, attn_vec), *args, **kwargs)
@@ -389,11 +390,11 @@ def activations(points: PatchPoints, run: Callable[[], object]) -> Activations:
     """
     if points.is_recurrent:
         layers: Any = run()
-        return {point: [layers[point.layer]] for point in points.points}
-    found: dict[Point, list[Tensor]] = {}
+        return {(point, 0): layers[point.layer] for point in points.points}
+    found: dict[tuple[Point, int], Tensor] = {}
 
     def store(point: Point, stream: int, states: Tensor) -> Tensor:
-        found.setdefault(point, []).append(states.clone())
+        found[point, stream] = states.clone()
         return states
 
     with passing(points, store):
@@ -522,7 +523,7 @@ def _restoring(points: PatchPoints, source: Activations, patches: Sequence[Patch
         if point not in chosen:
             return states
         row, at, given, head = sent(chosen[point], states.device)  # [cells] each
-        own = source[point][stream][0].to(states)  # [pieces, ...]
+        own = source[point, stream][0].to(states)  # [pieces, ...]
         restored = states.clone()  # [rows, pieces, ...]
         if point in by_head:
             restored[row, at, head] = own[given, head]

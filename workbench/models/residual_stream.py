@@ -38,6 +38,7 @@ class NormCall:
     read: Tensor  # [batch, pieces, width]
     output: Tensor  # [batch, pieces, width]
     n_sites: int = 0  # attention calls of the block before it
+    n_made: int = 0  # outputs of modules of the block before it, if requested
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +327,7 @@ def _recorder(model: HuggingFace, where: Plan, every_module: bool = False) -> It
             seen.outside.append(NormCall(norm, args[0], output))
         else:
             n_sites = _site_now(current()) - inside.first_site
-            inside.norms.append(NormCall(norm, args[0], output, n_sites))
+            inside.norms.append(NormCall(norm, args[0], output, n_sites, len(inside.made)))
 
     def projected(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         if seen.inside is not None and _is_states(output, width):
@@ -416,21 +417,30 @@ def additions(model: HuggingFace, predicting: bool = False) -> list[Addition]:
             model.forward(text, hidden=False)
             layers: dict[StackName, int] = {}
             for block in seen.calls:
-                layer = layers.get(block.stack, 0)
-                layers[block.stack] = layer + 1
-                before = block.inputs[stream]
-                for site, total, norm in seen.totals(block, _layer_of(model, own, block)):
-                    module, call = _maker(block, before, total)
-                    found.append(Addition(block.stack, layer, site, stream, module, call))
-                    before = total if norm is None else norm.output
+                number = layers.get(block.stack, 0)
+                layers[block.stack] = number + 1
+                layer = _layer_of(model, own, block)
+                before, first = block.inputs[stream], 0
+                for (site, total, norm), end in zip(
+                    seen.totals(block, layer), _ends(block, layer), strict=True
+                ):
+                    made = range(first, end)
+                    last = max(n for n in made if _adds(before, total, [block.made[n]]))
+                    module = block.makers[last]
+                    call = block.makers[:last].count(module)
+                    found.append(Addition(block.stack, number, site, stream, module, call))
+                    before, first = (total if norm is None else norm.output), end
     return found
 
 
-def _maker(block: BlockCall, before: Tensor, total: Tensor) -> tuple[nn.Module, int]:
-    """The last module call in a block that returns the difference of two states."""
-    index = max(n for n, each in enumerate(block.made) if _adds(before, total, [each]))
-    module = block.makers[index]
-    return module, block.makers[:index].count(module)
+def _ends(block: BlockCall, layer: Layer) -> list[int]:
+    """How many modules of a block have returned at the end of each step."""
+    if layer.parallel:
+        assert block.attention_output is not None, "the plan has the projection's module"
+        own = [n for n, each in enumerate(block.made) if _identical(each, block.attention_output)]
+        return [max(own) + 1, len(block.made)]
+    ends = [block.norms[index].n_made for index in layer.calls]
+    return ends if layer.post_norm else [*ends, len(block.made)]
 
 
 # --- finding the states ---------------------------------------------------------------------------

@@ -313,13 +313,13 @@ class WordModel(Model):
 
     def states_with_ends(self, text: Pieces) -> Sequence[Tensor]:
         if self.elmo is None:
-            return super().states_with_ends(text)  # type: ignore[safe-super]
+            return super().states_with_ends(text)
         return self.elmo.with_boundaries(self.sentences(text), self._given, self._below)[0]
 
     @contextmanager
     def resuming(self, below: Sequence[Tensor]) -> Iterator[None]:
         if self.elmo is None:
-            super().resuming(below)  # type: ignore[safe-super]
+            super().resuming(below)
         self._below = below
         try:
             yield
