@@ -309,12 +309,12 @@ def judge(model: Any, corpus: Corpus, limit: int | None) -> None:
         )
     units = units_of(pairs)
     row = result.tables["pairs"].set_index("phenomenon")
-    everything = row.loc["all" if len(row) > 1 else row.index[0]]
+    everything = row.loc["all"]
     assert everything["n"] == len(pairs) and everything["left_out"] == len(docs) - len(pairs)
     assert everything["exchanges"] == len(set(units))
     assert everything["clean"] == pytest.approx(clean.mean(), abs=1e-3)
     assert everything["difference"] == pytest.approx(apart.mean(), abs=1e-3)
-    assert everything["told_apart"] == (apart > 0.1).sum()
+    assert everything["distinguished"] == (apart > 0.1).sum()
     assert everything["with_random"] == sum(map(bool, random))
     keys = list(dict.fromkeys(key for each in effects for key in each))
     scale = max(1.0, float(np.abs([clean, corrupt]).max()))
@@ -326,17 +326,17 @@ def judge(model: Any, corpus: Corpus, limit: int | None) -> None:
         sums = np.zeros((len(set(units)), len(mine)))
         names = sorted(set(units))
         for column, key in enumerate(mine):
-            told = [n for n in range(len(pairs)) if key in effects[n] and apart[n] > 0.1]
+            distinct = [n for n in range(len(pairs)) if key in effects[n] and apart[n] > 0.1]
             tested = [n for n in range(len(pairs)) if key in effects[n] and random[n]]
             row = rows[key]
-            assert (row["n"], row["n_tested"]) == (len(told), len(tested)), key
-            if told:
-                part, whole = (sum(each[n] for n in told) for each in (
+            assert (row["n"], row["n_tested"]) == (len(distinct), len(tested)), key
+            if distinct:
+                part, whole = (sum(each[n] for n in distinct) for each in (
                     [each.get(key, 0.0) for each in effects], apart,
                 ))  # fmt: skip
                 assert row["effect"] == pytest.approx(part / whole, abs=2e-3), key
                 assert row["lower"] <= row["effect"] <= row["upper"]
-            both = [n for n in told if random[n]]
+            both = [n for n in distinct if random[n]]
             if both:
                 part = sum(random[n][key] for n in both) / sum(apart[n] for n in both)
                 assert row["random"] == pytest.approx(part, abs=2e-3), key

@@ -7,10 +7,10 @@ logit of the clean text's word minus that of the corrupt text's word, above that
 alone; 1 is the whole difference between the two texts (Zhang and Nanda 2024).
 
 Any state of another text removes what was wrong, so the null restores the states of an unrelated
-clean text of the same alignment. The test takes all pairs in nats, whether the model tells them
-apart or not: then random weights, whose differences have random signs, show nothing. Its unit is
-the exchange of words: pairs that exchange the same words are not independent. Costs: a few passes
-over each pair and its unrelated texts, and for all activations of a kind one batch of rows.
+clean text of the same alignment. The test takes all pairs in nats, whether the model distinguishes
+them or not: then random weights, whose differences have random signs, show nothing. Its unit is the
+exchange of words: pairs that exchange the same words are not independent. Costs: a few passes over
+each pair and its unrelated texts, and for all activations of a kind one batch of rows.
 """
 
 from collections import Counter, defaultdict
@@ -59,7 +59,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 PLACES = ("changed", "between", "previous", "predicted", "other", "special")
 KEYS = {"states": ("layer", "place"), "heads": ("kind", "layer", "head"), "mlps": ("layer",)}
-MARGIN = 0.1  # nats between the two texts from which a model tells them apart
+ALL, NO_NAME = "all", "(none)"  # the row of all pairs; of pairs whose phenomenon is not known
+MARGIN = 0.1  # nats between the two texts from which a model distinguishes them
 MANY = 6  # exchanges; with fewer, no p-value can be below 0.05
 # what rounding can change of a number, relative to the largest one, by precision
 ROUNDING = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 1e-2, "bf16": 5e-2}
@@ -243,7 +244,8 @@ def run(inputs: Inputs, settings: PatchingOverCorpus, progress: Progress) -> Res
     tables = _Tables(pairs, measured, inputs.seed)
     found_tables = {"pairs": tables.pairs_table(Counter(name for name, _ in rejected))}
     found_tables |= {each.what: tables.cells_table(each.what) for each in points}
-    caveats = [*without, *_caveats(pairs, tables, {**unusable, **reasons})]
+    missing = {pair.phenomenon for pair in chosen} - {pair.phenomenon for pair in pairs}
+    caveats = [*without, *_caveats(pairs, tables, {**unusable, **reasons}, sorted(missing))]
     return Result(found_tables, caveats=tuple(Caveat(text) for text in caveats))
 
 
@@ -375,11 +377,8 @@ def _patched(
     for each in points:
         chosen = [n for n, patch in enumerate(patches) if patch.point.what == each.what]
         recorded = activations(each, read_sources)
-        width = {point: states[0].shape[1] for point, states in recorded.items()}
-        side_by_side = {
-            point: [rows.flatten(0, 1)[None] for rows in states]
-            for point, states in recorded.items()
-        }
+        width = {point: states.shape[1] for (point, _), states in recorded.items()}
+        side_by_side = {key: states.flatten(0, 1)[None] for key, states in recorded.items()}
         rows = [
             patches[n]._replace(
                 sources=tuple(at + source * width[patches[n].point] for at in patches[n].sources)
@@ -419,7 +418,7 @@ class _Tables:
         self.pairs, self.measured, self.seed = pairs, measured, seed
         self.exchanges = _exchanges(pairs)
         self.difference = measured.clean - measured.corrupt  # [pairs]
-        self.told_apart = self.difference > MARGIN  # [pairs]
+        self.distinguished = self.difference > MARGIN  # [pairs]
         self.has_random = ~np.isnan(measured.random).all(1)  # [pairs]
 
     @property
@@ -437,14 +436,14 @@ class _Tables:
         columns = [n for n, cell in enumerate(self.measured.cells) if cell.what == what]
         cells = [self.measured.cells[n] for n in columns]
         effects, random = self.measured.effects[:, columns], self.measured.random[:, columns]
-        is_told = self.told_apart[:, None] & ~np.isnan(effects)  # [pairs, cells]
-        whole = np.where(is_told, self.difference[:, None], 0.0)
-        part = np.where(is_told, effects, 0.0)
+        is_distinct = self.distinguished[:, None] & ~np.isnan(effects)  # [pairs, cells]
+        whole = np.where(is_distinct, self.difference[:, None], 0.0)
+        part = np.where(is_distinct, effects, 0.0)
         effect = ratio(part.sum(0), whole.sum(0), np.nan)
         lower, upper = self._bounds(part, whole, effect)
         is_tested = ~np.isnan(effects) & ~np.isnan(random)
         above = np.where(is_tested, effects - random, 0.0)  # [pairs, cells], nats
-        also_told = is_told & is_tested
+        also_distinct = is_distinct & is_tested
         p_values = sign_flip_p_values(self.by_exchange(above), self.seed)
         table = pd.DataFrame(cells)[["stack", "kind", "layer", "place", "head"]]
         table = table[["stack", *KEYS[what]]]
@@ -453,14 +452,14 @@ class _Tables:
             lower=lower,
             upper=upper,
             random=ratio(
-                np.where(also_told, random, 0.0).sum(0),
-                np.where(also_told, self.difference[:, None], 0.0).sum(0),
+                np.where(also_distinct, random, 0.0).sum(0),
+                np.where(also_distinct, self.difference[:, None], 0.0).sum(0),
                 np.nan,
             ),
             nats=above.sum(0) / np.maximum(is_tested.sum(0), 1),
             p=p_values,
             restores=(p_values < SIGNIFICANT) & (above.sum(0) > 0) & (lower > 0),
-            n=is_told.sum(0),
+            n=is_distinct.sum(0),
             n_tested=is_tested.sum(0),
         )
 
@@ -483,11 +482,13 @@ class _Tables:
         corrected = holm([row["p"] for row in rows])
         for row, p in zip(rows, corrected, strict=True):
             row["p"] = p
-        if len(rows) > 1:
+        if names != [ALL]:
+            for row in rows:
+                row["phenomenon"] = NO_NAME if row["phenomenon"] == ALL else row["phenomenon"]
             everything = np.full(len(of_pair), True)
-            rows.append(self._pairs_row("all", everything, sum(left_out.values())))
+            rows.append(self._pairs_row(ALL, everything, sum(left_out.values())))
         for row in rows:
-            row["distinguishes"] = bool(row["p"] < SIGNIFICANT)
+            row["significant"] = bool(row["p"] < SIGNIFICANT)
         return pd.DataFrame(rows)
 
     def _pairs_row(self, name: str, chosen: NDArray[np.bool_], left_out: int) -> dict[str, Any]:
@@ -508,7 +509,7 @@ class _Tables:
             "upper": float(upper[0]),
             "p": sign_flip_p_value(sums, self.seed),
             "n": len(clean),
-            "told_apart": int(self.told_apart[chosen].sum()),
+            "distinguished": int(self.distinguished[chosen].sum()),
             "with_random": int(self.has_random[chosen].sum()),
             "exchanges": len(sums),
             "left_out": left_out,
@@ -537,14 +538,19 @@ def _exchanges(pairs: Sequence[Aligned]) -> Ints:
 
 
 def _caveats(
-    pairs: Sequence[Aligned], tables: _Tables, left_out: Mapping[str, int]
+    pairs: Sequence[Aligned],
+    tables: _Tables,
+    left_out: Mapping[str, int],
+    missing: Sequence[str],
 ) -> Iterator[str]:
     for reason, count in left_out.items():
         yield f"{plural(count, 'pair')} left out: {reason}."
-    n_told, n_random = int(tables.told_apart.sum()), int(tables.has_random.sum())
-    if n_told < len(pairs):
+    if missing:
+        yield f"There is no pair of {listing(missing, 7)}."
+    n_distinct, n_random = int(tables.distinguished.sum()), int(tables.has_random.sum())
+    if n_distinct < len(pairs):
         yield (
-            f"The model tells {n_told:,} of {plural(len(pairs), 'pair')} apart (by more than "
+            f"The model distinguishes {n_distinct:,} of {plural(len(pairs), 'pair')} (by more than "
             f"{MARGIN} nats). Effects as shares of the difference are of these; tests are of all."
         )
     if n_random < len(pairs):

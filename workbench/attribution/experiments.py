@@ -531,7 +531,7 @@ class PatchingOverCorpus(Settings):
             f"Vig et al. 2020, Meng et al. 2022): {listed}. The effect is the difference of the "
             "logits of the two texts' words above that of the corrupt text, as a share of the "
             "difference between both texts (Zhang and Nanda 2024), over the pairs that the model "
-            f"tells apart. The null restores the activations of {null} of the same alignment; "
+            f"distinguishes. The null restores the activations of {null} of the same alignment; "
             "p-values are those of sign flips over distinct exchanges of words, corrected for all "
             "cells of a table (Westfall and Young). Intervals are bootstrapped over exchanges."
         )
@@ -539,8 +539,8 @@ class PatchingOverCorpus(Settings):
 
 _OF_EFFECT = (
     "effect: restored share of the difference between both texts (0: none, 1: all), over the n "
-    "pairs that the model tells apart; lower, upper: its 95 % bootstrap interval over exchanges of "
-    "words. random: the same for unrelated texts of the same alignment. nats: mean effect beyond "
+    "pairs that the model distinguishes; lower, upper: its 95 % bootstrap interval over exchanges "
+    "of words. random: the same for unrelated texts of the same alignment. nats: mean effect above "
     "that of unrelated texts, over all n_tested pairs with such texts. p: of sign flips over "
     "exchanges (two-sided, corrected for the rows of the table). restores: p < 0.05, nats above 0, "
     "and the interval of the effect above 0."
@@ -559,7 +559,7 @@ PATCHING = Experiment(
             "mean logit of the clean text's word minus that of the corrupt text's word. "
             "difference: the first minus the second, with its 95 % bootstrap interval over "
             "exchanges of words. p: of sign flips over exchanges (one-sided; Holm over phenomena). "
-            "distinguishes: p < 0.05. n: pairs; told_apart: of these, with a difference above 0.1 "
+            "significant: p < 0.05. n: pairs; distinguished: of these, with a difference above 0.1 "
             "nats; with_random: with an unrelated text of the same alignment; exchanges: distinct "
             "exchanges of words; left_out: further pairs that could not be used.",
             ("phenomenon",),

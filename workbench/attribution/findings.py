@@ -680,18 +680,18 @@ def _positions(rows: list[Row]) -> Finding:
 # --- patching -------------------------------------------------------------------------------------
 
 EXCHANGES = 6  # of words; with fewer, sign flips cannot be significant
-TOLD_APART = 10  # pairs; with fewer, shares of their differences say little
+DISTINGUISHED = 10  # pairs; with fewer, shares of their differences say little
 HALF = 0.5  # of the difference: a place carries what decides if it restores as much
 MORE_PAIRS = "more pairs with more distinct words"
 MOVED = {"heads": "head", "mlps": "MLP"}
 
 
 def patching(tables: Tables) -> Iterator[Finding]:
-    """Whether the model tells pairs apart, where that is, and which heads and MLPs carry it."""
+    """Whether the model distinguishes pairs, where that is, and which heads and MLPs carry it."""
     pairs = rows_of(tables["pairs"])
     whole = pairs[-1]
-    yield _told_apart(whole, pairs)
-    enough = whole["exchanges"] >= EXCHANGES and whole["told_apart"] >= TOLD_APART
+    yield _prefers(whole, pairs)
+    enough = whole["exchanges"] >= EXCHANGES and whole["distinguished"] >= DISTINGUISHED
     if "states" in tables:
         table = tables["states"]
         stacks = list(dict.fromkeys(table["stack"]))
@@ -707,17 +707,17 @@ def patching(tables: Tables) -> Iterator[Finding]:
             yield from _restoring(rows_of(table), what, noun, several, enough)
 
 
-def _told_apart(row: Row, pairs: Sequence[Row]) -> Finding:
+def _prefers(row: Row, pairs: Sequence[Row]) -> Finding:
     single = [each for each in pairs if each["phenomenon"] != "all"]
-    known = [each["phenomenon"] for each in single if each["distinguishes"]]
-    unknown = [each["phenomenon"] for each in single if not each["distinguishes"]]
+    known = [each["phenomenon"] for each in single if each["significant"]]
+    unknown = [each["phenomenon"] for each in single if not each["significant"]]
     by_name = (
         f" By phenomenon: {listing(known, 4) if known else 'none'}"
         f"{f'; not {listing(unknown, 4)}' if unknown else ''}."
         if len(single) > 1
         else ""
     )
-    does = "prefers" if row["distinguishes"] else "is not shown to prefer"
+    does = "prefers" if row["significant"] else "is not shown to prefer"
     return Finding(
         f"The model {does} the word that is right after each context: between the two texts of a "
         f"pair the difference of logits is {signed(decimal(row['difference'], 2))} nats (95 % "
@@ -726,7 +726,7 @@ def _told_apart(row: Row, pairs: Sequence[Row]) -> Finding:
         row["difference"],
         (row["lower"], row["upper"]),
         0.0,
-        judged(row["distinguishes"], row["exchanges"] >= EXCHANGES),
+        judged(row["significant"], row["exchanges"] >= EXCHANGES),
         "pairs",
         {"phenomenon": row["phenomenon"]},
         "pairs",
@@ -829,8 +829,9 @@ def _restoring(
 ) -> Iterator[Finding]:
     """How many heads, or MLPs, restore part of the difference, and the one that restores most."""
     found = [row for row in rows if row["restores"]]
-    nouns = f"{noun} restores" if len(found) == 1 else f"{noun}s restore"
-    claim = f"{len(found)} of {len(rows)} {nouns} part of the difference, beyond unrelated texts"
+    does = "restores" if len(found) == 1 else "restore"
+    claim = f"{len(found)} of {plural(len(rows), noun)} {does} part of the difference, beyond "
+    claim += "unrelated texts"
     known = [row for row in rows if not (math.isnan(row["effect"]) or math.isnan(row["random"]))]
     count = Finding(
         f"{claim}.",
@@ -875,12 +876,12 @@ def _restoring(
 def _unknown(question: str, measure: str) -> Finding:
     """A claim about shares of a difference that there is in no pair."""
     return Finding(
-        f"{question} is not known: the model tells no pair apart, or no two pairs are aligned.",
+        f"{question} is not known: the model distinguishes no pair, or no two pairs are aligned.",
         None,
         None,
         None,
         "undecided",
         "states",
         measure=measure,
-        decided_by="a model that tells the pairs apart, and pairs of one alignment",
+        decided_by="a model that distinguishes the pairs, and pairs of one alignment",
     )

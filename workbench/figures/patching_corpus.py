@@ -179,8 +179,8 @@ def pairs(tables: Tables) -> go.Figure:
             customdata=rows["n"],
         )
         for rows, name, colour in (
-            (table[table["distinguishes"].astype(bool)], "p < 0.05", MODEL),
-            (table[~table["distinguishes"].astype(bool)], "not significant", NOT_SIGNIFICANT),
+            (table[table["significant"].astype(bool)], "p < 0.05", MODEL),
+            (table[~table["significant"].astype(bool)], "not significant", NOT_SIGNIFICANT),
         )
         if len(rows)
     ]
@@ -195,10 +195,10 @@ def _scale(effects: pd.Series) -> Look:
 
 
 def _known(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows with an effect: of a place that there is in pairs the model tells apart."""
+    """The rows with an effect: of a place in pairs that the model distinguishes."""
     known = table[table["effect"].notna()].reset_index(drop=True)
     if known.empty:
-        raise KeyError("no pair is told apart")
+        raise KeyError("no pair is distinguished")
     return known
 
 
