@@ -297,11 +297,11 @@ def _measured(
     for index, pair in enumerate(pairs):
         sources = [pair, *(pairs[other] for other in unrelated[index])]
         patches = {n: each for n, cell in enumerate(cells) if (each := _patch(cell, pair))}
-        values = _patched(points, pair, sources, list(patches.values()))  # [1 + sources, patches]
-        clean[index], corrupt[index] = values.clean, values.corrupt
-        effects[index, list(patches)] = values.patched[0] - values.corrupt
+        found = _patched(points, pair, sources, list(patches.values()))
+        clean[index], corrupt[index] = found.clean, found.corrupt
+        effects[index, list(patches)] = found.patched[0] - found.corrupt
         if len(sources) > 1:
-            random[index, list(patches)] = values.patched[1:].mean(0) - values.corrupt
+            random[index, list(patches)] = found.patched[1:].mean(0) - found.corrupt
         progress(index + 1, len(pairs), "pairs")
     largest = max(float(np.abs(clean).max()), float(np.abs(corrupt).max()))
     rounding = ROUNDING[pairs[0].clean.model.precision] * largest
@@ -417,9 +417,9 @@ class _Tables:
     def __init__(self, pairs: Sequence[Aligned], measured: _Measured, seed: int) -> None:
         self.pairs, self.measured, self.seed = pairs, measured, seed
         self.exchanges = _exchanges(pairs)
-        self.difference = measured.clean - measured.corrupt  # [pairs]
-        self.distinguished = self.difference > MARGIN  # [pairs]
-        self.has_random = ~np.isnan(measured.random).all(1)  # [pairs]
+        self.difference: Floats = measured.clean - measured.corrupt  # [pairs]
+        self.distinguished: NDArray[np.bool_] = np.greater(self.difference, MARGIN)  # [pairs]
+        self.has_random: NDArray[np.bool_] = ~np.isnan(measured.random).all(1)  # [pairs]
 
     @property
     def n_exchanges(self) -> int:
@@ -493,15 +493,20 @@ class _Tables:
 
     def _pairs_row(self, name: str, chosen: NDArray[np.bool_], left_out: int) -> dict[str, Any]:
         clean, corrupt = self.measured.clean[chosen], self.measured.corrupt[chosen]
-        compares = np.array([pair.target.against is not None for pair in self.pairs])[chosen]
+        of_two = [pair.target.against is not None for pair in self.pairs]
+        compares: NDArray[np.bool_] = np.array(of_two)[chosen]
+        prefers: list[float] = [
+            float(right[compares].mean()) if compares.any() else np.nan
+            for right in (clean > 0, corrupt < 0)
+        ]
         own = np.unique(self.exchanges[chosen], return_inverse=True)[1]
         sums = np.bincount(own, clean - corrupt).astype(np.float64)  # [exchanges]
         counts = np.bincount(own).astype(np.float64)
         lower, upper = ratio_intervals(sums[:, None], counts, self.seed)
         return {
             "phenomenon": name,
-            "clean_prefers": float((clean[compares] > 0).mean()) if compares.any() else np.nan,
-            "corrupt_prefers": float((corrupt[compares] < 0).mean()) if compares.any() else np.nan,
+            "clean_prefers": prefers[0],
+            "corrupt_prefers": prefers[1],
             "clean": clean.mean(),
             "corrupt": corrupt.mean(),
             "difference": (clean - corrupt).mean(),

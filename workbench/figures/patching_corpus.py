@@ -97,13 +97,11 @@ def layers(tables: Tables) -> go.Figure:
                 )  # fmt: skip
         if traces:
             parts.append((str(stack) if table["stack"].nunique() > 1 else "", traces))
-    axes = {
-        "x": {"title": "layer", "dtick": tick(int(table["layer"].max())), "zeroline": False},
-        "y": {"title": EFFECT, "tickformat": ".0%"},
-    }
+    x_axis = {"title": "layer", "dtick": tick(int(table["layer"].max())), "zeroline": False}
+    y_axis = {"title": EFFECT, "tickformat": ".0%"}
     if len(parts) == 1:
-        return plot(parts[0][1], 400, axes["x"], axes["y"])
-    return panels(parts, 260, x=axes["x"], y=axes["y"])
+        return plot(parts[0][1], 400, x_axis, y_axis)
+    return panels(parts, 260, x=x_axis, y=y_axis)
 
 
 def heads(tables: Tables) -> go.Figure:

@@ -22,7 +22,7 @@ from workbench.corpora.primer.draw import (
     frames_for,
 )
 from workbench.corpora.primer.lexicon import Frame
-from workbench.corpora.primer.structures import NP, Clause, Entity, Item, Sentence, Tense
+from workbench.corpora.primer.structures import NP, Clause, Entity, Item, Label, Sentence, Tense
 from workbench.corpora.primer.syntax import realise
 
 Exchange = tuple[Clause, Clause]
@@ -36,7 +36,7 @@ def counterfactuals(draw: Draw) -> Iterator[tuple[Item, ...]]:
             draw.reset()
             clean, corrupt = map(realise, make(draw))
             if (predicted := _predicted(clean, corrupt)) is not None:
-                labels = {"phenomenon": phenomenon}
+                labels: dict[str, Label] = {"phenomenon": phenomenon}
                 yield (Item([clean], labels, [corrupt], predicted=predicted),)
 
 
