@@ -33,6 +33,7 @@ RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("profile", {}, "primer:size=80", ENCODERS),
     ("minimal-pairs", {}, "primer/acceptability:size=60", ENCODERS),
     ("lens", {"max_predictions": 60, "random_models": 2}, "primer:size=80", ENCODERS),
+    ("patching", {"max_pairs": 12}, "primer/counterfactuals:size=200", ENCODERS),
     ("heads", {}, "primer:size=80", ENCODERS),
     ("attention-averages", {}, "primer:size=80", ENCODERS),
     ("attribution", {"max_predictions": 6, "random_models": 1}, "primer:size=60", ENCODERS),

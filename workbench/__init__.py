@@ -18,6 +18,8 @@ Predict, for a text:
 
     predict      what the model can: hidden words, the next piece, a label, a written text
     attribute    which words of the text speak for it
+    patch        which states, heads and MLPs carry what a counterfactual destroys  (Patching)
+    patch_figure  draws it
     fill         the hidden words of a text, written `[MASK]`, `<mask>` or `___`
     generate     a continuation, or what an encoder-decoder writes; `summarise`, `answer`
 
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from workbench.attribution.contributions import DirectContributions, contributions
     from workbench.attribution.generate import answer, generate, summarise
     from workbench.attribution.lens import LensReading, lens
+    from workbench.attribution.patch import Patching, patch
     from workbench.attribution.predict import fill, predict
     from workbench.core.errors import WorkbenchError
     from workbench.core.experiment import (
@@ -83,6 +86,7 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model, Output
     from workbench.engine.taps import Capture, Gate, Reduce, Site
     from workbench.figures.lens import lens_figure
+    from workbench.figures.patching import patch_figure
     from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
     from workbench.models.tiny import tiny_bert
@@ -115,6 +119,9 @@ _HOMES = {
     "predict": "workbench.attribution.predict",
     "fill": "workbench.attribution.predict",
     "attribute": "workbench.attribution.attribute",
+    "patch": "workbench.attribution.patch",
+    "Patching": "workbench.attribution.patch",
+    "patch_figure": "workbench.figures.patching",
     "generate": "workbench.attribution.generate",
     "summarise": "workbench.attribution.generate",
     "answer": "workbench.attribution.generate",
@@ -175,6 +182,7 @@ __all__ = [
     "Mention",
     "Model",
     "Output",
+    "Patching",
     "Pieces",
     "Progress",
     "Reduce",
@@ -205,6 +213,8 @@ __all__ = [
     "map_statistics",
     "mentions",
     "open_run",
+    "patch",
+    "patch_figure",
     "predict",
     "read",
     "report",

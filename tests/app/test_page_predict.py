@@ -17,7 +17,7 @@ WORDS = "The girls did not visit it .".split()
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("model", ["mini:bert", "mini:gpt", "mini:t5", "mini:elmo"])
-@pytest.mark.parametrize("view", ["Why?", "What if?", "When?", "Who?"])
+@pytest.mark.parametrize("view", ["Why?", "What if?", "When?", "Who?", "Where?"])
 def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) -> None:
     app = opened("predict", model=model, text="The girls were tall.", view=view)
     reasons = "\n".join(str(error.value) for error in app.error)

@@ -19,7 +19,7 @@ from tests.corpora import grammar
 from workbench import WorkbenchError
 from workbench.corpora import read
 from workbench.corpora.layers import Mention, layers, mentions, set_spans
-from workbench.corpora.primer import VERSION, stories
+from workbench.corpora.primer import VERSION, VERSIONS, stories
 from workbench.corpora.primer import lexicon as lex
 from workbench.corpora.primer.tasks import TASKS
 from workbench.corpora.show import as_data
@@ -281,6 +281,39 @@ def test_minimal_pairs_differ_in_one_error_that_the_grammar_detects() -> None:
     assert min(faults.values()) > 100
 
 
+def test_both_texts_of_a_counterfactual_pair_are_right_and_differ_in_two_words() -> None:
+    directions: Counter[tuple[str, str]] = Counter()
+    for doc in docs("primer/counterfactuals:size=1400,seed=3"):
+        texts = [part.as_doc() for part in sorted(doc.spans["segments"], key=lambda s: s.start)]
+        words = {m.label: m.start for m in mentions(doc, "predicted")}
+        target, against = words["target"], words["against"] - len(texts[0])
+        differ = [i for i, (a, b) in enumerate(zip(*texts, strict=True)) if a.text != b.text]
+        assert len(differ) == 2 and differ[1] == target == against, doc.text
+        for text in texts:
+            for layer in ("coreference", "entities"):
+                set_spans(text, layer, [
+                    Mention(m.start - begin, m.end - begin, m.label, m.id)
+                    for begin in (0 if text is texts[0] else len(texts[0]),)
+                    for m in mentions(doc, layer)
+                    if begin <= m.start < begin + len(text)
+                ])  # fmt: skip
+            assert grammar.complaints(text) == [], doc.text
+        kind = texts[0][differ[0]].morph.get("Number") or [texts[0][differ[0]].text]
+        directions[doc._.labels["phenomenon"], kind[0]] += 1
+    for phenomenon in ("agreement", "agreement-phrase", "agreement-relative"):
+        both = directions[phenomenon, "Sing"], directions[phenomenon, "Plur"]
+        assert min(both) > 70, both  # half of the pairs go the other way
+    assert len({phenomenon for phenomenon, _ in directions}) == 7
+
+
+def test_a_counterfactual_pair_swaps_its_predicted_word_not_only_its_context() -> None:
+    """Else the verb of the wrong number would be right in one of the two contexts."""
+    for doc in docs("primer/counterfactuals:size=300,seed=3"):
+        if doc._.labels["phenomenon"].startswith("agreement"):
+            numbers = {doc[m.start].morph.get("Number")[0] for m in mentions(doc, "predicted")}
+            assert numbers == {"Sing", "Plur"}, doc.text
+
+
 def test_minimal_pairs_stay_in_one_split() -> None:
     corpus = read("primer/acceptability:size=1001,seed=3")
     for split in corpus.splits:
@@ -417,9 +450,14 @@ def test_a_wrong_reference_is_an_error_with_a_remedy(ref: str, message: str) -> 
         read(ref)
 
 
-def test_what_a_seed_gives_is_a_version() -> None:
-    """A change to the grammar changes every corpus' hash; make it on purpose, and say so there."""
-    refs = ["primer", *(f"primer/{task}" for task in sorted(TASKS))]
+def version_of(refs: list[str]) -> str:
     docs = [as_data(doc) for ref in refs for doc in read(ref).docs("test", 100)]
     text = json.dumps(docs, sort_keys=True, ensure_ascii=False)
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == VERSION
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def test_what_a_seed_gives_is_a_version() -> None:
+    """A change to the grammar changes every corpus' hash; make it on purpose, and say so there."""
+    first = sorted(set(TASKS) - set(VERSIONS))
+    assert version_of(["primer", *(f"primer/{task}" for task in first)]) == VERSION
+    assert {task: version_of([f"primer/{task}"]) for task in VERSIONS} == VERSIONS

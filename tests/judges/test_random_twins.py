@@ -27,6 +27,7 @@ from tests.judges import (
     twins_facts,
     twins_heads,
     twins_lens,
+    twins_patching,
     twins_probes,
     twins_pruning,
     twins_transfer,
@@ -66,6 +67,7 @@ def one(name: str, claim: Callable[[Any, Corpus, int], Tried]) -> Claim:
 CLAIMS: Mapping[str, Claim] = {
     "heads": twins_heads.heads,
     "attribution": twins_attribution.attribution,
+    "patching": twins_patching.patching,
     **{
         name: one(name, claim)
         for name, claim in (

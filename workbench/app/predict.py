@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 AT, EDITS, LAYER = "at", "edits", "layer"  # in the address, without a box of their own
 TARGET, AGAINST, OTHER = "target", "against", "model2"
+CORRUPT = ("corrupt", "corrupt2")  # the counterfactual of the text, or of each text of a pair
 TOP, NOTHING = "top prediction", "nothing"
 EXAMPLE = "The girls did not visit it because they were tall."
 TYPED_AT = "400ms"  # pause after which a typed text is predicted
@@ -62,9 +63,9 @@ def forget_target() -> None:
 
 
 def forget_place() -> None:
-    """The text was changed: the place, the edits and the target belong to the former one."""
+    """The text was changed: what belongs to the former one is forgotten."""
     forget_target()
-    for key in (EDITS, AT):
+    for key in (EDITS, AT, *CORRUPT):
         run_list.set_query(key, None)
 
 

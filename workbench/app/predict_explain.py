@@ -107,8 +107,11 @@ def choices(side: Side) -> Explained:
     )
 
 
-def target_boxes(side: Side) -> tuple[str, str]:
-    """Draw the boxes for the explained choice and a second one; "" for the defaults."""
+def target_boxes(side: Side, nothing: str = predict.NOTHING) -> tuple[str, str]:
+    """Draw the boxes for the explained choice and a second one; "" for the defaults.
+
+    `nothing` is what the default of the second is called.
+    """
     offered = predict_results.top(side, predict_results.LISTED).texts
     target = _choice(
         "Explain",
@@ -119,13 +122,13 @@ def target_boxes(side: Side) -> tuple[str, str]:
     )
     against = _choice(
         "Rather than",
-        predict.NOTHING,
+        nothing,
         offered,
         predict.AGAINST,
         "A second choice: what speaks for the first rather than the second, such as for “is” "
-        "rather than “are” (default: none).",
+        f"rather than “are” (default: {'none' if nothing == predict.NOTHING else nothing}).",
     )
-    return "" if target == predict.TOP else target, "" if against == predict.NOTHING else against
+    return "" if target == predict.TOP else target, "" if against == nothing else against
 
 
 def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from workbench.attribution.prediction import Prediction
     from workbench.attribution.target import Baseline, By, Measure, Target
     from workbench.engine.model import Model
+    from workbench.models.patching import What
 
 ENTRIES = 256  # of each cache
 COUNT = 8  # predictions in view
@@ -461,3 +462,78 @@ def _parts(key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: S
     )
     label = " rather than ".join(f"“{name}”" for name in names)
     return Parts(found.of, label, found.total, found.table, tuple(getattr(found, "notes", ())))
+
+
+# --- where: activation patching -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Patched:
+    """The effect of every restored activation, as of a `Patching`."""
+
+    label: str  # the explained choice, and what it is compared with
+    measure: str
+    clean: float
+    corrupt: float
+    table: "pd.DataFrame"
+    notes: tuple[str, ...]
+
+
+def patching(side: Side, corrupt: Side, what: "What", target: str, against: str) -> Patched:
+    """The effects of activations of the text that are restored in its counterfactual."""
+    return _patching(side.key, corrupt.key, what, Explained(target, against), side, corrupt)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _patching(
+    key: tuple[str, str, tuple[int, ...]],
+    corrupt_key: tuple[str, str, tuple[int, ...]],
+    what: "What",
+    explained: Explained,
+    _side: Side,
+    _corrupt: Side,
+) -> Patched:
+    from workbench.attention_maps.capture import ALONE
+    from workbench.attribution.patch import patch_predictions
+
+    first = top(_side, LISTED)
+    choices = [
+        choice_of(_side, first, text) if text else None
+        for text in (explained.target, explained.against)
+    ]
+    with ALONE:
+        found = patch_predictions(
+            prediction_at(_side), prediction_at(_corrupt), *choices, what=what
+        )
+    names = [name for name in (found.target, found.against) if name]
+    label = " rather than ".join(f"“{name}”" for name in names)
+    return Patched(
+        label, found.measure, found.clean_value, found.corrupt_value, found.table, found.notes
+    )
+
+
+def counterfactual_text(side: Side) -> str:
+    """The text with one word exchanged on which the prediction depends; "" if there is none."""
+    return _counterfactual_text(side.key, side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _counterfactual_text(key: tuple[str, str, tuple[int, ...]], _side: Side) -> str:
+    from workbench.attention_maps.capture import ALONE
+    from workbench.attribution.counterfactual import counterfactual, exchanged
+
+    prediction = prediction_at(_side)
+    with ALONE:
+        swap = counterfactual(prediction)
+    return "" if swap is None else exchanged(prediction, *swap)
+
+
+def corrupt_side(side: Side, doc: "Doc") -> Side:
+    """The counterfactual text with the place that corresponds to the one of the text."""
+    from workbench.attribution.alignment import word_of
+
+    place = side.place
+    is_tag = place.kind == "label" and prediction_at(side).kind == "tag"
+    if place.kind == "word" or is_tag:
+        place = Place(place.kind, word_of(side.doc, doc, place.index))
+    return Side(side.ref, side.model, with_gaps(side.model, doc)[0], place, side.written)

@@ -15,6 +15,7 @@ from workbench.app import (
     predict_explain,
     predict_layers,
     predict_parts,
+    predict_patching,
     predict_results,
     sidebar,
 )
@@ -378,6 +379,7 @@ def _tabs(sides: Sequence[Side]) -> None:
         "What if?": predict_edits.what_if,
         "When?": predict_layers.when,
         "Who?": predict_parts.who,
+        "Where?": predict_patching.where,
     }
     drawn = st.tabs(list(tabs), key="view", bind="query-params")
     for tab, draw in zip(drawn, tabs.values(), strict=True):
@@ -394,6 +396,7 @@ CORPUS_EXPERIMENTS: Mapping[object, tuple[tuple[str, str], ...]] = {
         ("tuned-lens", "Train a tuned lens"),
     ),
     predict_parts.who: (("contributions", "Contributions over the whole corpus"),),
+    predict_patching.where: (("patching", "Patching over pairs of a corpus"),),
 }
 
 

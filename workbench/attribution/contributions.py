@@ -25,7 +25,6 @@ from workbench.attribution.target import Target
 from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import has_several_kinds, part_name
 from workbench.core.public import public
-from workbench.corpora.encode import encode
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
 from workbench.models.direct_contributions import (
@@ -37,7 +36,6 @@ from workbench.models.direct_contributions import (
     contributions_to_layers,
     reader,
 )
-from workbench.transfer.features import read_states, segments_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,7 +177,9 @@ def contributions_of(opened: Reader, prediction: Prediction, target: Target) -> 
 
     if prediction.head is not None:
         return contributions_to_layers(
-            opened, prediction.text, lambda layers: explained(_task_logits(prediction, layers))
+            opened,
+            prediction.text,
+            lambda layers: explained(prediction.head_logits(lambda _: layers, prediction.text)),
         )
     if prediction.kind in ("class", "score"):
         return contributions_to(opened, prediction.text, None, None, explained)
@@ -216,17 +216,3 @@ def columns_of(components: Sequence[Component], stack: StackName) -> dict[str, l
 def _stack(opened: Reader) -> StackName:
     is_task = opened.model.task_folder is not None
     return opened.model.stacks[0].name if is_task else opened.stack
-
-
-def _task_logits(prediction: Prediction, layers: Sequence[Tensor]) -> Tensor:
-    """The outputs of a fine-tuned head for the layers of its text.  # [1, choices]"""
-    assert prediction.head is not None, "the prediction is of a task head"
-    segments = segments_of(encode([prediction.doc])).expand(len(layers[0]), -1)
-    outputs = prediction.head(
-        read_states(lambda text: layers, prediction.head.mix, prediction.text, segments)
-    )
-    if prediction.kind in ("start", "end"):
-        outputs = outputs[:, int(prediction.kind == "end")]
-    elif prediction.kind == "tag":
-        outputs = outputs[:, prediction.position]
-    return outputs.float()  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ from workbench.attribution.prediction import Prediction
 from workbench.attribution.results import percent, printable
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import encode
-from workbench.engine.batch import NO_WORD, Pieces
+from workbench.engine.batch import NO_WORD, Pieces, joined
 from workbench.engine.model import refusal
 
 if TYPE_CHECKING:
@@ -318,10 +318,10 @@ def _probabilities(prediction: Prediction, text: Pieces) -> NDArray[np.float32]:
 def _stacked(texts: Sequence[Pieces], prediction: Prediction) -> Pieces:
     """Texts of one row as one batch, padded on the right."""
     if len({text.ids.shape[1] for text in texts}) == 1:
-        return _joined(texts)
+        return joined(texts)
     width = max(text.ids.shape[1] for text in texts)
     pad_id = prediction.model.symbols.pad
-    return _joined([_widened(text, width, pad_id) for text in texts])
+    return joined([_widened(text, width, pad_id) for text in texts])
 
 
 def _widened(text: Pieces, width: int, pad_id: int) -> Pieces:
@@ -338,24 +338,4 @@ def _widened(text: Pieces, width: int, pad_id: int) -> Pieces:
         special=wide(text.special, 0),
         segments=None if text.segments is None else wide(text.segments, 0),
         unseen=None if text.unseen is None else wide(text.unseen, 0),
-    )
-
-
-def _joined(texts: Sequence[Pieces]) -> Pieces:
-    first = texts[0]
-    return replace(
-        first,
-        ids=torch.cat([text.ids for text in texts]),
-        mask=torch.cat([text.mask for text in texts]),
-        words=torch.cat([text.words for text in texts]),
-        special=torch.cat([text.special for text in texts]),
-        segments=None
-        if first.segments is None
-        else torch.cat([text.segments for text in texts if text.segments is not None]),
-        word_counts=torch.cat([text.word_counts for text in texts]),
-        kept=torch.cat([text.kept for text in texts]),
-        order=torch.cat([text.order for text in texts]),
-        unseen=None
-        if first.unseen is None
-        else torch.cat([text.unseen for text in texts if text.unseen is not None]),
     )

@@ -77,7 +77,7 @@ def prediction_of(
             "has no head with trained weights, so it predicts nothing",
             "Choose a model saved with such a head, or a run of finetune with save_model.",
         )
-    return _written(model, doc, _number(position, None, "written pieces")), notes
+    return _written(model, doc, _number(position, None, "written pieces"), so_far), notes
 
 
 def _label(
@@ -140,10 +140,10 @@ def _number(position: Position | None, count: int | None, what: str) -> int:
     return number
 
 
-def _written(model: Model, doc: "Doc", number: int) -> Prediction:
+def _written(model: Model, doc: "Doc", number: int, given: Sequence[int]) -> Prediction:
     """The prediction of a piece that the model writes, after the most probable ones before it."""
-    so_far: list[int] = []
-    if number > 1:
+    so_far = list(given)
+    if number > 1 and not so_far:
         result = generate(model, doc, number - 1, top=1)
         so_far = [step.index for step in result.steps]
         if len(so_far) < number - 1 or result.ended:
@@ -154,12 +154,18 @@ def _written(model: Model, doc: "Doc", number: int) -> Prediction:
                 remedy=f"Choose a number from 1 to {max(1, len(so_far))}.",
             )
     if model.objective == "seq2seq":
-        return written(model, doc, so_far)
+        return replace(written(model, doc, so_far), so_far=tuple(so_far))
     if model.objective == "bidirectional":
-        return following(model, _with_words(doc, model.choice_texts(so_far)))
+        words = model.choice_texts(so_far)
+        prediction = following(model, _with_words(doc, words) if words else doc)
+        return replace(prediction, so_far=tuple(so_far))
     prediction = following(model, doc, len(so_far))
-    text = _with_pieces(prediction.text, so_far)
-    return replace(prediction, text=text, position=prediction.position + len(so_far))
+    return replace(
+        prediction,
+        text=_with_pieces(prediction.text, so_far),
+        position=prediction.position + len(so_far),
+        so_far=tuple(so_far),
+    )
 
 
 def _with_pieces(text: Pieces, ids: Sequence[int]) -> Pieces:

@@ -8,13 +8,13 @@ not read. For a masked model the pieces are those of its own tokenizer for a tex
 Costs: a search in the text, and tokenising it.
 """
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
 from workbench.core.errors import WorkbenchError
+from workbench.corpora.counterfactuals import MARKER
 from workbench.corpora.encode import encode
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import Model, refusal
@@ -22,7 +22,6 @@ from workbench.engine.model import Model, refusal
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-MARKER = re.compile(r"\[MASK\]|<mask>|<extra_id_\d+>|_{3,}", re.IGNORECASE)
 BLANK = "___"
 
 

@@ -9,7 +9,7 @@ tokenising the text; a forward pass per call of `logits`.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -60,6 +60,7 @@ class Prediction:
     target: Pieces | None = None  # [1, written + 1], of an encoder-decoder; the last is predicted
     gold: int | None = None  # the true choice, if known
     head: Head | None = None  # of a fine-tuned model
+    so_far: tuple[int, ...] = ()  # what the model has written before, if it has chosen it itself
 
     def logits(self, text: Pieces | None = None, target: Pieces | None = None) -> Tensor:
         """The distribution before the softmax, for variants of the text of the same length.
@@ -114,8 +115,16 @@ class Prediction:
             logits = self.model.forward(text, hidden=False, logits=True).logits
             assert logits is not None, "a classifier returns logits"
             return logits.float()
+        return self.head_logits(self.model.states, text)
+
+    def head_logits(self, states: Callable[[Pieces], Sequence[Tensor]], text: Pieces) -> Tensor:
+        """The distribution of a task head for the states of a text in all layers.
+
+        # [batch, pieces, width] per layer -> [batch, choices]
+        """
+        assert self.head is not None, "the prediction is of a task head"
         segments = segments_of(encode([self.doc])).expand(len(text), -1)
-        outputs = self.head(read_states(self.model.states, self.head.mix, text, segments))
+        outputs = self.head(read_states(states, self.head.mix, text, segments))
         if self.kind in ("start", "end"):
             outputs = outputs[:, int(self.kind == "end")]  # [batch, words + 1]
         elif self.kind == "tag":

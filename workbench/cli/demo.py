@@ -170,6 +170,13 @@ STOPS = (
         settings={"max_words": 150},
     ),
     Stop(
+        "Where GPT has what decides between two words: activation patching",
+        "patching",
+        ("mini:gpt",),
+        ("primer/counterfactuals",),
+        {"max_pairs": 60},
+    ),
+    Stop(
         "GPT and a trigram model of its training text",
         "trigram",
         ("mini:gpt",),

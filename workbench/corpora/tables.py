@@ -12,7 +12,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,21 @@ from typing import NamedTuple
 
 import numpy as np
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import COMPRESSED, numbered_lines, stem
 from workbench.corpora.corpus import Options, Reading
+from workbench.corpora.counterfactuals import (
+    COLUMNS as COUNTERFACTUAL,
+)
+from workbench.corpora.counterfactuals import (
+    alone,
+    check_row,
+    filled,
+    mark_predicted,
+    phenomenon_of,
+)
 from workbench.corpora.json_objects import numbered_objects
 from workbench.corpora.layers import Mention, mentions, set_spans
 from workbench.corpora.text import tokenizer
@@ -141,11 +151,13 @@ class Columns:
     text: tuple[str, ...]  # one or two
     scores: Mapping[str, bool]  # label -> whether it is a score (else a class)
     id: str | None
+    predicted: tuple[str, ...] = ()  # the two words of a counterfactual pair
 
     def describe(self) -> str:
         """The use of each column, for the user to check."""
         labels = (f"{name} ({'score' if s else 'class'})" for name, s in self.scores.items())
-        return f"Text: {', '.join(self.text)}. Labels: {', '.join(labels) or 'none'}."
+        words = f" Predicted words: {', '.join(self.predicted)}." if self.predicted else ""
+        return f"Text: {', '.join(self.text)}.{words} Labels: {', '.join(labels) or 'none'}."
 
 
 def survey(rows: Iterable[Row]) -> dict[str, bool]:
@@ -183,24 +195,31 @@ def columns_of(
             where=where,
             remedy="Name one column, or the two columns of a pair.",
         )
-    texts = tuple(text) or _texts(scores, where)
+    counterfactual = () if text else _named_so(scores, COUNTERFACTUAL)
+    texts = tuple(text) or counterfactual[:2] or _texts(scores, where)
     label_names = labels or [
         name
         for name in scores
-        if name not in texts and name.lower() not in _TEXTS | _IDS | {"split"}
+        if name not in (*texts, *counterfactual) and name.lower() not in _TEXTS | _IDS | {"split"}
     ]
     id_column = next((name for name in scores if name.lower() in _IDS and name not in texts), None)
-    return Columns(texts, {name: scores[name] for name in label_names}, id_column)
+    of_label = {name: scores[name] for name in label_names}
+    return Columns(texts, of_label, id_column, counterfactual[2:])
 
 
-def _texts(names: Iterable[str], where: str) -> tuple[str, ...]:
+def _named_so(names: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
+    """The columns with these names in lower case; nothing unless there are all."""
     by_lower: dict[str, str] = {}
     for name in names:
         by_lower.setdefault(name.lower(), name)
+    return tuple(by_lower[name] for name in known) if set(known) <= by_lower.keys() else ()
+
+
+def _texts(names: Collection[str], where: str) -> tuple[str, ...]:
     for known in (*_PAIRS, ("sentence",), ("text",)):
-        if all(name in by_lower for name in known):
-            return tuple(by_lower[name] for name in known)
-    listed = [repr(f"{name:.40}") for name in by_lower.values()]
+        if found := _named_so(names, known):
+            return found
+    listed = [repr(f"{name:.40}") for name in names]
     shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
     raise WorkbenchError(
         f"none of the columns has the name of a known text column: {shown}.",
@@ -212,10 +231,14 @@ def _texts(names: Iterable[str], where: str) -> tuple[str, ...]:
 
 def task_docs(rows: Iterable[Row], columns: Columns, document: str, nlp: Language) -> Iterator[Doc]:
     """One Doc per row."""
-    texts = ((_text(row, name), row) for row in rows for name in columns.text)
+    texts = ((text, row) for row in rows for text, _ in _texts_of(row, columns))
     parsed = nlp.pipe(_within_limit(texts, nlp.max_length), as_tuples=True)
     for parts in zip(*[parsed] * len(columns.text), strict=True):
         doc, row = _joined([part for part, _ in parts]), parts[0][1]
+        if columns.predicted:
+            starts = [start for _, start in _texts_of(row, columns)]
+            words = [_plain(row.values.get(name)) or "" for name in columns.predicted]
+            mark_predicted(doc, starts, words, row.where)
         if not doc.has_annotation("DEP"):
             _mark_sentences(doc, [len(part) for part, _ in parts])
         doc._.document = document
@@ -225,6 +248,17 @@ def task_docs(rows: Iterable[Row], columns: Columns, document: str, nlp: Languag
         if (answers := _answers(row, columns, doc)) is not None:
             set_spans(doc, "answers", answers)
         yield doc
+
+
+def _texts_of(row: Row, columns: Columns) -> list[tuple[str, int]]:
+    """The texts of a row; in a counterfactual pair with the predicted words, and their starts."""
+    if not columns.predicted:
+        return [(_text(row, name), 0) for name in columns.text]
+    words = [_plain(row.values.get(name)) or "" for name in columns.predicted]
+    texts = [_text(row, name) for name in columns.text]
+    check_row(dict(zip(COUNTERFACTUAL, [*texts, *words], strict=True)), row.where)
+    parts = zip(texts, words, columns.text, strict=True)
+    return [filled(text, word, column, row.where) for text, word, column in parts]
 
 
 def _text(row: Row, column: str) -> str:
@@ -447,7 +481,7 @@ def minimal_pairs(docs: Iterable[Doc]) -> Iterator[Pair]:
     for doc in docs:
         segments = sorted(mentions(doc, "segments")) if "segments" in doc.spans else []
         if len(segments) == 2:
-            good, bad = (_alone(doc[part.start : part.end]) for part in segments)
+            good, bad = (alone(doc[part.start : part.end]) for part in segments)
             any_pair = True
             yield Pair(good, bad, *_about(doc))
         elif before is not None and _are_pair(before, doc):
@@ -465,12 +499,6 @@ def minimal_pairs(docs: Iterable[Doc]) -> Iterator[Pair]:
         )
 
 
-def _alone(part: Span) -> Doc:
-    """A sentence as its own Doc, without the space after it."""
-    spaces = [bool(token.whitespace_) for token in part]
-    return Doc(part.doc.vocab, [token.text for token in part], [*spaces[:-1], False])
-
-
 def _are_pair(first: Doc, second: Doc) -> bool:
     one, other = first._.labels, second._.labels
     labels = {one.get("acceptability"), other.get("acceptability")}
@@ -481,6 +509,4 @@ def _are_pair(first: Doc, second: Doc) -> bool:
 def _about(doc: Doc) -> tuple[str, str, str]:
     """Phenomenon, paradigm and field, from the labels of the text."""
     known = {name: str(value) for name, value in doc._.labels.items()}
-    paradigm, field = known.get("UID", ""), known.get("field", "")
-    phenomenon = known.get("phenomenon") or known.get("linguistics_term")
-    return phenomenon or paradigm or field or "all", paradigm, field
+    return phenomenon_of(known), known.get("UID", ""), known.get("field", "")

@@ -295,6 +295,18 @@ class Pieces:
         )
 
 
+def joined(texts: Sequence[Pieces]) -> Pieces:
+    """The rows of several batches of the same width, in order."""
+    first = texts[0]
+
+    def of(name: str) -> Any:
+        tensors = [getattr(text, name) for text in texts]
+        return None if tensors[0] is None else torch.cat(tensors)
+
+    names = ("ids", "mask", "words", "special", "segments", "word_counts", "kept", "order")
+    return replace(first, **{name: of(name) for name in (*names, "unseen")})
+
+
 @dataclass(frozen=True)
 class Flat:
     """Concatenated documents in pieces: the input of `lay`."""

@@ -228,11 +228,18 @@ class Model(Protocol):
         raise refusal(self, "does not predict words in two directions", _ANOTHER)
 
     def states_with_ends(self, text: Pieces) -> Sequence[Tensor]:
-        """Of a bidirectional model: all layers, with the start and the end of each text.
+        """Of ELMo: all layers, with the start and the end of each text.
 
         # [batch, words + 2, width] each, arbitrary values after the end
         """
         raise refusal(self, "does not predict words in two directions", _ANOTHER)
+
+    def resuming(self, below: Sequence[Tensor]) -> AbstractContextManager[None]:
+        """Of ELMo: a context whose passes start above these layers of `states_with_ends`.
+
+        The next layer reads the last of them.  # [batch, words + 2, width] each
+        """
+        raise refusal(self, "does not resume a pass above one of its layers", _ANOTHER)
 
     def logits_of_states(self, states: Tensor, direction: Direction) -> Tensor:
         """Of a bidirectional model: the logits of its softmax for states of any layer.

@@ -331,26 +331,38 @@ class Elmo(nn.Module):
         write_original(folder, self.options, dict(self.weights.items()))
 
     def forward(
-        self, sentences: Sequence[Sequence[str]], given: Tensor | None = None
+        self,
+        sentences: Sequence[Sequence[str]],
+        given: Tensor | None = None,
+        below: Sequence[Tensor] = (),
     ) -> tuple[list[Tensor], Tensor]:
         """All layers of each word, first the token vector (twice); and the mask of words.
 
-        `given` are token vectors to read instead of the words' own.  # [batch, words, width]
+        `given` are token vectors to read instead of the words' own, [batch, words, width]; `below`
+        as in `with_boundaries`.
 
         # [batch, words, 2 * width] per layer, zero after the end; [batch, words]
         """
-        layers, lengths = self.with_boundaries(sentences, given)
+        layers, lengths = self.with_boundaries(sentences, given, below)
         words = layers[0].shape[1] - 2
         mask = torch.arange(words, device=lengths.device) < lengths[:, None] - 2
         return [layer[:, 1:-1].masked_fill(~mask[..., None], 0) for layer in layers], mask
 
     def with_boundaries(
-        self, sentences: Sequence[Sequence[str]], given: Tensor | None = None
+        self,
+        sentences: Sequence[Sequence[str]],
+        given: Tensor | None = None,
+        below: Sequence[Tensor] = (),
     ) -> tuple[list[Tensor], Tensor]:
         """All layers with `<S>` and `</S>` included, as a language model needs; and the lengths.
 
+        `below` are the states of the first layers, which are not computed: the next layer reads the
+        last of them.
+
         # [batch, words + 2, 2 * width] per layer, arbitrary values after the end; [batch]
         """
+        if below:
+            return self._above(sentences, below)
         device = self.weights["char_embed"].device
         indexed = index_words(sentences, self.options.max_characters)
         characters, words, lengths = (torch.from_numpy(part) for part in indexed)
@@ -374,15 +386,34 @@ class Elmo(nn.Module):
         both = [(tokens, tokens), *zip(*halves, strict=True)]
         return [torch.cat(pair, dim=2) for pair in both], lengths
 
+    def _above(
+        self, sentences: Sequence[Sequence[str]], below: Sequence[Tensor]
+    ) -> tuple[list[Tensor], Tensor]:
+        """The states of the first layers, and all layers above them; and the lengths."""
+        lengths = torch.tensor([len(sentence) + 2 for sentence in sentences])
+        order = reading_order(lengths).to(below[-1].device)
+        halves = []
+        for direction, (position, half) in enumerate(
+            zip((order.forward, order.backward), below[-1].chunk(2, dim=2), strict=True)
+        ):
+            cells = (order.sentence, position)
+            rows = self.read(half[cells], order.sizes, direction, len(below) - 1)
+            halves.append([torch.zeros_like(half).index_put(cells, layer) for layer in rows])
+        above = [torch.cat(pair, dim=2) for pair in zip(*halves, strict=True)]
+        return [*below, *above], sent(lengths, below[-1].device)
+
     def token_vectors(self, characters: Tensor) -> Tensor:
         """Context-free word vectors.  # [words, characters] -> [words, width]"""
         parts = torch.split(characters, WORDS_AT_ONCE[characters.device.type])
         return torch.cat([_convolve_words(part, self.weights, self.options) for part in parts])
 
-    def read(self, rows: Tensor, sizes: list[int], direction: int) -> list[Tensor]:
-        """The LSTM layers of one direction over packed words.  # [rows, width] per layer"""
+    def read(self, rows: Tensor, sizes: list[int], direction: int, first: int = 0) -> list[Tensor]:
+        """The LSTM layers of one direction over packed words, from the layer `first` on.
+
+        # [rows, width] per layer
+        """
         outputs: list[Tensor] = []
-        for layer in range(self.options.layers):
+        for layer in range(first, self.options.layers):
             out = _lstm(rows, sizes, self.weights, cell_name(direction, layer), self.options)
             rows = rows + out if self.options.skip and layer else out
             outputs.append(rows)

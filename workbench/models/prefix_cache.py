@@ -61,7 +61,17 @@ class Prefix:
 
         `rows`, [rows], are rows of the recorded batch; the tensor is on the host.
         """
-        first, chosen = self.saved(site), _Chosen(rows, self.points.axis)
+        chosen = _Chosen(rows, self.points.axis)
+        with self.from_block(self.saved(site), rows), self._replay_projections(site, chosen):
+            yield
+
+    @contextmanager
+    def from_block(self, first: int, rows: Tensor) -> Iterator[None]:
+        """Forward passes inside the context start at this block, counted from 0 over all stacks.
+
+        `rows` as in `from_site`.
+        """
+        chosen = _Chosen(rows, self.points.axis)
         calls = 0
 
         def replayed(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,7 +89,7 @@ class Prefix:
 
             return forward
 
-        with replaced_forward(self.points.stacks, replayed), self._replay_projections(site, chosen):
+        with replaced_forward(self.points.stacks, replayed):
             yield
 
     @contextmanager

@@ -38,6 +38,7 @@ class NormCall:
     read: Tensor  # [batch, pieces, width]
     output: Tensor  # [batch, pieces, width]
     n_sites: int = 0  # attention calls of the block before it
+    n_made: int = 0  # outputs of modules of the block before it, if requested
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +210,7 @@ class BlockCall:
     outputs: list[Tensor] = field(default_factory=list)
     norms: list[NormCall] = field(default_factory=list)
     made: list[Tensor] = field(default_factory=list)  # all outputs of modules, if requested
+    makers: list[nn.Module] = field(default_factory=list)  # the modules with these outputs
     attention_output: Tensor | None = None
     end_site: int = 0
 
@@ -249,7 +251,13 @@ class Recorder:
         }  # fmt: skip
         return ResidualStream(steps, norms, output)
 
-    def _steps(self, call: BlockCall, layer: Layer) -> Iterator[Step]:
+    def totals(
+        self, call: BlockCall, layer: Layer
+    ) -> list[tuple[Site | None, Tensor, NormCall | None]]:
+        """By step: the attention (None: the MLP), the state with its output, and a norm on it.
+
+        In the layout of the model.
+        """
         sites: list[Site | None] = [*self.model.sites[call.first_site : call.end_site], None]
         before, end = call.inputs[self.plan.stream], call.outputs[self.plan.stream]
         if layer.parallel:
@@ -262,8 +270,11 @@ class Recorder:
         else:
             norms = [None] * len(sites)
             totals = [*(call.norms[index].read for index in layer.calls), end]
-        before = self._shown(before, call.length)
-        for site, total, norm in zip(sites, totals, norms, strict=True):
+        return list(zip(sites, totals, norms, strict=True))
+
+    def _steps(self, call: BlockCall, layer: Layer) -> Iterator[Step]:
+        before = self._shown(call.inputs[self.plan.stream], call.length)
+        for site, total, norm in self.totals(call, layer):
             total = self._shown(total, call.length)
             if norm is not None:
                 read, output = total, self._shown(norm.output, call.length)
@@ -316,7 +327,7 @@ def _recorder(model: HuggingFace, where: Plan, every_module: bool = False) -> It
             seen.outside.append(NormCall(norm, args[0], output))
         else:
             n_sites = _site_now(current()) - inside.first_site
-            inside.norms.append(NormCall(norm, args[0], output, n_sites))
+            inside.norms.append(NormCall(norm, args[0], output, n_sites, len(inside.made)))
 
     def projected(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         if seen.inside is not None and _is_states(output, width):
@@ -326,6 +337,7 @@ def _recorder(model: HuggingFace, where: Plan, every_module: bool = False) -> It
         first = output[0] if isinstance(output, tuple | list) and output else output
         if seen.inside is not None and _is_states(first, width):
             seen.inside.made.append(first)
+            seen.inside.makers.append(module)
 
     with ExitStack() as hooks:
         for block in where.blocks:
@@ -373,6 +385,62 @@ def _projections(model: HuggingFace) -> list[nn.Module | None]:
     except WorkbenchError:
         return [None] * len(model.sites)
     return [each if isinstance(each, nn.Module) else None for each in found]
+
+
+# --- finding the outputs --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Addition:
+    """The call of a module whose output a step adds to the residual stream."""
+
+    stack: StackName
+    layer: int  # from 0
+    site: Site | None  # None: the MLP
+    stream: int  # 1: the second of XLNet's two streams
+    module: nn.Module
+    call: int  # of this module in its block, from 0, counted over calls that return states
+
+
+def additions(model: HuggingFace, predicting: bool = False) -> list[Addition]:
+    """The module calls whose outputs are those of attentions and MLPs; arguments as for `plan`.
+
+    If modules pass an output on unchanged (dropout), it is the last of them. Costs: two passes over
+    four pieces, or three for two streams.
+    """
+    where = plan(model, predicting)
+    text = probe_of(model, where.stream)
+    found = []
+    for stream in range(where.stream + 1):
+        own = replace(where, stream=stream)
+        with torch.no_grad(), _recorder(model, own, every_module=True) as seen:
+            model.forward(text, hidden=False)
+            layers: dict[StackName, int] = {}
+            for block in seen.calls:
+                number = layers.get(block.stack, 0)
+                layers[block.stack] = number + 1
+                layer = _layer_of(model, own, block)
+                before, first = block.inputs[stream], 0
+                for (site, total, norm), end in zip(
+                    seen.totals(block, layer), _ends(block, layer), strict=True
+                ):
+                    made = range(first, end)
+                    last = max(n for n in made if _adds(before, total, [block.made[n]]))
+                    module = block.makers[last]
+                    call = block.makers[:last].count(module)
+                    found.append(Addition(block.stack, number, site, stream, module, call))
+                    before, first = (total if norm is None else norm.output), end
+    return found
+
+
+def _ends(block: BlockCall, layer: Layer) -> list[int]:
+    """How many modules of a block have returned at the end of each step."""
+    if layer.parallel:
+        assert block.attention_output is not None, "the plan has the projection's module"
+        own = [n for n, each in enumerate(block.made) if _identical(each, block.attention_output)]
+        return [max(own) + 1, len(block.made)]
+    ends = [block.norms[index].n_made for index in layer.calls]
+    return ends if layer.post_norm else [*ends, len(block.made)]
 
 
 # --- finding the states ---------------------------------------------------------------------------

@@ -188,6 +188,7 @@ class WordModel(Model):
         states: "States",
         words: Iterable[str] = (),
         bilm: BiLM | None = None,
+        elmo: Elmo | None = None,
         make_random: "Callable[[int], WordModel] | None" = None,
         make_copy: "Callable[[], WordModel] | None" = None,
         save: Callable[[Path], object] | None = None,
@@ -198,6 +199,7 @@ class WordModel(Model):
         self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
         self.weights, self._states, self.words = weights, states, tuple(words)
         self.bilm = bilm  # ELMo with its softmax
+        self.elmo = elmo
         self.without_heads = without_heads
         self._make_random = make_random  # the same architecture with weights drawn from a seed
         self._make_copy = make_copy  # the same model with its own weights
@@ -206,6 +208,7 @@ class WordModel(Model):
         self._id_of: dict[str, int] = {}
         self._word_of: list[str] = []
         self._given: Tensor | None = None  # what passes read instead of their words
+        self._below: Sequence[Tensor] = ()  # the layers that passes do not compute
 
     @property
     def device(self) -> torch.device:
@@ -262,11 +265,16 @@ class WordModel(Model):
                 code="model-unsupported",
                 remedy="Leave out targets, logits and other arguments.",
             )
-        sentences, given = self.sentences(pieces), self._given
-        layers = self._states(sentences) if given is None else self._states(sentences, given)
+        layers = self._layers(self.sentences(pieces))
         missing = pieces.ids.shape[1] - layers[0].shape[1]  # 1 if no text has a word
         states = [functional.pad(layer, (0, 0, 0, max(0, missing))) for layer in layers]
         return Output({"encoder": states}, {"encoder": states[-1]}, None, {"encoder": pieces})
+
+    def _layers(self, sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
+        if self._below and self.elmo is not None:
+            return self.elmo(sentences, below=self._below)[0]  # type: ignore[no-any-return]
+        given = self._given
+        return self._states(sentences) if given is None else self._states(sentences, given)
 
     def sentences(self, text: Pieces) -> list[list[str]]:
         """The words of each row of a batch; there is one piece per word."""
@@ -304,8 +312,19 @@ class WordModel(Model):
         return self.logits_of_states(self.states_with_ends(text)[-1][:, position + 1], direction)
 
     def states_with_ends(self, text: Pieces) -> Sequence[Tensor]:
-        assert self.bilm is not None, "a model without a softmax predicts nothing"
-        return self.bilm.elmo.with_boundaries(self.sentences(text), self._given)[0]
+        if self.elmo is None:
+            return super().states_with_ends(text)
+        return self.elmo.with_boundaries(self.sentences(text), self._given, self._below)[0]
+
+    @contextmanager
+    def resuming(self, below: Sequence[Tensor]) -> Iterator[None]:
+        if self.elmo is None:
+            super().resuming(below)
+        self._below = below
+        try:
+            yield
+        finally:
+            self._below = ()
 
     def logits_of_states(self, states: Tensor, direction: Direction) -> Tensor:
         """Logits of ELMo's softmax for states of any layer.
@@ -523,6 +542,7 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         states,
         words,
         bilm,
+        elmo,
         make_random=make_random,
         make_copy=make_copy,
         save=elmo.save_original if bilm is None else bilm.save,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.corpora.corpus import Corpus, Options, Origin
+from workbench.corpora.counterfactuals import AGAINST, PREDICTED, TARGET
 from workbench.corpora.layers import Mention, set_spans, vocabulary
 from workbench.corpora.primer.draw import Draw
 from workbench.corpora.primer.stories import StoryGenerator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.corpora.primer.gold import DocBuilder
 
 VERSION = "2fedb50598248c31"  # hash of the text of a seed; a changed text needs a new version
+VERSIONS = {"counterfactuals": "f2ef3ffdf1aa7e5b"}  # the same, of tasks added since
 SIZE = 10_000
 LARGEST = 1_000_000
 HELD_OUT = 1_000
@@ -60,7 +62,8 @@ def corpus(ref: str, options: Options) -> Corpus:
     splits: dict[str, Callable[[], Iterator[Doc]]] = {
         split: partial(make, split) for split in ("train", "dev", "test")
     }
-    key = f"primer {VERSION} {recipe.task} {recipe.size} {recipe.seed}"
+    version = VERSIONS.get(recipe.task, VERSION)
+    key = f"primer {version} {recipe.task} {recipe.size} {recipe.seed}"
     return Corpus(ref, splits, origin=Origin(ref, options, recipe=key))
 
 
@@ -179,4 +182,7 @@ def _item_doc(builder: "DocBuilder", item: Item, name: str) -> "Doc":
         if item.answer is not None:
             start, end = item.answer
             set_spans(doc, "answers", [Mention(middle + start, middle + end, "answer")])
+        if (word := item.predicted) is not None:
+            words = (word, TARGET), (middle + word, AGAINST)
+            set_spans(doc, PREDICTED, [Mention(at, at + 1, label) for at, label in words])
     return doc

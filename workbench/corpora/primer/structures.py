@@ -180,3 +180,4 @@ class Item:
     labels: dict[str, Label]
     second: list[Sentence] = field(default_factory=list)
     answer: Range | None = None  # range of words in the second text
+    predicted: int | None = None  # in both texts, the word that depends on the exchanged one

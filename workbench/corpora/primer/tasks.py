@@ -10,6 +10,7 @@ from workbench.corpora.primer import english as en
 from workbench.corpora.primer import lexicon as lex
 from workbench.corpora.primer.acceptability import acceptability
 from workbench.corpora.primer.draw import PERSON, Draw
+from workbench.corpora.primer.exchanges import counterfactuals
 from workbench.corpora.primer.lexicon import Frame
 from workbench.corpora.primer.pairs import entailment, paraphrase, relatedness
 from workbench.corpora.primer.stories import StoryGenerator
@@ -172,6 +173,7 @@ def _quality(draw: Draw, good: bool) -> en.Word:
 
 TASKS: Mapping[str, Callable[[Draw], Iterator[tuple[Item, ...]]]] = {
     "acceptability": acceptability,
+    "counterfactuals": counterfactuals,
     "entailment": entailment,
     "paraphrase": paraphrase,
     "questions": questions,

@@ -1,0 +1,214 @@
+"""The tab Where? of the page Predict & explain: which activations carry what a word changes.
+
+Costs: a forward pass for each word and some candidates to find a counterfactual; then a row of a
+batch for each layer and word, or for each head.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+
+from workbench.app import cache, predict, predict_edits, predict_explain, predict_results, run_list
+from workbench.app.attention import row
+from workbench.app.predict_results import Patched, Side
+from workbench.app.tables_and_figures import segment
+from workbench.app.text import errors_shown, plain
+from workbench.figures import patching as drawn
+from workbench.report.format import number
+from workbench.token_views.component import token_views
+from workbench.token_views.views import View, grid
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from spacy.tokens import Doc
+
+    from workbench.models.patching import What
+
+WHAT = ("states", "heads", "mlps", "attentions")
+OF_CORRUPT = "the counterfactual's top"
+ONE = {
+    "states": "state",
+    "heads": "head output",
+    "mlps": "MLP output",
+    "attentions": "attention output",
+}
+NOTE = {
+    "states": "One cell for each word of the counterfactual text and each layer, the last one on "
+    "top; layer 0 is the embeddings. In any model, the changed word restores everything in layer "
+    "0, and the predicted place in the last layer: the layers between show where the information "
+    "goes from one to the other.",
+    "heads": "One cell for each head, at all words together. Layers and heads are counted from 0, "
+    "as on the pages Attention and Heads.",
+    "mlps": "One cell for each word of the counterfactual text and each MLP, the last one on top, "
+    "counted from 0.",
+    "attentions": "One cell for each word of the counterfactual text and each attention, the last "
+    "one on top, counted from 0.",
+}
+
+
+def where(sides: Sequence[Side]) -> None:
+    """Draw the tab Where?: the counterfactual text, and a map for each model."""
+    corrupt = _counterfactual(sides[0])
+    with row():
+        what = segment(
+            "Restore",
+            WHAT,
+            "restore",
+            help="What is taken from the text above and put into its counterfactual: the states of "
+            "the layers, or the outputs of heads, MLPs or attentions.",
+        )
+        target, against = predict_explain.target_boxes(sides[0], OF_CORRUPT)
+    if corrupt is None:
+        st.caption("Type a counterfactual: the text with another word, which changes what is "
+                   "predicted.")  # fmt: skip
+        return
+    for side in sides:
+        with errors_shown():
+            with st.spinner("Restoring activations …"):
+                other = predict_results.corrupt_side(side, corrupt)
+                found = predict_results.patching(side, other, cast("What", what), target, against)
+            _map(side, found, what)
+
+
+# --- the counterfactual text ----------------------------------------------------------------------
+
+
+def _counterfactual(side: Side) -> "Doc | None":
+    """Draw the box for the counterfactual, or two for a pair; None if it is empty."""
+    from workbench.transfer.checkpoints import pair_of
+
+    own = _texts(side.doc)
+    given = _suggested(side, own)
+    typed = [
+        _box(key, text, len(own), n)
+        for n, (key, text) in enumerate(zip(predict.CORRUPT, given, strict=False))
+    ]
+    if not all(text.strip() for text in typed):
+        return None
+    docs = [cache.typed(text) for text in typed]
+    return docs[0] if len(docs) == 1 else pair_of(*docs)
+
+
+def _box(key: str, suggested: str, n_boxes: int, n: int) -> str:
+    """Draw a box whose text is in the address; it follows the suggestion until one types."""
+    current = st.query_params.get(key, "")
+    name = f"{key} {current or suggested}"
+
+    def changed() -> None:
+        text = " ".join(str(st.session_state.get(name) or "").split())
+        run_list.set_query(key, None if text == suggested else text)
+
+    found = st.text_input(
+        "Counterfactual" + (f", text {n + 1}" if n_boxes > 1 else ""),
+        current or suggested,
+        key=name,
+        max_chars=cache.LONGEST,
+        on_change=changed,
+        help="The text with another word, which changes what is predicted. The suggestion is the "
+        "edited text of What if?, or else a word that the model predicts in the place of the word "
+        "that matters most.",
+    )
+    return found or ""
+
+
+def _texts(doc: "Doc") -> list[str]:
+    """The text, or the two texts of a pair."""
+    from workbench.corpora.layers import mentions
+
+    parts = sorted(mentions(doc, "segments")) if "segments" in doc.spans else []
+    if len(parts) != 2:
+        return [doc.text]
+    return [doc[: parts[0].end].text, doc[parts[0].end :].text]
+
+
+def _suggested(side: Side, own: Sequence[str]) -> list[str]:
+    """The edited text of What if?, else one with an exchanged word."""
+    edits = [e for e in predict_edits.edits_in_address(len(side.doc)) if e.what != "hide"]
+    if edits:
+        with errors_shown():
+            words = [token.text for token in side.doc]
+            edited = _texts(predict_edits.edited_doc(side.doc, predict_edits.slots(words, edits)))
+            if edited != own:
+                return edited
+    if len(own) > 1:
+        return list(own)
+    return [predict_results.counterfactual_text(side)]
+
+
+# --- the map --------------------------------------------------------------------------------------
+
+
+def _map(side: Side, found: Patched, what: str) -> None:
+    title = drawn.finding(found.table, what, found.label)
+    st.markdown(f"**{plain(title)}** · {plain(side.model.name)}")
+    views = grids(found.table, what)
+    token_views(views, f"where {side.ref}", lambda chosen: None)
+    measure = "logit difference" if found.measure == "logit" else found.measure
+    st.caption(
+        plain(
+            f"{measure[0].upper()}{measure[1:]} of {found.label}: {number(found.clean)} for the "
+            f"text, {number(found.corrupt)} for its counterfactual. A cell is the share of this "
+            f"difference that one {ONE[what]} of the text restores in the counterfactual: 1 all of "
+            "it, 0 nothing; below 0 it leads further away."
+        )
+    )
+    for note in found.notes:
+        st.caption(plain(note))
+    heading = f"Restored {what} for {found.label}, {side.model.name}"
+    predict_explain.downloads(
+        f"patching-{what}",
+        found.table,
+        lambda: [(heading, views)],
+        lambda: drawn.effects(found.table, what, found.label),
+        heading,
+    )
+
+
+def grids(table: "pd.DataFrame", what: str) -> list[View]:
+    """A grid for each stack and kind of attention: layers by words, or by heads."""
+    keys = [name for name in ("stack", "kind") if name in table]
+    top = float(table["effect"].abs().max())
+    groups = list(table.groupby(keys, sort=False))
+    views = []
+    for names, own in groups:
+        n_layers = own["layer"].nunique()
+        columns = _columns(own, len(own) // n_layers)
+        layers = list(dict.fromkeys(own["layer"]))
+        values = own["effect"].to_numpy().reshape(n_layers, -1)[::-1]
+        rows = [f"layer {layer}" for layer in reversed(layers)]
+        name = " ".join(map(str, names))
+        is_last = names == groups[-1][0]
+        views.append(
+            grid(
+                f"where {name}",
+                f"Effects of restored {what}{f' of the {name}' if len(groups) > 1 else ''}",
+                rows,
+                columns,
+                values.tolist(),
+                tips=[
+                    [
+                        f"{layer}, {column}: {value:.1%} restored"
+                        for column, value in zip(columns, line, strict=True)
+                    ]
+                    for layer, line in zip(rows, values, strict=True)
+                ],
+                corner=name if len(groups) > 1 else "",
+                diverging=True,
+                top=top,
+                legend=("further away", "restored") if is_last else None,
+                note=NOTE[what] if is_last else "",
+            )
+        )
+    return views
+
+
+def _columns(table: "pd.DataFrame", count: int) -> list[str]:
+    """The heads, or the words of the counterfactual; words of the text only are in brackets."""
+    first = table.iloc[:count]
+    if "head" in table:
+        return [f"head {head}" for head in first["head"]]
+    return [
+        corrupt or f"({clean})"
+        for corrupt, clean in zip(first["corrupt"], first["clean"], strict=True)
+    ]
