@@ -48,8 +48,12 @@ def prediction_of(
     word: str | int | None = None,
     second: "str | Doc | None" = None,
     position: Position | None = None,
+    so_far: Sequence[int] = (),
 ) -> tuple[Prediction, list[str]]:
-    """The prediction of a text that is explained, and notes on what it reads."""
+    """The prediction of a text that is explained, and notes on what it reads.
+
+    `so_far` is what the model has written before a position (default: the most probable pieces).
+    """
     doc = read_by(model, text, second)
     notes = []
     if model.objective not in ("causal", "bidirectional") and model.encode(encode([doc])).cut:
