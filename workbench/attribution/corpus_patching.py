@@ -419,7 +419,7 @@ class _Tables:
         self.exchanges = _exchanges(pairs)
         self.difference: Floats = measured.clean - measured.corrupt  # [pairs]
         self.distinguished: NDArray[np.bool_] = np.greater(self.difference, MARGIN)  # [pairs]
-        self.has_random: NDArray[np.bool_] = ~np.isnan(measured.random).all(1)  # [pairs]
+        self.has_random = np.array(~np.isnan(measured.random).all(1), dtype=np.bool_)  # [pairs]
 
     @property
     def n_exchanges(self) -> int:
@@ -551,7 +551,7 @@ def _caveats(
     for reason, count in left_out.items():
         yield f"{plural(count, 'pair')} left out: {reason}."
     if missing:
-        yield f"There is no pair of {listing(missing, 7)}."
+        yield f"No pair could be used of {listing(missing, 7)}."
     n_distinct, n_random = int(tables.distinguished.sum()), int(tables.has_random.sum())
     if n_distinct < len(pairs):
         yield (
