@@ -98,7 +98,7 @@ class Aligned:
 NOT_PREDICTED = "the model does not predict the word: nothing is before it, or it is cut off"
 UNKNOWN = "a predicted word is not in the vocabulary"
 SAME_PIECE = "both predicted words begin with the same piece"
-OTHER_PIECES = "the exchanged words have different numbers of pieces"
+OTHER_PIECES = "their words have different numbers of pieces in the two texts"
 SAME_CONTEXT = (
     "the model reads the same in both texts: the exchanged word is after the predicted one"
 )
@@ -119,7 +119,7 @@ def aligned(model: Model, pair: Counterfactual) -> Aligned | str:
     if pair.has_against and clean.gold == corrupt.gold:
         return SAME_PIECE
     texts = zip(clean.inputs.values(), corrupt.inputs.values(), strict=True)
-    if any(one.ids.shape != other.ids.shape for one, other in texts):
+    if not all(torch.equal(one.words, other.words) for one, other in texts):
         return OTHER_PIECES
     places = {stack: _places(clean, corrupt, stack, pair.word) for stack in clean.inputs}
     if not any("changed" in each for each in places.values()):
