@@ -63,7 +63,7 @@ ALL, NO_NAME = "all", "(none)"  # the row of all pairs; of pairs whose phenomeno
 MARGIN = 0.1  # nats between the two texts from which a model distinguishes them
 MANY = 6  # exchanges; with fewer, no p-value can be below 0.05
 # what rounding can change of a number, relative to the largest one, by precision
-ROUNDING = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 1e-2, "bf16": 5e-2}
+ROUNDING = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 2e-3, "bf16": 1e-2}
 
 
 # --- pairs as a model reads them ------------------------------------------------------------------
@@ -98,6 +98,7 @@ class Aligned:
 NOT_PREDICTED = "the model does not predict the word: nothing is before it, or it is cut off"
 UNKNOWN = "a predicted word is not in the vocabulary"
 SAME_PIECE = "both predicted words begin with the same piece"
+OTHER_PLACE = "their predicted words are not at the same place"
 OTHER_PIECES = "their words have different numbers of pieces in the two texts"
 SAME_CONTEXT = (
     "the model reads the same in both texts: the exchanged word is after the predicted one"
@@ -106,6 +107,8 @@ SAME_CONTEXT = (
 
 def aligned(model: Model, pair: Counterfactual) -> Aligned | str:
     """The pair as a model reads it, or why it cannot be used."""
+    if pair.word != pair.corrupt_word:
+        return OTHER_PLACE
     try:
         clean = of_word(model, pair.clean, pair.word)
         corrupt = of_word(model, pair.corrupt, pair.corrupt_word)
