@@ -29,7 +29,7 @@ LENGTH = 8
 
 def patching(setting: Setting, figures: Figures) -> None:
     """Each point of six families, restored at each piece."""
-    for name in NAMES[:4] if setting.small else NAMES:
+    for name in NAMES[:3] if setting.small else NAMES:
         folder = saved(name, setting.folder)
         here, there = opened(folder), opened(folder, setting.device)
         for what in WHAT:
