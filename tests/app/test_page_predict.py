@@ -39,6 +39,8 @@ def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) ->
         ({"target": "girls", "against": "girls"}, "same choice"),
         ({"model": "mini:gpt", "text": "a ___ b ___ c"}, "one hidden word"),
         ({"text": "[MASK]"}, "reads no word"),
+        ({"view": "Where?", "corrupt": "The girls were tall."}, "texts-not-different"),
+        ({"view": "Where?", "corrupt": "Boys run."}, "texts-not-aligned"),
     ],
 )
 def test_what_cannot_be_predicted_is_said(query: dict[str, str], words: str) -> None:

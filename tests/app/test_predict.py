@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import workbench as wb
-from tests.app.drive import still
+from tests.app.drive import still, typed
 from workbench.attribution.prediction import of_word
 from workbench.corpora.encode import doc_of
 
@@ -103,6 +103,11 @@ def test_a_visitor_types_clicks_edits_explains_and_saves(
     heads = page.get_by_role("table", name="Contributions of heads and MLPs")
     expect(heads.get_by_role("button")).to_have_count(4 * 5)
     expect(page.get_by_text("head is not linear")).to_be_visible()
+    still(page)
+    page.get_by_role("tab", name="Where?").click()  # the counterfactual is the edited text
+    expect(page.get_by_text("rather than “was”").first).to_be_visible()
+    states = page.get_by_role("table", name="Effects of restored states")
+    expect(states.get_by_role("button", name="layer 0, he ← they: 100.0% restored")).to_be_visible()
 
 
 def test_hostile_text_stays_text(page: Page, app_url: str, tmp_path: Path) -> None:
@@ -154,10 +159,28 @@ def test_the_address_is_the_view(page: Page, app_url: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_counterfactual_is_typed_and_is_in_the_address(page: Page, app_url: str) -> None:
+    texts = "text=The+girls+were+tall.&at=word.2"
+    page.goto(f"{app_url}/predict?model=mini:t5&{texts}&view=Where%3F&restore=heads")
+    grids = page.get_by_role("table", name=re.compile("^Effects of restored heads"))
+    expect(grids).to_have_count(3)
+    still(page)
+    typed(page, "Counterfactual", "The old girl was tall.")
+    expect(page).to_have_url(re.compile(r"corrupt=The\+old\+girl"))
+    expect(page.get_by_text("only in the corrupt text: old")).to_be_visible()
+    expect(page.get_by_text("rather than “▁is”").first).to_be_visible()
+    page.get_by_text("states", exact=True).click()
+    states = page.get_by_role("table", name="Effects of restored states of the encoder")
+    expect(states.get_by_role("button", name=re.compile("girl ← girls")).first).to_be_visible()
+    typed(page, "Counterfactual", "Boys")
+    expect(page.get_by_text("texts-not-aligned")).to_be_visible()
+
+
+@pytest.mark.slow
 def test_the_page_fits_a_phone(page: Page, app_url: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     opened(page, app_url)
-    for view in ("Why?", "What if?", "When?", "Who?"):
+    for view in ("Why?", "What if?", "When?", "Who?", "Where?"):
         page.get_by_role("tab", name=view).click()
         still(page)
         wide = page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth")

@@ -189,6 +189,14 @@ def test_places_of_a_decoder_and_of_a_word_after_the_predicted_one() -> None:
     assert not isinstance(before, str) and before.places["encoder"]["changed"] == (2,)
 
 
+def test_texts_of_as_many_pieces_are_not_aligned_if_their_words_differ_in_pieces() -> None:
+    """ "here" has two pieces: hidden in one text and read in the other, all others are shifted."""
+    doc = pair("The here dog red .".split(), "The red dog here .".split(), 3)
+    ((one,), _) = counterfactual_pairs([doc])
+    assert "different numbers of pieces" in str(aligned(mini("mini:bert"), one))
+    assert "same place" in str(aligned(mini("mini:bert"), one._replace(corrupt_word=2)))
+
+
 def test_pairs_that_a_model_cannot_use_are_left_out_and_counted() -> None:
     docs = [
         pair("Ben walks here today".split(), "Ben walked here today".split(), 3),

@@ -46,6 +46,7 @@ CHECKS = {  # in this order: cheap checks first
     "attachment": "tests.gpu.probing:heads_of_words",
     "description-length": "tests.gpu.probing:description_length",
     "heads": "tests.gpu.looking:heads",
+    "patching": "tests.gpu.restoring:patching",
     "removal": "tests.gpu.removing:removal",
     "gates": "tests.gpu.removing:gates",
     "fine-tuning": "tests.gpu.learning:fine_tuning",

@@ -212,8 +212,7 @@ def pairs_of(model: Any, docs: list[Doc]) -> list[Pair]:
             continue
         unknown = model.tokenizer.unk_token_id
         compares = alone[0][spots[0]].text != alone[1][spots[1]].text
-        lengths = [[len(ids) for ids in text.ids.values()] for text in (clean, corrupt)]
-        if unknown in (clean.gold, corrupt.gold) or lengths[0] != lengths[1]:
+        if unknown in (clean.gold, corrupt.gold) or clean.words != corrupt.words:
             continue
         if compares and clean.gold == corrupt.gold:
             continue

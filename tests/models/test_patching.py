@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import Olmo2Config, Olmo2ForCausalLM
 
 import workbench as wb
 from tests.attribution.known import linear
+from tests.models import zoo
 from tests.models.headed import made
 from tests.models.test_attention import pieces
 from tests.models.test_logits import HEADED
@@ -327,6 +329,18 @@ def test_a_patched_head_is_the_linear_part_of_its_output() -> None:
     patched(points, base, source, [Patch(point, every, every, head)], run, len(every))
     torch.testing.assert_close(states[0] - before, expected, atol=1e-4, rtol=1e-4)
     assert float(expected.abs().max()) > 0.1
+
+
+def test_norms_on_outputs_leave_states_and_heads() -> None:
+    """In OLMo 2 attention and MLP outputs pass a norm before they are added."""
+    sizes: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    net = Olmo2ForCausalLM(Olmo2Config(vocab_size=64, intermediate_size=64, **sizes)).eval()
+    model = HuggingFace(net, zoo.words_of("llama"), "olmo")
+    assert len(patch_points(model, "states").points) == 3
+    assert len(patch_points(model, "heads").points) == 2
+    for what in ("mlps", "attentions"):
+        with pytest.raises(wb.WorkbenchError, match="residual stream"):
+            patch_points(model, what)
 
 
 def test_points_that_a_model_lacks_are_refused(tmp_path: Path) -> None:

@@ -107,10 +107,12 @@ def choices(side: Side) -> Explained:
     )
 
 
-def target_boxes(side: Side, nothing: str = predict.NOTHING) -> tuple[str, str]:
+def target_boxes(
+    side: Side, nothing: str = predict.NOTHING, about: str = "none"
+) -> tuple[str, str]:
     """Draw the boxes for the explained choice and a second one; "" for the defaults.
 
-    `nothing` is what the default of the second is called.
+    `nothing` is the default of the second in its box, and `about` in its help.
     """
     offered = predict_results.top(side, predict_results.LISTED).texts
     target = _choice(
@@ -126,7 +128,7 @@ def target_boxes(side: Side, nothing: str = predict.NOTHING) -> tuple[str, str]:
         offered,
         predict.AGAINST,
         "A second choice: what speaks for the first rather than the second, such as for “is” "
-        f"rather than “are” (default: {'none' if nothing == predict.NOTHING else nothing}).",
+        f"rather than “are” (default: {about}).",
     )
     return "" if target == predict.TOP else target, "" if against == nothing else against
 
@@ -138,7 +140,7 @@ def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) 
     """
     current = st.query_params.get(key, "")
     options = list(dict.fromkeys([first, *texts, *([current] if current else [])]))
-    box = f"{key} {current}"
+    box = f"{key} {current} or {first}"
 
     def changed() -> None:
         picked = st.session_state.get(box)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from workbench.models.patching import What
 
-WHAT = ("states", "heads", "mlps", "attentions")
-OF_CORRUPT = "the counterfactual's top"
+WHAT = {"states": "states", "heads": "heads", "MLPs": "mlps", "attentions": "attentions"}
+OF_CORRUPT = "its top choice"
 ONE = {
     "states": "state",
     "heads": "head output",
@@ -35,9 +35,9 @@ ONE = {
 }
 NOTE = {
     "states": "One cell for each word of the counterfactual text and each layer, the last one on "
-    "top; layer 0 is the embeddings. In any model, the changed word restores everything in layer "
-    "0, and the predicted place in the last layer: the layers between show where the information "
-    "goes from one to the other.",
+    "top; layer 0 is the embeddings. In any model, a single changed word restores everything in "
+    "layer 0, and the predicted place in the last layer: the layers between show where the "
+    "information goes from one to the other.",
     "heads": "One cell for each head, at all words together. Layers and heads are counted from 0, "
     "as on the pages Attention and Heads.",
     "mlps": "One cell for each word of the counterfactual text and each MLP, the last one on top, "
@@ -51,14 +51,17 @@ def where(sides: Sequence[Side]) -> None:
     """Draw the tab Where?: the counterfactual text, and a map for each model."""
     corrupt = _counterfactual(sides[0])
     with row():
-        what = segment(
+        chosen = segment(
             "Restore",
-            WHAT,
+            list(WHAT),
             "restore",
             help="What is taken from the text above and put into its counterfactual: the states of "
             "the layers, or the outputs of heads, MLPs or attentions.",
         )
-        target, against = predict_explain.target_boxes(sides[0], OF_CORRUPT)
+        target, against = predict_explain.target_boxes(
+            sides[0], OF_CORRUPT, "the most probable choice for the counterfactual"
+        )
+    what = WHAT[chosen]
     if corrupt is None:
         st.caption("Type a counterfactual: the text with another word, which changes what is "
                    "predicted.")  # fmt: skip
@@ -173,7 +176,7 @@ def grids(table: "pd.DataFrame", what: str) -> list[View]:
     views = []
     for names, own in groups:
         n_layers = own["layer"].nunique()
-        columns = _columns(own, len(own) // n_layers)
+        columns, tips = _columns(own.iloc[: len(own) // n_layers])
         layers = list(dict.fromkeys(own["layer"]))
         values = own["effect"].to_numpy().reshape(n_layers, -1)[::-1]
         rows = [f"layer {layer}" for layer in reversed(layers)]
@@ -188,8 +191,8 @@ def grids(table: "pd.DataFrame", what: str) -> list[View]:
                 values.tolist(),
                 tips=[
                     [
-                        f"{layer}, {column}: {value:.1%} restored"
-                        for column, value in zip(columns, line, strict=True)
+                        f"{layer}, {tip}: {value:.1%} restored"
+                        for tip, value in zip(tips, line, strict=True)
                     ]
                     for layer, line in zip(rows, values, strict=True)
                 ],
@@ -203,12 +206,16 @@ def grids(table: "pd.DataFrame", what: str) -> list[View]:
     return views
 
 
-def _columns(table: "pd.DataFrame", count: int) -> list[str]:
-    """The heads, or the words of the counterfactual; words of the text only are in brackets."""
-    first = table.iloc[:count]
-    if "head" in table:
-        return [f"head {head}" for head in first["head"]]
-    return [
-        corrupt or f"({clean})"
-        for corrupt, clean in zip(first["corrupt"], first["clean"], strict=True)
-    ]
+def _columns(first: "pd.DataFrame") -> tuple[list[str], list[str]]:
+    """The columns and what is said of them: heads, or words of the counterfactual.
+
+    Words that only the text has are in brackets.
+    """
+    if "head" in first:
+        names = [f"head {head}" for head in first["head"]]
+        return names, names
+    pairs = list(zip(first["corrupt"], first["clean"], strict=True))
+    return (
+        [corrupt or f"({clean})" for corrupt, clean in pairs],
+        [corrupt if corrupt == clean else f"{corrupt} ← {clean}" for corrupt, clean in pairs],
+    )

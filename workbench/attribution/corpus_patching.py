@@ -63,7 +63,7 @@ ALL, NO_NAME = "all", "(none)"  # the row of all pairs; of pairs whose phenomeno
 MARGIN = 0.1  # nats between the two texts from which a model distinguishes them
 MANY = 6  # exchanges; with fewer, no p-value can be below 0.05
 # what rounding can change of a number, relative to the largest one, by precision
-ROUNDING = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 1e-2, "bf16": 5e-2}
+ROUNDING = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 2e-3, "bf16": 1e-2}
 
 
 # --- pairs as a model reads them ------------------------------------------------------------------
@@ -98,7 +98,8 @@ class Aligned:
 NOT_PREDICTED = "the model does not predict the word: nothing is before it, or it is cut off"
 UNKNOWN = "a predicted word is not in the vocabulary"
 SAME_PIECE = "both predicted words begin with the same piece"
-OTHER_PIECES = "the exchanged words have different numbers of pieces"
+OTHER_PLACE = "their predicted words are not at the same place"
+OTHER_PIECES = "their words have different numbers of pieces in the two texts"
 SAME_CONTEXT = (
     "the model reads the same in both texts: the exchanged word is after the predicted one"
 )
@@ -106,6 +107,8 @@ SAME_CONTEXT = (
 
 def aligned(model: Model, pair: Counterfactual) -> Aligned | str:
     """The pair as a model reads it, or why it cannot be used."""
+    if pair.word != pair.corrupt_word:
+        return OTHER_PLACE
     try:
         clean = of_word(model, pair.clean, pair.word)
         corrupt = of_word(model, pair.corrupt, pair.corrupt_word)
@@ -119,7 +122,7 @@ def aligned(model: Model, pair: Counterfactual) -> Aligned | str:
     if pair.has_against and clean.gold == corrupt.gold:
         return SAME_PIECE
     texts = zip(clean.inputs.values(), corrupt.inputs.values(), strict=True)
-    if any(one.ids.shape != other.ids.shape for one, other in texts):
+    if not all(torch.equal(one.words, other.words) for one, other in texts):
         return OTHER_PIECES
     places = {stack: _places(clean, corrupt, stack, pair.word) for stack in clean.inputs}
     if not any("changed" in each for each in places.values()):
@@ -419,7 +422,7 @@ class _Tables:
         self.exchanges = _exchanges(pairs)
         self.difference: Floats = measured.clean - measured.corrupt  # [pairs]
         self.distinguished: NDArray[np.bool_] = np.greater(self.difference, MARGIN)  # [pairs]
-        self.has_random: NDArray[np.bool_] = ~np.isnan(measured.random).all(1)  # [pairs]
+        self.has_random = np.array(~np.isnan(measured.random).all(1), dtype=np.bool_)  # [pairs]
 
     @property
     def n_exchanges(self) -> int:
@@ -551,7 +554,7 @@ def _caveats(
     for reason, count in left_out.items():
         yield f"{plural(count, 'pair')} left out: {reason}."
     if missing:
-        yield f"There is no pair of {listing(missing, 7)}."
+        yield f"No pair could be used of {listing(missing, 7)}."
     n_distinct, n_random = int(tables.distinguished.sum()), int(tables.has_random.sum())
     if n_distinct < len(pairs):
         yield (

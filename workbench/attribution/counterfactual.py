@@ -25,6 +25,8 @@ BEGINS = "▁"  # how pieces are shown that begin a word
 def counterfactual(prediction: Prediction) -> tuple[int, str] | None:
     """A word of the text by its index, and the word to put there; None if there is none."""
     words = [word for word in editable(prediction) if prediction.doc[word].is_alpha]
+    if prediction.kind == "next":  # the last word is also where the next one is predicted
+        words = words[:-1] or words
     if not words:
         return None
     what = "delete" if prediction.model.objective == "bidirectional" else "hide"

@@ -771,6 +771,8 @@ def _carried(table: pd.DataFrame, place: str, stack: str, several: bool, enough:
         where = f"from layer {row['layer']} of {top} on"
     if carrying == len(rows):
         where = f"in all layers, 0 to {top}"
+    is_given = carrying == 1  # the first of the layers in question gives all, by construction
+    given = ", as in every model that distinguishes the pairs" if is_given else ""
     if not carrying:
         verb = f"{'are' if begins else 'is'} not shown to carry"
         where = f"in layer {row['layer']} of {top}"
@@ -778,7 +780,7 @@ def _carried(table: pd.DataFrame, place: str, stack: str, several: bool, enough:
         f"{capital(_PLACE_NAMES[place])}{of_stack} {verb} what decides {where}: restored "
         f"there, {'their' if begins else 'its'} state gives {percent(row['effect'])} of the "
         f"difference (95 % {percent(row['lower'])} to {percent(row['upper'])}; unrelated texts: "
-        f"{percent(row['random'])}; {p_text(row['p'])}).",
+        f"{percent(row['random'])}; {p_text(row['p'])}){given}.",
         row["effect"],
         (row["lower"], row["upper"]),
         row["random"],

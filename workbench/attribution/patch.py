@@ -252,7 +252,7 @@ class Patching:
         >>> model = wb.load("mini:bert", device="cpu")
         >>> found = wb.patch(model, "The girls [MASK] tall.", "The girl [MASK] tall.")
         >>> found.effects["encoder"].shape  # embeddings and 4 layers, by words and special pieces
-        (5, 6)
+        (5, 7)
     """
 
     model: str
@@ -386,7 +386,7 @@ def patch(
 
     Example:
         >>> model = wb.load("mini:gpt", device="cpu")
-        >>> found = wb.patch(model, "The girls", "The girl", " were", " was", what="heads")
+        >>> found = wb.patch(model, "The girls", "The girl", "were", "was", what="heads")
         >>> found.effects["decoder.causal"].shape
         (4, 4)
     """

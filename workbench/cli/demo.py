@@ -174,7 +174,7 @@ STOPS = (
         "patching",
         ("mini:gpt",),
         ("primer/counterfactuals",),
-        {"max_pairs": 60},
+        {"max_pairs": 40},
     ),
     Stop(
         "GPT and a trigram model of its training text",

@@ -71,7 +71,7 @@ def finding(table: pd.DataFrame, what: str = "states", label: str = "the predict
         rows = rows if inner.empty else inner
     if rows.empty or not (rows["effect"] > 0).any():
         return f"Nothing restores {label}"
-    best = rows.loc[rows["effect"].idxmax()]
+    best = rows.iloc[int(rows["effect"].argmax())]
     return f"{_said(best, table, what)} restores {best['effect']:.0%} of {label}"
 
 

@@ -118,11 +118,11 @@ def patch_points(model: Model, what: What = "states", predicting: bool = False) 
     Raises:
         WorkbenchError: The model has no such activations, or they cannot be found.
     """
-    if what not in _WHAT:
+    if what not in _NAMES:
         raise WorkbenchError(
             f"{what!r:.60} cannot be restored.",
             code="setting-invalid",
-            remedy=f"Choose one of {', '.join(_WHAT)}.",
+            remedy=f"Choose one of {', '.join(_NAMES)}.",
         )
     if getattr(model, "elmo", None) is not None:
         return _elmo_points(model, what)
@@ -153,7 +153,7 @@ def patch_points(model: Model, what: What = "states", predicting: bool = False) 
     )
 
 
-_WHAT = ("states", "heads", "mlps", "attentions")
+_NAMES = {"states": "states", "heads": "heads", "mlps": "MLPs", "attentions": "attentions"}
 _WITHOUT = "has no layers with context whose activations could be restored"
 _REMEDY = "Choose a transformers model or an ELMo, such as mini:bert, mini:gpt or mini:elmo."
 
@@ -236,8 +236,8 @@ def _elmo_points(model: Model, what: What) -> PatchPoints:
     if what != "states":
         raise refusal(
             model,
-            f"is a recurrent network: it has no {what}, only states of layers",
-            'Restore states (what="states"), or choose a model with attention such as mini:bert.',
+            f"is a recurrent network: it has no {_NAMES[what]}, only states of layers",
+            "Restore states, or choose a model with attention such as mini:bert.",
         )
     stack = model.stacks[0]
     points = tuple(Point(what, stack.name, layer) for layer in range(stack.layers + 1))

@@ -229,10 +229,11 @@ _ATTRIBUTE = {"pos": "pos_", "tags": "tag_"}
 
 
 def _primer(corpus: "Corpus") -> str:
-    """The primer task that a corpus belongs to; "" for any other corpus."""
+    """The primer task that a corpus belongs to; "" for any other corpus, and for one of pairs."""
     ref = corpus.origin.ref if corpus.origin else ""
     path = ref.partition(":")[0]
-    return path.removeprefix("primer/") if path.startswith("primer/") else ""
+    name = path.removeprefix("primer/") if path.startswith("primer/") else ""
+    return "" if name == "counterfactuals" else name  # which have no label to learn
 
 
 def _name(corpus: "Corpus", label: str) -> str:
