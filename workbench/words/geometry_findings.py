@@ -201,8 +201,8 @@ def _frequency(row: Row, several: bool) -> Finding:
     does = "vary" if row["holds"] else "are not shown to vary"
     return _test(
         row,
-        f"Frequent words {does} {more} with context than rare ones: Spearman's correlation of log frequency with "
-        f"self-similarity is {decimal(row['difference'], 2)} in the last layer"
+        f"Frequent words {does} {more} with context than rare ones: Spearman's correlation of log "
+        f"frequency with self-similarity is {decimal(row['difference'], 2)} in the last layer"
         f"{_of(row, several)} over {plural(row['n'], 'word form')} ({_numbers(row)}).",
         "correlation of frequency with self-similarity, last layer",
         "frequency",
