@@ -40,8 +40,7 @@ class Sample:
     @cached_property
     def different(self) -> Tensor:
         """Whether two random words are of different forms.  # [random words, random words]"""
-        found: Tensor = torch.from_numpy(self.random_forms[:, None] != self.random_forms[None, :])
-        return found
+        return torch.from_numpy(self.random_forms[:, None] != self.random_forms[None, :])
 
     @cached_property
     def random_documents(self) -> Ints:
@@ -118,7 +117,8 @@ def without_top(states: Tensor, by: Tensor, n_components: int) -> Tensor:
     _, directions = torch.linalg.eigh(centred.T @ centred)  # ascending
     top = directions[:, max(0, by.shape[1] - n_components) :]  # [width, components]
     shifted = states - mean
-    return shifted - (shifted @ top) @ top.T
+    left: Tensor = shifted - (shifted @ top) @ top.T
+    return left
 
 
 # --- sums that a bootstrap weights ----------------------------------------------------------------

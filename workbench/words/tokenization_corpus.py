@@ -91,19 +91,14 @@ def run(inputs: Inputs, settings: TokenizationSettings, progress: Progress) -> R
     """Compute the tables of `tokenization`."""
     docs = list(inputs.docs())
     batch = encode(docs)
-    splits = []
-    for number, (model, name) in enumerate(zip(inputs.models, _names(inputs.models), strict=True)):
-        done = number * len(docs)
-        splits.append(
-            _split(
-                model,
-                name,
-                batch,
-                lambda now, done=done: progress(
-                    done + now, len(docs) * len(inputs.models), "sentences"
-                ),
-            )
-        )
+    total = len(docs) * len(inputs.models)
+    splits: list[_Split] = []
+    for model, name in zip(inputs.models, _names(inputs.models), strict=True):
+
+        def on_progress(now: int) -> None:
+            progress(len(splits) * len(docs) + now, total, "sentences")
+
+        splits.append(_split(model, name, batch, on_progress))
     words = _words(docs)
     has_pieces = np.all([split.counts > 0 for split in splits], axis=0)
     known = words.take(has_pieces[words.rows])
