@@ -202,8 +202,8 @@ def _frequency(row: Row, several: bool) -> Finding:
     return _test(
         row,
         f"Frequent words {does} {more} with context than rare ones{beyond}: Spearman's correlation "
-        f"of log frequency with self-similarity is {decimal(row['difference'], 2)} in the last layer"
-        f"{_of(row, several)} over {plural(row['n'], 'word form')} ({_numbers(row)}).",
+        f"of log frequency with self-similarity is {decimal(row['difference'], 2)} in the last "
+        f"layer{_of(row, several)} over {plural(row['n'], 'word form')} ({_numbers(row)}).",
         "correlation of frequency with self-similarity, last layer",
         "frequency",
         FORMS,
