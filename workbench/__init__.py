@@ -43,6 +43,11 @@ Look inside a forward pass:
     contributions  what each head and MLP adds to a logit        (DirectContributions)
     lens_figure  draws it
 
+Look at words:
+
+    tokenizations  how the tokenizers of several models split a text      (Tokenizations)
+    tokenization_steps  the merges, matches or scores behind it       (TokenizationSteps)
+
 Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat, Finding. A user
 error raises WorkbenchError, with a code and a remedy.
 
@@ -96,6 +101,12 @@ if TYPE_CHECKING:
     from workbench.runs.api import experiments, run, train
     from workbench.runs.compare import compare
     from workbench.runs.run import Run, open_run
+    from workbench.words.tokenizations import (
+        Tokenizations,
+        TokenizationSteps,
+        tokenization_steps,
+        tokenizations,
+    )
 
 __version__ = "0.1.0"
 
@@ -154,6 +165,11 @@ _HOMES = {
     "Capture": "workbench.engine.taps",
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.taps",
+    # look at words
+    "tokenizations": "workbench.words.tokenizations",
+    "tokenization_steps": "workbench.words.tokenizations",
+    "Tokenizations": "workbench.words.tokenizations",
+    "TokenizationSteps": "workbench.words.tokenizations",
     # write an experiment
     "Experiment": "workbench.core.experiment",
     "Settings": "workbench.core.experiment",
@@ -191,6 +207,8 @@ __all__ = [
     "Settings",
     "Site",
     "Table",
+    "TokenizationSteps",
+    "Tokenizations",
     "WorkbenchError",
     "__version__",
     "answer",
@@ -222,6 +240,8 @@ __all__ = [
     "runs",
     "summarise",
     "tiny_bert",
+    "tokenization_steps",
+    "tokenizations",
     "train",
     "word_states",
     "write",
