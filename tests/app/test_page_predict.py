@@ -41,6 +41,7 @@ def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) ->
         ({"text": "[MASK]"}, "reads no word"),
         ({"view": "Where?", "corrupt": "The girls were tall."}, "texts-not-different"),
         ({"view": "Where?", "corrupt": "Boys run."}, "texts-not-aligned"),
+        ({"view": "Where?", "text": "a ___ ___", "at": "gap.1", "corrupt": "b ___"}, "number 2"),
     ],
 )
 def test_what_cannot_be_predicted_is_said(query: dict[str, str], words: str) -> None:

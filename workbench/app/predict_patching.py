@@ -5,6 +5,7 @@ batch for each layer and word, or for each head.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -66,12 +67,24 @@ def where(sides: Sequence[Side]) -> None:
         st.caption("Type a counterfactual: the text with another word, which changes what is "
                    "predicted.")  # fmt: skip
         return
+    if (
+        what != "heads"
+        and _is_long(corrupt)
+        and not st.toggle(
+            "Restore every word", key="every word", help="Takes some time for a long text."
+        )
+    ):
+        return
     for side in sides:
         with errors_shown():
             with st.spinner("Restoring activations …"):
                 other = predict_results.corrupt_side(side, corrupt)
                 found = predict_results.patching(side, other, cast("What", what), target, against)
             _map(side, found, what)
+
+
+def _is_long(doc: "Doc") -> bool:
+    return len(doc) > predict_explain.LONG
 
 
 # --- the counterfactual text ----------------------------------------------------------------------
@@ -87,7 +100,8 @@ def _counterfactual(side: Side) -> "Doc | None":
         _box(key, text, len(own), n)
         for n, (key, text) in enumerate(zip(predict.CORRUPT, given, strict=False))
     ]
-    if not all(text.strip() for text in typed):
+    is_own = typed == own and not any(key in st.query_params for key in predict.CORRUPT)
+    if is_own or not all(text.strip() for text in typed):
         return None
     docs = [cache.typed(text) for text in typed]
     return docs[0] if len(docs) == 1 else pair_of(*docs)
@@ -104,7 +118,7 @@ def _box(key: str, suggested: str, n_boxes: int, n: int) -> str:
 
     found = st.text_input(
         "Counterfactual" + (f", text {n + 1}" if n_boxes > 1 else ""),
-        current or suggested,
+        (current or suggested)[: cache.LONGEST],
         key=name,
         max_chars=cache.LONGEST,
         on_change=changed,
@@ -115,14 +129,16 @@ def _box(key: str, suggested: str, n_boxes: int, n: int) -> str:
     return found or ""
 
 
-def _texts(doc: "Doc") -> list[str]:
-    """The text, or the two texts of a pair."""
+def _texts(doc: "Doc", swap: tuple[int, str] | None = None) -> list[str]:
+    """The text, or the two texts of a pair; with a word exchanged."""
     from workbench.corpora.layers import mentions
 
+    words = [token.text_with_ws for token in doc]
+    if swap is not None:
+        words[swap[0]] = swap[1] + doc[swap[0]].whitespace_
     parts = sorted(mentions(doc, "segments")) if "segments" in doc.spans else []
-    if len(parts) != 2:
-        return [doc.text]
-    return [doc[: parts[0].end].text, doc[parts[0].end :].text]
+    ends = [parts[0].end] if len(parts) == 2 else []
+    return ["".join(words[a:b]).strip() for a, b in pairwise([0, *ends, len(doc)])]
 
 
 def _suggested(side: Side, own: Sequence[str]) -> list[str]:
@@ -134,9 +150,9 @@ def _suggested(side: Side, own: Sequence[str]) -> list[str]:
             edited = _texts(predict_edits.edited_doc(side.doc, predict_edits.slots(words, edits)))
             if edited != own:
                 return edited
-    if len(own) > 1:
+    if _is_long(side.doc):
         return list(own)
-    return [predict_results.counterfactual_text(side)]
+    return _texts(side.doc, predict_results.counterfactual_swap(side))
 
 
 # --- the map --------------------------------------------------------------------------------------
@@ -147,10 +163,9 @@ def _map(side: Side, found: Patched, what: str) -> None:
     st.markdown(f"**{plain(title)}** · {plain(side.model.name)}")
     views = grids(found.table, what)
     token_views(views, f"where {side.ref}", lambda chosen: None)
-    measure = "logit difference" if found.measure == "logit" else found.measure
     st.caption(
         plain(
-            f"{measure[0].upper()}{measure[1:]} of {found.label}: {number(found.clean)} for the "
+            f"{found.measure.capitalize()} of {found.label}: {number(found.clean)} for the "
             f"text, {number(found.corrupt)} for its counterfactual. A cell is the share of this "
             f"difference that one {ONE[what]} of the text restores in the counterfactual: 1 all of "
             "it, 0 nothing; below 0 it leads further away."

@@ -507,25 +507,24 @@ def _patching(
         )
     names = [name for name in (found.target, found.against) if name]
     label = " rather than ".join(f"“{name}”" for name in names)
-    return Patched(
-        label, found.measure, found.clean_value, found.corrupt_value, found.table, found.notes
-    )
+    measure = f"{found.measure} difference" if found.against else found.measure
+    return Patched(label, measure, found.clean_value, found.corrupt_value, found.table, found.notes)
 
 
-def counterfactual_text(side: Side) -> str:
-    """The text with one word exchanged on which the prediction depends; "" if there is none."""
-    return _counterfactual_text(side.key, side)
+def counterfactual_swap(side: Side) -> tuple[int, str] | None:
+    """A word on which the prediction depends, by its index, and another word for its place."""
+    return _counterfactual_swap(side.key, side)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _counterfactual_text(key: tuple[str, str, tuple[int, ...]], _side: Side) -> str:
+def _counterfactual_swap(
+    key: tuple[str, str, tuple[int, ...]], _side: Side
+) -> tuple[int, str] | None:
     from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.counterfactual import counterfactual, exchanged
+    from workbench.attribution.counterfactual import counterfactual
 
-    prediction = prediction_at(_side)
     with ALONE:
-        swap = counterfactual(prediction)
-    return "" if swap is None else exchanged(prediction, *swap)
+        return counterfactual(prediction_at(_side))
 
 
 def corrupt_side(side: Side, doc: "Doc") -> Side:
@@ -536,4 +535,11 @@ def corrupt_side(side: Side, doc: "Doc") -> Side:
     is_tag = place.kind == "label" and prediction_at(side).kind == "tag"
     if place.kind == "word" or is_tag:
         place = Place(place.kind, word_of(side.doc, doc, place.index))
-    return Side(side.ref, side.model, with_gaps(side.model, doc)[0], place, side.written)
+    doc, gaps = with_gaps(side.model, doc)
+    if place.kind == "gap" and place.index >= len(gaps):
+        raise WorkbenchError(
+            f"The counterfactual has no hidden word number {place.index + 1}.",
+            code="texts-not-aligned",
+            remedy="Write [MASK] or ___ in both texts.",
+        )
+    return Side(side.ref, side.model, doc, place, side.written)

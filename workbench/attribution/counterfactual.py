@@ -1,17 +1,17 @@
 """A counterfactual of a text: the word that matters most for a prediction, exchanged for another.
 
 The word is one of those without which the probability of the top choice changes most. Instead of it
-stands a word that the model itself predicts there. Of these pairs it is the one that changes the
-prediction most. So the text stays plausible, and differs where the prediction depends on it. Costs:
-a forward pass for each word, and for each of a few candidates; of an encoder-decoder also for each
-piece of a candidate.
+stands a word that the model itself predicts there, of as many pieces if there is one. Of these
+pairs it is the one that changes the prediction most. So the text stays plausible, and differs where
+the prediction depends on it. Costs: a forward pass for each word, and for each of a few candidates;
+of an encoder-decoder also for each piece of a candidate.
 """
 
 from collections.abc import Sequence
 
 import torch
 
-from workbench.attribution.edits import editable, token_effects
+from workbench.attribution.edits import editable, pieces_of, token_effects
 from workbench.attribution.predict import fill
 from workbench.attribution.prediction import Prediction, of_word
 from workbench.core.errors import WorkbenchError
@@ -43,13 +43,6 @@ def counterfactual(prediction: Prediction) -> tuple[int, str] | None:
     return max(changes, key=lambda swap: changes[swap], default=None)
 
 
-def exchanged(prediction: Prediction, word: int, text: str) -> str:
-    """The text of a prediction with another word."""
-    return "".join(
-        (text if token.i == word else token.text) + token.whitespace_ for token in prediction.doc
-    )
-
-
 def _changed(prediction: Prediction, word: int, text: str, choice: int) -> float:
     effects = token_effects(prediction, "swap", words=[word], choice=choice, swap=text)
     return effects.effects[0].change
@@ -71,7 +64,16 @@ def _candidates(prediction: Prediction, word: int) -> list[str]:
         for text in words
         if text.isalpha() and text.casefold() != token.text.casefold()
     )
-    return list(others)[:CANDIDATES]
+    n_pieces = int((prediction.text.words[0] == word).sum())
+    alike = [text for text in others if _n_pieces(prediction, word, text) == n_pieces]
+    return (alike or list(others))[:CANDIDATES]
+
+
+def _n_pieces(prediction: Prediction, word: int, text: str) -> int:
+    try:
+        return len(pieces_of(prediction, word, text))
+    except WorkbenchError:  # the tokenizer has no piece for it
+        return 0
 
 
 def _predicted(prediction: Prediction, word: int) -> Sequence[str]:

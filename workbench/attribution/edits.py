@@ -219,7 +219,7 @@ def _edited(prediction: Prediction, what: Edit, word: int, swap: str | None) -> 
         owned[position] = False
     if what == "hide":
         return _Variant(_hidden(prediction, owned), position)
-    ids = [] if swap is None or what == "delete" else _pieces_of(prediction, word, swap)
+    ids = [] if swap is None or what == "delete" else pieces_of(prediction, word, swap)
     places = owned.nonzero()[:, 0].tolist()
     first = places[0]
     kept_before = list(range(first))
@@ -262,7 +262,7 @@ def _hidden(prediction: Prediction, owned: torch.Tensor) -> Pieces:
     return replace(text, mask=text.mask & ~owned)
 
 
-def _pieces_of(prediction: Prediction, word: int, swap: str) -> list[int]:
+def pieces_of(prediction: Prediction, word: int, swap: str) -> list[int]:
     """The pieces of another word in this place, as the tokenizer writes it there.
 
     If it would grow together with the word before it, it is written after a space.
