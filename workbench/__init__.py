@@ -41,6 +41,13 @@ Look inside a forward pass:
     contributions  what each head and MLP adds to a logit        (DirectContributions)
     lens_figure  draws it
 
+Words in their contexts:
+
+    neighbours   the occurrences of a corpus nearest to a word of a text  (Neighbours)
+    senses       the occurrences of a word form on a map, in clusters     (Senses)
+    senses_figure  draws it
+    occurrences  the index of a corpus that both search                   (Occurrences)
+
 Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat, Finding. A user
 error raises WorkbenchError, with a code and a remedy.
 
@@ -83,6 +90,7 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model, Output
     from workbench.engine.taps import Capture, Gate, Reduce, Site
     from workbench.figures.lens import lens_figure
+    from workbench.figures.neighbours import senses_figure
     from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
     from workbench.models.tiny import tiny_bert
@@ -92,6 +100,9 @@ if TYPE_CHECKING:
     from workbench.runs.api import experiments, run, train
     from workbench.runs.compare import compare
     from workbench.runs.run import Run, open_run
+    from workbench.words.neighbours import Neighbours, neighbours
+    from workbench.words.occurrences import Occurrences, occurrences
+    from workbench.words.senses import Senses, senses
 
 __version__ = "0.1.0"
 
@@ -147,6 +158,14 @@ _HOMES = {
     "Capture": "workbench.engine.taps",
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.taps",
+    # words in their contexts
+    "neighbours": "workbench.words.neighbours",
+    "Neighbours": "workbench.words.neighbours",
+    "senses": "workbench.words.senses",
+    "Senses": "workbench.words.senses",
+    "senses_figure": "workbench.figures.neighbours",
+    "occurrences": "workbench.words.occurrences",
+    "Occurrences": "workbench.words.occurrences",
     # write an experiment
     "Experiment": "workbench.core.experiment",
     "Settings": "workbench.core.experiment",
@@ -174,12 +193,15 @@ __all__ = [
     "LensReading",
     "Mention",
     "Model",
+    "Neighbours",
+    "Occurrences",
     "Output",
     "Pieces",
     "Progress",
     "Reduce",
     "Result",
     "Run",
+    "Senses",
     "Settings",
     "Site",
     "Table",
@@ -204,12 +226,16 @@ __all__ = [
     "load",
     "map_statistics",
     "mentions",
+    "neighbours",
+    "occurrences",
     "open_run",
     "predict",
     "read",
     "report",
     "run",
     "runs",
+    "senses",
+    "senses_figure",
     "summarise",
     "tiny_bert",
     "train",

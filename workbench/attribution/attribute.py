@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from workbench.attribution.faithfulness import Faithfulness, faithfulness
-from workbench.attribution.generate import cut_note, generate, readable
+from workbench.attribution.generate import cut_note, generate
 from workbench.attribution.markers import has_marker
 from workbench.attribution.methods import (
     SAMPLES,
@@ -26,7 +26,7 @@ from workbench.attribution.methods import (
     OnProgress,
     attribute_prediction,
 )
-from workbench.attribution.predict import fill, word_index
+from workbench.attribution.predict import fill
 from workbench.attribution.prediction import (
     Prediction,
     following,
@@ -38,6 +38,7 @@ from workbench.attribution.target import Baseline, By, Measure, Segments, Target
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.public import public
 from workbench.corpora.encode import encode
+from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import Model, refusal
 from workbench.transfer.checkpoints import pair_of

@@ -1,0 +1,165 @@
+"""Exact nearest neighbours by cosine among rows of states.
+
+All similarities of a query are one product of a matrix and a vector in single precision. The rows
+near the k-th one are then computed again in double precision, so that rounding does not decide
+which rows are nearest. Rows are equally near if their similarities differ by less than `TIE`. A row
+of zeros has no direction and is no neighbour. Costs: a pass over the rows, at the speed of memory:
+250,000 rows of width 768 are read in a tenth of a second on two cores.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+TIE = 2e-6  # difference of two cosines in single precision that may be rounding
+AT_ONCE = 2**23  # similarities in memory at a time
+EXACT = 4096  # rows computed in double precision at a time
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """States and their norms; a row of zeros has the norm 0."""
+
+    states: Tensor  # [rows, width], float32, often memory-mapped
+    norms: Tensor  # [rows]
+
+    @classmethod
+    def of(cls, states: Tensor) -> Self:
+        return cls(states, torch.linalg.vector_norm(states, dim=1))
+
+    def __len__(self) -> int:
+        return len(self.norms)
+
+    def take(self, rows: Ints) -> "Rows":
+        """Some of the rows, in memory."""
+        chosen = torch.from_numpy(rows)
+        return Rows(self.states.index_select(0, chosen), self.norms[chosen])
+
+    @property
+    def unit(self) -> Tensor:
+        """The rows with norm 1; rows of zeros stay zeros.  # [rows, width]"""
+        return self.states / torch.where(self.norms > 0, self.norms, 1.0)[:, None]
+
+
+# --- one query ------------------------------------------------------------------------------------
+
+
+def cosines(rows: Rows, query: Tensor) -> Tensor:
+    """The cosine of every row with the query; -inf for a row of zeros.  # [width] -> [rows]"""
+    values = torch.mv(rows.states, query / torch.linalg.vector_norm(query)).div_(rows.norms)
+    return values.masked_fill_(rows.norms == 0, -torch.inf)
+
+
+def nearest(
+    rows: Rows,
+    query: Tensor,
+    k: int,
+    allowed: NDArray[np.bool_] | None = None,
+    groups: Ints | None = None,
+) -> tuple[Floats, Ints]:
+    """The similarities and indices of the k nearest allowed rows, the nearest first.
+
+    Of rows that are equally near, the first ones are taken. With `groups`, codes of the rows from
+    0, at most one row of each group: its nearest.  # [rows] -> [at most k], [at most k]
+    """
+    if allowed is not None and 4 * allowed.sum() < len(rows):  # fewer rows are read
+        chosen = np.flatnonzero(allowed)
+        own = None if groups is None else groups[chosen]
+        similarities, found = nearest(rows.take(chosen), query, k, None, own)
+        return similarities, chosen[found]
+    values = cosines(rows, query)
+    if allowed is not None:
+        values.masked_fill_(torch.from_numpy(~allowed), -torch.inf)
+    best = values
+    if groups is not None:
+        codes = torch.from_numpy(groups)
+        empty = values.new_full((int(groups.max(initial=-1)) + 1,), -torch.inf)
+        best = empty.scatter_reduce(0, codes, values, "amax")
+    bound = best.topk(min(k, len(best))).values.min() if len(best) else values.new_zeros(())
+    if not torch.isfinite(bound):  # fewer than k
+        bound = values.new_tensor(-2.0)
+    near = torch.nonzero(values >= bound - TIE)[:, 0]
+    exact = _exact(rows, query, near)
+    order = exact.argsort(descending=True, stable=True)
+    found, similarities = near[order].numpy(), exact[order].numpy()
+    if groups is not None:
+        _, first = np.unique(groups[found], return_index=True)
+        kept = np.sort(first)
+        found, similarities = found[kept], similarities[kept]
+    return similarities[:k], found[:k]
+
+
+def _exact(rows: Rows, query: Tensor, chosen: Tensor) -> Tensor:
+    """Cosines in double precision, each computed alone.  # [chosen] -> [chosen]"""
+    wide = query.double()
+    wide = wide / torch.linalg.vector_norm(wide)
+    parts = []
+    for part in chosen.split(EXACT):
+        states = rows.states[part].double()  # [part, width]
+        parts.append((states * wide).sum(1) / torch.linalg.vector_norm(states, dim=1))
+    return torch.cat(parts) if parts else wide.new_zeros(0)
+
+
+# --- many queries ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The nearest rows of many queries; the weights of one query add up to 1.
+
+    Where several rows are equally near and not all belong to the k nearest, they share the rest of
+    the weight: no order decides between equal rows.
+    """
+
+    queries: Ints  # [pairs], indices of rows
+    neighbours: Ints  # [pairs], indices of rows
+    weights: Floats  # [pairs]
+
+    def shares(self, matches: NDArray[np.bool_], n_rows: int) -> Floats:
+        """The weighted share of matching neighbours of each row; NaN without neighbours.
+
+        # [pairs] -> [rows]
+        """
+        whole = np.bincount(self.queries, self.weights, n_rows)
+        part = np.bincount(self.queries, self.weights * matches, n_rows)
+        shares: Floats = np.full(n_rows, np.nan)
+        return np.divide(part, whole, out=shares, where=whole > 0)
+
+
+def nearest_pairs(rows: Rows, queries: Ints, k: int, apart: Sequence[Ints]) -> Pairs:
+    """The k nearest rows of some rows, among those with another code in each array of `apart`.
+
+    A row is never its own neighbour.  # [rows] each
+    """
+    unit, real = rows.unit, rows.norms > 0
+    codes = [torch.from_numpy(each) for each in apart]
+    parts: list[tuple[Ints, Ints, Floats]] = []
+    for chunk in torch.from_numpy(queries).split(max(1, AT_ONCE // max(1, len(rows)))):
+        values = unit[chunk] @ unit.T  # [chunk, rows]
+        values[:, ~real] = -torch.inf
+        values[torch.arange(len(chunk)), chunk] = -torch.inf
+        for code in codes:
+            values.masked_fill_(code[chunk][:, None] == code[None], -torch.inf)
+        counts = torch.isfinite(values).sum(1).clamp(max=k)  # [chunk], of neighbours
+        best = values.topk(min(k, len(rows)), dim=1).values  # [chunk, k]
+        last = best.gather(1, (counts - 1).clamp(min=0)[:, None])  # [chunk, 1], of the k-th
+        usable = (counts > 0)[:, None] & real[chunk][:, None]
+        near = (values >= last - TIE) & torch.isfinite(values) & usable
+        query, row = torch.nonzero(near, as_tuple=True)
+        is_above = values[query, row] > last[query, 0] + TIE
+        n_above = torch.zeros(len(chunk)).index_add_(0, query, is_above.float())
+        n_tied = torch.zeros(len(chunk)).index_add_(0, query, (~is_above).float())
+        rest = (counts - n_above) / n_tied.clamp(min=1)  # the weight of each row that is tied
+        weight = torch.where(is_above, 1.0, rest[query]) / counts[query]
+        parts.append((chunk[query].numpy(), row.numpy(), weight.double().numpy()))
+    if not parts:
+        return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    return Pairs(*(np.concatenate(each) for each in zip(*parts, strict=True)))
