@@ -635,6 +635,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "heads": "workbench.heads.experiments:EXPERIMENT",
         "lens": "workbench.attribution.experiments:LENS",
         "minimal-pairs": "workbench.basics.experiments:MINIMAL_PAIRS",
+        "neighbours": "workbench.words.experiments:NEIGHBOURS",
         "pretraining": "workbench.transfer.experiments:PRETRAINING",
         "profile": "workbench.basics.experiments:PROFILE",
         "similarity": "workbench.transfer.experiments:SIMILARITY",

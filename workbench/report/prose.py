@@ -36,6 +36,7 @@ TITLES = {  # the words before the names of the models, or of the corpora if the
     "heads": "Attention heads of",
     "lens": "Predictions of the layers of",
     "minimal-pairs": "Minimal pairs scored by",
+    "neighbours": "Nearest neighbours of words in",
     "pretraining": "Pretraining objectives compared on",
     "profile": "Size and loss of",
     "similarity": "Similarity of the layers of",

@@ -54,7 +54,8 @@ class Rows:
 
 def cosines(rows: Rows, query: Tensor) -> Tensor:
     """The cosine of every row with the query; -inf for a row of zeros.  # [width] -> [rows]"""
-    values = torch.mv(rows.states, query / torch.linalg.vector_norm(query)).div_(rows.norms)
+    direction = query / torch.linalg.vector_norm(query)
+    values = (rows.states @ direction[:, None])[:, 0].div_(rows.norms)
     return values.masked_fill_(rows.norms == 0, -torch.inf)
 
 
@@ -148,11 +149,11 @@ def nearest_pairs(rows: Rows, queries: Ints, k: int, apart: Sequence[Ints]) -> P
         values[torch.arange(len(chunk)), chunk] = -torch.inf
         for code in codes:
             values.masked_fill_(code[chunk][:, None] == code[None], -torch.inf)
-        counts = torch.isfinite(values).sum(1).clamp(max=k)  # [chunk], of neighbours
         best = values.topk(min(k, len(rows)), dim=1).values  # [chunk, k]
+        counts = (best > -torch.inf).sum(1)  # [chunk], of neighbours
         last = best.gather(1, (counts - 1).clamp(min=0)[:, None])  # [chunk, 1], of the k-th
-        usable = (counts > 0)[:, None] & real[chunk][:, None]
-        near = (values >= last - TIE) & torch.isfinite(values) & usable
+        last[(counts == 0) | ~real[chunk]] = torch.inf  # a query without neighbours
+        near = values >= last - TIE
         query, row = torch.nonzero(near, as_tuple=True)
         is_above = values[query, row] > last[query, 0] + TIE
         n_above = torch.zeros(len(chunk)).index_add_(0, query, is_above.float())

@@ -1,0 +1,214 @@
+"""The findings of `neighbours`, from its tables.
+
+Costs: milliseconds.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from workbench.core.findings import (
+    Finding,
+    Row,
+    Unit,
+    decimal,
+    judged,
+    p_text,
+    percent,
+    plural,
+    rows_of,
+    signed,
+    whole,
+)
+
+Tables = Mapping[str, pd.DataFrame]
+
+COMPARED = 30  # words whose neighbours are looked at; with fewer, nothing is decided
+FORMS = 3  # forms with several senses
+OTHER = "other forms"
+NAMES = {"tag": "part of speech", "relation": "dependency relation"}
+MORE_WORDS = "more sentences, or more words (max_queries)"
+MORE_FORMS = "more forms with several senses: more sentences, or a smaller min_count"
+RANDOM = "random-weight models (random_models=5)"
+
+
+def neighbours(tables: Tables) -> Iterator[Finding]:
+    """What neighbours share at the best layer, what forms they have, and whether senses differ."""
+    shares = tables["neighbours"]
+    if shares.empty:
+        return
+    stack = shares["stack"].iloc[0]
+    last = int(shares.loc[shares["stack"] == stack, "layer"].max())
+    own = tables["tests"][tables["tests"]["stack"] == stack]
+    tests = {row["comparison"]: row for row in rows_of(own)}
+    for name in NAMES:
+        if name in tests:
+            yield _best(tests[name], name, shares, last)
+        if (above := tests.get(f"{name} above layer 0")) and name == "tag":
+            yield _above(above, name, last)
+    form = shares[(shares["property"] == "form") & (shares["stack"] == stack)]
+    if len(form):
+        yield _forms(rows_of(form), last)
+    for comparison in ("sense accuracy", "sense v-measure"):
+        if comparison in tests:
+            yield _senses(tests[comparison], last)
+    senses = tables["senses"]
+    if len(senses) and "sense accuracy" in tests:
+        at_best = senses[
+            (senses["stack"] == stack) & (senses["layer"] == tests["sense accuracy"]["layer"])
+        ]
+        if len(at_best) > 1:
+            yield _extremes(rows_of(at_best.sort_values("accuracy", kind="stable")))
+
+
+def _difference(row: Row, in_points: bool = True) -> str:
+    """A difference with its interval and its null."""
+
+    def number(value: object) -> str:
+        return decimal(100 * value, 1) if in_points else decimal(value, 2)  # type: ignore[operator]
+
+    null = (
+        f"with random weights {signed(number(row['random']))}"
+        if row["random_models"]
+        else "no random-weight baseline"
+    )
+    return (
+        f"{signed(number(row['difference']))}{' points' if in_points else ''}, 95 % "
+        f"{number(row['lower'])} to {number(row['upper'])}; {null}; {p_text(row['p'])}"
+    )
+
+
+def _finding(
+    row: Row, claim: str, enough: bool, more: str, measure: str, figure: str, unit: Unit = "%"
+) -> Finding:
+    """A finding of one row of `tests`."""
+    tested = row["random_models"] > 1
+    return Finding(
+        claim,
+        row["difference"],
+        (row["lower"], row["upper"]),
+        row["random"] if row["random_models"] else 0.0,
+        judged(row["holds"], enough and tested),
+        "tests",
+        {"stack": row["stack"], "comparison": row["comparison"]},
+        figure,
+        measure=measure,
+        unit=unit,
+        column="difference",
+        decided_by=more if tested else RANDOM,
+    )
+
+
+def _at(layer: float, last: int) -> str:
+    return f"layer {whole(layer)} of {last}" if last else "layer 0"
+
+
+def _best(row: Row, name: str, shares: pd.DataFrame, last: int) -> Finding:
+    """The layer whose neighbours of other forms share a label most, against chance."""
+    verb = "share" if row["holds"] else "are not shown to share"
+    claim = (
+        f"Nearest neighbours of another form {verb} the {NAMES[name]} more often than chance and "
+        f"random weights allow: most at {_at(row['layer'], last)}, "
+        f"{percent(row['first'])} against {percent(row['second'])} by chance "
+        f"({_difference(row)})."
+    )
+    enough = row["n"] >= COMPARED
+    measure = f"neighbours that share the {NAMES[name]}, minus chance"
+    return _finding(row, claim, enough, MORE_WORDS, measure, "shares")
+
+
+def _above(row: Row, name: str, last: int) -> Finding:
+    """Whether the best layer's neighbours share a label more often than those of layer 0."""
+    verb = "share" if row["holds"] else "are not shown to share"
+    claim = (
+        f"Neighbours at {_at(row['layer'], last)} {verb} the {NAMES[name]} more often than "
+        f"those at the embeddings: {percent(row['first'])} against {percent(row['second'])} "
+        f"({_difference(row)})."
+    )
+    enough = row["n"] >= COMPARED
+    measure = f"neighbours that share the {NAMES[name]}, minus layer 0"
+    return _finding(row, claim, enough, MORE_WORDS, measure, "shares")
+
+
+def _forms(rows: list[Row], last: int) -> Finding:
+    """How many neighbours have the same form, at both ends: a description."""
+    first, end = rows[0], rows[-1]
+    interval = f"95 % {percent(end['lower'])} to {percent(end['upper'])}"
+    known = "" if math.isnan(end["random"]) else f"; with random weights {percent(end['random'])}"
+    if not last:
+        claim = (
+            f"{percent(end['share'])} of the nearest neighbours have the same form "
+            f"({interval}{known})."
+        )
+    else:
+        claim = (
+            f"{percent(first['share'])} of the nearest neighbours have the same form at the "
+            f"embeddings, and {percent(end['share'])} at the last layer ({interval}{known})."
+        )
+    return Finding(
+        claim,
+        end["share"],
+        (end["lower"], end["upper"]),
+        None,
+        "supported",
+        "neighbours",
+        {key: end[key] for key in ("stack", "layer", "candidates", "property")},
+        "forms",
+        measure="neighbours of the same form at the last layer",
+        unit="%",
+        column="share",
+    )
+
+
+def _senses(row: Row, last: int) -> Finding:
+    """Whether the senses of forms are separated, against static vectors and random weights."""
+    is_accuracy = row["comparison"] == "sense accuracy"
+    verb = "are" if row["holds"] else "are not shown to be"
+    claim = (
+        f"Senses of {plural(row['n'], 'form')} {verb} separated by their neighbours better than by "
+        f"static vectors and random weights: at {_at(row['layer'], last)} the nearest occurrence "
+        f"of the form has the same sense in {percent(row['first'])}, with static vectors in "
+        f"{percent(row['second'])} ({_difference(row)})."
+        if is_accuracy
+        else f"Clusters of the occurrences of {plural(row['n'], 'form')} {verb} their senses more "
+        f"than chance and random weights allow: at {_at(row['layer'], last)} the V-measure is "
+        f"{decimal(row['first'], 2)}, with permuted senses {decimal(row['second'], 2)} "
+        f"({_difference(row, False)})."
+    )
+    measure = f"{'accuracy' if is_accuracy else 'V-measure'} of senses, minus permuted senses"
+    enough = row["n"] >= FORMS
+    unit: Unit = "%" if is_accuracy else ""
+    return _finding(row, claim, enough, MORE_FORMS, measure, "separation", unit)
+
+
+def _extremes(rows: list[Row]) -> Finding:
+    """The forms whose senses are separated worst and best: a description."""
+    worst, best = rows[0], rows[-1]
+    layer = whole(best["layer"])
+    if worst["accuracy"] == best["accuracy"]:
+        claim = (
+            f"At layer {layer}, the senses of all {plural(len(rows), 'form')} are separated "
+            f"equally well, with {percent(best['accuracy'])} right."
+        )
+    else:
+        claim = (
+            f"At layer {layer}, the senses of “{best['form']}” ({best['senses']}) are separated "
+            f"best, with {percent(best['accuracy'])} right (permuted senses: "
+            f"{percent(best['chance'])}), and those of “{worst['form']}” ({worst['senses']}) "
+            f"worst, with {percent(worst['accuracy'])} right (permuted: "
+            f"{percent(worst['chance'])})."
+        )
+    return Finding(
+        claim,
+        best["accuracy"],
+        None,
+        None,
+        "supported",
+        "senses",
+        {key: best[key] for key in ("form", "stack", "layer")},
+        "forms_with_senses",
+        measure="accuracy of the form whose senses are separated best",
+        unit="%",
+        column="accuracy",
+    )
