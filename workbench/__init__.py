@@ -47,6 +47,8 @@ Words in their contexts:
     senses       the occurrences of a word form on a map, in clusters     (Senses)
     senses_figure  draws it
     occurrences  the index of a corpus that both search                   (Occurrences)
+    tokenizations  how the tokenizers of several models split a text      (Tokenizations)
+    tokenization_steps  the merges, matches or scores behind it       (TokenizationSteps)
 
 Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat, Finding. A user
 error raises WorkbenchError, with a code and a remedy.
@@ -103,6 +105,12 @@ if TYPE_CHECKING:
     from workbench.words.neighbours import Neighbours, neighbours
     from workbench.words.occurrences import Occurrences, occurrences
     from workbench.words.senses import Senses, senses
+    from workbench.words.tokenizations import (
+        Tokenizations,
+        TokenizationSteps,
+        tokenization_steps,
+        tokenizations,
+    )
 
 __version__ = "0.1.0"
 
@@ -158,7 +166,7 @@ _HOMES = {
     "Capture": "workbench.engine.taps",
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.taps",
-    # words in their contexts
+    # words in their contexts, and in pieces
     "neighbours": "workbench.words.neighbours",
     "Neighbours": "workbench.words.neighbours",
     "senses": "workbench.words.senses",
@@ -166,6 +174,10 @@ _HOMES = {
     "senses_figure": "workbench.figures.neighbours",
     "occurrences": "workbench.words.occurrences",
     "Occurrences": "workbench.words.occurrences",
+    "tokenizations": "workbench.words.tokenizations",
+    "tokenization_steps": "workbench.words.tokenizations",
+    "Tokenizations": "workbench.words.tokenizations",
+    "TokenizationSteps": "workbench.words.tokenizations",
     # write an experiment
     "Experiment": "workbench.core.experiment",
     "Settings": "workbench.core.experiment",
@@ -205,6 +217,8 @@ __all__ = [
     "Settings",
     "Site",
     "Table",
+    "TokenizationSteps",
+    "Tokenizations",
     "WorkbenchError",
     "__version__",
     "answer",
@@ -238,6 +252,8 @@ __all__ = [
     "senses_figure",
     "summarise",
     "tiny_bert",
+    "tokenization_steps",
+    "tokenizations",
     "train",
     "word_states",
     "write",

@@ -9,8 +9,8 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import run_here
-from workbench.attribution.lens_corpus import _beyond
 from workbench.core.experiment import EXPERIMENTS
+from workbench.core.stats import p_value_beyond
 from workbench.corpora.layers import vocabulary
 
 
@@ -88,8 +88,8 @@ def test_texts_without_a_word_to_predict_are_an_error() -> None:
 
 def test_p_values_against_random_weights() -> None:
     null, draws = np.array([-0.1, 0.0, 0.1, 0.05, -0.05]), np.full(1000, -1.0)
-    assert _beyond(-1.0, null, draws) < 0.001
-    assert _beyond(0.02, null, draws) > 0.5
-    assert _beyond(-1.0, null[:1], draws) == 1.0
-    assert _beyond(-1.0, np.zeros(5), draws) < 0.01  # random models that all say the same
-    assert _beyond(0.0, np.zeros(5), np.zeros(1000)) == 1.0
+    assert p_value_beyond(-1.0, null, draws) < 0.001
+    assert p_value_beyond(0.02, null, draws) > 0.5
+    assert p_value_beyond(-1.0, null[:1], draws) == 1.0
+    assert p_value_beyond(-1.0, np.zeros(5), draws) < 0.01  # random models that all say the same
+    assert p_value_beyond(0.0, np.zeros(5), np.zeros(1000)) == 1.0

@@ -8,11 +8,9 @@ Costs: a pass over each word's text for the model and for each random model, and
 state; of an encoder-decoder, its decoder for every state of the encoder.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,11 +34,12 @@ from workbench.core.stats import (
     holm,
     interval,
     p_value,
-    prediction_p_value,
+    p_value_beyond,
     ratio,
     resampled,
 )
 from workbench.corpora.encode import encode
+from workbench.corpora.word_groups import FREQUENT, Group, frequency_ranks, word_groups
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, UnsupportedError
 
@@ -50,11 +49,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# parts of speech of Universal Dependencies with few, fixed words, and with many
-FUNCTION = frozenset({"ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ"})
-CONTENT = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"})
-RANKS: tuple[float, ...] = (0, 10, 100, 1000)  # ends of the frequency groups, by rank of the word
-FREQUENT = 100  # maximum rank of a frequent word
 # names in the table of what `lens.measured` computes
 MEASURES = {
     "agreement": "agrees",
@@ -89,18 +83,9 @@ class _Words:
         return np.array(sums, dtype=np.float64).reshape(*values.shape[:-1], self.n_documents)
 
     @cached_property
-    def groups(self) -> list[tuple[str, str, NDArray[np.bool_]]]:
+    def groups(self) -> list[Group]:
         """What the words are grouped by, the name of the group, and its words."""
-        tags = np.array(self.tags)
-        found = [("all", "all", np.ones(len(tags), dtype=bool))]
-        found += [("tag", tag, tags == tag) for tag in sorted(set(self.tags) - {""})]
-        classes = {"function words": FUNCTION, "content words": CONTENT}
-        found += [("class", name, np.isin(tags, [*each])) for name, each in classes.items()]
-        for low, high in pairwise([*RANKS, np.inf]):
-            name = f"{low + 1}-{high}" if np.isfinite(high) else f"{low + 1} and more"
-            inside = (self.ranks > low) & (self.ranks <= high)
-            found.append(("frequency", name, inside))
-        return [group for group in found if group[2].any()]
+        return word_groups(self.tags, self.ranks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,9 +168,7 @@ def _drawn(model: Model, docs: Sequence["Doc"], batch: Batch, most: int, seed: i
     chosen = [possible[index] for index in sorted(indices.tolist())]
     names = [docs[document]._.document or f"text {document}" for document, _ in chosen]
     number = {name: index for index, name in enumerate(dict.fromkeys(names))}
-    counts = Counter(token.lower_ for doc in docs for token in doc if not token.is_space)
-    order = sorted(counts, key=lambda word: (-counts[word], word))
-    rank = {word: index for index, word in enumerate(order, 1)}
+    rank = frequency_ranks(docs)
     tokens = [docs[document][word] for document, word in chosen]
     return _Words(
         chosen,
@@ -368,7 +351,7 @@ def _compared(words: _Words, read: _Read, random: Sequence[_Read], seed: int) ->
         draws = _differences(words, layers, first, layers, second, seed)
         yield _Test(
             name, layers[first].mean(), layers[second].mean(), _ends(draws, difference), null,
-            _beyond(difference, null, draws), False, (int(first.sum()), int(second.sum())),
+            p_value_beyond(difference, null, draws), False, (int(first.sum()), int(second.sum())),
         )  # fmt: skip
 
 
@@ -394,17 +377,3 @@ def _differences(
 def _ends(draws: Floats, value: float) -> tuple[float, float]:
     lower, upper = interval(draws)
     return min(float(lower), value), max(float(upper), value)
-
-
-def _beyond(value: float, null: Floats, draws: Floats) -> float:
-    """The two-sided p-value of a difference among those of random weights; 1 without several.
-
-    Where they are all equal, as of a random model that always predicts the same, it is the
-    bootstrap's.
-    """
-    if len(null) < 2:
-        return 1.0
-    if np.ptp(null) < 1e-12:
-        return float(p_value(draws - null[0]))
-    sides = prediction_p_value(value, null), prediction_p_value(-value, -null)
-    return min(1.0, 2 * min(sides))

@@ -286,6 +286,20 @@ def prediction_p_value(value: float, random: Floats) -> float:
     return float(t.sf(below, number - 1))
 
 
+def p_value_beyond(value: float, random: Floats, draws: Floats) -> float:
+    """Return the two-sided p-value of a value among those of random models; 1 without several.
+
+    Where they are all equal, as of random models that always predict the same, it is the
+    bootstrap's, whose `draws` are of the value.  # [models], [draws]
+    """
+    if len(random) < 2:
+        return 1.0
+    if np.ptp(random) < 1e-12:
+        return float(p_value(draws - random[0]))
+    sides = prediction_p_value(value, random), prediction_p_value(-value, -random)
+    return min(1.0, 2 * min(sides))
+
+
 def holm(p_values: Sequence[float] | Floats) -> Floats:
     """Return p-values corrected for their number (Holm 1979).  # [tried] -> [tried]"""
     raw = np.asarray(p_values, dtype=np.float64)

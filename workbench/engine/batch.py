@@ -80,6 +80,19 @@ class Batch:
         return self.words[first:last]
 
 
+def one_text(text: str, words: NDArray[Any]) -> Batch:
+    """A batch of one text; `words` are character ranges.  # [words, 2]"""
+    raw = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+    return Batch(
+        text=raw,
+        text_offsets=np.array([0, len(raw)], dtype=np.int64),
+        words=np.asarray(words, dtype=np.int32).reshape(-1, 2),
+        word_offsets=np.array([0, len(words)], dtype=np.int64),
+        segments=np.zeros(len(words), dtype=np.int8),
+        order=np.zeros(1, dtype=np.int64),
+    )
+
+
 _ARRAYS = ("text", "text_offsets", "words", "word_offsets", "segments", "order")
 _EDGE_ARRAYS = ("offsets", "span1", "span2", "label_offsets", "labels")
 

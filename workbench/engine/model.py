@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from workbench.core.errors import WorkbenchError
-from workbench.engine.batch import Batch, Pieces
+from workbench.engine.batch import NO_WORD, Batch, Pieces, one_text
 from workbench.engine.taps import Kind, Site, StackName, Tap
+from workbench.engine.text_pieces import NO_ID, Segmentation, Segmented, TextPiece
 
 # What a language-model head predicts; bidirectional: the next word and, separately, the previous.
 Objective = Literal["causal", "masked", "seq2seq", "bidirectional", ""]
@@ -273,6 +276,31 @@ class Model(Protocol):
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         """The mask of unknown pieces (outside the vocabulary).  # [batch, pieces], bool"""
         return torch.zeros_like(pieces.mask)
+
+    def segmented(self, text: str, words: NDArray[Any]) -> Segmented:
+        """One text in pieces, each with its characters; `words` are character ranges.
+
+        Here each piece stands for its whole word, as in models that read words.  # [words, 2]
+        """
+        ranges = np.asarray(words, dtype=np.int32).reshape(-1, 2)
+        pieces = self.encode(one_text(text, ranges))
+        names = self.piece_texts(pieces.ids[0].tolist())
+        unknown = self.unknown_pieces(pieces)[0].tolist()
+        found = []
+        for index, word in enumerate(pieces.words[0].tolist()):
+            if not pieces.mask[0, index]:
+                continue
+            first, last = ranges[word].tolist() if word != NO_WORD else (0, 0)
+            says = "" if unknown[index] else text[first:last]
+            row = self.vocabulary.get(names[index], NO_ID)
+            special = bool(pieces.special[0, index])
+            piece = TextPiece(names[index], row, first, last, word, says, special, unknown[index])
+            found.append(piece)
+        return Segmented(tuple(found), "words", marks_spaces=False)
+
+    def segmentation_steps(self, text: str, words: NDArray[Any]) -> Sequence[Segmentation]:
+        """How each part of a text becomes pieces, step by step.  # words: [words, 2]"""
+        raise refusal(self, "does not show how it splits text", _ANOTHER)
 
     def pieces_to_draw(self) -> Sequence[int]:
         """The pieces for random texts: those with an embedding, without special pieces."""

@@ -80,6 +80,25 @@ def index_words(sentences: Sequence[Sequence[str]], max_characters: int) -> Inde
     return IndexedWords(character_ids(index_of, max_characters), words, lengths)
 
 
+def spelling(word: str, max_characters: int) -> tuple[str, ...]:
+    """What is read of a word between its two marks, readable: characters, or bytes as <C3>."""
+    ids = _spelling(word)[: max_characters - 2]
+    return tuple(
+        "<boundary>" if id_ > 255 else chr(id_) if 0x20 < id_ < 0x7F else f"<{id_:02X}>"
+        for id_ in ids
+    )
+
+
+def read_back(characters: Sequence[str]) -> str:
+    """The word that these characters spell; an incomplete character at its end is dropped."""
+    raw = b"".join(
+        each.encode() if len(each) == 1 else bytes.fromhex(each[1:-1])
+        for each in characters
+        if each != "<boundary>"
+    )
+    return raw.decode("utf-8", "ignore")
+
+
 def _spelling(word: str) -> list[int]:
     """The byte ids of a word; an unpaired surrogate has no bytes and is dropped, as originally."""
     if word in BOUNDARIES:

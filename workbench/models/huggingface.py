@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -35,6 +36,7 @@ from workbench.engine.model import (
     require_sites,
 )
 from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, session
+from workbench.engine.text_pieces import Segmentation, Segmented
 from workbench.models import (
     attention_hooks,
     budget,
@@ -53,6 +55,7 @@ from workbench.models.lm_heads import (
 )
 from workbench.models.net_parts import PROBE, blocks, probe
 from workbench.models.references import task_bytes
+from workbench.models.segmentation import Segmenter
 from workbench.models.split import layers_of
 from workbench.models.tokenization import tokenize_batch, written
 
@@ -532,6 +535,16 @@ class HuggingFace(Model):
 
     def decode(self, choices: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(choices), skip_special_tokens=True))
+
+    @cached_property
+    def _segmenter(self) -> Segmenter:
+        return Segmenter(self.tokenizer)
+
+    def segmented(self, text: str, words: NDArray[Any]) -> Segmented:
+        return self._segmenter.segmented(text, words)
+
+    def segmentation_steps(self, text: str, words: NDArray[Any]) -> Sequence[Segmentation]:
+        return self._segmenter.steps(text)
 
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         unknown = self.symbols.unknown

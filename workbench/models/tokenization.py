@@ -164,6 +164,11 @@ MARKS = ("▁", "Ġ")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # an unpaired surrogate: no tokenizer accepts it
 
 
+def without_surrogates(text: str) -> str:
+    """The text with the replacement character in the place of unpaired surrogates."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
 def tokenize(
     tokenizer: PreTrainedTokenizerBase,
     text: str,
@@ -177,7 +182,7 @@ def tokenize(
     text's first word.
     """
     ranges = np.asarray(words, dtype=np.int64).reshape(-1, 2)
-    document = source(_SURROGATE.sub("\ufffd", text), ranges, pair_from)
+    document = source(without_surrogates(text), ranges, pair_from)
     flat = _flat(tokenizer, [document], max_pieces)
     return Row(
         ids=flat.ids,
@@ -188,6 +193,13 @@ def tokenize(
         unaligned=tuple(word for _, word in flat.unaligned),
         cut=tuple((first, last) for _, first, last in flat.cut),
     )
+
+
+def word_of_pieces(tokenizer: PreTrainedTokenizerBase, encoded: Encoded, words: Ints) -> Ints:
+    """The word of each piece of one text, or NO_WORD; `words` are [words, 2].  # [pieces]"""
+    starts, ends = np.array(encoded.offsets, dtype=np.int64).reshape(-1, 2).T
+    marks = _marks(tokenizer, np.array(encoded.ids, dtype=np.int64))
+    return owners(starts, ends, marks, np.array(encoded.special, dtype=np.bool_), words)
 
 
 def tokenize_batch(

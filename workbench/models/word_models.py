@@ -40,8 +40,9 @@ from workbench.engine.model import (
     require_sites,
 )
 from workbench.engine.taps import StackName, Tap
+from workbench.engine.text_pieces import NO_ID, Algorithm, Segmentation, Segmented, Step, TextPiece
 from workbench.models.bilm import MODEL, BiLM, is_trained, load_trained
-from workbench.models.elmo import OPTIONS, WEIGHTS, Elmo, read_options
+from workbench.models.elmo import OPTIONS, WEIGHTS, Elmo, read_back, read_options, spelling
 from workbench.models.references import task_bytes
 
 # --- static word vectors: a context-free model with one layer -------------------------------------
@@ -192,13 +193,19 @@ class WordModel(Model):
         make_copy: "Callable[[], WordModel] | None" = None,
         save: Callable[[Path], object] | None = None,
         without_heads: str = "It reads whole words and has no attention",
+        most_characters: int | None = None,
     ) -> None:
-        """`weights` are those of the states and of the softmax."""
+        """`weights` are those of the states and of the softmax.
+
+        `most_characters` is the maximum number of characters that are read of a word; None for
+        vectors, which look words up.
+        """
         self.name, self.family, self.width = name, family, width
         self.stacks: tuple[Stack, ...] = (Stack("encoder", layers, 0, ()),)
         self.weights, self._states, self.words = weights, states, tuple(words)
         self.bilm = bilm  # ELMo with its softmax
         self.without_heads = without_heads
+        self.most_characters = most_characters
         self._make_random = make_random  # the same architecture with weights drawn from a seed
         self._make_copy = make_copy  # the same model with its own weights
         self._save = save  # into a folder that `wb.load` opens
@@ -326,7 +333,7 @@ class WordModel(Model):
 
     @property
     def vocabulary(self) -> Mapping[str, int]:
-        return {word: row for row, word in enumerate(self.words)}
+        return dict(self._rows)
 
     def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(self._word_of[number] for number in ids)
@@ -335,11 +342,60 @@ class WordModel(Model):
         """The words of the softmax's rows."""
         return tuple(self.words[choice] for choice in choices)
 
+    def segmented(self, text: str, words: NDArray[Any]) -> Segmented:
+        """Words; of ELMo with the characters that it reads, of vectors as they are looked up."""
+        pieces = []
+        for index, (first, last) in enumerate(np.asarray(words).reshape(-1, 2).tolist()):
+            word = text[first:last]
+            if self.most_characters is not None:
+                characters = spelling(word, self.most_characters)
+                said, row, is_unknown = read_back(characters), self._rows.get(word, NO_ID), False
+            else:
+                characters, name = (), self._known_as(word)
+                said, row = name or "", self._rows.get(name or "", NO_ID)
+                is_unknown = name is None
+            pieces.append(
+                TextPiece(
+                    word, row, first, last, index, said, unknown=is_unknown, characters=characters
+                )
+            )
+        kind: Algorithm = "words" if self.most_characters is None else "characters"
+        return Segmented(tuple(pieces), kind, marks_spaces=False)
+
+    def segmentation_steps(self, text: str, words: NDArray[Any]) -> list[Segmentation]:
+        """ELMo: the characters of a word, then the word; vectors: what is looked up."""
+        segmented, found = self.segmented(text, words), []
+        for piece in segmented.pieces:
+            word = text[piece.first : piece.last]
+            read = piece.characters or ((word, word.lower()) if word != piece.says else (word,))
+            steps = (Step(read), Step((piece.piece,), piece.piece, read))
+            found.append(
+                Segmentation(
+                    word, piece.first, piece.last, segmented.algorithm, steps, (piece.piece,),
+                    (piece.id,),
+                )
+            )  # fmt: skip
+        return found
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {word: row for row, word in enumerate(self.words)}
+
+    def _known_as(self, word: str) -> str | None:
+        """The word under which static vectors know this one: as written, or in lower case."""
+        return next((name for name in (word, word.lower()) if name in self._rows), None)
+
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
-        """The mask of words outside the softmax."""
+        """The mask of words outside the softmax, or without a vector."""
+        reads_all = self.most_characters is not None and not self.words
         known = set(self.words)
+        lower = self.most_characters is None
+
+        def is_known(word: str) -> bool:
+            return reads_all or word in known or (lower and word.lower() in known)
+
         # [words + 1]
-        unknown = torch.tensor([*(word not in known for word in self._word_of), False])
+        unknown = torch.tensor([*(not is_known(word) for word in self._word_of), False])
         return unknown.to(pieces.ids.device)[pieces.ids] & pieces.mask
 
     def copy(self, in_fp32: bool = False) -> Model:
@@ -526,6 +582,7 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
         make_random=make_random,
         make_copy=make_copy,
         save=elmo.save_original if bilm is None else bilm.save,
+        most_characters=elmo.options.max_characters,
         without_heads="It is a bidirectional LSTM: two recurrent networks carry the context, so no "
         "token attends to another",
     )
