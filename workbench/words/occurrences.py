@@ -136,13 +136,23 @@ def sampled(words: Words, most: int | None, seed: int) -> Words:
 
 def in_context(text: str, start: int, end: int, room: int = ROOM) -> str:
     """A word with the characters before and after it, on one line: `… before [word] after …`."""
+    before, word, after = around(text, start, end, room)
+    return f"{before}[{word}]{after}"
+
+
+def around(text: str, start: int, end: int, room: int = ROOM) -> tuple[str, str, str]:
+    """The characters before a word, the word, and those after it, on one line, cut at spaces."""
     before, word, after = (
         " ".join(part.split()) for part in (text[:start], text[start:end], text[end:])
     )
-    before = before if len(before) <= room else f"… {before[-room:].lstrip()}"
-    after = after if len(after) <= room else f"{after[:room].rstrip()} …"
+    if len(before) > room:
+        cut = before[-room:]
+        before = f"… {cut.partition(' ')[2] or cut}"
+    if len(after) > room:
+        cut = after[:room]
+        after = f"{cut.rpartition(' ')[0] or cut} …"
     gaps = text[:start][-1:].isspace(), text[end:][:1].isspace()
-    return f"{before}{' ' * gaps[0]}[{word}]{' ' * gaps[1]}{after}"
+    return f"{before}{' ' * gaps[0]}", word, f"{' ' * gaps[1]}{after}"
 
 
 # --- with their states ----------------------------------------------------------------------------
