@@ -51,6 +51,15 @@ STOPS = (
         settings={"max_predictions": 200},
     ),
     Stop(
+        "Into how many pieces BERT and GPT split words", "tokenization", ("mini:bert", "mini:gpt")
+    ),
+    Stop(
+        "Geometry of word states: how contextual and isotropic each layer of BERT is",
+        "geometry",
+        ("mini:bert",),
+        settings={"max_sentences": 300, "random_models": 2, "n_permutations": 200},
+    ),
+    Stop(
         "Average attention of each head, by offset and by part of speech",
         "attention-averages",
         ("mini:bert",),

@@ -73,10 +73,12 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             parameter = parameters.get(key)
             if parameter is None or parameter.annotation is Parameter.empty:
                 continue
-            if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            if parameter.kind is Parameter.VAR_KEYWORD:
                 continue
-            if not _accepts(known[key], value):
-                raise _wrong_type(name, key, known[key], value)
+            several = parameter.kind is Parameter.VAR_POSITIONAL
+            for each in args[list(parameters).index(key) :] if several else (value,):
+                if not _accepts(known[key], each):
+                    raise _wrong_type(name, key, known[key], each)
         return function(*args, **kwargs)
 
     return checked

@@ -363,19 +363,12 @@ def tokenizations(text: "str | Doc", *models: "Model | str") -> Tokenizations:
     )
 
 
-def _opened(model: Any) -> Model:
-    if isinstance(model, str):
-        from workbench.models.loading import load
+def _opened(given: "Model | str") -> Model:
+    if not isinstance(given, str):
+        return given
+    from workbench.models.loading import load
 
-        return load(model, device="cpu")
-    if not isinstance(model, Model):
-        raise WorkbenchError(
-            f"a model must be a Model or a string, not {type(model).__name__}.",
-            code="wrong-type",
-            where="wb.tokenizations",
-            remedy="Open a model with wb.load(...), or give its reference.",
-        )
-    return model
+    return load(given, device="cpu")
 
 
 def _tokenization(model: Model, text: str, words: tuple[tuple[int, int], ...]) -> Tokenization:
