@@ -143,7 +143,7 @@ def _sentence() -> "Doc":
     return cache.sentence(corpus, split, int(index or 0))
 
 
-def second_model() -> str:
+def second_model(width: int = 220) -> str:
     """Draw a box for a second model; return its reference, or "" for none."""
     current = st.session_state.get(OTHER)
     options = [NOTHING, *sidebar.models(), *([str(current)] if current else [])]
@@ -153,7 +153,7 @@ def second_model() -> str:
         key=OTHER,
         bind="query-params",
         accept_new_options=True,
-        width=220,
+        width=width,
         help="A second model on the same text: a built-in model, a run that trained a model, a "
         "folder, or a hub id.",
     )

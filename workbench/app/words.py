@@ -22,6 +22,7 @@ TEXTS = ("text", "text2")  # in the address
 AT = ("at", "at2")  # the chosen words, in the address without boxes of their own
 FORM, OPENED = "form", "open"
 EXAMPLES = ("They will play a game.", "The play was long.")
+SHORT = 3  # characters of a word that is not chosen because two texts share it
 SIZES = ("10000", "50000", "250000")  # words of a corpus that are searched
 
 
@@ -100,11 +101,14 @@ def chosen_words(docs: "list[Doc]") -> list[int]:
 
 
 def _same_or_last(doc: "Doc", forms: set[str]) -> int:
-    """The longest word that is one of these forms, or else the last word with a letter."""
+    """The longest word that is one of these forms; short ones, such as `the`, are left out.
+
+    If there is none, the last word with a letter or digit.
+    """
     words = [token for token in doc if any(map(str.isalnum, token.text))] or list(doc)
-    shared = [token for token in words if token.text.lower() in forms]
-    longest = max(shared, key=lambda token: len(token.text), default=None)
-    return (longest or words[-1]).i
+    shared = [token for token in words if token.text.lower() in forms and len(token) > SHORT]
+    longest = max(shared, key=len, default=None)
+    return (words[-1] if longest is None else longest).i
 
 
 def choose_word(number: int, index: int) -> None:

@@ -124,9 +124,7 @@ class Build:
         return f"{text}, about {elapsed / self.done * (self.total - self.done):.0f} s left"
 
 
-def part_of(
-    corpus: "Corpus", split: str, most: int, on_words: Callable[[int], object]
-) -> "Corpus":
+def part_of(corpus: "Corpus", split: str, most: int, on_words: Callable[[int], object]) -> "Corpus":
     """The first texts of a split, or of all splits in turn, up to a maximum number of words."""
     from workbench.corpora import Corpus
 

@@ -14,7 +14,6 @@ from workbench.app import cache
 from workbench.app.words import Query
 
 if TYPE_CHECKING:
-    import pandas as pd
     from spacy.tokens import Doc
 
     from workbench.words.neighbours import Neighbours
@@ -116,6 +115,12 @@ def _forms(key: IndexKey, _index: "Occurrences") -> list[Form]:
     return sorted(found, key=lambda form: (-form.second, -form.n, form.form))[:N_FORMS]
 
 
+def count(index: "Occurrences", form: str) -> int:
+    """How often a form occurs, in any case."""
+    codes, names = index.lowered
+    return int((codes == names.get(form.lower(), -1)).sum())
+
+
 @dataclass(frozen=True)
 class Mapped:
     """Which occurrences are on the map, and in how many clusters."""
@@ -151,35 +156,63 @@ def _senses(key: IndexKey, mapped: Mapped, _model: Any, _index: "Occurrences") -
 def tokenization(ref: str, doc: "Doc") -> "Tokenization":
     """A text in the pieces of a model."""
     splitter = cache.splitter(ref)
-    return _tokenization(splitter.key, doc.text, doc, splitter)
+    return _tokenization(splitter.name, splitter.content_hash, doc.text, doc, splitter)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _tokenization(key: str, text: str, _doc: "Doc", _model: Any) -> "Tokenization":
+def _tokenization(
+    name: str, content: str, text: str, _doc: "Doc", _splitter: Any
+) -> "Tokenization":
     from workbench.words.tokenizations import tokenizations
 
-    return tokenizations(_doc, _model).results[0]
+    return tokenizations(_doc, _splitter).results[0]
 
 
 def steps(ref: str, doc: "Doc", word: int) -> "TokenizationSteps":
     """How a model splits a word of a text, step by step."""
-    model = cache.model(ref)
-    return _steps(model.content_hash + model.name, doc.text, word, doc, model)
+    splitter = cache.splitter(ref)
+    return _steps(splitter.name, splitter.content_hash, doc.text, word, doc, splitter)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _steps(key: str, text: str, word: int, _doc: "Doc", _model: Any) -> "TokenizationSteps":
+def _steps(
+    name: str, content: str, text: str, word: int, _doc: "Doc", _splitter: Any
+) -> "TokenizationSteps":
     from workbench.words.tokenizations import tokenization_steps
 
-    return tokenization_steps(_model, _doc, word=word)
+    return tokenization_steps(_splitter, _doc, word=word)
 
 
-def opened(index: "Occurrences", occurrence: int) -> "pd.Series | None":
-    """An occurrence with its sentence, and `number`, the index of its text in its split."""
-    if not 0 <= occurrence < len(index):
+# --- one occurrence -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A word of the corpus in its sentence, and the index of its text in its split."""
+
+    sentence: str
+    start: int
+    end: int
+    labels: tuple[tuple[str, str], ...]  # names and values
+    split: str
+    document: str
+    text: int
+
+
+def occurrence(index: "Occurrences", number: int) -> Occurrence | None:
+    """An occurrence of an index; None if there is no such one."""
+    if not 0 <= number < len(index):
         return None
-    row = index.described([occurrence]).iloc[0]
-    own = index.table.iloc[occurrence]
-    splits = index.sentences["split"].to_numpy()
-    first = index.table["doc"][splits[index.table["sentence"]] == row["split"]].min()
-    return row.rename(None).pipe(lambda each: each._append_number(own["doc"] - first))
+    row = index.described([number]).iloc[0]
+    is_same_split = (index.sentences["split"] == row["split"]).to_numpy()
+    docs = index.table["doc"].to_numpy()
+    first = docs[is_same_split[index.table["sentence"].to_numpy()]].min()
+    return Occurrence(
+        row["sentence"],
+        int(row["start"]),
+        int(row["end"]),
+        tuple((name, row[name]) for name in ("form", "lemma", "tag", "relation") if row[name]),
+        row["split"],
+        row["document"],
+        int(docs[number] - first),
+    )

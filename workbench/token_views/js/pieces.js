@@ -22,10 +22,10 @@ function pieces(view, colours, send, memory) {
     }
     if (r === view.row) button.classList.add("selected");
     return make("tr", { class: r === view.row ? "selected" : null }, make("th", { scope: "row" }, button),
-      ...view.cells[r].map((cell, c) => make("td", { "data-column": visible(view.columns[c]) }, ...cell.map((each) => box(each, colours)))));
+      ...view.cells[r].map((cell, c) => make("td", { "data-column": visible(view.columns[c]), class: cell.length ? null : "none" }, make("div", {}, ...cell.map((each) => box(each, colours))))));
   });
   const foot = view.foot.length ? [make("tr", { class: "foot" }, make("th", { scope: "row", class: "note", text: "pieces" }),
-    ...view.foot.map((text, c) => make("td", { class: "note", "data-column": visible(view.columns[c]), text })))] : [];
+    ...view.foot.map((text, c) => make("td", { class: "note", "data-column": visible(view.columns[c]) }, make("div", { text }))))] : [];
   const table = make("table", { class: "pieces", "aria-label": view.label },
     make("thead", {}, head), make("tbody", {}, ...body, ...foot));
   roving(table, buttons, state, view.row ?? -1, false);
