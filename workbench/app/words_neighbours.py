@@ -103,7 +103,7 @@ def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
                 query, index, _search(query, layers, stack, int(k), among)
             )
             found.append((query, result))
-    with errors_shown():
+    if found:
         _draw_found(found, part, len({query.ref for query in queries}) > 1)
 
 
@@ -165,7 +165,7 @@ def _draw_found(
 
 
 def opening(pick: Mapping[str, Any]) -> None:
-    if (index := index_in(pick, "id", 1 << 40)) is not None:
+    if (index := index_in(pick, "i", 1 << 40)) is not None:
         words.open_occurrence(index)
 
 
@@ -186,7 +186,7 @@ def lists(found: "Neighbours") -> list[Contexts]:
 
 
 def context_of(
-    each: Mapping[str, Any], opened: int | None, value: float | None = None, room: int = ROOM
+    each: Mapping[Any, Any], opened: int | None, value: float | None = None, room: int = ROOM
 ) -> Context:
     """An occurrence as a row of a list."""
     before, word, after = context(each["sentence"], each["start"], each["end"], room)
@@ -222,10 +222,13 @@ def _compared(found: "Sequence[tuple[Query, Neighbours]]") -> None:
 
 def shared(first: "Neighbours", second: "Neighbours") -> dict[int, int]:
     """The number of neighbours in common, by layer."""
-    tables = [dict(list(each.table.groupby("layer")["occurrence"])) for each in (first, second)]
-    return {
-        int(layer): len({*own} & {*tables[1].get(layer, ())}) for layer, own in tables[0].items()
-    }
+    both = {}
+    for layer in first.table["layer"].unique().tolist():
+        own, other = (
+            {*each.table["occurrence"][each.table["layer"] == layer]} for each in (first, second)
+        )
+        both[layer] = len(own & other)
+    return both
 
 
 # --- one sentence ---------------------------------------------------------------------------------

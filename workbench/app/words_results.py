@@ -109,9 +109,9 @@ def _forms(key: IndexKey, _index: "Occurrences") -> list[Form]:
     for name, code in names.items():
         n = int(counts[code].sum())
         if n >= FEWEST and any(map(str.isalpha, name)):
-            own = sorted(np.flatnonzero(counts[code]), key=lambda tag: -counts[code][tag])
+            own = np.argsort(-counts[code], kind="stable").tolist()
             labels = [(str(tags.categories[tag]), int(counts[code][tag])) for tag in own]
-            found.append(Form(name, n, tuple(each for each in labels if each[0])))
+            found.append(Form(name, n, tuple(each for each in labels if each[0] and each[1])))
     return sorted(found, key=lambda form: (-form.second, -form.n, form.form))[:N_FORMS]
 
 

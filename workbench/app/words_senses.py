@@ -3,6 +3,7 @@
 Costs: an index of the corpus, the first time (`words_index`); then a second for 500 occurrences.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -264,8 +265,10 @@ def occurrence_at(table: pd.DataFrame, point: Any) -> int | None:
         x, y = float(point["x"]), float(point["y"])
     except (TypeError, ValueError, LookupError):
         return None
-    distances = (table["x"] - x) ** 2 + (table["y"] - y) ** 2
-    return None if distances.isna().all() else int(table["occurrence"].loc[distances.idxmin()])
+    distances = ((table["x"] - x) ** 2 + (table["y"] - y) ** 2).to_numpy(dtype=float)
+    if not math.isfinite(distances.min(initial=math.inf)):
+        return None
+    return int(table["occurrence"].to_numpy()[distances.argmin()])
 
 
 def _marked(figure: "go.Figure", table: pd.DataFrame) -> "go.Figure":

@@ -7,7 +7,6 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.figures.primitives import CELLS, DOWN, bars, heat_map, matrix, panels, plot
-from workbench.figures.sanitize import escaped
 from workbench.figures.theme import MODEL
 from workbench.words.occurrences import in_context
 
@@ -27,7 +26,7 @@ def nearest(table: pd.DataFrame) -> go.Figure:
         ["model", "text", "layer"], sort=False
     ):
         names = [
-            escaped(f"{rank}. {in_context(sentence, start, end, ROOM)}")
+            f"{rank}. {in_context(sentence, start, end, ROOM)}"
             for rank, sentence, start, end in rows[["rank", "sentence", "start", "end"]].itertuples(
                 index=False
             )
@@ -40,19 +39,13 @@ def nearest(table: pd.DataFrame) -> go.Figure:
 
 
 def pieces(table: pd.DataFrame) -> go.Figure:
-    """The pieces of each word (columns) by each model (rows); the first words of a long text.
+    """The number of pieces of each word (rows) by each model; the first words of a long text.
 
-    How to read: a cell has the pieces of a word; its colour is their number.
+    How to read: point at a cell to read the pieces.
     """
     table = table[table["index"] < WORDS]
-    names = [
-        f"{index + 1}. {escaped(word)}"
-        for index, word in zip(table["index"], table["word"], strict=True)
-    ]
-    wide = matrix(names, table["model"].map(escaped), table["n_pieces"])
-    texts = matrix(names, table["model"].map(escaped), table["pieces"].map(escaped))
-    cells = heat_map(
-        wide, "%{y}, %{x}: %{z} pieces, %{text}", "pieces", "%{text}", zmin=0,
-        text=texts.to_numpy(), width=10_000,
-    )  # fmt: skip
+    names = (table["index"] + 1).astype(str) + ". " + table["word"]
+    wide, texts = (matrix(names, table["model"], table[name]) for name in ("n_pieces", "pieces"))
+    hover = "%{y}, %{x}: %{z} pieces, %{text}"
+    cells = heat_map(wide, hover, "pieces", "%{z}", zmin=0, text=texts.to_numpy())
     return plot([cells], 90 + 26 * len(wide), {**CELLS, "side": "top"}, {**CELLS, **DOWN})

@@ -1,6 +1,6 @@
 // Lists of words in their sentences, next to each other: neighbours by layer, members of clusters.
 
-/** Draws the lists; `send` receives {id} of a chosen sentence. */
+/** Draws the lists; `send` receives {i} of a chosen sentence. */
 function contexts(view, colours, send, memory) {
   const state = (memory[view.name] ||= { focus: -1 });
   const buttons = [];
@@ -24,7 +24,7 @@ function sentence(view, row, send, buttons, state) {
   const traits = { class: row.is_open ? "sentence open" : "sentence", title: row.tip && visible(row.tip) };
   if (!view.pickable) return make("li", {}, make("div", traits, ...inside));
   const button = make("button", { ...traits, type: "button", tabindex: "-1", "aria-pressed": String(row.is_open),
-    onclick: () => send({ id: row.id }) }, ...inside);
+    onclick: () => send({ i: row.id }) }, ...inside);
   button.dataset.at = buttons.length;
   button.addEventListener("focus", () => { state.focus = Number(button.dataset.at); });
   buttons.push(button);
