@@ -21,7 +21,7 @@ from workbench.app import (
 )
 from workbench.app.attention import row
 from workbench.app.tables_and_figures import kind, select
-from workbench.app.text import errors_shown, facts, marked, plain
+from workbench.app.text import errors_shown, marked, plain
 from workbench.app.words import Query, Searched
 from workbench.app.words_results import AMONG, Search
 from workbench.token_views.component import Views, token_views
@@ -251,8 +251,9 @@ def open_sentence(model: Any, part: Searched, among: set[int], key: str) -> None
                 [dict(each.labels).get("tag", "")],
             )
         )
-        facts([*each.labels, ("document", each.document), ("split", each.split)])
-        with st.container(horizontal=True):
+        labels = [f"{name} {value}" for name, value in each.labels]
+        st.caption(plain(" · ".join([*labels, f"{each.document} ({each.split})"])))
+        with st.container(horizontal=True, vertical_alignment="center"):
             st.button(
                 "Search from here",
                 icon=":material/my_location:",

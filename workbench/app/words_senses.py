@@ -47,18 +47,18 @@ CLEAR = 0.05  # p-value
 FIT = {
     "gold": Column("labels"),
     "labels": Column("values"),
-    "n": Column("occurrences"),
+    "n": Column("n", help="Number of occurrences with such a label."),
     "v_measure": Column(
         "V-measure", "%.2f", help="1: each cluster is one label; 0: clusters say nothing of labels."
     ),
-    "v_chance": Column("permuted labels", "%.2f", help="The mean with permuted labels."),
-    "v_p": Column("p (V-measure)", "%.3f"),
+    "v_chance": Column("permuted", "%.2f", help="The mean with permuted labels."),
+    "v_p": Column("p", "%.3f", help="Share of permutations with at least this V-measure."),
     "accuracy": Column(
-        "nearest has it", "%.0f", True, "Share of occurrences whose nearest one, in another "
+        "nearest (%)", "%.0f", True, "Share of occurrences whose nearest one, in another "
         "sentence, has the same label, in %."
     ),
-    "chance": Column("by chance", "%.0f", True, "The mean with permuted labels, in %."),
-    "p": Column("p (nearest)", "%.3f"),
+    "chance": Column("by chance (%)", "%.0f", True, "The mean with permuted labels, in %."),
+    "p": Column("p (nearest)", "%.3f", help="Share of permutations with at least this share."),
 }  # fmt: skip
 
 
@@ -172,13 +172,13 @@ def _one(
     st.markdown(f"**{plain(model.name)}**, layer {mapped.layer} of {model.stacks[0].layers}")
     key = f"senses {ref}"
     _map(found, colour, key)
+    words_neighbours.open_sentence(model, part, set(found.table["occurrence"]), key)
     st.markdown(plain(verdict(found)))
     if len(found.measures):
         draw_columns(found.measures, FIT, f"fit {ref}", width="content")
     for note in found.notes:
         st.caption(plain(note))
     view = contexts("clusters", clusters(found), pickable=True, about="Opens the sentence.")
-    words_neighbours.open_sentence(model, part, set(found.table["occurrence"]), key)
     token_views([view], f"clusters {ref}", words_neighbours.opening)
     title = f"Occurrences of “{words.clipped(found.word)}” at layer {found.layer}, {found.model}"
     _downloads(found, colour, view, title)
