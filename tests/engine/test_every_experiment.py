@@ -44,6 +44,9 @@ EXPERIMENTS = {
         "scores", "value", 0.05, "primer/sentiment:size=40",
         {"task": "sentiment", "epochs": 1, "rates": (1e-3,), "seeds": (0,)},
     ),
+    "geometry": Case(
+        "layers", "value", 0.01, "primer:size=40", {"random_models": 0, "min_contexts": 3}
+    ),
     "head-ablation": Case("ablation", "delta", 4e-3, "primer:size=24"),
     "head-importance": Case("importance", "importance", 2e-3),
     "head-pruning": Case(

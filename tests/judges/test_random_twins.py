@@ -25,6 +25,7 @@ from tests.judges import (
     twins_attribution,
     twins_contributions,
     twins_facts,
+    twins_geometry,
     twins_heads,
     twins_lens,
     twins_probes,
@@ -62,6 +63,7 @@ def one(name: str, claim: Callable[[Any, Corpus, int], Tried]) -> Claim:
 
 
 # `attention-averages`, `describe`, `profile`, `similarity` and `train` describe and claim nothing;
+# `tokenization` uses no weights;
 # `head-importance` claims what its baseline does, `pretraining` what `frozen-vs-finetuned` does.
 CLAIMS: Mapping[str, Claim] = {
     "heads": twins_heads.heads,
@@ -70,6 +72,7 @@ CLAIMS: Mapping[str, Claim] = {
         name: one(name, claim)
         for name, claim in (
             *twins_facts.CLAIMS.items(),
+            *twins_geometry.CLAIMS.items(),
             *twins_lens.CLAIMS.items(),
             *twins_tuned.CLAIMS.items(),
             *twins_contributions.CLAIMS.items(),

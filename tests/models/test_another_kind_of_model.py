@@ -31,6 +31,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "edge-probing": (PRIMER, {"tasks": ("pos",), "preset": "quick", "epochs": 2, "limit": 20}),
     "finetune": (SENTIMENT, {"method": "fine-tuned", **QUICK}),
     "frozen-vs-finetuned": (SENTIMENT, {"tasks": ("sentiment",), "ridges": (1.0,), **QUICK}),
+    "geometry": (PRIMER, {"random_models": 2, "min_contexts": 3}),
     "head-ablation": (PRIMER, {}),
     "head-gates": (PRIMER, {}),
     "head-importance": (PRIMER, {}),
@@ -42,6 +43,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "profile": (PRIMER, {}),
     "similarity": (PRIMER, {"limit": 20}),
     "structural-probe": (PRIMER, {"limit": 20, "seeds": (0,)}),
+    "tokenization": (PRIMER, {}),
     "train": (PRIMER, {"family": "bert"}),
     "trigram": (PRIMER, {}),
     "tuned-lens": (PRIMER, {}),
@@ -92,7 +94,7 @@ def answer(experiment: str, model: Any, **other: Any) -> Any:
 def test_every_experiment_is_covered() -> None:
     """An experiment that is new here is taken or refused too: say which."""
     assert set(experiments()) == set(REQUESTS)
-    assert set(REFUSES) | set(LACKS) == set(REQUESTS) - {"profile"}
+    assert set(REFUSES) | set(LACKS) == set(REQUESTS) - {"geometry", "profile", "tokenization"}
 
 
 @pytest.mark.parametrize("experiment", sorted(set(REQUESTS) - set(REFUSES)))

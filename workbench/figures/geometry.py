@@ -98,8 +98,10 @@ def frequency(tables: Tables) -> go.Figure:
     parts = []
     for stack, own in table.groupby("stack", sort=False):
         traces: list[Trace] = []
-        for style, (measure, rows) in enumerate(own.groupby("measure", sort=False)):
-            name = str(measure).replace("_", "-")
+        for style, measure in enumerate(("self_similarity", "norm")):
+            rows, name = own[own["measure"] == measure], measure.replace("_", "-")
+            if rows.empty:
+                continue
             hover = (
                 f"layer %{{x}}: {name} %{{y:.2f}} (%{{customdata[0]:.2f}} to "
                 "%{customdata[1]:.2f})"
@@ -145,7 +147,7 @@ def word_classes(tables: Tables) -> go.Figure:
                 curve(x, rows["self_similarity"], hover, name, style, colour, customdata=ends)
             )
         parts.append((str(stack), traces))
-    return _panels(parts, table, {"title": "self-similarity"})
+    return _panels(parts, table, {"title": "self-similarity"}, zero=False)
 
 
 def forms(tables: Tables) -> go.Figure:
@@ -215,7 +217,7 @@ def dimensions(tables: Tables) -> go.Figure:
             )
         )
     y: Look = {"title": f"share of the {n} largest", "tickformat": ".0%", "rangemode": "tozero"}
-    x: Look = {"title": "layer", "dtick": tick(int(table["layer"].max()))}
+    x: Look = {"title": "layer", "dtick": tick(int(table["layer"].max())), "zeroline": False}
     return plot(traces, 320, x, y)
 
 
@@ -251,12 +253,14 @@ def _by_layer(table: pd.DataFrame, curves: Sequence[Curve], title: str) -> go.Fi
     return _panels(parts, table, {"title": title})
 
 
-def _panels(parts: list[tuple[str, list[Trace]]], table: pd.DataFrame, y: Look) -> go.Figure:
+def _panels(
+    parts: list[tuple[str, list[Trace]]], table: pd.DataFrame, y: Look, zero: bool = True
+) -> go.Figure:
+    """The panels of the stacks, with a line at zero."""
     deepest = int(table["layer"].max())
     x: Look = {"title": "layer", "dtick": tick(deepest), "zeroline": False}
-    zero = "zero: no similarity, or no correlation"
-    for _, traces in parts:
-        line = level([0, max(deepest, 1)], 0.0, "", zero, 2, line={"color": CONTROL, "width": 1})
+    for _, traces in parts if zero else ():
+        line = level([0, max(deepest, 1)], 0.0, "", "zero", 2, line={"color": CONTROL, "width": 1})
         line.showlegend, line.hoverinfo = False, "skip"
         traces.insert(0, line)
     if len(parts) == 1:

@@ -96,7 +96,7 @@ class Segmenter:
         encoded = encode(self.tokenizer, [source(text, ranges, None)])[0]
         owned = word_of_pieces(self.tokenizer, encoded, ranges)
         unknown = self.tokenizer.unk_token_id
-        tokens: list[str] = self.tokenizer.convert_ids_to_tokens(list(encoded.ids))
+        tokens = [*self.tokenizer.convert_ids_to_tokens(list(encoded.ids))]
         pieces = []
         says = self._says(text, encoded.ids, tokens, encoded.offsets, encoded.special)
         for index, (id_, name) in enumerate(
@@ -204,6 +204,7 @@ class Segmenter:
                 yield Chunk(chunk, first, last)
 
     def _segmentation(self, chunk: Chunk) -> Segmentation:
+        steps: list[tuple[Sequence[int], Step]]
         if chunk.added is not None:
             steps, ids = [([chunk.added], Step(()))], [chunk.added]
         elif self.kind == "BPE":

@@ -40,8 +40,7 @@ class Sample:
     @cached_property
     def different(self) -> Tensor:
         """Whether two random words are of different forms.  # [random words, random words]"""
-        forms = torch.from_numpy(self.random_forms)
-        return forms[:, None] != forms[None, :]
+        return torch.from_numpy(self.random_forms[:, None] != self.random_forms[None, :])
 
     @cached_property
     def random_documents(self) -> Ints:
@@ -118,7 +117,8 @@ def without_top(states: Tensor, by: Tensor, n_components: int) -> Tensor:
     _, directions = torch.linalg.eigh(centred.T @ centred)  # ascending
     top = directions[:, max(0, by.shape[1] - n_components) :]  # [width, components]
     shifted = states - mean
-    return shifted - (shifted @ top) @ top.T
+    left: Tensor = shifted - (shifted @ top) @ top.T
+    return left
 
 
 # --- sums that a bootstrap weights ----------------------------------------------------------------
@@ -184,7 +184,8 @@ def contexts_of_forms(states: Tensor, sample: Sample) -> Forms:
     """From the states of all words.  # [words, width]"""
     exists = torch.from_numpy(sample.exists)
     rows = torch.from_numpy(np.maximum(sample.contexts, 0))
-    vectors = unit(states[rows.flatten()]).view(*rows.shape, -1) * exists[..., None]
+    chosen = states[rows.flatten()].view(*rows.shape, states.shape[1])
+    vectors = unit(chosen) * exists[..., None]
     cosines = vectors @ vectors.mT
     diagonal = torch.eye(rows.shape[1], dtype=torch.bool)
     documents = sample.documents[np.maximum(sample.contexts, 0)]
@@ -201,7 +202,8 @@ def explained_variance(states: Tensor, rows: Ints) -> Floats:
         return np.zeros(len(rows))
     exists = torch.from_numpy(rows >= 0)
     chosen = torch.from_numpy(np.maximum(rows, 0))
-    members = states[chosen.flatten()].view(*chosen.shape, -1).double() * exists[..., None]
+    members = states[chosen.flatten()].view(*chosen.shape, states.shape[1])
+    members = members.double() * exists[..., None]
     gram = members @ members.mT  # [sets, members, members]
     squares = torch.linalg.eigvalsh(gram)[:, -1].numpy()
     total = gram.diagonal(dim1=1, dim2=2).sum(-1).numpy()

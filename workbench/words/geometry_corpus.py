@@ -45,6 +45,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NONE = -1  # no more contexts
 MIN_FORMS = 3  # of a correlation with frequency
+SAME = 5  # decimals, relative to the largest, that make two values differ in rank
 TWO_SIDED = ("anisotropy", "intra-sentence")  # tests of more or less than with random weights
 CLASSES: Mapping[str, frozenset[str]] = {"function words": FUNCTION, "content words": CONTENT}
 
@@ -101,7 +102,7 @@ class _Form(NamedTuple):
 
     text: str
     tag: str  # the most frequent one of its words
-    count: int  # in the texts
+    frequency: int  # in the texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ class _Drawn:
     @cached_property
     def log_counts(self) -> Floats:
         """The logarithm of each form's frequency.  # [forms]"""
-        return np.log(np.array([form.count for form in self.forms], dtype=np.float64))
+        return np.log(np.array([form.frequency for form in self.forms], dtype=np.float64))
 
     @cached_property
     def classes(self) -> dict[str, NDArray[np.bool_]]:
@@ -258,7 +259,7 @@ def _stores(
 
 def _usable(stores: Sequence[Store]) -> NDArray[np.bool_]:
     """Words with a piece and a state that is not all zero, as of unknown words.  # [words]"""
-    usable = ~np.any([store.missing for store in stores], axis=0)
+    usable: NDArray[np.bool_] = ~np.any([store.missing for store in stores], axis=0)
     for store in stores:
         usable &= store.layer(0).any(1).numpy()
     return usable
@@ -291,6 +292,8 @@ def _notes(
         )
     elif not drawn.classes:
         yield "Function and content words are not compared: there are no forms of one of them."
+    if drawn.sample.n_documents == 1 and drawn.n_sentences > 1:
+        yield "All sentences are of one document, so intervals over documents have no width."
     yield from few_sentences_caveat(drawn.n_sentences)
 
 
@@ -325,9 +328,6 @@ class _Tables:
         documents = drawn.sample.n_documents
         draw = np.random.default_rng([seed, documents])
         self.weights = bootstrap_weights(documents, draw)  # [draws, documents]
-        self.form_weights = bootstrap_weights(
-            len(drawn.forms), np.random.default_rng([seed, len(drawn.forms), 1])
-        )  # [draws, forms]
         self.similarities = {
             place: _complete(layer.forms.drawn(self.weights), layer.forms.similarity())
             for place, layer in read.items()
@@ -347,6 +347,12 @@ class _Tables:
             "forms": self.forms(),
             "tests": self.tests(),
         }
+
+    @cached_property
+    def form_weights(self) -> Floats:
+        """How often each form is in each bootstrap sample of forms.  # [draws, forms]"""
+        n = len(self.drawn.forms)
+        return bootstrap_weights(n, np.random.default_rng([self.seed, n, 1]))
 
     # the measures of a layer
 
@@ -434,25 +440,28 @@ class _Tables:
 
     @cached_property
     def frequency(self) -> pd.DataFrame:
+        columns = ["stack", "layer", "measure", "rho", "lower", "upper", "random", "p", "n"]
         rows = []
-        counts, ranks = self.drawn.log_counts, _ranks(self.drawn.log_counts)
+        counts = self.drawn.log_counts
         n = len(counts)
+        ranks = _ranks(counts) if n >= MIN_FORMS else counts
         draw = np.random.default_rng([self.seed, n, 2])
-        orders = np.argsort(draw.random((self.n_permutations if n else 0, n)), axis=1)
+        permuted = ranks[np.argsort(draw.random((self.n_permutations, n)), axis=1)]
         for place, layer in self.read.items():
             for measure, values in self._of_forms(layer).items():
                 value = float(_spearman(counts, values))
                 if np.isnan(value):
                     continue
                 ends = _ends(self._correlations(place, measure), value)
-                null = np.abs(ranks[orders] @ _ranks(values)) / np.abs(ranks @ ranks)
-                null *= np.sqrt(np.square(ranks).sum() / np.square(_ranks(values)).sum())
-                p = (1 + (null >= abs(value) - 1e-9).sum()) / (1 + len(orders))
+                own = _ranks(values)
+                null = permuted @ own / np.sqrt((ranks @ ranks) * (own @ own))
+                beyond = np.abs(null) >= abs(value) - 1e-9
+                p = float((1 + beyond.sum()) / (1 + len(null)))
                 known = self._random_correlations(place, measure)
                 mean = known.mean() if len(known) else np.nan
-                rows.append((*place, measure, value, *ends, mean, float(p), n))
-        columns = ["stack", "layer", "measure", "rho", "lower", "upper", "random", "p", "n"]
-        return pd.DataFrame(rows, columns=columns).astype({"layer": "int64", "n": "int64"})
+                rows.append((*place, measure, value, *ends, mean, p, n))
+        found = pd.DataFrame(rows, columns=columns)
+        return found.astype({"layer": "int64", "rho": "float64", "n": "int64"})
 
     def _correlations(self, place: _Place, measure: str) -> Floats:
         """The correlation in each bootstrap sample: of documents, or for norms of forms."""
@@ -512,7 +521,7 @@ class _Tables:
     def forms(self) -> pd.DataFrame:
         sizes = self.drawn.sample.exists.sum(1)
         rows = [
-            (*place, form.text, form.tag, form.count, int(sizes[n]), values[n],
+            (*place, form.text, form.tag, form.frequency, int(sizes[n]), values[n],
              layer.explained[n], layer.norms[n])
             for place, layer in self.read.items()
             for values in [layer.forms.similarity()]
@@ -593,7 +602,7 @@ class _Tables:
             return None
         name = "frequency" if measure == "self_similarity" else "frequency and norm"
         table = self.frequency.set_index(["stack", "layer", "measure"])
-        p = float(table.loc[(*place, measure), "p"])
+        p = float(table["p"].to_dict()[*place, measure])
         draws, null = self._correlations(place, measure), self._random_correlations(place, measure)
         return _Test(place.stack, name, rho, 0.0, draws, null, len(values), p)
 
@@ -650,5 +659,8 @@ def _spearman(x: Floats, y: Floats) -> Floats:
 
 def _ranks(values: Floats) -> Floats:
     """Centred ranks along the last axis; values that differ by rounding only are equal."""
-    ranks: Floats = rankdata(np.round(values, 9), axis=-1)
-    return ranks - ranks.mean(-1, keepdims=True)
+    largest = np.abs(values).max(-1, keepdims=True)
+    close = np.round(values / np.where(largest > 0, largest, 1.0), SAME)
+    ranks: Floats = rankdata(close, axis=-1)
+    ranks -= ranks.mean(-1, keepdims=True)
+    return ranks

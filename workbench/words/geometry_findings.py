@@ -31,6 +31,7 @@ Tables = Mapping[str, pd.DataFrame]
 FORMS = 30  # word forms; with fewer, a correlation or a difference of classes is undecided
 WORDS = 100  # random words, or sentences
 RANDOM = "random-weight models (random_models=5)"
+BEYOND = " beyond random weights"
 MORE = "more sentences (max_sentences) or a larger corpus"
 
 
@@ -107,8 +108,7 @@ def _depth(row: Row, standardised: Row, several: bool) -> Finding:
     does = (
         f"Words become {more} context-specific with depth"
         if row["holds"]
-        else f"Words are not shown to become {more} context-specific with depth beyond what random "
-        "weights do"
+        else f"Words are not shown to become {more} context-specific with depth{BEYOND}"
     )
     claim = (
         f"{does}: self-similarity, corrected for anisotropy, is {decimal(row['first'], 2)} in the "
@@ -198,12 +198,12 @@ def _sentences(row: Row, several: bool) -> Finding:
 
 def _frequency(row: Row, several: bool) -> Finding:
     more = "more" if row["difference"] < 0 else "less"
-    does = "vary" if row["holds"] else "are not shown to vary"
+    does, beyond = ("vary", "") if row["holds"] else ("are not shown to vary", BEYOND)
     return _test(
         row,
-        f"Frequent words {does} {more} with context than rare ones: Spearman's correlation of log "
-        f"frequency with self-similarity is {decimal(row['difference'], 2)} in the last layer"
-        f"{_of(row, several)} over {plural(row['n'], 'word form')} ({_numbers(row)}).",
+        f"Frequent words {does} {more} with context than rare ones{beyond}: Spearman's correlation "
+        f"of log frequency with self-similarity is {decimal(row['difference'], 2)} in the last "
+        f"layer{_of(row, several)} over {plural(row['n'], 'word form')} ({_numbers(row)}).",
         "correlation of frequency with self-similarity, last layer",
         "frequency",
         FORMS,
@@ -216,7 +216,7 @@ def _function_words(row: Row, several: bool) -> Finding:
     does = (
         f"Function words vary {more} with context than content words"
         if row["holds"]
-        else f"Function words are not shown to vary {more} with context than content words"
+        else f"Function words are not shown to vary {more} with context than content words{BEYOND}"
     )
     return _test(
         row,
@@ -234,7 +234,7 @@ def _norm(row: Row, several: bool) -> Finding:
     does = (
         f"Frequent words have {longer} states"
         if row["holds"]
-        else f"Frequent words are not shown to have {longer} states"
+        else f"Frequent words are not shown to have {longer} states{BEYOND}"
     )
     return _test(
         row,

@@ -6,7 +6,7 @@ the tokenizers' time, some 10 microseconds per word, and a second for the interv
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,26 +85,20 @@ class _Split:
     model: str
     counts: Ints  # [all words of the batch], pieces; 0: cut off, or without a piece
     unknown: NDArray[np.bool_]  # [all words of the batch]
-    n_cut: int
 
 
 def run(inputs: Inputs, settings: TokenizationSettings, progress: Progress) -> Result:
     """Compute the tables of `tokenization`."""
     docs = list(inputs.docs())
     batch = encode(docs)
-    splits = []
-    for number, (model, name) in enumerate(zip(inputs.models, _names(inputs.models), strict=True)):
-        done = number * len(docs)
-        splits.append(
-            _split(
-                model,
-                name,
-                batch,
-                lambda now, done=done: progress(
-                    done + now, len(docs) * len(inputs.models), "sentences"
-                ),
-            )
-        )
+    total = len(docs) * len(inputs.models)
+    splits: list[_Split] = []
+    for model, name in zip(inputs.models, _names(inputs.models), strict=True):
+
+        def on_progress(now: int) -> None:
+            progress(len(splits) * len(docs) + now, total, "sentences")
+
+        splits.append(_split(model, name, batch, on_progress))
     words = _words(docs)
     has_pieces = np.all([split.counts > 0 for split in splits], axis=0)
     known = words.take(has_pieces[words.rows])
@@ -115,7 +109,9 @@ def run(inputs: Inputs, settings: TokenizationSettings, progress: Progress) -> R
             where=inputs.corpus.name,
             remedy="Name a corpus or a split with words.",
         )
-    compared = [_Compared(known, split, inputs.seed) for split in splits]
+    random = np.random.default_rng([inputs.seed, known.n_documents])
+    weights = bootstrap_weights(known.n_documents, random)  # [draws, documents]
+    compared = [_Compared(known, split, weights) for split in splits]
     tables = {
         "groups": pd.concat([each.groups() for each in compared], ignore_index=True),
         "pieces": pd.concat([each.pieces() for each in compared], ignore_index=True),
@@ -146,6 +142,8 @@ def _notes(
         )
     if not any(known.tags):
         yield "The corpus has no parts of speech, so words are not grouped by them."
+    if known.n_documents == 1 and len(docs) > 1:
+        yield "All sentences are of one document, so intervals over documents have no width."
     yield from few_sentences_caveat(len(docs))
 
 
@@ -165,22 +163,20 @@ def _words(docs: Sequence[Doc]) -> _Words:
     )
 
 
-def _split(model: Model, name: str, batch: Batch, on_progress: object) -> _Split:
+def _split(model: Model, name: str, batch: Batch, on_progress: Callable[[int], object]) -> _Split:
     counts = np.zeros(len(batch.words), dtype=np.int64)
     unknown = np.zeros(len(batch.words), dtype=bool)
-    n_cut = done = 0
+    done = 0
     for documents in chunks(range(len(batch)), AT_ONCE):
         text = model.encode(batch, documents)
+        has_word = text.words.numpy() != NO_WORD  # [documents, pieces]
         first = batch.word_offsets[list(documents)]
-        owned = (text.words + np.asarray(first)[:, None]).numpy()[text.words.numpy() != NO_WORD]
+        owned = (text.words.numpy() + first[:, None])[has_word]  # [pieces of words]
         counts += np.bincount(owned, minlength=len(counts))
-        is_unknown = model.unknown_pieces(text).numpy()[text.words.numpy() != NO_WORD]
-        unknown[owned[is_unknown]] = True
-        n_cut += sum(last - begin for _, begin, last in text.cut)
+        unknown[owned[model.unknown_pieces(text).numpy()[has_word]]] = True
         done += len(documents)
-        if callable(on_progress):
-            on_progress(done)
-    return _Split(name, counts, unknown, n_cut)
+        on_progress(done)
+    return _Split(name, counts, unknown)
 
 
 # --- one model ------------------------------------------------------------------------------------
@@ -189,12 +185,10 @@ def _split(model: Model, name: str, batch: Batch, on_progress: object) -> _Split
 class _Compared:
     """The words of the texts and their pieces in one model."""
 
-    def __init__(self, words: _Words, split: _Split, seed: int) -> None:
-        self.words, self.name, self.seed = words, split.model, seed
+    def __init__(self, words: _Words, split: _Split, weights: Floats) -> None:
+        self.words, self.name, self.weights = words, split.model, weights
         self.counts = split.counts[words.rows]  # [words]
         self.unknown = split.unknown[words.rows]
-        draw = np.random.default_rng([seed, words.n_documents])
-        self.weights = bootstrap_weights(words.n_documents, draw)  # [draws, documents]
 
     @cached_property
     def all_groups(self) -> list[Group]:

@@ -198,7 +198,7 @@ class Tokenizations:
     Example:
         >>> found = wb.tokenizations("Ben walks home.", "mini:bert", "mini:elmo")
         >>> [(each.model, each.n_pieces, each.is_lossless) for each in found.results]
-        [('mini:bert', 5, False), ('mini:elmo', 4, True)]
+        [('mini:bert', 5, True), ('mini:elmo', 4, True)]
     """
 
     text: str
