@@ -267,7 +267,7 @@ def _allowed(
     about = found.sentences
     usable = (about["text"].str.strip() != doc.text.strip()).to_numpy()
     if split is not None:
-        usable &= (about["split"] == split).to_numpy()
+        usable = usable & (about["split"] == split).to_numpy()
     allowed = usable[found.table["sentence"].to_numpy()]
     if same_word is not None:
         form = doc[index].text.lower()
@@ -276,8 +276,8 @@ def _allowed(
         if same_word == "lemma":
             lemmas = found.table["lemma"]
             own = {*lemmas[same].unique()} - {""} or {form}
-            same |= lemmas.isin(own).to_numpy()
-        allowed &= same
+            same = same | lemmas.isin(own).to_numpy()
+        allowed = allowed & same
     if not allowed.any():
         what = f"no {doc[index].text!r} in other sentences" if same_word else "no other sentences"
         raise WorkbenchError(

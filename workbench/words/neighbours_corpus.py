@@ -25,6 +25,7 @@ from workbench.core.stats import (
     SIGNIFICANT,
     holm,
     interval,
+    p_value,
     prediction_p_value,
     ratio,
     resampled,
@@ -549,15 +550,31 @@ class _Test(NamedTuple):
     stack: StackName
     comparison: str
     layer: int
+    n_layers: int  # of which this one is the best
     first: float
     second: float
-    ends: tuple[float, float]
+    draws: Floats  # [draws], bootstrap samples of the difference
     random: Floats  # [random models], the same difference at their best layers
     n: int
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The interval of the difference, which contains it."""
+        value = self.first - self.second
+        lower, upper = interval(np.where(np.isnan(self.draws), value, self.draws))
+        return min(float(lower), value), max(float(upper), value)
+
+    @property
     def p(self) -> float:
-        """Of a difference above those of random weights."""
+        """Of a difference above those of random weights; 1 without several.
+
+        Where they are all equal, it is the bootstrap's, times the number of layers.
+        """
+        if len(self.random) < 2:
+            return 1.0
+        if np.ptp(self.random) < 1e-12:
+            above = float(p_value(self.draws - self.random[0]))
+            return min(1.0, self.n_layers * above)
         return prediction_p_value(self.second - self.first, -self.random)
 
 
@@ -612,11 +629,10 @@ def _tests_of_shares(
     for number, (comparison, second) in enumerate(seconds.items()):
         if number == 1 and len(read.of(stack)) == 1:
             continue
-        lower, upper = _bounds((values - second)[None], drawn.documents, seed)
+        (draws,) = _resampled((values - second)[None], drawn.documents, seed)
         tests.append(
-            _Test(stack, comparison, best[1], float(np.nanmean(values)),
-                  float(np.nanmean(second)), (float(lower[0]), float(upper[0])),
-                  twins[:, number], n)
+            _Test(stack, comparison, best[1], len(read.of(stack)), float(np.nanmean(values)),
+                  float(np.nanmean(second)), draws, twins[:, number], n)
         )  # fmt: skip
     return tests
 
@@ -635,15 +651,16 @@ def _test_of_senses(
 
     point = best(read)
     own = gains(read, point)  # [forms]
-    lower, upper = _bounds(own[None], np.arange(len(own)), seed)
+    (draws,) = _resampled(own[None], np.arange(len(own)), seed)
     first = read.separations(point, measure, drawn.forms)
     return _Test(
         stack,
         f"sense {measure.replace('_', '-')}",
         point[1],
+        len(read.of(stack)),
         float(np.nanmean(first)),
         float(np.nanmean(first - own)),
-        (float(lower[0]), float(upper[0])),
+        draws,
         np.array([float(np.nanmean(gains(each, best(each)))) for each in random]),
         len(own),
     )

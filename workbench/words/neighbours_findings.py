@@ -26,7 +26,12 @@ Tables = Mapping[str, pd.DataFrame]
 
 COMPARED = 30  # words whose neighbours are looked at; with fewer, nothing is decided
 FORMS = 3  # forms with several senses
-OTHER = "other forms"
+ALL = "all words"
+SAME = {
+    "form": "have the same form",
+    "position": "are at the same position in their sentence",
+    "document": "are in the same document",
+}
 NAMES = {"tag": "part of speech", "relation": "dependency relation"}
 MORE_WORDS = "more sentences, or more words (max_queries)"
 MORE_FORMS = "more forms with several senses: more sentences, or a smaller min_count"
@@ -44,12 +49,13 @@ def neighbours(tables: Tables) -> Iterator[Finding]:
     tests = {row["comparison"]: row for row in rows_of(own)}
     for name in NAMES:
         if name in tests:
-            yield _best(tests[name], name, shares, last)
+            yield _best(tests[name], name, last)
         if (above := tests.get(f"{name} above layer 0")) and name == "tag":
             yield _above(above, name, last)
-    form = shares[(shares["property"] == "form") & (shares["stack"] == stack)]
-    if len(form):
-        yield _forms(rows_of(form), last)
+    for name in ("form",) if "tag" in tests else SAME:
+        rows = shares[(shares["property"] == name) & (shares["candidates"] == ALL)]
+        if len(rows := rows[rows["stack"] == stack]):
+            yield _same(rows_of(rows), name, last)
     for comparison in ("sense accuracy", "sense v-measure"):
         if comparison in tests:
             yield _senses(tests[comparison], last)
@@ -104,7 +110,7 @@ def _at(layer: float, last: int) -> str:
     return f"layer {whole(layer)} of {last}" if last else "layer 0"
 
 
-def _best(row: Row, name: str, shares: pd.DataFrame, last: int) -> Finding:
+def _best(row: Row, name: str, last: int) -> Finding:
     """The layer whose neighbours of other forms share a label most, against chance."""
     verb = "share" if row["holds"] else "are not shown to share"
     claim = (
@@ -131,23 +137,20 @@ def _above(row: Row, name: str, last: int) -> Finding:
     return _finding(row, claim, enough, MORE_WORDS, measure, "shares")
 
 
-def _forms(rows: list[Row], last: int) -> Finding:
-    """How many neighbours have the same form, at both ends: a description."""
+def _same(rows: list[Row], name: str, last: int) -> Finding:
+    """How many neighbours have the same form, position or document, at both ends: a description."""
     first, end = rows[0], rows[-1]
     interval = f"95 % {percent(end['lower'])} to {percent(end['upper'])}"
     known = "" if math.isnan(end["random"]) else f"; with random weights {percent(end['random'])}"
-    if not last:
-        claim = (
-            f"{percent(end['share'])} of the nearest neighbours have the same form "
-            f"({interval}{known})."
+    if last:
+        ends = (
+            f"{percent(first['share'])} of the nearest neighbours {SAME[name]} at the embeddings, "
+            f"and {percent(end['share'])} at the last layer"
         )
     else:
-        claim = (
-            f"{percent(first['share'])} of the nearest neighbours have the same form at the "
-            f"embeddings, and {percent(end['share'])} at the last layer ({interval}{known})."
-        )
+        ends = f"{percent(end['share'])} of the nearest neighbours {SAME[name]}"
     return Finding(
-        claim,
+        f"{ends} ({interval}{known}).",
         end["share"],
         (end["lower"], end["upper"]),
         None,
@@ -155,7 +158,7 @@ def _forms(rows: list[Row], last: int) -> Finding:
         "neighbours",
         {key: end[key] for key in ("stack", "layer", "candidates", "property")},
         "forms",
-        measure="neighbours of the same form at the last layer",
+        measure=f"neighbours of the same {name} at the last layer",
         unit="%",
         column="share",
     )

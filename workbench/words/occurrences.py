@@ -139,8 +139,12 @@ def in_context(text: str, start: int, end: int, room: int = ROOM) -> str:
     before, word, after = (
         " ".join(part.split()) for part in (text[:start], text[start:end], text[end:])
     )
-    before = before if len(before) <= room else f"… {before[-room:].lstrip()}"
-    after = after if len(after) <= room else f"{after[:room].rstrip()} …"
+    if len(before) > room:
+        cut = before[-room:]
+        before = f"… {cut.partition(' ')[2] or cut}"
+    if len(after) > room:
+        cut = after[:room]
+        after = f"{cut.rpartition(' ')[0] or cut} …"
     gaps = text[:start][-1:].isspace(), text[end:][:1].isspace()
     return f"{before}{' ' * gaps[0]}[{word}]{' ' * gaps[1]}{after}"
 

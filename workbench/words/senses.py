@@ -42,6 +42,7 @@ Floats = NDArray[np.float64]
 FEWEST = 4  # occurrences of a map
 CLUSTERS = 8  # maximum number of clusters that is tried
 RESTARTS = 4  # of k-means
+STRUCTURE = 0.25  # silhouette below which Kaufman and Rousseeuw (1990) see no structure
 SAME = 5  # decimals of a state with norm 1, to which equal states are equal
 SHOWN = 32  # characters on either side of an occurrence, as it is printed
 EXAMPLES = 3  # of each cluster
@@ -230,7 +231,7 @@ def _of_form(
     usable = (codes == names[word.lower()]) & (rows.norms > 0).numpy()
     if split is not None:
         inside = (found.sentences["split"] == split).to_numpy()
-        usable &= inside[found.table["sentence"].to_numpy()]
+        usable = usable & inside[found.table["sentence"].to_numpy()]
     chosen = np.flatnonzero(usable)
     if len(chosen) < FEWEST:
         raise WorkbenchError(
@@ -279,8 +280,10 @@ class Clustered:
         if options:
             best = int(np.argmax([score for _, score in scores])) if scores else 0
             clusters = options[best]
-        if scores and n_clusters is None and max(score for _, score in scores) < 0.1:
-            notes.append("The silhouette is below 0.1: the clusters are not well separated.")
+        if scores and n_clusters is None and max(score for _, score in scores) < STRUCTURE:
+            notes.append(
+                f"The silhouette is below {STRUCTURE}: the clusters are not well separated."
+            )
         return cls(unit, clusters, scores, notes)
 
     @cached_property
