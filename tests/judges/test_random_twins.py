@@ -27,6 +27,7 @@ from tests.judges import (
     twins_facts,
     twins_heads,
     twins_lens,
+    twins_neighbours,
     twins_probes,
     twins_pruning,
     twins_transfer,
@@ -71,6 +72,7 @@ CLAIMS: Mapping[str, Claim] = {
         for name, claim in (
             *twins_facts.CLAIMS.items(),
             *twins_lens.CLAIMS.items(),
+            *twins_neighbours.CLAIMS.items(),
             *twins_tuned.CLAIMS.items(),
             *twins_contributions.CLAIMS.items(),
             *((f"pruning: {claim.__name__}", claim) for claim in twins_pruning.CLAIMS),

@@ -38,6 +38,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "heads": (PRIMER, {}),
     "lens": (PRIMER, {}),
     "minimal-pairs": ("primer/acceptability:size=20", {}),
+    "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19}),
     "pretraining": (SENTIMENT, {}),
     "profile": (PRIMER, {}),
     "similarity": (PRIMER, {"limit": 20}),
@@ -92,7 +93,7 @@ def answer(experiment: str, model: Any, **other: Any) -> Any:
 def test_every_experiment_is_covered() -> None:
     """An experiment that is new here is taken or refused too: say which."""
     assert set(experiments()) == set(REQUESTS)
-    assert set(REFUSES) | set(LACKS) == set(REQUESTS) - {"profile"}
+    assert set(REFUSES) | set(LACKS) == set(REQUESTS) - {"profile", "neighbours"}
 
 
 @pytest.mark.parametrize("experiment", sorted(set(REQUESTS) - set(REFUSES)))

@@ -1,8 +1,9 @@
 """A model and a corpus in which senses are known: a word's meaning is the word before it.
 
-Layer 0 is a vector of the word alone. Layer 1 adds the vector of the word before, which is one
-vector for all determiners and another for all pronouns: *play* after a determiner is a noun, after
-a pronoun a verb, and its states at layer 1 are two points. Random weights read no context.
+Layer 0 is a vector of the word alone; those of determiners are alike, and those of pronouns. Layer
+1 adds the vector of the word before, which is one vector for all determiners and another for all
+pronouns: *play* after a determiner is a noun, after a pronoun a verb, and its states at layer 1 are
+two points. Random weights read no context.
 """
 
 from collections.abc import Sequence
@@ -37,6 +38,8 @@ def planted_model(seed: int = 0, context: float = 1.5) -> WordModel:
             for place, word in enumerate(words):
                 before = BEFORE.get(words[place - 1], "") if place else ""
                 layers[0, row, place] = vector(word.lower())
+                if word in BEFORE:
+                    layers[0, row, place] = 3 * vector(f"a {BEFORE[word]}") + vector(word)
                 layers[1, row, place] = layers[0, row, place] + context * (
                     vector(before) if before else torch.zeros(WIDTH)
                 )
@@ -68,7 +71,5 @@ def planted_corpus(repeats: int = 12) -> Corpus:
                 if form in (VERBS if tag == "NOUN" else NOUNS):
                     continue
                 first = {"the": "a", "they": "we"}[before] if (number + place) % 2 else before
-                words = [first, form, f"x{len(docs)}"]
-                tags = [BEFORE[first], tag, "ADV"]
-                docs.append(doc_of(words, tags, f"document {number}"))
+                docs.append(doc_of([first, form], [BEFORE[first], tag], f"document {number}"))
     return Corpus("planted", {"test": lambda: iter(docs)})

@@ -21,7 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_neighbours_of_a_noun_are_nouns_where_its_context_is_read() -> None:
     model = planted_model()
     index = wb.occurrences(model, planted_corpus())
-    for text, tag in (("the play", "NOUN"), ("we play", "VERB")):
+    for text, tag in (("the play ends", "NOUN"), ("we play there", "VERB")):
         found = wb.neighbours(model, index, text, "play", layers=[0, 1], k=8)
         by_layer = dict([*found.table.groupby("layer")])
         assert set(by_layer[0]["tag"]) == {"NOUN", "VERB"}  # a static vector has both
@@ -33,12 +33,12 @@ def test_neighbours_of_a_noun_are_nouns_where_its_context_is_read() -> None:
 
 def test_one_neighbour_of_each_form_or_only_of_the_same_word() -> None:
     model, corpus = planted_model(), planted_corpus()
-    distinct = wb.neighbours(model, corpus, "the play", "play", layers=1, k=7, distinct=True)
+    distinct = wb.neighbours(model, corpus, "the play ends", "play", layers=1, k=7, distinct=True)
     forms = distinct.table["form"].tolist()
     assert forms[0] == "play" and len(set(forms)) == 7
     nouns = {"play", "walk", "call", "run", "dog", "house", "river", "song"}
     assert set(distinct.table["tag"]) == {"NOUN"} and {*forms} < nouns
-    same = wb.neighbours(model, corpus, "the play", 1, layers=1, k=20, same_word="form")
+    same = wb.neighbours(model, corpus, "the play ends", 1, layers=1, k=20, same_word="form")
     assert set(same.table["form"]) == {"play"}
     assert same.table["tag"].tolist() == ["NOUN"] * 12 + ["VERB"] * 8
 

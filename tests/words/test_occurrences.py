@@ -191,7 +191,7 @@ def test_a_layer_or_a_stack_that_is_not_there_is_an_error() -> None:
     with pytest.raises(wb.WorkbenchError, match="decoder"):
         index.stack("decoder")
     assert index.stack(None) == "encoder"
-    assert repr(index).startswith("<Occurrences planted-0 in planted: 48 words, 16 sentences")
+    assert repr(index).startswith("<Occurrences planted-0 in planted: 32 words, 16 sentences")
 
 
 def test_a_word_is_shown_in_its_context() -> None:

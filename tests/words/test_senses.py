@@ -132,10 +132,10 @@ def test_a_sample_is_drawn_of_a_frequent_word() -> None:
 
 
 def test_mistakes_have_a_code_and_a_remedy() -> None:
-    model, corpus = planted_model(), planted_corpus(3)
+    model, corpus = planted_model(), planted_corpus(3)  # each word three times
     for change, code in (
         ({"word": "plai"}, "word-unknown"),
-        ({"word": "x1"}, "too-few-words"),
+        ({"word": "dog", "split": "test"}, "too-few-words"),
         ({"layer": 2}, "layer-missing"),
         ({"stack": "decoder"}, "setting-invalid"),
         ({"most": 0}, "setting-invalid"),

@@ -240,15 +240,20 @@ def states_of_word(
 
 
 def _require_options(k: int, same_word: str | None, distinct: bool) -> None:
-    wrong = remedy = ""
     if k < 1:
-        wrong, remedy = f"k is {k}", "Use 1 or more."
-    elif same_word not in (None, "form", "lemma"):
-        wrong, remedy = f"same_word is {same_word!r}", "Use 'form', 'lemma' or None."
-    elif same_word == "form" and distinct:
-        wrong, remedy = "all neighbours would have one form", "Leave out distinct, or same_word."
-    if wrong:
-        raise WorkbenchError(f"{wrong}.", code="setting-invalid", remedy=remedy)
+        raise WorkbenchError(f"k is {k}.", code="setting-invalid", remedy="Use 1 or more.")
+    if same_word not in (None, "form", "lemma"):
+        raise WorkbenchError(
+            f"same_word is {same_word!r}.",
+            code="setting-invalid",
+            remedy="Use 'form', 'lemma' or None.",
+        )
+    if same_word == "form" and distinct:
+        raise WorkbenchError(
+            "all neighbours would have one form.",
+            code="setting-invalid",
+            remedy="Leave out distinct, or same_word.",
+        )
 
 
 def _require_same_model(found: Occurrences, model: Model) -> None:

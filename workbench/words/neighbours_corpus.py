@@ -304,7 +304,7 @@ def _caveats(
             f"{missing:,} of {len(chosen):,} words have no state, because they are unknown to the "
             "model, have no piece, or are beyond the end of what it reads. They are left out."
         )
-    if len(everything.table) > len(words.table):
+    if len(everything.table) > len(chosen):
         notes.append(
             f"{len(drawn.candidates):,} of {len(everything.table):,} words are searched: a sample, "
             "without those that have no letter or digit."

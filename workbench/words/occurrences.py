@@ -170,7 +170,7 @@ class Occurrences:
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
         >>> wb.occurrences(model, wb.read("primer:size=40"), split="test")
-        <Occurrences mini:bert in primer:size=40: 38 words, 4 sentences; encoder of 4 layers>
+        <Occurrences mini:bert in primer:size=40: 35 words, 4 sentences; encoder of 4 layers>
     """
 
     model: str
@@ -283,7 +283,7 @@ def occurrences(
         >>> model = wb.load("mini:bert", device="cpu")
         >>> index = wb.occurrences(model, wb.read("primer:size=40"), split="test")
         >>> index.table["form"].astype(str).tolist()[:3], index.stacks["encoder"][4].shape
-        (['Ben', 'walks', 'to'], torch.Size([38, 128]))
+        (['Ben', 'walks', 'to'], torch.Size([35, 128]))
     """
     if max_occurrences is not None and max_occurrences < 1:
         raise WorkbenchError(

@@ -264,13 +264,13 @@ class Clustered:
         from sklearn.metrics import silhouette_score
 
         unit = rows.unit.numpy()
-        n_distinct = len(np.unique(unit.round(SAME), axis=0))
+        n_distinct = _distinct(unit)
         notes: list[str] = []
         if n_distinct == 1:
             notes.append("All occurrences have the same state: a static vector has no senses.")
         largest = min(n_distinct, len(unit) - 1)
         tried = [n_clusters] if n_clusters else [*range(2, min(CLUSTERS, largest) + 1)]
-        options = [k_means(unit, min(k, n_distinct), seed) for k in tried]
+        options = [k_means(unit, k, seed) for k in tried]
         scores = [
             (len(np.unique(own)), float(silhouette_score(unit, own, metric="cosine")))
             for own in options
@@ -309,10 +309,19 @@ class Clustered:
         return self._components[1]
 
 
+def _distinct(unit: NDArray[np.float32]) -> int:
+    """The number of different points.  # [points, width]"""
+    return len(np.unique(unit.round(SAME), axis=0))
+
+
 def k_means(unit: NDArray[np.float32], n_clusters: int, seed: int) -> Ints:
-    """The cluster of each point, the largest cluster first.  # [points, width] -> [points]"""
+    """The cluster of each point, the largest cluster first; equal points share one.
+
+    # [points, width] -> [points]
+    """
     from sklearn.cluster import KMeans
 
+    n_clusters = min(n_clusters, _distinct(unit))
     if n_clusters < 2:
         return np.zeros(len(unit), dtype=np.int64)
     found = KMeans(n_clusters, n_init=RESTARTS, random_state=seed).fit(unit).labels_
