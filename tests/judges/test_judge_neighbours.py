@@ -324,15 +324,18 @@ def judge_tests(tests: Any, best: Any, others: list[Layers]) -> None:
     for (stack, name), layers in best.items():
         row = rows.loc[stack, name]
         value, layer, _, chance = max(layers, key=lambda each: each[0])
-        assert row["first"] == pytest.approx(value, abs=1e-3)
+        assert row["first"] == pytest.approx(value, abs=1e-9)
         assert row["layer"] == layer or row["first"] == pytest.approx(layers[int(row["layer"])][0])
         assert row["second"] == pytest.approx(chance, abs=1e-9) or row["layer"] != layer
         above = rows.loc[stack, f"{name} above layer 0"]
-        assert above["difference"] == pytest.approx(value - layers[0][0], abs=2e-3)
+        value = max(each[0] for each in layers[1:])
+        assert above["difference"] == pytest.approx(value - layers[0][0], abs=1e-9)
         assert above["lower"] - 1e-9 <= above["difference"] <= above["upper"] + 1e-9
-        twins = [max(each[2][n] for each in layers) - layers[0][2][n] for n in range(len(others))]
+        twins = [
+            max(each[2][n] for each in layers[1:]) - layers[0][2][n] for n in range(len(others))
+        ]
         if len(twins) > 1 and np.ptp(twins) > 1e-9:
-            assert above["random"] == pytest.approx(np.mean(twins), abs=2e-3)
+            assert above["random"] == pytest.approx(np.mean(twins), abs=1e-9)
             spread = np.std(twins, ddof=1) * np.sqrt(1 + 1 / len(twins))
             t = (value - layers[0][0] - np.mean(twins)) / spread
             raw[stack, f"{name} above layer 0"] = student.sf(t, len(twins) - 1)

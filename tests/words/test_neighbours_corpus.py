@@ -58,7 +58,7 @@ def test_the_same_request_has_the_same_tables() -> None:
 
 def test_planted_senses_are_found_at_layer_1_and_nothing_at_layer_0() -> None:
     result = run_here(
-        "neighbours", planted_model(), planted_corpus(), k=5, random_models=3, n_permutations=99
+        "neighbours", planted_model(), planted_corpus(), k=5, random_models=5, n_permutations=99
     )
     tables = result.tables
     checked(tables)

@@ -601,38 +601,41 @@ def _tests(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) -> pd
     return pd.DataFrame(rows, columns=columns)
 
 
-def _best(read: _Read, stack: StackName, name: str) -> Point:
-    return max(read.of(stack), key=lambda point: read.share(point, OTHER, name))
+def _best(read: _Read, points: Sequence[Point], name: str) -> Point:
+    return max(points, key=lambda point: read.share(point, OTHER, name))
 
 
 def _tests_of_shares(
     drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, name: str, seed: int
 ) -> list[_Test]:
-    """The best layer for a property of other forms, against chance and against layer 0."""
-
-    def gains(each: _Read) -> tuple[float, float]:
-        best = _best(each, stack, name)
-        share = each.share(best, OTHER, name)
-        above = share - each.share((stack, 0), OTHER, name)
-        return share - each.chance(best, OTHER, name), above
-
-    best = _best(read, stack, name)
-    values = read.shares[best, OTHER, name]
-    if np.isnan(values).all():
+    """The best layer for a property of other forms against chance, and the best above layer 0."""
+    points = read.of(stack)
+    if np.isnan(read.shares[points[0], OTHER, name]).all():
         return []
-    n = int((~np.isnan(values)).sum())
-    chance = read.chance(best, OTHER, name)
-    twins: Floats = np.array([gains(each) for each in random]).reshape(-1, 2)
+
+    def against_chance(each: _Read) -> tuple[Point, Floats]:
+        best = _best(each, points, name)
+        return best, np.full(len(drawn.queries), each.chance(best, OTHER, name))
+
+    def against_layer_0(each: _Read) -> tuple[Point, Floats]:
+        return _best(each, points[1:], name), each.shares[points[0], OTHER, name]
+
+    def gain(each: _Read, best: Point, second: Floats) -> Floats:
+        gains: Floats = each.shares[best, OTHER, name] - second
+        return gains
+
     tests = []
-    base = read.shares[(stack, 0), OTHER, name]
-    seconds = {name: np.full_like(values, chance), f"{name} above layer 0": base}
-    for number, (comparison, second) in enumerate(seconds.items()):
-        if number == 1 and len(read.of(stack)) == 1:
-            continue
-        (draws,) = _resampled((values - second)[None], drawn.documents, seed)
+    comparisons = {name: (against_chance, points)}
+    if len(points) > 1:
+        comparisons[f"{name} above layer 0"] = against_layer_0, points[1:]
+    for comparison, (against, tried) in comparisons.items():
+        best, second = against(read)
+        (draws,) = _resampled(gain(read, best, second)[None], drawn.documents, seed)
+        known = ~np.isnan(read.shares[best, OTHER, name])
+        twins = [float(np.nanmean(gain(each, *against(each)))) for each in random]
         tests.append(
-            _Test(stack, comparison, best[1], len(read.of(stack)), float(np.nanmean(values)),
-                  float(np.nanmean(second)), draws, twins[:, number], n)
+            _Test(stack, comparison, best[1], len(tried), read.share(best, OTHER, name),
+                  float(second[known].mean()), draws, np.array(twins), int(known.sum()))
         )  # fmt: skip
     return tests
 

@@ -221,6 +221,20 @@ class Occurrences:
             self._rows[stack, layer] = Rows.of(layers[layer])
         return self._rows[stack, layer]
 
+    def missing_note(self, rows: Rows, chosen: NDArray[np.bool_] | None = None) -> list[str]:
+        """A note on the occurrences without a state; nothing if all have one.
+
+        # chosen: [occurrences]
+        """
+        missing = (rows.norms == 0).numpy()
+        of = np.ones(len(self), dtype=bool) if chosen is None else chosen
+        if not (n_missing := int((missing & of).sum())):
+            return []
+        return [
+            f"{n_missing:,} of {plural(of.sum(), 'word')} have no state: they are beyond the end "
+            "of what the model reads, have no piece, or are unknown to it."
+        ]
+
     def sentence_of(self, occurrence: int) -> str:
         """The text of the sentence of an occurrence."""
         return str(self.sentences["text"].iat[int(self.table["sentence"].iat[occurrence])])
