@@ -134,11 +134,11 @@ def sense_map(tables: Tables) -> go.Figure:
         (f"{form}, layer {layer}", _points(own, "sense", own["context"]))
         for (form, layer), own in table.groupby(["form", "layer"], sort=False)
     ]
-    axes = {name: {"title": f"{title} principal component"} for name, title in AXES.items()}
-    return choice(parts, SIDE, **axes)
+    x, y = ({"title": f"{name} principal component"} for name in AXES)
+    return choice(parts, SIDE, x=x, y=y)
 
 
-AXES = {"x": "first", "y": "second"}
+AXES = ("first", "second")
 
 FIGURES = {
     "shares": shares,
@@ -212,15 +212,21 @@ def senses_figure(found: Senses, colour: str = "tag") -> go.Figure:
         )
     axes = [
         {"title": f"{name} principal component ({share:.0%} of the variance)"}
-        for name, share in zip(AXES.values(), found.explained, strict=True)
+        for name, share in zip(AXES, found.explained, strict=True)
     ]
     shown = [
         in_context(text, start, end)
         for text, start, end in table[["sentence", "start", "end"]].itertuples(index=False)
     ]
     traces = _points(table, colour, pd.Series(shown, table.index))
-    look = {"title": {"text": _title(found)}, "margin": {"t": 48}, "hovermode": "closest"}
-    return plot(traces, SIDE, *axes, **look)
+    return plot(
+        traces,
+        SIDE,
+        *axes,
+        title={"text": _title(found)},
+        margin={"t": 48},
+        hovermode="closest",
+    )
 
 
 def _points(table: pd.DataFrame, colour: str, contexts: pd.Series) -> list[Trace]:

@@ -56,7 +56,7 @@ class Rows:
 def cosines(rows: Rows, query: Tensor) -> Tensor:
     """The cosine of every row with the query; -inf for a row of zeros.  # [width] -> [rows]"""
     direction = query / torch.linalg.vector_norm(query)
-    values = (rows.states @ direction[:, None])[:, 0].div_(rows.norms)
+    values: Tensor = (rows.states @ direction[:, None])[:, 0].div_(rows.norms)
     return values.masked_fill_(rows.norms == 0, -torch.inf)
 
 
@@ -105,7 +105,7 @@ def _exact(states: Tensor, chosen: Tensor, queries: Tensor, of: Tensor) -> Tenso
     # [rows, width], [chosen], [queries, width], [chosen] -> [chosen]
     """
     parts = []
-    for row, query in zip(chosen.split(EXACT), of.split(EXACT), strict=True):
+    for row, query in zip(torch.split(chosen, EXACT), torch.split(of, EXACT), strict=True):
         one, other = states[row].double(), queries[query].double()  # [part, width] each
         norms = torch.linalg.vector_norm(one, dim=1) * torch.linalg.vector_norm(other, dim=1)
         parts.append((one * other).sum(1) / norms)
@@ -146,7 +146,7 @@ def nearest_pairs(rows: Rows, queries: Ints, k: int, apart: Sequence[Ints]) -> P
     unit, real = rows.unit, rows.norms > 0
     codes = [torch.from_numpy(each) for each in apart]
     parts: list[tuple[Ints, Ints, Floats]] = []
-    for chunk in torch.from_numpy(queries).split(max(1, AT_ONCE // max(1, len(rows)))):
+    for chunk in torch.split(torch.from_numpy(queries), max(1, AT_ONCE // max(1, len(rows)))):
         values = unit[chunk] @ unit.T  # [chunk, rows]
         values[:, ~real] = -torch.inf
         values[torch.arange(len(chunk)), chunk] = -torch.inf
@@ -158,8 +158,8 @@ def nearest_pairs(rows: Rows, queries: Ints, k: int, apart: Sequence[Ints]) -> P
         last[(counts == 0) | ~real[chunk]] = torch.inf  # a query without neighbours
         query, row = torch.nonzero(values >= last - NEAR, as_tuple=True)
         exact = _exact(rows.states, row, rows.states[chunk], query).numpy()
-        query, row = query.numpy(), row.numpy()
-        parts.append((chunk.numpy()[query], row, _weights(exact, query, k)))
+        weights = _weights(exact, query.numpy(), k)
+        parts.append((chunk[query].numpy(), row.numpy(), weights))
     if not parts:
         return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     return Pairs(*(np.concatenate(each) for each in zip(*parts, strict=True)))

@@ -273,7 +273,7 @@ def _allowed(
     usable = (about["text"].str.strip() != doc.text.strip()).to_numpy()
     if split is not None:
         usable = usable & (about["split"] == split).to_numpy()
-    allowed = usable[found.table["sentence"].to_numpy()]
+    allowed: NDArray[np.bool_] = usable[found.table["sentence"].to_numpy()]
     if same_word is not None:
         form = doc[index].text.lower()
         codes, names = found.lowered

@@ -8,6 +8,7 @@ over the texts for the model and for each random model, 4 bytes per number on di
 the words that are compared, and for each layer a product of queries by occurrences by width.
 """
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,24 +107,24 @@ def run(inputs: Inputs, settings: NeighboursOverCorpus, progress: Progress) -> R
     n_layers = sum(stack.layers + 1 for stack in model.stacks)
     total = n_layers * (1 + settings.random_models)
     notes: list[str] = []
+
+    def counted(begun: int) -> Callable[[int], object]:
+        return lambda done: progress(begun + done, total, "layers")
+
     with folder_or_temporary(inputs.scratch) as home:
         progress(0, total, "layers")
         stacks = states_of(model, words, home)
         index = Occurrences(model.name, inputs.corpus.name, words.table, words.sentences, stacks)
         drawn = _drawn(index, words, chosen, forms, settings, inputs.seed)
-        read = _read(index, drawn, settings, inputs.seed, lambda n: progress(n, total, "layers"))
+        read = _read(index, drawn, settings, inputs.seed, counted(0))
         examples = _examples(index, drawn, settings.max_examples, inputs.seed)
         random: list[_Read] = []
         try:
             for number in range(settings.random_models):
                 begun = n_layers * (1 + number)
-                twin = _twin(model, words, home, inputs.seed + number + 1)
-                random.append(
-                    _read(
-                        twin, drawn, settings, inputs.seed,
-                        lambda n, begun=begun: progress(begun + n, total, "layers"),
-                    )
-                )  # fmt: skip
+                with tempfile.TemporaryDirectory(dir=home) as folder:
+                    twin = _twin(model, words, Path(folder), inputs.seed + number + 1)
+                    random.append(_read(twin, drawn, settings, inputs.seed, counted(begun)))
         except UnsupportedError as error:
             notes.append(f"There is no random-weight baseline: {error.what}")
         tables = {

@@ -237,11 +237,12 @@ class Occurrences:
 
     def sentence_of(self, occurrence: int) -> str:
         """The text of the sentence of an occurrence."""
-        return str(self.sentences["text"].iat[int(self.table["sentence"].iat[occurrence])])
+        row = self.table["sentence"].to_numpy(np.int64)[occurrence]
+        return str(self.sentences["text"].to_numpy()[row])
 
     def described(self, occurrences: Sequence[int] | Ints) -> pd.DataFrame:
         """Some occurrences with their forms, labels, places and sentences."""
-        own = self.table.iloc[occurrences]
+        own = self.table.iloc[np.asarray(occurrences, dtype=np.int64)]
         where = self.sentences.iloc[own["sentence"]].reset_index(drop=True)
         names = [name for name in own.columns if name not in ("doc", "word", "sentence")]
         shown = own[names].reset_index(drop=True)

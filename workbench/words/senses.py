@@ -384,7 +384,7 @@ def _accuracies(gold: Ints, pairs: Pairs) -> Floats:
     for label in range(int(gold.max()) + 1):
         has_label = (gold == label).astype(np.float64).T  # [points, labellings]
         shares += (has_label * (weights @ has_label)).sum(0)
-    return shares / weights.sum()
+    return np.divide(shares, float(weights.sum()))
 
 
 def permutations(gold: Ints, number: int, seed: int) -> Ints:
