@@ -20,7 +20,7 @@ Claims = tuple[int, int, float]
 
 def _tables(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Any]:
     return run_here(
-        "neighbours", twin, corpus, seed=seed, max_queries=QUERIES, max_occurrences=4000,
+        "neighbours", twin, corpus, seed=seed, max_queries=QUERIES, max_sentences=400,
         n_permutations=19, max_examples=0,
     ).tables  # fmt: skip
 

@@ -65,7 +65,7 @@ def test_a_model_whose_neighbours_share_tags_and_senses_is_said_to() -> None:
     assert [*found] == [TAG, ABOVE, RELATION, FORM, ACCURACY, V, EXTREMES]
     tag = found[TAG]
     assert tag.verdict == "supported" and tag.null == pytest.approx(0.05)
-    assert "layer 2 of 2, 90 % against 30 % by chance" in tag.claim
+    assert "layer 2 of 2: 90 % against 30 % by chance" in tag.claim
     assert "+60.0 points" in tag.claim and "with random weights +5.0" in tag.claim
     assert "90 % against 60 %" in found[ABOVE].claim and found[ABOVE].verdict == "supported"
     assert found[RELATION].verdict == "not supported"
@@ -97,7 +97,7 @@ def test_a_model_that_knows_nothing_is_not_supported() -> None:
 
 def test_static_vectors_have_one_layer() -> None:
     found = findings_of("neighbours", tables_of(layers=1))
-    assert ABOVE not in found and "most at layer 0," in found[TAG].claim
+    assert ABOVE not in found and "most at layer 0:" in found[TAG].claim
     assert found[FORM].claim.startswith("80 % of the nearest neighbours have the same form (")
 
 

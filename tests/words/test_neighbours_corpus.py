@@ -53,7 +53,7 @@ def test_the_same_request_has_the_same_tables() -> None:
                     for _ in range(2))  # fmt: skip
     for name, table in first.tables.items():
         assert table.equals(again.tables[name]), name
-    assert any("a sample" in caveat.text for caveat in first.caveats)
+    assert any("a random sample" in caveat.text for caveat in first.caveats)
 
 
 def test_planted_senses_are_found_at_layer_1_and_nothing_at_layer_0() -> None:

@@ -306,9 +306,10 @@ def _caveats(
             "model, have no piece, or are beyond the end of what it reads. They are left out."
         )
     if len(everything.table) > len(chosen):
+        sample = ", a random sample of them" if len(chosen) == settings.max_occurrences else ""
         notes.append(
-            f"{len(drawn.candidates):,} of {len(everything.table):,} words are searched: a sample, "
-            "without those that have no letter or digit."
+            f"{len(drawn.candidates):,} of {len(everything.table):,} words are searched: those "
+            f"with a letter or digit{sample}."
         )
     if "tag" not in drawn.labels:
         notes.append("The corpus has no parts of speech, so neighbours are not compared by them.")

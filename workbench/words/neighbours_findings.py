@@ -112,12 +112,15 @@ def _at(layer: float, last: int) -> str:
 
 def _best(row: Row, name: str, last: int) -> Finding:
     """The layer whose neighbours of other forms share a label most, against chance."""
-    verb = "share" if row["holds"] else "are not shown to share"
+    numbers = (
+        f"{percent(row['first'])} against {percent(row['second'])} by chance ({_difference(row)})"
+    )
+    layer = _at(row["layer"], last)
     claim = (
-        f"Nearest neighbours of another form {verb} the {NAMES[name]} more often than chance and "
-        f"random weights allow: most at {_at(row['layer'], last)}, "
-        f"{percent(row['first'])} against {percent(row['second'])} by chance "
-        f"({_difference(row)})."
+        f"Neighbours of another form share the {NAMES[name]} most at {layer}: {numbers}."
+        if row["holds"]
+        else f"Neighbours of another form are not shown to share the {NAMES[name]} beyond chance "
+        f"and random weights: most at {layer}, {numbers}."
     )
     enough = row["n"] >= COMPARED
     measure = f"neighbours that share the {NAMES[name]}, minus chance"
@@ -167,18 +170,30 @@ def _same(rows: list[Row], name: str, last: int) -> Finding:
 def _senses(row: Row, last: int) -> Finding:
     """Whether the senses of forms are separated, against static vectors and random weights."""
     is_accuracy = row["comparison"] == "sense accuracy"
-    verb = "are" if row["holds"] else "are not shown to be"
-    claim = (
-        f"Senses of {plural(row['n'], 'form')} {verb} separated by their neighbours better than by "
-        f"static vectors and random weights: at {_at(row['layer'], last)} the nearest occurrence "
-        f"of the form has the same sense in {percent(row['first'])}, with static vectors in "
-        f"{percent(row['second'])} ({_difference(row)})."
-        if is_accuracy
-        else f"Clusters of the occurrences of {plural(row['n'], 'form')} {verb} their senses more "
-        f"than chance and random weights allow: at {_at(row['layer'], last)} the V-measure is "
-        f"{decimal(row['first'], 2)}, with permuted senses {decimal(row['second'], 2)} "
-        f"({_difference(row, False)})."
-    )
+    forms, layer = plural(row["n"], "form"), _at(row["layer"], last)
+    if is_accuracy:
+        verb = (
+            f"are separated best at {layer}: the"
+            if row["holds"]
+            else "are not shown to be separated beyond static vectors and random weights: at "
+            f"{layer} the"
+        )
+        claim = (
+            f"Senses of {forms} {verb} nearest occurrence has the same sense in "
+            f"{percent(row['first'])}, with static vectors in {percent(row['second'])} "
+            f"({_difference(row)})."
+        )
+    else:
+        verb = (
+            f"Clusters fit the senses of {forms} best at {layer}: the"
+            if row["holds"]
+            else f"Clusters are not shown to fit the senses of {forms} beyond chance and random "
+            f"weights: at {layer} the"
+        )
+        claim = (
+            f"{verb} V-measure is {decimal(row['first'], 2)}, with permuted senses "
+            f"{decimal(row['second'], 2)} ({_difference(row, False)})."
+        )
     measure = f"{'accuracy' if is_accuracy else 'V-measure'} of senses, minus permuted senses"
     enough = row["n"] >= FORMS
     unit: Unit = "%" if is_accuracy else ""
