@@ -133,6 +133,15 @@ def test_a_word_without_a_state_is_an_error() -> None:
     assert error.value.code == "word-unknown"
 
 
+def test_a_sample_and_words_without_a_state_are_noted() -> None:
+    model, corpus = wb.load("mini:bert", device="cpu"), planted_corpus(3)
+    found = wb.neighbours(model, corpus, "a play", "play", max_occurrences=20, k=2)
+    assert found.notes == ("20 of 96 words are searched, drawn at random.",)
+    long = wb.Corpus("long", {"test": lambda: iter([doc_of(["dog"] * 600, ["NOUN"] * 600, "a")])})
+    (note,) = wb.neighbours(model, long, "a dog", "dog", k=2).notes
+    assert "of 600 words have no state" in note
+
+
 def test_the_rows_are_json() -> None:
     found = wb.neighbours(planted_model(), planted_corpus(1), "the play", "play", k=2)
     data = json.loads(json.dumps(found.as_dict()))

@@ -30,7 +30,13 @@ def checked(tables: Any) -> None:
     assert tables["senses"][["v_measure", "accuracy"]].stack().between(0, 1).all()
 
 
-@pytest.mark.parametrize("name", ["mini:gpt", "mini:t5", "mini:elmo"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mini:t5",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("mini:gpt", "mini:elmo")),
+    ],
+)
 def test_tables_of_every_kind_of_model(name: str) -> None:
     model = wb.load(name, device="cpu")
     result = run_here("neighbours", model, wb.read("primer"), max_queries=40, **SMALL)

@@ -187,7 +187,7 @@ def neighbours(
         parts.append(table)
     token = doc[index]
     n_found = min(len(part) for part in parts)
-    notes = found.missing_note(rows[0], allowed)
+    notes = found.notes(rows[0], allowed)
     if n_found < k:
         notes.append(f"The index has only {plural(n_found, 'such occurrence')} with a state.")
     return Neighbours(

@@ -166,6 +166,7 @@ class Occurrences:
         sentences: A row for each sentence, with `split`, `document` and `text`.
         stacks: The states of each layer of each stack, embeddings first.
         model_hash: Content hash of the model (default: not compared with that of a query's model).
+        sample_of: The number of words of the corpus, if the index is a sample of them (default: 0).
 
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
@@ -179,6 +180,7 @@ class Occurrences:
     sentences: pd.DataFrame
     stacks: Mapping[StackName, Sequence[Tensor]]  # [layers + 1] of [occurrences, width]
     model_hash: str = ""
+    sample_of: int = 0
     _rows: dict[tuple[str, int], Rows] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -221,19 +223,24 @@ class Occurrences:
             self._rows[stack, layer] = Rows.of(layers[layer])
         return self._rows[stack, layer]
 
-    def missing_note(self, rows: Rows, chosen: NDArray[np.bool_] | None = None) -> list[str]:
-        """A note on the occurrences without a state; nothing if all have one.
+    def notes(self, rows: Rows, chosen: NDArray[np.bool_] | None = None) -> list[str]:
+        """Notes on a sample, and on occurrences without a state in these rows.
 
         # chosen: [occurrences]
         """
+        notes = []
+        if self.sample_of:
+            notes.append(
+                f"{len(self):,} of {self.sample_of:,} words are searched, drawn at random."
+            )
         missing = (rows.norms == 0).numpy()
         of = np.ones(len(self), dtype=bool) if chosen is None else chosen
-        if not (n_missing := int((missing & of).sum())):
-            return []
-        return [
-            f"{n_missing:,} of {plural(of.sum(), 'word')} have no state: they are beyond the end "
-            "of what the model reads, have no piece, or are unknown to it."
-        ]
+        if n_missing := int((missing & of).sum()):
+            notes.append(
+                f"{n_missing:,} of {plural(of.sum(), 'word')} have no state: they are beyond the "
+                "end of what the model reads, have no piece, or are unknown to it."
+            )
+        return notes
 
     def sentence_of(self, occurrence: int) -> str:
         """The text of the sentence of an occurrence."""
@@ -317,8 +324,16 @@ def occurrences(
             remedy="Name a corpus or a split with texts.",
         )
     stacks = states_of(model, words, folder, on_progress)
+    n_words = len(words.batch.words)
+    is_sample = max_occurrences is not None and len(words.table) == max_occurrences < n_words
     return Occurrences(
-        model.name, corpus.name, words.table, words.sentences, stacks, model.content_hash
+        model.name,
+        corpus.name,
+        words.table,
+        words.sentences,
+        stacks,
+        model.content_hash,
+        n_words if is_sample else 0,
     )
 
 

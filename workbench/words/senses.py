@@ -243,7 +243,7 @@ def _of_form(
     if len(chosen) > most:
         random = np.random.default_rng([seed, len(chosen)])
         chosen = np.sort(random.choice(chosen, max(most, FEWEST), replace=False))
-    return rows.take(chosen), chosen, found.missing_note(rows, own)
+    return rows.take(chosen), chosen, found.notes(rows, own)
 
 
 # --- map and clusters -----------------------------------------------------------------------------
