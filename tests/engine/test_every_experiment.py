@@ -55,6 +55,10 @@ EXPERIMENTS = {
     "heads": Case("heads", "confidence", 2e-3, "primer:size=24", {"shuffles": 120, "draws": 20}),
     "lens": Case("final", "cumulative", 0.05, "primer:size=24", {"random_models": 0}),
     "minimal-pairs": Case("pairs", "gap", 0.1, "primer/acceptability:size=40"),
+    "neighbours": Case(
+        "neighbours", "share", 0.05, "primer:size=40",
+        {"random_models": 0, "n_permutations": 19, "min_count": 4}, True,
+    ),
     "profile": Case("losses", "value", 0.01),
     "similarity": Case("similarity", "cka", 2e-3),
     "structural-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),

@@ -371,12 +371,13 @@ NEIGHBOURS = Experiment(
         ),
         "tests": Table(
             "Tests of the best layer of each stack. comparison: tag, relation (share among "
-            "neighbours of other forms, minus chance), above layer 0 (minus the share at the "
-            "embeddings), sense accuracy, sense v-measure (minus chance, which is static "
-            "vectors). lower, upper: 95 % bootstrap interval over documents, of senses over forms. "
-            "random: the mean difference of random-weight models, each at its own best layer; p: "
-            "against them, corrected for the number of rows (Holm). holds: the interval is above 0 "
-            "and p < 0.05. n: number of words, or of forms.",
+            "neighbours of other forms, minus chance), above layer 0 (the best layer above the "
+            "embeddings, minus the share there), sense accuracy, sense v-measure (minus chance, "
+            "which for the accuracy is also that of static vectors). lower, upper: 95 % bootstrap "
+            "interval over documents, of senses over forms. random: the mean difference of "
+            "random-weight models, each at its own best layer; p: against them, corrected for the "
+            "number of rows (Holm). holds: the interval is above 0 and p < 0.05. n: number of "
+            "words, or of forms.",
             ("stack", "comparison"),
         ),
     },

@@ -187,7 +187,7 @@ def neighbours(
         parts.append(table)
     token = doc[index]
     n_found = min(len(part) for part in parts)
-    notes = []
+    notes = found.notes(rows[0], allowed)
     if n_found < k:
         notes.append(f"The index has only {plural(n_found, 'such occurrence')} with a state.")
     return Neighbours(
@@ -240,15 +240,20 @@ def states_of_word(
 
 
 def _require_options(k: int, same_word: str | None, distinct: bool) -> None:
-    wrong = remedy = ""
     if k < 1:
-        wrong, remedy = f"k is {k}", "Use 1 or more."
-    elif same_word not in (None, "form", "lemma"):
-        wrong, remedy = f"same_word is {same_word!r}", "Use 'form', 'lemma' or None."
-    elif same_word == "form" and distinct:
-        wrong, remedy = "all neighbours would have one form", "Leave out distinct, or same_word."
-    if wrong:
-        raise WorkbenchError(f"{wrong}.", code="setting-invalid", remedy=remedy)
+        raise WorkbenchError(f"k is {k}.", code="setting-invalid", remedy="Use 1 or more.")
+    if same_word not in (None, "form", "lemma"):
+        raise WorkbenchError(
+            f"same_word is {same_word!r}.",
+            code="setting-invalid",
+            remedy="Use 'form', 'lemma' or None.",
+        )
+    if same_word == "form" and distinct:
+        raise WorkbenchError(
+            "all neighbours would have one form.",
+            code="setting-invalid",
+            remedy="Leave out distinct, or same_word.",
+        )
 
 
 def _require_same_model(found: Occurrences, model: Model) -> None:
@@ -267,8 +272,8 @@ def _allowed(
     about = found.sentences
     usable = (about["text"].str.strip() != doc.text.strip()).to_numpy()
     if split is not None:
-        usable &= (about["split"] == split).to_numpy()
-    allowed = usable[found.table["sentence"].to_numpy()]
+        usable = usable & (about["split"] == split).to_numpy()
+    allowed: NDArray[np.bool_] = usable[found.table["sentence"].to_numpy()]
     if same_word is not None:
         form = doc[index].text.lower()
         codes, names = found.lowered
@@ -276,8 +281,8 @@ def _allowed(
         if same_word == "lemma":
             lemmas = found.table["lemma"]
             own = {*lemmas[same].unique()} - {""} or {form}
-            same |= lemmas.isin(own).to_numpy()
-        allowed &= same
+            same = same | lemmas.isin(own).to_numpy()
+        allowed = allowed & same
     if not allowed.any():
         what = f"no {doc[index].text!r} in other sentences" if same_word else "no other sentences"
         raise WorkbenchError(

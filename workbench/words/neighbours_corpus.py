@@ -8,6 +8,7 @@ over the texts for the model and for each random model, 4 bytes per number on di
 the words that are compared, and for each layer a product of queries by occurrences by width.
 """
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from workbench.core.stats import (
     SIGNIFICANT,
     holm,
     interval,
+    p_value,
     prediction_p_value,
     ratio,
     resampled,
@@ -105,24 +107,24 @@ def run(inputs: Inputs, settings: NeighboursOverCorpus, progress: Progress) -> R
     n_layers = sum(stack.layers + 1 for stack in model.stacks)
     total = n_layers * (1 + settings.random_models)
     notes: list[str] = []
+
+    def counted(begun: int) -> Callable[[int], object]:
+        return lambda done: progress(begun + done, total, "layers")
+
     with folder_or_temporary(inputs.scratch) as home:
         progress(0, total, "layers")
         stacks = states_of(model, words, home)
         index = Occurrences(model.name, inputs.corpus.name, words.table, words.sentences, stacks)
         drawn = _drawn(index, words, chosen, forms, settings, inputs.seed)
-        read = _read(index, drawn, settings, inputs.seed, lambda n: progress(n, total, "layers"))
+        read = _read(index, drawn, settings, inputs.seed, counted(0))
         examples = _examples(index, drawn, settings.max_examples, inputs.seed)
         random: list[_Read] = []
         try:
             for number in range(settings.random_models):
                 begun = n_layers * (1 + number)
-                twin = _twin(model, words, home, inputs.seed + number + 1)
-                random.append(
-                    _read(
-                        twin, drawn, settings, inputs.seed,
-                        lambda n, begun=begun: progress(begun + n, total, "layers"),
-                    )
-                )  # fmt: skip
+                with tempfile.TemporaryDirectory(dir=home) as folder:
+                    twin = _twin(model, words, Path(folder), inputs.seed + number + 1)
+                    random.append(_read(twin, drawn, settings, inputs.seed, counted(begun)))
         except UnsupportedError as error:
             notes.append(f"There is no random-weight baseline: {error.what}")
         tables = {
@@ -303,10 +305,11 @@ def _caveats(
             f"{missing:,} of {len(chosen):,} words have no state, because they are unknown to the "
             "model, have no piece, or are beyond the end of what it reads. They are left out."
         )
-    if len(everything.table) > len(words.table):
+    if len(everything.table) > len(chosen):
+        sample = ", a random sample of them" if len(chosen) == settings.max_occurrences else ""
         notes.append(
-            f"{len(drawn.candidates):,} of {len(everything.table):,} words are searched: a sample, "
-            "without those that have no letter or digit."
+            f"{len(drawn.candidates):,} of {len(everything.table):,} words are searched: those "
+            f"with a letter or digit{sample}."
         )
     if "tag" not in drawn.labels:
         notes.append("The corpus has no parts of speech, so neighbours are not compared by them.")
@@ -549,15 +552,31 @@ class _Test(NamedTuple):
     stack: StackName
     comparison: str
     layer: int
+    n_layers: int  # of which this one is the best
     first: float
     second: float
-    ends: tuple[float, float]
+    draws: Floats  # [draws], bootstrap samples of the difference
     random: Floats  # [random models], the same difference at their best layers
     n: int
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The interval of the difference, which contains it."""
+        value = self.first - self.second
+        lower, upper = interval(np.where(np.isnan(self.draws), value, self.draws))
+        return min(float(lower), value), max(float(upper), value)
+
+    @property
     def p(self) -> float:
-        """Of a difference above those of random weights."""
+        """Of a difference above those of random weights; 1 without several.
+
+        Where they are all equal, it is the bootstrap's, times the number of layers.
+        """
+        if len(self.random) < 2:
+            return 1.0
+        if np.ptp(self.random) < 1e-12:
+            above = float(p_value(self.draws - self.random[0]))
+            return min(1.0, self.n_layers * above)
         return prediction_p_value(self.second - self.first, -self.random)
 
 
@@ -584,39 +603,41 @@ def _tests(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) -> pd
     return pd.DataFrame(rows, columns=columns)
 
 
-def _best(read: _Read, stack: StackName, name: str) -> Point:
-    return max(read.of(stack), key=lambda point: read.share(point, OTHER, name))
+def _best(read: _Read, points: Sequence[Point], name: str) -> Point:
+    return max(points, key=lambda point: read.share(point, OTHER, name))
 
 
 def _tests_of_shares(
     drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, name: str, seed: int
 ) -> list[_Test]:
-    """The best layer for a property of other forms, against chance and against layer 0."""
-
-    def gains(each: _Read) -> tuple[float, float]:
-        best = _best(each, stack, name)
-        share = each.share(best, OTHER, name)
-        above = share - each.share((stack, 0), OTHER, name)
-        return share - each.chance(best, OTHER, name), above
-
-    best = _best(read, stack, name)
-    values = read.shares[best, OTHER, name]
-    if np.isnan(values).all():
+    """The best layer for a property of other forms against chance, and the best above layer 0."""
+    points = read.of(stack)
+    if np.isnan(read.shares[points[0], OTHER, name]).all():
         return []
-    n = int((~np.isnan(values)).sum())
-    chance = read.chance(best, OTHER, name)
-    twins: Floats = np.array([gains(each) for each in random]).reshape(-1, 2)
+
+    def against_chance(each: _Read) -> tuple[Point, Floats]:
+        best = _best(each, points, name)
+        return best, np.full(len(drawn.queries), each.chance(best, OTHER, name))
+
+    def against_layer_0(each: _Read) -> tuple[Point, Floats]:
+        return _best(each, points[1:], name), each.shares[points[0], OTHER, name]
+
+    def gain(each: _Read, best: Point, second: Floats) -> Floats:
+        gains: Floats = each.shares[best, OTHER, name] - second
+        return gains
+
     tests = []
-    base = read.shares[(stack, 0), OTHER, name]
-    seconds = {name: np.full_like(values, chance), f"{name} above layer 0": base}
-    for number, (comparison, second) in enumerate(seconds.items()):
-        if number == 1 and len(read.of(stack)) == 1:
-            continue
-        lower, upper = _bounds((values - second)[None], drawn.documents, seed)
+    comparisons = {name: (against_chance, points)}
+    if len(points) > 1:
+        comparisons[f"{name} above layer 0"] = against_layer_0, points[1:]
+    for comparison, (against, tried) in comparisons.items():
+        best, second = against(read)
+        (draws,) = _resampled(gain(read, best, second)[None], drawn.documents, seed)
+        known = ~np.isnan(read.shares[best, OTHER, name])
+        twins = [float(np.nanmean(gain(each, *against(each)))) for each in random]
         tests.append(
-            _Test(stack, comparison, best[1], float(np.nanmean(values)),
-                  float(np.nanmean(second)), (float(lower[0]), float(upper[0])),
-                  twins[:, number], n)
+            _Test(stack, comparison, best[1], len(tried), read.share(best, OTHER, name),
+                  float(second[known].mean()), draws, np.array(twins), int(known.sum()))
         )  # fmt: skip
     return tests
 
@@ -635,15 +656,16 @@ def _test_of_senses(
 
     point = best(read)
     own = gains(read, point)  # [forms]
-    lower, upper = _bounds(own[None], np.arange(len(own)), seed)
+    (draws,) = _resampled(own[None], np.arange(len(own)), seed)
     first = read.separations(point, measure, drawn.forms)
     return _Test(
         stack,
         f"sense {measure.replace('_', '-')}",
         point[1],
+        len(read.of(stack)),
         float(np.nanmean(first)),
         float(np.nanmean(first - own)),
-        (float(lower[0]), float(upper[0])),
+        draws,
         np.array([float(np.nanmean(gains(each, best(each)))) for each in random]),
         len(own),
     )

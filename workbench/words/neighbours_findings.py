@@ -26,7 +26,12 @@ Tables = Mapping[str, pd.DataFrame]
 
 COMPARED = 30  # words whose neighbours are looked at; with fewer, nothing is decided
 FORMS = 3  # forms with several senses
-OTHER = "other forms"
+ALL = "all words"
+SAME = {
+    "form": "have the same form",
+    "position": "are at the same position in their sentence",
+    "document": "are in the same document",
+}
 NAMES = {"tag": "part of speech", "relation": "dependency relation"}
 MORE_WORDS = "more sentences, or more words (max_queries)"
 MORE_FORMS = "more forms with several senses: more sentences, or a smaller min_count"
@@ -44,12 +49,13 @@ def neighbours(tables: Tables) -> Iterator[Finding]:
     tests = {row["comparison"]: row for row in rows_of(own)}
     for name in NAMES:
         if name in tests:
-            yield _best(tests[name], name, shares, last)
+            yield _best(tests[name], name, last)
         if (above := tests.get(f"{name} above layer 0")) and name == "tag":
             yield _above(above, name, last)
-    form = shares[(shares["property"] == "form") & (shares["stack"] == stack)]
-    if len(form):
-        yield _forms(rows_of(form), last)
+    for name in ("form",) if "tag" in tests else SAME:
+        rows = shares[(shares["property"] == name) & (shares["candidates"] == ALL)]
+        if len(rows := rows[rows["stack"] == stack]):
+            yield _same(rows_of(rows), name, last)
     for comparison in ("sense accuracy", "sense v-measure"):
         if comparison in tests:
             yield _senses(tests[comparison], last)
@@ -104,14 +110,17 @@ def _at(layer: float, last: int) -> str:
     return f"layer {whole(layer)} of {last}" if last else "layer 0"
 
 
-def _best(row: Row, name: str, shares: pd.DataFrame, last: int) -> Finding:
+def _best(row: Row, name: str, last: int) -> Finding:
     """The layer whose neighbours of other forms share a label most, against chance."""
-    verb = "share" if row["holds"] else "are not shown to share"
+    numbers = (
+        f"{percent(row['first'])} against {percent(row['second'])} by chance ({_difference(row)})"
+    )
+    layer = _at(row["layer"], last)
     claim = (
-        f"Nearest neighbours of another form {verb} the {NAMES[name]} more often than chance and "
-        f"random weights allow: most at {_at(row['layer'], last)}, "
-        f"{percent(row['first'])} against {percent(row['second'])} by chance "
-        f"({_difference(row)})."
+        f"Neighbours of another form share the {NAMES[name]} most at {layer}: {numbers}."
+        if row["holds"]
+        else f"Neighbours of another form are not shown to share the {NAMES[name]} beyond chance "
+        f"and random weights: most at {layer}, {numbers}."
     )
     enough = row["n"] >= COMPARED
     measure = f"neighbours that share the {NAMES[name]}, minus chance"
@@ -131,23 +140,20 @@ def _above(row: Row, name: str, last: int) -> Finding:
     return _finding(row, claim, enough, MORE_WORDS, measure, "shares")
 
 
-def _forms(rows: list[Row], last: int) -> Finding:
-    """How many neighbours have the same form, at both ends: a description."""
+def _same(rows: list[Row], name: str, last: int) -> Finding:
+    """How many neighbours have the same form, position or document, at both ends: a description."""
     first, end = rows[0], rows[-1]
     interval = f"95 % {percent(end['lower'])} to {percent(end['upper'])}"
     known = "" if math.isnan(end["random"]) else f"; with random weights {percent(end['random'])}"
-    if not last:
-        claim = (
-            f"{percent(end['share'])} of the nearest neighbours have the same form "
-            f"({interval}{known})."
+    if last:
+        ends = (
+            f"{percent(first['share'])} of the nearest neighbours {SAME[name]} at the embeddings, "
+            f"and {percent(end['share'])} at the last layer"
         )
     else:
-        claim = (
-            f"{percent(first['share'])} of the nearest neighbours have the same form at the "
-            f"embeddings, and {percent(end['share'])} at the last layer ({interval}{known})."
-        )
+        ends = f"{percent(end['share'])} of the nearest neighbours {SAME[name]}"
     return Finding(
-        claim,
+        f"{ends} ({interval}{known}).",
         end["share"],
         (end["lower"], end["upper"]),
         None,
@@ -155,7 +161,7 @@ def _forms(rows: list[Row], last: int) -> Finding:
         "neighbours",
         {key: end[key] for key in ("stack", "layer", "candidates", "property")},
         "forms",
-        measure="neighbours of the same form at the last layer",
+        measure=f"neighbours of the same {name} at the last layer",
         unit="%",
         column="share",
     )
@@ -164,18 +170,30 @@ def _forms(rows: list[Row], last: int) -> Finding:
 def _senses(row: Row, last: int) -> Finding:
     """Whether the senses of forms are separated, against static vectors and random weights."""
     is_accuracy = row["comparison"] == "sense accuracy"
-    verb = "are" if row["holds"] else "are not shown to be"
-    claim = (
-        f"Senses of {plural(row['n'], 'form')} {verb} separated by their neighbours better than by "
-        f"static vectors and random weights: at {_at(row['layer'], last)} the nearest occurrence "
-        f"of the form has the same sense in {percent(row['first'])}, with static vectors in "
-        f"{percent(row['second'])} ({_difference(row)})."
-        if is_accuracy
-        else f"Clusters of the occurrences of {plural(row['n'], 'form')} {verb} their senses more "
-        f"than chance and random weights allow: at {_at(row['layer'], last)} the V-measure is "
-        f"{decimal(row['first'], 2)}, with permuted senses {decimal(row['second'], 2)} "
-        f"({_difference(row, False)})."
-    )
+    forms, layer = plural(row["n"], "form"), _at(row["layer"], last)
+    if is_accuracy:
+        verb = (
+            f"are separated best at {layer}: the"
+            if row["holds"]
+            else "are not shown to be separated beyond static vectors and random weights: at "
+            f"{layer} the"
+        )
+        claim = (
+            f"Senses of {forms} {verb} nearest occurrence has the same sense in "
+            f"{percent(row['first'])}, with static vectors in {percent(row['second'])} "
+            f"({_difference(row)})."
+        )
+    else:
+        verb = (
+            f"Clusters fit the senses of {forms} best at {layer}: the"
+            if row["holds"]
+            else f"Clusters are not shown to fit the senses of {forms} beyond chance and random "
+            f"weights: at {layer} the"
+        )
+        claim = (
+            f"{verb} V-measure is {decimal(row['first'], 2)}, with permuted senses "
+            f"{decimal(row['second'], 2)} ({_difference(row, False)})."
+        )
     measure = f"{'accuracy' if is_accuracy else 'V-measure'} of senses, minus permuted senses"
     enough = row["n"] >= FORMS
     unit: Unit = "%" if is_accuracy else ""

@@ -172,11 +172,12 @@ class Occurrences:
         sentences: A row for each sentence, with `split`, `document` and `text`.
         stacks: The states of each layer of each stack, embeddings first.
         model_hash: Content hash of the model (default: not compared with that of a query's model).
+        sample_of: The number of words of the corpus, if the index is a sample of them (default: 0).
 
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
         >>> wb.occurrences(model, wb.read("primer:size=40"), split="test")
-        <Occurrences mini:bert in primer:size=40: 38 words, 4 sentences; encoder of 4 layers>
+        <Occurrences mini:bert in primer:size=40: 35 words, 4 sentences; encoder of 4 layers>
     """
 
     model: str
@@ -185,6 +186,7 @@ class Occurrences:
     sentences: pd.DataFrame
     stacks: Mapping[StackName, Sequence[Tensor]]  # [layers + 1] of [occurrences, width]
     model_hash: str = ""
+    sample_of: int = 0
     _rows: dict[tuple[str, int], Rows] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -227,13 +229,33 @@ class Occurrences:
             self._rows[stack, layer] = Rows.of(layers[layer])
         return self._rows[stack, layer]
 
+    def notes(self, rows: Rows, chosen: NDArray[np.bool_] | None = None) -> list[str]:
+        """Notes on a sample, and on occurrences without a state in these rows.
+
+        # chosen: [occurrences]
+        """
+        notes = []
+        if self.sample_of:
+            notes.append(
+                f"{len(self):,} of {self.sample_of:,} words are searched, drawn at random."
+            )
+        missing = (rows.norms == 0).numpy()
+        of = np.ones(len(self), dtype=bool) if chosen is None else chosen
+        if n_missing := int((missing & of).sum()):
+            notes.append(
+                f"{n_missing:,} of {plural(of.sum(), 'word')} have no state: they are beyond the "
+                "end of what the model reads, have no piece, or are unknown to it."
+            )
+        return notes
+
     def sentence_of(self, occurrence: int) -> str:
         """The text of the sentence of an occurrence."""
-        return str(self.sentences["text"].iat[int(self.table["sentence"].iat[occurrence])])
+        row = self.table["sentence"].to_numpy(np.int64)[occurrence]
+        return str(self.sentences["text"].to_numpy()[row])
 
     def described(self, occurrences: Sequence[int] | Ints) -> pd.DataFrame:
         """Some occurrences with their forms, labels, places and sentences."""
-        own = self.table.iloc[occurrences]
+        own = self.table.iloc[np.asarray(occurrences, dtype=np.int64)]
         where = self.sentences.iloc[own["sentence"]].reset_index(drop=True)
         names = [name for name in own.columns if name not in ("doc", "word", "sentence")]
         shown = own[names].reset_index(drop=True)
@@ -289,7 +311,7 @@ def occurrences(
         >>> model = wb.load("mini:bert", device="cpu")
         >>> index = wb.occurrences(model, wb.read("primer:size=40"), split="test")
         >>> index.table["form"].astype(str).tolist()[:3], index.stacks["encoder"][4].shape
-        (['Ben', 'walks', 'to'], torch.Size([38, 128]))
+        (['Ben', 'walks', 'to'], torch.Size([35, 128]))
     """
     if max_occurrences is not None and max_occurrences < 1:
         raise WorkbenchError(
@@ -308,8 +330,16 @@ def occurrences(
             remedy="Name a corpus or a split with texts.",
         )
     stacks = states_of(model, words, folder, on_progress)
+    n_words = len(words.batch.words)
+    is_sample = max_occurrences is not None and len(words.table) == max_occurrences < n_words
     return Occurrences(
-        model.name, corpus.name, words.table, words.sentences, stacks, model.content_hash
+        model.name,
+        corpus.name,
+        words.table,
+        words.sentences,
+        stacks,
+        model.content_hash,
+        n_words if is_sample else 0,
     )
 
 

@@ -25,7 +25,7 @@ from workbench.core.public import public
 from workbench.corpora.corpus import Corpus
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
-from workbench.words.nearest import Ints, Rows, nearest_pairs
+from workbench.words.nearest import Ints, Pairs, Rows, nearest_pairs
 from workbench.words.occurrences import (
     MOST,
     Occurrences,
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-FEWEST = 4  # occurrences of a map
+FEWEST = 4  # occurrences of a map, and of a label
 CLUSTERS = 8  # maximum number of clusters that is tried
 RESTARTS = 4  # of k-means
+STRUCTURE = 0.25  # silhouette below which Kaufman and Rousseeuw (1990) see no structure
 SAME = 5  # decimals of a state with norm 1, to which equal states are equal
 SHOWN = 32  # characters on either side of an occurrence, as it is printed
 EXAMPLES = 3  # of each cluster
@@ -179,7 +180,7 @@ def senses(
         )
     own = found.stack(stack)
     layer = len(found.stacks[own]) - 1 if layer is None else layer
-    rows, chosen = _of_form(found, word, own, layer, split, most, seed)
+    rows, chosen, notes = _of_form(found, word, own, layer, split, most, seed)
     points = Clustered.of(rows, n_clusters, seed)
     table = found.described(chosen)
     for place, (name, values) in enumerate(
@@ -196,7 +197,7 @@ def senses(
         pd.DataFrame(points.silhouettes, columns=["clusters", "silhouette"]),
         _measures(table, found, chosen, rows, points, labels, n_permutations, seed),
         points.explained,
-        tuple(points.notes),
+        (*notes, *points.notes),
     )
 
 
@@ -216,8 +217,8 @@ def _of_form(
     split: str | None,
     most: int,
     seed: int,
-) -> tuple[Rows, Ints]:
-    """The states of a form's occurrences, and their rows in the index."""
+) -> tuple[Rows, Ints, list[str]]:
+    """The states of a form's occurrences, their rows in the index, and a note on missing ones."""
     codes, names = found.lowered
     if word.lower() not in names:
         raise WorkbenchError(
@@ -227,11 +228,11 @@ def _of_form(
             remedy=did_you_mean(word.lower(), names),
         )
     rows = found.rows(stack, layer)
-    usable = (codes == names[word.lower()]) & (rows.norms > 0).numpy()
+    own = codes == names[word.lower()]
     if split is not None:
         inside = (found.sentences["split"] == split).to_numpy()
-        usable &= inside[found.table["sentence"].to_numpy()]
-    chosen = np.flatnonzero(usable)
+        own = own & inside[found.table["sentence"].to_numpy()]
+    chosen = np.flatnonzero(own & (rows.norms > 0).numpy())
     if len(chosen) < FEWEST:
         raise WorkbenchError(
             f"{word!r} has {plural(len(chosen), 'occurrence')} with a state; a map needs {FEWEST}.",
@@ -242,7 +243,7 @@ def _of_form(
     if len(chosen) > most:
         random = np.random.default_rng([seed, len(chosen)])
         chosen = np.sort(random.choice(chosen, max(most, FEWEST), replace=False))
-    return rows.take(chosen), chosen
+    return rows.take(chosen), chosen, found.notes(rows, own)
 
 
 # --- map and clusters -----------------------------------------------------------------------------
@@ -263,13 +264,13 @@ class Clustered:
         from sklearn.metrics import silhouette_score
 
         unit = rows.unit.numpy()
-        n_distinct = len(np.unique(unit.round(SAME), axis=0))
+        n_distinct = _distinct(unit)
         notes: list[str] = []
         if n_distinct == 1:
             notes.append("All occurrences have the same state: a static vector has no senses.")
         largest = min(n_distinct, len(unit) - 1)
         tried = [n_clusters] if n_clusters else [*range(2, min(CLUSTERS, largest) + 1)]
-        options = [k_means(unit, min(k, n_distinct), seed) for k in tried]
+        options = [k_means(unit, k, seed) for k in tried]
         scores = [
             (len(np.unique(own)), float(silhouette_score(unit, own, metric="cosine")))
             for own in options
@@ -279,8 +280,10 @@ class Clustered:
         if options:
             best = int(np.argmax([score for _, score in scores])) if scores else 0
             clusters = options[best]
-        if scores and n_clusters is None and max(score for _, score in scores) < 0.1:
-            notes.append("The silhouette is below 0.1: the clusters are not well separated.")
+        if scores and n_clusters is None and max(score for _, score in scores) < STRUCTURE:
+            notes.append(
+                f"The silhouette is below {STRUCTURE}: the clusters are not well separated."
+            )
         return cls(unit, clusters, scores, notes)
 
     @cached_property
@@ -306,10 +309,19 @@ class Clustered:
         return self._components[1]
 
 
+def _distinct(unit: NDArray[np.float32]) -> int:
+    """The number of different points.  # [points, width]"""
+    return len(np.unique(unit.round(SAME), axis=0))
+
+
 def k_means(unit: NDArray[np.float32], n_clusters: int, seed: int) -> Ints:
-    """The cluster of each point, the largest cluster first.  # [points, width] -> [points]"""
+    """The cluster of each point, the largest cluster first; equal points share one.
+
+    # [points, width] -> [points]
+    """
     from sklearn.cluster import KMeans
 
+    n_clusters = min(n_clusters, _distinct(unit))
     if n_clusters < 2:
         return np.zeros(len(unit), dtype=np.int64)
     found = KMeans(n_clusters, n_init=RESTARTS, random_state=seed).fit(unit).labels_
@@ -352,12 +364,27 @@ def separation(
     if not len(permuted) or not len(near):
         return Separation(value, np.nan, np.nan, accuracy, np.nan, np.nan)
     v_null = v_measures(permuted, clusters)
-    weights = pairs.weights / pairs.weights.sum()
-    null = (permuted[:, pairs.queries] == permuted[:, pairs.neighbours]) @ weights
+    null = _accuracies(permuted, pairs)
     return Separation(
         value, float(v_null.mean()), _p(value, v_null), accuracy, float(null.mean()),
         _p(accuracy, null),
     )  # fmt: skip
+
+
+def _accuracies(gold: Ints, pairs: Pairs) -> Floats:
+    """The share of neighbours with the same label, of many labellings at once.
+
+    # [labellings, points] -> [labellings]
+    """
+    from scipy.sparse import csr_array
+
+    n = gold.shape[1]
+    weights = csr_array((pairs.weights, (pairs.queries, pairs.neighbours)), shape=(n, n))
+    shares = np.zeros(len(gold))
+    for label in range(int(gold.max()) + 1):
+        has_label = (gold == label).astype(np.float64).T  # [points, labellings]
+        shares += (has_label * (weights @ has_label)).sum(0)
+    return np.divide(shares, float(weights.sum()))
 
 
 def permutations(gold: Ints, number: int, seed: int) -> Ints:
@@ -401,14 +428,15 @@ def _measures(
     n_permutations: int,
     seed: int,
 ) -> "pd.DataFrame":
-    """The fit of the clusters to each kind of label that has two or more values."""
+    """The fit of the clusters to each kind of label with two or more frequent values."""
     import pandas as pd
 
     sentences = found.table["sentence"].to_numpy(np.int64)[chosen]
     lines = []
     for name in ("tag", "lemma", *labels):
         values = table[name].astype(str)
-        known = (values != "").to_numpy()
+        counts = values.map(values.value_counts())
+        known = ((values != "") & (counts >= FEWEST)).to_numpy()
         gold, names = pd.factorize(values[known], sort=True)
         if len(names) < 2:
             continue
