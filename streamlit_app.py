@@ -19,6 +19,7 @@ PAGES = (
     ("corpora", "Corpora"),
     ("attention", "Attention"),
     ("predict", "Predict & explain"),
+    ("words", "Words"),
     ("heads", "Heads"),
     ("pruning", "Pruning"),
     ("probing", "Probing"),

@@ -21,6 +21,7 @@ PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "heads": ("heads", "roles", {}),
     "pruning": ("head-pruning", "curve", {}),
     "fine-tuning": ("drift", "drift", {}),
+    "senses": ("neighbours", "separation", {}),
 }
 CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 

@@ -36,6 +36,8 @@ RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("tokenization", {}, "primer:size=120", ENCODERS),
     ("lens", {"max_predictions": 60, "random_models": 2}, "primer:size=80", ENCODERS),
     ("patching", {"max_pairs": 12}, "primer/counterfactuals:size=200", ENCODERS),
+    ("neighbours", {"max_queries": 60, "random_models": 1, "n_permutations": 19, "min_count": 4},
+     "primer:size=80", ENCODERS),
     ("heads", {}, "primer:size=80", ENCODERS),
     ("attention-averages", {}, "primer:size=80", ENCODERS),
     ("attribution", {"max_predictions": 6, "random_models": 1}, "primer:size=60", ENCODERS),

@@ -43,8 +43,12 @@ Look inside a forward pass:
     contributions  what each head and MLP adds to a logit        (DirectContributions)
     lens_figure  draws it
 
-Look at words:
+Words in their contexts:
 
+    neighbours   the occurrences of a corpus nearest to a word of a text  (Neighbours)
+    senses       the occurrences of a word form on a map, in clusters     (Senses)
+    senses_figure  draws it
+    occurrences  the index of a corpus that both search                   (Occurrences)
     tokenizations  how the tokenizers of several models split a text      (Tokenizations)
     tokenization_steps  the merges, matches or scores behind it       (TokenizationSteps)
 
@@ -91,6 +95,7 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model, Output
     from workbench.engine.taps import Capture, Gate, Reduce, Site
     from workbench.figures.lens import lens_figure
+    from workbench.figures.neighbours import senses_figure
     from workbench.figures.patching import patch_figure
     from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
@@ -101,6 +106,9 @@ if TYPE_CHECKING:
     from workbench.runs.api import experiments, run, train
     from workbench.runs.compare import compare
     from workbench.runs.run import Run, open_run
+    from workbench.words.neighbours import Neighbours, neighbours
+    from workbench.words.occurrences import Occurrences, occurrences
+    from workbench.words.senses import Senses, senses
     from workbench.words.tokenizations import (
         Tokenizations,
         TokenizationSteps,
@@ -165,7 +173,14 @@ _HOMES = {
     "Capture": "workbench.engine.taps",
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.taps",
-    # look at words
+    # words in their contexts, and in pieces
+    "neighbours": "workbench.words.neighbours",
+    "Neighbours": "workbench.words.neighbours",
+    "senses": "workbench.words.senses",
+    "Senses": "workbench.words.senses",
+    "senses_figure": "workbench.figures.neighbours",
+    "occurrences": "workbench.words.occurrences",
+    "Occurrences": "workbench.words.occurrences",
     "tokenizations": "workbench.words.tokenizations",
     "tokenization_steps": "workbench.words.tokenizations",
     "Tokenizations": "workbench.words.tokenizations",
@@ -197,6 +212,8 @@ __all__ = [
     "LensReading",
     "Mention",
     "Model",
+    "Neighbours",
+    "Occurrences",
     "Output",
     "Patching",
     "Pieces",
@@ -204,6 +221,7 @@ __all__ = [
     "Reduce",
     "Result",
     "Run",
+    "Senses",
     "Settings",
     "Site",
     "Table",
@@ -230,6 +248,8 @@ __all__ = [
     "load",
     "map_statistics",
     "mentions",
+    "neighbours",
+    "occurrences",
     "open_run",
     "patch",
     "patch_figure",
@@ -238,6 +258,8 @@ __all__ = [
     "report",
     "run",
     "runs",
+    "senses",
+    "senses_figure",
     "summarise",
     "tiny_bert",
     "tokenization_steps",

@@ -18,6 +18,7 @@ NAMES = (
     "corpora",
     "attention",
     "predict",
+    "words",
     "heads",
     "pruning",
     "probing",

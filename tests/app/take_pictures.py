@@ -17,6 +17,7 @@ from tests.conftest import CHROMIUM
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH, LEFT = 1280, 300  # of a page, and where it begins beside the choices
 WERE = "against=was&measure=logit"
+PLAY = "model=mini:elmo&k=5"
 HEAD = "split=test&sentence=36&unit=words&special=hidden&cell=1.1&pin=7.2.row"
 
 
@@ -64,6 +65,10 @@ def main() -> None:
         page.get_by_text("Weight randomisation").wait_for()
         top, height = part_of(page, "[data-painted]")
         picture(page, "predict", top + height)
+        page = opened(browser, f"{home}/words?{PLAY}")
+        page.get_by_text("have in common").wait_for(timeout=300_000)
+        top, height = part_of(page, ".sentences")
+        picture(page, "words", top + height)
         page = opened(browser, f"{home}/corpora?split=train&sentence=1", "dark")
         top, _ = part_of(page, 'text="Constituents"')
         picture(page, "corpus", top - 12)

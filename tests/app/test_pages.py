@@ -19,6 +19,7 @@ PAGES = {  # by address: what is there when it is drawn
     "models": "Parameters by part",
     "corpora?corpus=primer:size%3D200&split=test&sentence=1": "Dependencies",
     "attention?corpus=primer:size%3D200&split=test&cell=1.1&pin=2.1.row": "attends to",
+    "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.": "layer 4",
     "heads": "Ready to run",
     "pruning": "Ready to run",
     "probing": "Ready to run",
@@ -28,7 +29,12 @@ PAGES = {  # by address: what is there when it is drawn
     "doctor": "Move a folder",
 }
 VIEWS = ((1280, "light"), (390, "dark"))
-LOADED = ("", "corpora", "attention")  # by their addresses; to the others one goes by the links
+LOADED = (
+    "",
+    "corpora",
+    "attention",
+    "words",
+)  # by their addresses; to the others one goes by the links
 
 
 @dataclass

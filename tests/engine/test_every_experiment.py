@@ -59,6 +59,10 @@ EXPERIMENTS = {
         "states", "nats", 0.1, "primer/counterfactuals:size=70",
         {"max_pairs": 6, "restore": ("states",), "random_pairs": 1},
     ),
+    "neighbours": Case(
+        "neighbours", "share", 0.05, "primer:size=40",
+        {"random_models": 0, "n_permutations": 19, "min_count": 4}, True,
+    ),
     "profile": Case("losses", "value", 0.01),
     "similarity": Case("similarity", "cka", 2e-3),
     "structural-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),

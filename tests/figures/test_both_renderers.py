@@ -6,8 +6,15 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from tests.figures import test_corpus, test_heads, test_probing, test_training, test_transfer
-from workbench.figures import corpus, heads, model, probing, transfer
+from tests.figures import (
+    test_corpus,
+    test_heads,
+    test_neighbours,
+    test_probing,
+    test_training,
+    test_transfer,
+)
+from workbench.figures import corpus, heads, model, neighbours, probing, transfer
 from workbench.figures.primitives import Draw
 from workbench.figures.sanitize import harmless
 from workbench.figures.vector import inline_svg, picture
@@ -26,6 +33,7 @@ SUBJECTS: Mapping[str, tuple[Mapping[str, Draw], Tables]] = {
     "probing": (probing.FIGURES, PROBED),
     "transfer": (transfer.FROZEN_VS_FINETUNED, TUNED),
     "corpus": (corpus.FIGURES, test_corpus.TABLES),
+    "neighbours": (neighbours.FIGURES, test_neighbours.tables_of(("encoder", "decoder"))),
     "training": (model.TRAINING_FIGURES, {"curves": test_training.CURVES}),
 }
 DRAWN = [(subject, name) for subject, (figures, _) in SUBJECTS.items() for name in figures]

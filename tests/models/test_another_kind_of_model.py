@@ -40,6 +40,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lens": (PRIMER, {}),
     "minimal-pairs": ("primer/acceptability:size=20", {}),
     "patching": ("primer/counterfactuals:size=20", {}),
+    "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19}),
     "pretraining": (SENTIMENT, {}),
     "profile": (PRIMER, {}),
     "similarity": (PRIMER, {"limit": 20}),
@@ -96,7 +97,8 @@ def answer(experiment: str, model: Any, **other: Any) -> Any:
 def test_every_experiment_is_covered() -> None:
     """An experiment that is new here is taken or refused too: say which."""
     assert set(experiments()) == set(REQUESTS)
-    assert set(REFUSES) | set(LACKS) == set(REQUESTS) - {"geometry", "profile", "tokenization"}
+    takes = {"geometry", "neighbours", "profile", "tokenization"}
+    assert set(REFUSES) | set(LACKS) == set(REQUESTS) - takes
 
 
 @pytest.mark.parametrize("experiment", sorted(set(REQUESTS) - set(REFUSES)))

@@ -26,6 +26,7 @@ PAGES = (
     "models",
     "doctor",
     "corpora",
+    "words",
     "heads",
     "pruning",
     "probing",

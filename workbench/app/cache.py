@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from workbench.corpora.browse import Found, Size
     from workbench.doctor import Facts
     from workbench.engine.model import Model
+    from workbench.engine.text_pieces import Splitter
     from workbench.runs.isolated import Question
 
 MODELS = 2  # open at a time
+SPLITTERS = 16  # tokenizers that are open
 LONGEST = 20_000  # characters of a typed text
 MINUTES = 10  # that an error is cached
 _IMPORTING = Lock()
@@ -129,6 +131,21 @@ def _model(ref: str, content: str) -> "Model":
     from workbench.models.loading import load
 
     return load(ref)
+
+
+def splitter(ref: str) -> "Splitter":
+    """What splits texts as a model does; its weights are not kept."""
+    from workbench.runs.model_facts import known
+
+    if is_remote_model(ref) or not known(ref).hash:
+        return model(ref).splitter()  # raises, or is opened each time
+    ready()
+    return _splitter(ref, known(ref).hash)
+
+
+@st.cache_resource(max_entries=SPLITTERS, show_spinner=False)
+def _splitter(ref: str, content: str) -> "Splitter":
+    return model(ref).splitter()
 
 
 # --- corpora --------------------------------------------------------------------------------------

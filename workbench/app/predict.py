@@ -87,7 +87,7 @@ def text_and_second_model(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, st
         if len(labels) == 1:
             source = segment("From", [attention.OWN, attention.CORPUS], "from")
         doc = _sentence() if source == attention.CORPUS else None
-        other = _second_model()
+        other = second_model()
     if doc is not None:
         return doc, other
     typed = [
@@ -144,7 +144,7 @@ def _sentence() -> "Doc":
     return cache.sentence(corpus, split, int(index or 0))
 
 
-def _second_model() -> str:
+def second_model(width: int = 220) -> str:
     """Draw a box for a second model; return its reference, or "" for none."""
     current = st.session_state.get(OTHER)
     options = [NOTHING, *sidebar.models(), *([str(current)] if current else [])]
@@ -154,7 +154,7 @@ def _second_model() -> str:
         key=OTHER,
         bind="query-params",
         accept_new_options=True,
-        width=220,
+        width=width,
         help="A second model on the same text: a built-in model, a run that trained a model, a "
         "folder, or a hub id.",
     )

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from workbench.attribution.generate import cut_note, generate
 from workbench.attribution.markers import has_marker
-from workbench.attribution.predict import fill, has_task_head, read_by, word_index
+from workbench.attribution.predict import fill, has_task_head, read_by
 from workbench.attribution.prediction import (
     Prediction,
     following,
@@ -28,6 +28,7 @@ from workbench.attribution.prediction import (
 from workbench.attribution.target import Measure, Target
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.corpora.encode import encode
+from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import Model, refusal
 

@@ -21,7 +21,8 @@ from workbench.attribution.prediction import Prediction, following, written
 from workbench.attribution.results import Choice, Generated, Labelled, WrittenPiece
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
-from workbench.corpora.encode import doc_of, encode
+from workbench.corpora.encode import encode
+from workbench.corpora.typed import readable
 from workbench.engine.model import Model, refusal
 from workbench.models.generation import Sampling, Step, choose, continued, seeded
 from workbench.transfer.checkpoints import pair_of, thought
@@ -212,14 +213,6 @@ def label(model: Model, doc: "Doc") -> Labelled:
 
 
 # --- checks ---------------------------------------------------------------------------------------
-
-
-def readable(text: "str | Doc", name: str = "text") -> "Doc":
-    """A text as a Doc; an empty one is an error."""
-    doc = doc_of(text)
-    if not doc.text.strip():
-        raise WorkbenchError(f"The {name} is empty.", code="text-empty", remedy="Type a few words.")
-    return doc
 
 
 def require_counts(**counts: int) -> None:

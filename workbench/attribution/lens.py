@@ -19,14 +19,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workbench.attribution.generate import cut_note, readable
+from workbench.attribution.generate import cut_note
 from workbench.attribution.markers import has_marker
-from workbench.attribution.predict import fill, word_index
+from workbench.attribution.predict import fill
 from workbench.attribution.prediction import Kind, Prediction, following
 from workbench.attribution.tuned_maps import HasMaps, maps_of
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.public import public
 from workbench.corpora.encode import encode
+from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Direction, Model, UnsupportedError, refusal

@@ -23,13 +23,12 @@ from torch import Tensor
 
 from workbench.attribution.alignment import By, PatchUnit, by_place, paired, word_of
 from workbench.attribution.explained import prediction_of, target_of
-from workbench.attribution.generate import readable
-from workbench.attribution.predict import word_index
 from workbench.attribution.prediction import Prediction
 from workbench.attribution.results import SHOWN, printable
 from workbench.attribution.target import Measure, Target
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
+from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
 from workbench.models.patching import (

@@ -24,7 +24,6 @@ from workbench.attribution.generate import (
     cut_note,
     generate,
     label,
-    readable,
     require_counts,
 )
 from workbench.attribution.markers import has_marker, hidden, with_markers
@@ -47,6 +46,7 @@ from workbench.attribution.results import (
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
 from workbench.corpora.encode import encode
+from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model, refusal
 from workbench.transfer.checkpoints import asked_of, pair_of
@@ -290,35 +290,6 @@ def _without_head(model: Model) -> WorkbenchError:
 def _place(name: str, prediction: Prediction, top: int, spans: tuple[Span, ...] = ()) -> Place:
     probabilities = prediction.logits()[0].softmax(-1).cpu().numpy()
     return Place(name, prediction, probabilities, top, spans)
-
-
-def word_index(doc: "Doc", word: str | int) -> int:
-    """The index of a word of a Doc, given as text or as its index."""
-    if isinstance(word, int):
-        if 0 <= word < len(doc):
-            return word
-        raise WorkbenchError(
-            f"the text has no word {word}; it has {len(doc):,} words.",
-            code="word-unknown",
-            remedy=f"Choose an index from 0 to {len(doc) - 1}.",
-        )
-    found = [token.i for token in doc if token.text == word]
-    found = found or [token.i for token in doc if token.text.lower() == word.lower()]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise WorkbenchError(
-            f"the text has the word {word!r} {len(found)} times.",
-            code="word-unknown",
-            remedy=f"Name its index: {', '.join(map(str, found))}.",
-        )
-    if word.isdecimal() and word.isascii():
-        return word_index(doc, int(word))
-    raise WorkbenchError(
-        f"the text has no word {word!r}.",
-        code="word-unknown",
-        remedy=f"Choose a word as it is split: {' · '.join(token.text for token in doc[:20])}",
-    )
 
 
 def _hidden_word(

@@ -156,6 +156,12 @@ STOPS = (
         settings={"max_sentences": 60},
     ),
     Stop(
+        "Nearest neighbours of words in each layer of BERT, and senses of ambiguous words",
+        "neighbours",
+        ("mini:bert",),
+        settings={"max_queries": 200, "max_occurrences": 4000, "random_models": 2},
+    ),
+    Stop(
         "Which words carry the predictions of BERT, and which attribution method is faithful",
         "attribution",
         ("mini:bert",),

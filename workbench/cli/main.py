@@ -11,7 +11,17 @@ from typing import Annotated
 import typer
 
 from workbench import __version__
-from workbench.cli import corpora_models, patch, predict, report_fetch, run, runs, tokenize, train
+from workbench.cli import (
+    corpora_models,
+    neighbours,
+    patch,
+    predict,
+    report_fetch,
+    run,
+    runs,
+    tokenize,
+    train,
+)
 from workbench.cli.options import Json, Several
 from workbench.core.errors import WorkbenchError
 
@@ -27,6 +37,7 @@ app.add_typer(corpora_models.models_app, name="models")
 app.command()(predict.predict)
 app.command()(patch.patch)
 app.command()(tokenize.tokenize)
+app.command()(neighbours.neighbours)
 app.add_typer(run.experiments, name="experiments")
 app.command(
     cls=Several, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}

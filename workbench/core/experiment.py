@@ -637,6 +637,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
         "lens": "workbench.attribution.experiments:LENS",
         "minimal-pairs": "workbench.basics.experiments:MINIMAL_PAIRS",
         "patching": "workbench.attribution.experiments:PATCHING",
+        "neighbours": "workbench.words.experiments:NEIGHBOURS",
         "pretraining": "workbench.transfer.experiments:PRETRAINING",
         "profile": "workbench.basics.experiments:PROFILE",
         "similarity": "workbench.transfer.experiments:SIMILARITY",

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, one_text
 from workbench.engine.taps import Kind, Site, StackName, Tap
-from workbench.engine.text_pieces import NO_ID, Segmentation, Segmented, TextPiece
+from workbench.engine.text_pieces import NO_ID, Segmentation, Segmented, Splitter, TextPiece
 
 # What a language-model head predicts; bidirectional: the next word and, separately, the previous.
 Objective = Literal["causal", "masked", "seq2seq", "bidirectional", ""]
@@ -308,6 +308,12 @@ class Model(Protocol):
     def segmentation_steps(self, text: str, words: NDArray[Any]) -> Sequence[Segmentation]:
         """How each part of a text becomes pieces, step by step.  # words: [words, 2]"""
         raise refusal(self, "does not show how it splits text", _ANOTHER)
+
+    def splitter(self) -> Splitter:
+        """What splits texts as this model; models with a tokenizer leave their weights behind."""
+        return Splitter(
+            self.name, self.content_hash, self.max_pieces, self.segmented, self.segmentation_steps
+        )
 
     def pieces_to_draw(self) -> Sequence[int]:
         """The pieces for random texts: those with an embedding, without special pieces."""

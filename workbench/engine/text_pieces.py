@@ -5,8 +5,11 @@ merges of BPE, longest matches of WordPiece, the best segmentations of a unigram
 computed in `workbench.models`, by the model's own tokenizer. Costs: nothing.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from numpy.typing import NDArray
 
 # How a model splits text; words: it reads whole words, as static vectors do.
 Algorithm = Literal[
@@ -72,3 +75,14 @@ class Segmentation:
     steps: tuple[Step, ...]
     pieces: tuple[str, ...]  # the result
     ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """What splits texts as a model does, without its weights."""
+
+    name: str
+    content_hash: str
+    max_pieces: int | None
+    segmented: Callable[[str, NDArray[Any]], Segmented]
+    segmentation_steps: Callable[[str, NDArray[Any]], Sequence[Segmentation]]

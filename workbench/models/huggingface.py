@@ -36,7 +36,7 @@ from workbench.engine.model import (
     require_sites,
 )
 from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, session
-from workbench.engine.text_pieces import Segmentation, Segmented
+from workbench.engine.text_pieces import Segmentation, Segmented, Splitter
 from workbench.models import (
     attention_hooks,
     budget,
@@ -545,6 +545,16 @@ class HuggingFace(Model):
 
     def segmentation_steps(self, text: str, words: NDArray[Any]) -> Sequence[Segmentation]:
         return self._segmenter.steps(text)
+
+    def splitter(self) -> Splitter:
+        own = self._segmenter
+        return Splitter(
+            self.name,
+            self.content_hash,
+            self.max_pieces,
+            own.segmented,
+            lambda text, words: own.steps(text),
+        )
 
     def unknown_pieces(self, pieces: Pieces) -> Tensor:
         unknown = self.symbols.unknown

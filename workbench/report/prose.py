@@ -38,6 +38,7 @@ TITLES = {  # the words before the names of the models, or of the corpora if the
     "lens": "Predictions of the layers of",
     "minimal-pairs": "Minimal pairs scored by",
     "patching": "Activation patching of",
+    "neighbours": "Nearest neighbours of words in",
     "pretraining": "Pretraining objectives compared on",
     "profile": "Size and loss of",
     "similarity": "Similarity of the layers of",

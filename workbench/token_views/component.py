@@ -19,7 +19,7 @@ from workbench.figures import theme
 
 Views = Sequence[Mapping[str, Any]]
 _SHARED = ("dom", "words", "colour")  # of the attention browser
-_OWN = ("strip", "bars", "grid", "views")
+_OWN = ("strip", "bars", "grid", "contexts", "pieces", "steps", "views")
 
 
 def token_views(views: Views, key: str, chosen: Callable[[Mapping[str, Any]], None]) -> None:
@@ -67,8 +67,10 @@ def _shape(view: Mapping[str, Any]) -> object:
     """What a choice refers to: the tokens, the choices or the cells of a view."""
     if view["kind"] == "strip":
         return [(item["t"], item["i"]) for item in view["items"]]
-    if view["kind"] == "bars":
+    if view["kind"] in ("bars", "contexts"):
         return [(each["name"], [row["id"] for row in each["rows"]]) for each in view["lists"]]
+    if view["kind"] == "steps":
+        return [each["name"] for each in view["lists"]]
     return [list(view["rows"]), list(view["columns"])]
 
 
@@ -81,6 +83,7 @@ def _palette(kind: theme.Kind) -> dict[str, Any]:
         "faint": theme.FAINT[kind],
         "lines": theme.LINES[kind],
         "accent": theme.COLOURS[kind][1],
+        "series": list(theme.COLOURS[kind]),
     }
 
 

@@ -1,4 +1,4 @@
-"""The data of views: a strip of tokens, lists of predictions, and a grid of cells.
+"""The data of views: tokens, predictions, cells, words in sentences, and pieces of words.
 
 Plain data for JSON. Texts are shown as text, whatever they contain. Costs: nothing.
 """
@@ -57,6 +57,60 @@ class Predictions:
     rows: Sequence[Choice]
     about: str = ""
     rest: float = 0.0
+
+
+@dataclass(frozen=True)
+class Context:
+    """A word in its sentence; `value` is a number from 0 to 1, such as a similarity."""
+
+    id: int
+    before: str
+    word: str
+    after: str
+    value: float | None = None
+    tag: str = ""
+    tip: str = ""  # shown when pointed at: the whole sentence
+    is_open: bool = False
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """A list of words in their sentences, with a line above and a line below."""
+
+    name: str
+    rows: Sequence[Context]
+    about: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A piece of a word; `part` is its index in the word, and its colour."""
+
+    t: str
+    part: int = 0
+    id: int | None = None  # its row in the vocabulary
+    mark: str = ""  # special, unknown or new
+    tip: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a tokenizer: the pieces so far, the text that is not yet split, and why."""
+
+    boxes: Sequence[Box]
+    about: str = ""
+    rest: str = ""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of one tokenizer; `ordered`: each follows from the one before."""
+
+    name: str
+    rows: Sequence[Step]
+    about: str = ""
+    ordered: bool = True
 
 
 def strip(
@@ -152,6 +206,68 @@ def grid(
         "top": top or largest or 1.0,
         "note": note,
     }
+
+
+def contexts(
+    name: str, lists: Sequence[Contexts], *, pickable: bool = False, about: str = ""
+) -> View:
+    """Lists of words in their sentences next to each other; `about` says what a click does."""
+    return {
+        "kind": "contexts",
+        "name": name,
+        "lists": [
+            {**asdict(each), "rows": [_with_finite(asdict(row), "value") for row in each.rows]}
+            for each in lists
+        ],
+        "pickable": pickable,
+        "about": about,
+    }
+
+
+def pieces(
+    name: str,
+    label: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Sequence[Sequence[Sequence[Box]]],
+    *,
+    words: Sequence[int | None],
+    row: int | None = None,
+    heads: Sequence[str] = (),
+    foot: Sequence[str] = (),
+    pickable: bool = False,
+    about: str = "",
+    note: str = "",
+) -> View:
+    """A table of pieces: a row for each word, a column for each model.
+
+    `words` has the index of the word of each row, None for a row without one, which cannot be
+    chosen. `heads` are second lines of the columns' names, `foot` is a last row; `row` is selected.
+    """
+    return {
+        "kind": "pieces",
+        "name": name,
+        "label": label,
+        "rows": list(rows),
+        "columns": list(columns),
+        "cells": [[[asdict(box) for box in cell] for cell in line] for line in cells],
+        "words": list(words),
+        "row": row,
+        "heads": list(heads),
+        "foot": list(foot),
+        "pickable": pickable,
+        "about": about,
+        "note": note,
+    }
+
+
+def steps(name: str, lists: Sequence[Steps]) -> View:
+    """Steps of tokenizers next to each other, to go through with buttons or arrow keys."""
+    return {"kind": "steps", "name": name, "lists": [asdict(each) for each in lists]}
+
+
+def _with_finite(row: dict[str, Any], key: str) -> dict[str, Any]:
+    return {**row, key: _finite(row[key])}
 
 
 def index_in(chosen: Mapping[str, Any], name: str, count: int) -> int | None:

@@ -266,8 +266,7 @@ class Tokenizations:
         yield ("", *(each.model for each in self.results))
         cells = [_cells(each) for each in self.results]
         words = self.results[0].words if self.results else ()
-        order = [("before", -1), *((name, n) for n in range(len(words)) for name in ("at", "gap"))]
-        for name, index in [*order, ("after", -1)]:
+        for name, index in row_keys(len(words)):
             row = [cell.get((name, index), "") for cell in cells]
             if name == "at" or any(row):
                 heading = listed([self.text[slice(*words[index])]]) if name == "at" else ""
@@ -276,9 +275,19 @@ class Tokenizations:
         yield ("pieces", *(_counts(each) for each in self.results))
 
 
-def _cells(of: Tokenization) -> dict[tuple[str, int], str]:
-    """The pieces in each row: of a word, after a word without belonging to one, or special."""
-    cells: dict[tuple[str, int], list[str]] = {}
+def row_keys(n_words: int) -> list[tuple[str, int]]:
+    """The rows of a table by words, in the order of the text."""
+    words = ((name, word) for word in range(n_words) for name in ("at", "gap"))
+    return [("before", -1), *words, ("after", -1)]
+
+
+def placed(of: Tokenization) -> dict[tuple[str, int], list[TextPiece]]:
+    """The pieces of each row of a table by words.
+
+    Rows are `("at", word)`, `("gap", word)` for pieces after a word that belong to none,
+    `("before", -1)` and `("after", -1)`; the last two also have special pieces.
+    """
+    rows: dict[tuple[str, int], list[TextPiece]] = {}
     word = -1
     for piece in of.pieces:
         if piece.word != NO_WORD:
@@ -288,9 +297,18 @@ def _cells(of: Tokenization) -> dict[tuple[str, int], str]:
             key = ("before", -1) if word < 0 else ("after", -1)
         else:
             key = ("before", -1) if word < 0 else ("gap", word)
-        name = listed([piece.piece])
-        cells.setdefault(key, []).append(f"{name} (unknown)" if piece.unknown else name)
-    return {key: " ".join(names) for key, names in cells.items()}
+        rows.setdefault(key, []).append(piece)
+    return rows
+
+
+def _cells(of: Tokenization) -> dict[tuple[str, int], str]:
+    """The pieces in each row of the table, as text."""
+    return {
+        key: " ".join(
+            f"{listed([piece.piece])}{' (unknown)' if piece.unknown else ''}" for piece in pieces
+        )
+        for key, pieces in placed(of).items()
+    }
 
 
 def _counts(of: Tokenization) -> str:

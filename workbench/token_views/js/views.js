@@ -1,6 +1,6 @@
 // Views below each other in one element; drawn again when their data or the theme changes.
 
-const DRAWN = { strip, bars, grid };
+const DRAWN = { strip, bars, grid, contexts, pieces, steps };
 
 /** Shows views in `root`; `send` receives what is chosen, with the name of its view. */
 function tokenViews(root, send) {

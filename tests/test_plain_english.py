@@ -1,8 +1,8 @@
-"""What a person reads is in plain English: see `tests/words.py`."""
+"""What a person reads is in plain English: see `tests/plain_english.py`."""
 
 import pytest
 
-from tests.words import WORDS, found, strings
+from tests.plain_english import WORDS, found, strings
 
 
 def test_no_text_has_a_word_that_readers_stumble_over() -> None:

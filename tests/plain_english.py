@@ -1,6 +1,6 @@
 """Words that readers stumble over, in everything a person reads.
 
-    python -m tests.words            lists them in strings, docstrings and docs: FILE:LINE: WORD
+    python -m tests.plain_english        lists them in strings, docstrings and docs: FILE:LINE: WORD
 
 Strings and docstrings of `workbench/`, `probes/`, `pages/` and `streamlit_app.py`; strings of the
 JavaScript; the templates; README, CONTRIBUTING, AGENTS and `docs/`. Identifiers and comments are

@@ -1,0 +1,14 @@
+"""Words in their contexts: their neighbours, their senses, and their pieces.
+
+Costs: loading a model (cached); an index of the corpus, the first time, in the background; then
+what the open tab shows.
+"""
+
+import streamlit as st
+
+from workbench.app import words_views
+from workbench.app.text import errors_shown
+
+st.title("Words", anchor=False)
+with errors_shown(stop=True):
+    words_views.page()

@@ -1,0 +1,216 @@
+"""The index of a corpus for the page Words: made in the background, with progress, and cancelled.
+
+A thread of its own makes it, which calls nothing of Streamlit: typing does not stop it, and
+visitors who search the same corpus share it. Between batches it lets forward passes of other
+visitors run. Costs: reading the texts, and a forward pass over them, the first time; then opening
+the files. The latest indexes are kept open.
+"""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from workbench.app import cache
+from workbench.app.text import plain
+from workbench.app.words import Searched
+from workbench.core.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.corpora import Corpus
+    from workbench.engine.model import Model
+    from workbench.words.occurrences import Occurrences
+
+KEPT = 4  # indexes that are open
+PATIENCE = 1.0  # seconds that a page waits before it shows progress
+EVERY = 0.5  # seconds between looks at the progress
+READING = 0.4  # share of the bar for reading texts
+Key = tuple[object, ...]
+
+
+class _CancelledError(Exception):
+    """Raised in the thread of an index that is no longer wanted."""
+
+
+class Build:
+    """An index that is being made, or is there."""
+
+    def __init__(self, model: "Model", corpus: "Corpus", searched: Searched) -> None:
+        self.name, self.searched = model.name, searched
+        self.n_words = self.done = self.total = 0
+        self.computing_since = 0.0
+        self.cancelled, self.ended = Event(), Event()
+        self.index: Occurrences | None = None
+        self.error: WorkbenchError | None = None
+        self._paused = 0.0
+        make = Thread(target=self._make, args=(model, corpus), daemon=True, name="index of words")
+        make.start()
+
+    def _make(self, model: "Model", corpus: "Corpus") -> None:
+        from workbench.attention_maps.capture import ALONE
+
+        try:
+            with suppress(_CancelledError), ALONE:  # some models are hooked in place
+                self.index = self._indexed(model, corpus)
+        except WorkbenchError as error:
+            self.error = error
+        except Exception as error:
+            logging.getLogger("workbench").exception("an index failed")
+            self.error = WorkbenchError(
+                f"Internal error in Workbench ({type(error).__name__}).",
+                code="internal",
+                remedy="Please report it with the details that are printed in the terminal.",
+            )
+        finally:
+            self.ended.set()
+
+    def _indexed(self, model: "Model", corpus: "Corpus") -> "Occurrences":
+        from workbench.words.neighbours import layers_of
+        from workbench.words.occurrences import occurrences
+
+        searched = self.searched
+        part = part_of(corpus, searched.split, searched.most, self._read)
+        found = occurrences(model, part, max_occurrences=None, on_progress=self._computed)
+        for stack, layers in found.stacks.items():
+            for layer in layers_of(None, len(layers)):  # read, so that the first search is fast
+                self._check()
+                found.rows(stack, layer)
+        return found
+
+    def _read(self, n_words: int) -> None:
+        self.n_words = n_words
+        self._check()
+
+    def _computed(self, done: int, total: int) -> None:
+        self.computing_since = self.computing_since or time.monotonic()
+        self.done, self.total = done, total
+        self._check()
+
+    def _check(self) -> None:
+        """End if the index is no longer wanted; now and then let others compute."""
+        from workbench.attention_maps.capture import ALONE
+
+        if self.cancelled.is_set():
+            raise _CancelledError
+        if time.monotonic() - self._paused > EVERY / 10:
+            ALONE.release()
+            time.sleep(0.001)
+            ALONE.acquire()
+            self._paused = time.monotonic()
+
+    @property
+    def share(self) -> float:
+        """How much is done."""
+        if self.total:
+            return READING + (1 - READING) * self.done / self.total
+        return READING * min(1.0, self.n_words / self.searched.most)
+
+    def in_words(self) -> str:
+        """What is done, and how long the rest will take."""
+        if not self.total:
+            return f"Reading texts for {self.name}: {self.n_words:,} words"
+        text = f"Computing states with {self.name}: {self.done:,} of {self.total:,} texts"
+        elapsed = time.monotonic() - self.computing_since
+        if self.done < 2 or elapsed < 1:
+            return text
+        return f"{text}, about {elapsed / self.done * (self.total - self.done):.0f} s left"
+
+
+def part_of(corpus: "Corpus", split: str, most: int, on_words: Callable[[int], object]) -> "Corpus":
+    """The first texts of a split, or of all splits in turn, up to a maximum number of words."""
+    from workbench.corpora import Corpus
+
+    names = [split] if split else [*corpus.splits]
+    n_words = 0
+
+    def docs_of(name: str) -> "Iterator[Doc]":
+        nonlocal n_words
+        n_words = 0 if name == names[0] else n_words  # the splits are read in this order
+        for doc in corpus.docs(name):
+            if n_words >= most:
+                return
+            n_words += len(doc)
+            on_words(min(n_words, most))
+            yield doc
+
+    corpus.docs(split or None, 0)  # raises if there is no such split
+    readers = {name: (lambda name=name: docs_of(name)) for name in names}
+    origin = corpus.origin and replace(
+        corpus.origin, recipe=f"{corpus.origin.recipe}; the first {most} words"
+    )
+    return Corpus(corpus.name, readers, corpus.notes, origin)
+
+
+# --- on the page ----------------------------------------------------------------------------------
+
+
+@st.cache_resource(show_spinner=False)
+def _builds() -> "tuple[OrderedDict[Key, Build], Lock]":
+    return OrderedDict(), Lock()
+
+
+def _key(model: "Model", searched: Searched) -> Key:
+    from workbench.corpora.browse import stamp
+
+    weights = (model.name, model.content_hash, model.precision, str(model.device))
+    return (*weights, searched, stamp(searched.corpus))
+
+
+def _build(key: Key, model: "Model", searched: Searched) -> Build:
+    builds, lock = _builds()
+    corpus = cache.corpus(searched.corpus)
+    with lock:
+        if key not in builds:
+            builds[key] = Build(model, corpus, searched)
+        builds.move_to_end(key)
+        ended = [each for each, build in builds.items() if build.ended.is_set()]
+        for each in ended[: max(0, len(builds) - KEPT)]:
+            if each != key:
+                del builds[each]
+        return builds[key]
+
+
+def _forget(key: Key) -> None:
+    builds, lock = _builds()
+    with lock:
+        builds.pop(key, None)
+
+
+def ready(model: "Model", searched: Searched) -> "Occurrences | None":
+    """The index; while it is made, its progress is drawn, and there is none."""
+    key = _key(model, searched)
+    build = _build(key, model, searched)
+    build.ended.wait(PATIENCE)
+    if build.index is not None:
+        return build.index
+    if build.error is not None:
+        _forget(key)
+        raise build.error
+    name = f"{model.name} {searched.most}"
+    if build.cancelled.is_set():
+        st.info(plain(f"The index of {searched.corpus} for {model.name} was not made."))
+        st.button("Make the index", key=f"make {name}", on_click=_forget, args=(key,))
+    else:
+        st.fragment(_watch, run_every=EVERY, key=f"watch {name}")(build, name)
+    return None
+
+
+def _watch(build: Build, name: str) -> None:
+    """Draw the progress and a button that cancels; draw the page again at the end."""
+    if build.ended.is_set():
+        st.rerun()
+    st.progress(build.share, text=plain(build.in_words()))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button("Cancel", icon=":material/stop_circle:", key=f"cancel {name}"):
+            build.cancelled.set()
+            build.ended.wait(PATIENCE)
+            st.rerun()
+        st.caption("The index is made once and kept on disk. With fewer words it is faster.")

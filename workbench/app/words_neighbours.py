@@ -1,0 +1,295 @@
+"""The tab Neighbours of the page Words: the nearest occurrences of a word, by layer.
+
+Costs: an index of the corpus, the first time (`words_index`); then tens of milliseconds for each
+model and text.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from workbench.app import (
+    cache,
+    predict,
+    predict_explain,
+    sidebar,
+    words,
+    words_index,
+    words_results,
+)
+from workbench.app.attention import row
+from workbench.app.tables_and_figures import kind, select
+from workbench.app.text import errors_shown, marked, plain
+from workbench.app.words import Query, Searched
+from workbench.app.words_results import AMONG, Search
+from workbench.token_views.component import Views, token_views
+from workbench.token_views.views import Context, Contexts, contexts, index_in
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.engine.model import Model
+    from workbench.words.neighbours import Neighbours
+    from workbench.words.occurrences import Occurrences
+
+COUNTS = ("10", "5", "20", "50")
+ROOM = 36  # characters on either side of a word
+TIP = 300  # characters of a sentence that is pointed at
+TAGS = 3  # tags that are counted above a list
+ALL = "all splits"
+
+
+def searched() -> Searched:
+    """Draw the boxes for the part of the corpus that is searched."""
+    corpus = sidebar.corpus()
+    with st.popover("Corpus", icon=":material/database:"):
+        split = select(
+            "Split",
+            [ALL, *cache.corpus(corpus).splits],
+            "in",
+            help="The part of the corpus that is searched (default: all splits, in turn).",
+        )
+        most = select(
+            "Maximum number of words",
+            words.SIZES,
+            "most",
+            1,
+            help="The first texts are searched, up to so many words (default 50,000). The index "
+            "of 50,000 words takes about ten seconds with a small model, and 4 bytes on disk for "
+            "each number of each state.",
+        )
+    return Searched(corpus, "" if split == ALL else split, int(most))
+
+
+def models(ref: str, other: str) -> "list[tuple[str, Model]]":
+    """The chosen model, and the second one if there is any."""
+    found = [(ref, cache.model(ref))]
+    if other and other != ref:
+        with errors_shown():
+            found.append((other, cache.model(other)))
+    return found
+
+
+def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
+    """Draw the tab: for each model and text the nearest occurrences, by layer."""
+    first = cache.model(ref)
+    with row():
+        among = select(
+            "Search",
+            AMONG,
+            "among",
+            width=150,
+            help="All words; only the same word, in any case; only words of the same lemma; or the "
+            "nearest occurrence of each form.",
+        )
+        k = select("Neighbours", COUNTS, "k", width=100, help="Number of neighbours (default 10).")
+        stack = _stack(first)
+        layers = _layers(first, stack)
+        other = predict.second_model(190)
+        part = searched()
+    queries = [
+        Query(model_ref, model, doc, word, number)
+        for model_ref, model in models(ref, other)
+        for number, (doc, word) in enumerate(zip(docs, chosen, strict=True))
+    ]
+    found: list[tuple[Query, Neighbours]] = []
+    for query in queries:
+        with errors_shown():
+            if (index := words_index.ready(query.model, part)) is None:
+                return
+            result = words_results.neighbours(
+                query, index, _search(query, layers, stack, int(k), among)
+            )
+            found.append((query, result))
+    if found:
+        _draw_found(found, part, len({query.ref for query in queries}) > 1)
+
+
+def _stack(model: "Model") -> str:
+    """Draw a box for the stack, if the model has several."""
+    names = [stack.name for stack in model.stacks]
+    if len(names) == 1:
+        return ""
+    return select(
+        "Stack", names, "stack", width=120, help="The encoder reads the text; the decoder, too."
+    )
+
+
+def _layers(model: "Model", stack: str) -> tuple[int, ...]:
+    """Draw buttons for the layers; by default the first, the middle and the last."""
+    last = _last(model, stack)
+    picked = st.pills(
+        "Layers",
+        [str(layer) for layer in range(last + 1)],
+        default=[str(layer) for layer in sorted({0, last // 2, last})],
+        selection_mode="multi",
+        key="layers",
+        bind="query-params",
+        help="Layers to show next to each other (default: 0, the middle and the last). Layer 0 is "
+        "the embeddings, which know no context; in some models they know the position.",
+    )
+    return tuple(sorted(int(layer) for layer in picked or () if int(layer) <= last))
+
+
+def _last(model: "Model", name: str) -> int:
+    """The last layer of a stack; layer 0 is the embeddings."""
+    return next(stack.layers for stack in model.stacks if name in ("", stack.name))
+
+
+def _search(query: Query, layers: Sequence[int], stack: str, k: int, among: str) -> Search:
+    """What is searched with this model, which may have other stacks and fewer layers."""
+    own = stack if stack in [each.name for each in query.model.stacks] else ""
+    return Search(tuple(n for n in layers if n <= _last(query.model, own)), own, k, among)
+
+
+def _draw_found(
+    found: "Sequence[tuple[Query, Neighbours]]", part: Searched, are_several: bool
+) -> None:
+    _compared(found)
+    blocks: list[tuple[str, Views]] = []
+    for query, result in found:
+        token = query.doc[query.word]
+        before, word, after = context(query.doc.text, token.idx, token.idx + len(token))
+        name = f" · {plain(query.model.name)}" if are_several else ""
+        st.markdown(f"{plain(before)}**{plain(word)}**{plain(after)}{name}")
+        key = f"neighbours {query.ref} {query.number}"
+        view = contexts("neighbours", lists(result), pickable=True, about="Opens the sentence.")
+        token_views([view], key, opening)
+        for note in result.notes:
+            st.caption(plain(note))
+        open_sentence(query.model, part, set(result.table["occurrence"]), key)
+        blocks.append((f"{query.model.name}: {before}{word}{after}", [view]))
+    _downloads(found, blocks)
+
+
+def opening(pick: Mapping[str, Any]) -> None:
+    if (index := index_in(pick, "i", 1 << 40)) is not None:
+        words.open_occurrence(index)
+
+
+def lists(found: "Neighbours") -> list[Contexts]:
+    """A list for each layer, with what its neighbours have in common."""
+    form = found.word.lower()
+    opened = words.opened()
+    columns = []
+    for layer, own in found.table.groupby("layer", sort=False):
+        rows = [context_of(each, opened, each["similarity"]) for each in own.to_dict("records")]
+        n_same = int((own["form"].str.lower() == form).sum())
+        tags = Counter(tag for tag in own["tag"] if tag).most_common(TAGS)
+        about = [f"{n_same} of {len(own)} are “{words.clipped(found.word, 20)}”"]
+        about += [", ".join(f"{tag} {count}" for tag, count in tags)] if tags else []
+        name = "layer 0 (embeddings)" if layer == 0 else f"layer {layer}"
+        columns.append(Contexts(name, rows, "; ".join(about)))
+    return columns
+
+
+def context_of(
+    each: Mapping[Any, Any], opened: int | None, value: float | None = None, room: int = ROOM
+) -> Context:
+    """An occurrence as a row of a list."""
+    before, word, after = context(each["sentence"], each["start"], each["end"], room)
+    index = int(each["occurrence"])
+    tip = words.clipped(each["sentence"], TIP)
+    return Context(index, before, word, after, value, str(each["tag"]), tip, index == opened)
+
+
+def context(text: str, start: int, end: int, room: int = 2 * ROOM) -> tuple[str, str, str]:
+    """The characters before a word, the word, and those after it."""
+    from workbench.words.occurrences import around
+
+    return around(text, start, end, room)
+
+
+def _compared(found: "Sequence[tuple[Query, Neighbours]]") -> None:
+    """Say how many neighbours the two texts have in common, by layer."""
+    by_model: dict[str, list[Neighbours]] = {}
+    for query, result in found:
+        by_model.setdefault(query.model.name, []).append(result)
+    lines = []
+    for name, pair in by_model.items():
+        if len(pair) == 2:
+            k = int(pair[0].table["rank"].max())
+            counts = ", ".join(f"layer {layer}: {n}" for layer, n in shared(*pair).items())
+            lines.append(f"{name}, of {k}: {counts}")
+    if lines:
+        forms = " and ".join(f"“{words.clipped(each.word)}”" for each in pair)
+        st.markdown(
+            plain(f"Neighbours that {forms} of the two texts have in common: {'; '.join(lines)}.")
+        )
+
+
+def shared(first: "Neighbours", second: "Neighbours") -> dict[int, int]:
+    """The number of neighbours in common, by layer."""
+    both = {}
+    for layer in first.table["layer"].unique().tolist():
+        own, other = (
+            {*each.table["occurrence"][each.table["layer"] == layer]} for each in (first, second)
+        )
+        both[layer] = len(own & other)
+    return both
+
+
+# --- one sentence ---------------------------------------------------------------------------------
+
+
+def open_sentence(model: Any, part: Searched, among: set[int], key: str) -> None:
+    """Draw the opened sentence, if it is among these occurrences, with what one can do with it."""
+    number = words.opened()
+    if number is None or number not in among:
+        return
+    index: Occurrences | None = words_index.ready(model, part)
+    if index is None or (each := words_results.occurrence(index, number)) is None:
+        return
+    with st.container(border=True):
+        st.html(
+            marked(
+                each.sentence,
+                [(each.start, each.end)],
+                kind(),
+                [dict(each.labels).get("tag", "")],
+            )
+        )
+        labels = [f"{name} {value}" for name, value in each.labels]
+        st.caption(plain(" · ".join([*labels, f"{each.document} ({each.split})"])))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(
+                "Search from here",
+                icon=":material/my_location:",
+                key=f"search from {key}",
+                help="Makes this sentence the text, and this word the chosen one.",
+                on_click=words.search_from,
+                args=(each.sentence, each.start),
+            )
+            st.page_link(
+                "pages/corpora.py",
+                label="Open in Corpora",
+                icon=":material/open_in_new:",
+                query_params={**sidebar.in_url(), **sidebar.showing(each.split, each.text)},
+            )
+            st.button(
+                "Close",
+                icon=":material/close:",
+                key=f"close {key}",
+                on_click=words.open_occurrence,
+                args=(number,),
+            )
+
+
+def _downloads(
+    found: "Sequence[tuple[Query, Neighbours]]", blocks: Sequence[tuple[str, Views]]
+) -> None:
+    import pandas as pd
+
+    from workbench.figures.words import nearest
+
+    tables = []
+    for query, result in found:
+        table = result.table.copy()
+        table.insert(0, "model", result.model)
+        table.insert(1, "text", query.number + 1)
+        tables.append(table)
+    table = pd.concat(tables, ignore_index=True)
+    title = f"Nearest to “{words.clipped(found[0][1].word)}” in {found[0][1].corpus}"
+    predict_explain.downloads("neighbours", table, lambda: blocks, lambda: nearest(table), title)

@@ -1,0 +1,218 @@
+"""What the page Words shows, as plain data: computed once for a content, then cached.
+
+Keys are hashes of weights, tokenizer, texts, precision and device, never a model's name alone.
+Costs: a forward pass of the text and a product of all states with one vector for neighbours; a
+second for the senses of a form; milliseconds for pieces.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import streamlit as st
+
+from workbench.app import cache
+from workbench.app.words import Query
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.words.neighbours import Neighbours
+    from workbench.words.occurrences import Occurrences
+    from workbench.words.senses import Senses
+    from workbench.words.tokenizations import Tokenization, TokenizationSteps
+
+ENTRIES = 128  # of each cache
+AMONG = ("all words", "the same form", "the same lemma", "one of each form")
+FEWEST = 10  # occurrences of a form that is offered
+N_FORMS = 200  # forms that are offered
+IndexKey = tuple[str, str, str, int, int]
+
+
+def index_key(index: "Occurrences") -> IndexKey:
+    """The content of an index, for caches of this process: an index is kept open, or read again."""
+    hashed = index.model_hash, str(index.table["form"].cat.categories[:3].tolist())
+    return (index.model, index.corpus, "".join(hashed), len(index), len(index.sentences))
+
+
+# --- neighbours -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Search:
+    """Which occurrences are searched, and how many are shown."""
+
+    layers: tuple[int, ...] = ()  # none: 0, the middle, the last
+    stack: str = ""  # "" for the first
+    k: int = 10
+    among: str = AMONG[0]
+
+
+def neighbours(query: Query, index: "Occurrences", search: Search) -> "Neighbours":
+    """The nearest occurrences of a word, by layer."""
+    return _neighbours(query.key, index_key(index), search, query, index)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _neighbours(
+    key: tuple[str, int], index_key: IndexKey, search: Search, _query: Query, _index: "Occurrences"
+) -> "Neighbours":
+    from workbench.attention_maps.capture import ALONE
+    from workbench.words.neighbours import neighbours
+
+    same: dict[str, Literal["form", "lemma"]] = {AMONG[1]: "form", AMONG[2]: "lemma"}
+    with ALONE:
+        return neighbours(
+            _query.model,
+            _index,
+            _query.doc,
+            _query.word,
+            layers=search.layers or None,
+            stack=cast(Any, search.stack or None),
+            k=search.k,
+            same_word=same.get(search.among),
+            distinct=search.among == AMONG[3],
+        )
+
+
+# --- senses ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Form:
+    """A word form of the corpus: how often it occurs, and with which tags."""
+
+    form: str
+    n: int
+    tags: tuple[tuple[str, int], ...]  # the most frequent first
+
+    @property
+    def second(self) -> int:
+        """Occurrences with the second most frequent tag."""
+        return self.tags[1][1] if len(self.tags) > 1 else 0
+
+
+def forms(index: "Occurrences") -> list[Form]:
+    """Forms that occur often enough for a map; first those with a second tag that is frequent."""
+    return _forms(index_key(index), index)
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _forms(key: IndexKey, _index: "Occurrences") -> list[Form]:
+    import numpy as np
+
+    codes, names = _index.lowered
+    tags = _index.table["tag"].cat
+    n_tags = max(1, len(tags.categories))
+    cells = codes * n_tags + np.maximum(tags.codes.to_numpy(), 0)
+    counts = np.bincount(cells, minlength=len(names) * n_tags).reshape(len(names), n_tags)
+    found = []
+    for name, code in names.items():
+        n = int(counts[code].sum())
+        if n >= FEWEST and any(map(str.isalpha, name)):
+            own = np.argsort(-counts[code], kind="stable").tolist()
+            labels = [(str(tags.categories[tag]), int(counts[code][tag])) for tag in own]
+            found.append(Form(name, n, tuple(each for each in labels if each[0] and each[1])))
+    return sorted(found, key=lambda form: (-form.second, -form.n, form.form))[:N_FORMS]
+
+
+def count(index: "Occurrences", form: str) -> int:
+    """How often a form occurs, in any case."""
+    codes, names = index.lowered
+    return int((codes == names.get(form.lower(), -1)).sum())
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """Which occurrences are on the map, and in how many clusters."""
+
+    form: str
+    layer: int
+    stack: str = ""
+    n_clusters: int | None = None  # None: as many as have the largest silhouette
+
+
+def senses(model: Any, index: "Occurrences", mapped: Mapped) -> "Senses":
+    """The occurrences of a form on a map, in clusters, compared with their labels."""
+    return _senses(index_key(index), mapped, model, index)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _senses(key: IndexKey, mapped: Mapped, _model: Any, _index: "Occurrences") -> "Senses":
+    from workbench.words.senses import senses
+
+    return senses(
+        _model,
+        _index,
+        mapped.form,
+        layer=mapped.layer,
+        stack=cast(Any, mapped.stack or None),
+        n_clusters=mapped.n_clusters,
+    )
+
+
+# --- tokenizers -----------------------------------------------------------------------------------
+
+
+def tokenization(ref: str, doc: "Doc") -> "Tokenization":
+    """A text in the pieces of a model."""
+    splitter = cache.splitter(ref)
+    return _tokenization(splitter.name, splitter.content_hash, doc.text, doc, splitter)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _tokenization(
+    name: str, content: str, text: str, _doc: "Doc", _splitter: Any
+) -> "Tokenization":
+    from workbench.words.tokenizations import tokenizations
+
+    return tokenizations(_doc, _splitter).results[0]
+
+
+def steps(ref: str, doc: "Doc", word: int) -> "TokenizationSteps":
+    """How a model splits a word of a text, step by step."""
+    splitter = cache.splitter(ref)
+    return _steps(splitter.name, splitter.content_hash, doc.text, word, doc, splitter)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _steps(
+    name: str, content: str, text: str, word: int, _doc: "Doc", _splitter: Any
+) -> "TokenizationSteps":
+    from workbench.words.tokenizations import tokenization_steps
+
+    return tokenization_steps(_splitter, _doc, word=word)
+
+
+# --- one occurrence -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A word of the corpus in its sentence, and the index of its text in its split."""
+
+    sentence: str
+    start: int
+    end: int
+    labels: tuple[tuple[str, str], ...]  # names and values
+    split: str
+    document: str
+    text: int
+
+
+def occurrence(index: "Occurrences", number: int) -> Occurrence | None:
+    """An occurrence of an index; None if there is no such one."""
+    if not 0 <= number < len(index):
+        return None
+    row = index.described([number]).iloc[0]
+    is_same_split = (index.sentences["split"] == row["split"]).to_numpy()
+    docs = index.table["doc"].to_numpy()
+    first = docs[is_same_split[index.table["sentence"].to_numpy()]].min()
+    return Occurrence(
+        row["sentence"],
+        int(row["start"]),
+        int(row["end"]),
+        tuple((name, row[name]) for name in ("form", "lemma", "tag", "relation") if row[name]),
+        row["split"],
+        row["document"],
+        int(docs[number] - first),
+    )

@@ -1,0 +1,146 @@
+"""The page Words: the texts with their chosen words, the tabs, and the experiments over a corpus.
+
+Costs: those of `words_results` for the open tab.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from workbench.app import (
+    run_list,
+    run_view,
+    sidebar,
+    tables_and_figures,
+    words,
+    words_neighbours,
+    words_senses,
+    words_tokenizers,
+)
+from workbench.app.text import ago, errors_shown, plain
+from workbench.core.experiment import EXPERIMENTS
+from workbench.token_views.component import token_views
+from workbench.token_views.views import Token, index_in, strip
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+ABOUT = (
+    "Click a word of a text. Which occurrences of a corpus are nearest to it, layer by layer? Does "
+    "the model separate its senses? How do tokenizers split it?"
+)
+
+
+def page() -> None:
+    """Draw the page."""
+    ref = sidebar.model()
+    st.markdown(ABOUT)
+    docs = words.texts()
+    chosen = words.chosen_words(docs)
+    _strips(docs, chosen)
+    drawn = st.tabs(list(TABS), key="view", bind="query-params")
+    for tab, (draw, experiments) in zip(drawn, TABS.values(), strict=True):
+        if tab.open:
+            with tab:
+                with errors_shown():
+                    draw(ref, docs, chosen)
+                _over_a_corpus(experiments)
+
+
+def _strips(docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
+    """Draw the texts, whose words can be chosen."""
+    for number, column in enumerate(st.columns(2)[: len(docs)]):
+        doc = docs[number]
+
+        def pick(what: Mapping[str, Any], number: int = number, doc: "Doc" = doc) -> None:
+            if (index := index_in(what, "i", len(doc))) is not None:
+                words.choose_word(number, index)
+
+        label = "The text. Choose a word" if not number else "The second text. Choose a word"
+        tokens = [Token(token.text, token.i) for token in doc]
+        with column:
+            token_views(
+                [strip(f"word {number}", label, tokens, selected=chosen[number])],
+                f"words {number}",
+                pick,
+            )
+
+
+# --- tabs -----------------------------------------------------------------------------------------
+
+
+def _neighbours(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
+    words_neighbours.draw(ref, docs, chosen)
+
+
+def _senses(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
+    words_senses.draw(ref, docs[0][chosen[0]].text)
+
+
+def _tokenizers(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
+    words_tokenizers.draw(ref, docs[0], chosen[0])
+
+
+Draw = Callable[[str, "Sequence[Doc]", Sequence[int]], None]
+TABS: Mapping[str, tuple[Draw, tuple[tuple[str, str], ...]]] = {
+    "Neighbours": (
+        _neighbours,
+        (
+            ("neighbours", "Neighbours over the whole corpus"),
+            ("geometry", "Geometry: how contextual each layer is"),
+        ),
+    ),
+    "Senses": (_senses, (("neighbours", "Senses of all forms of the corpus"),)),
+    "Tokenizers": (_tokenizers, (("tokenization", "Pieces per word over the whole corpus"),)),
+}
+
+
+# --- the same over a corpus -----------------------------------------------------------------------
+
+
+def _over_a_corpus(experiments: Sequence[tuple[str, str]]) -> None:
+    """Draw links to the experiments of a tab, and what their last run found."""
+    st.divider()
+    st.markdown("**Over the whole corpus**")
+    with st.container(horizontal=True):
+        for name, label in experiments:
+            st.page_link(
+                "pages/experiments.py",
+                label=label,
+                icon=":material/functions:",
+                query_params={**sidebar.in_url(), "experiment": name},
+                help=f"Opens the form of the experiment {name}. {EXPERIMENTS[name].about}",
+            )
+    for name, _ in experiments:
+        with errors_shown():
+            _last_run(name)
+
+
+def _last_run(experiment: str) -> None:
+    """Draw the findings and the main figure of the last run for this model and corpus."""
+    model, corpus = sidebar.model(), sidebar.corpus()
+    runs = (
+        (name, now)
+        for name, now in run_list.all_statuses()
+        if (now.experiment, now.state) == (experiment, "done")
+        and model in now.models
+        and corpus in now.corpora
+    )
+    name, now = next(runs, ("", None))
+    if now is None:
+        return
+    title = f"Last run of {experiment}: {model}, {corpus} ({ago(now.created)})"
+    with st.expander(plain(title), icon=":material/task_alt:", on_change="rerun") as drawn:
+        if not drawn.open:
+            return
+        run = run_list.open_named(name)
+        run_view.findings(run.findings)
+        for first, drawing in list(tables_and_figures.figures_of(run).items())[:1]:
+            tables_and_figures.draw_figure(drawing, f"words {name} {first}")
+        st.page_link(
+            "pages/runs.py",
+            label="Open the run",
+            icon=":material/open_in_new:",
+            query_params={run_list.OPENED: name},
+        )

@@ -1,0 +1,122 @@
+"""`workbench neighbours`: the occurrences of a corpus that are nearest to a word of a typed text.
+
+Costs: opening the model, an index of the corpus the first time (one forward pass over it), and a
+forward pass of the text.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from workbench.cli.options import (
+    Device,
+    Json,
+    Pickled,
+    Precision,
+    Reading,
+    Seed,
+    Split,
+    corpus_refs,
+    model_refs,
+    opened_corpus,
+    reads_corpus,
+)
+
+if TYPE_CHECKING:
+    from workbench.words.neighbours import Neighbours
+
+
+@reads_corpus
+def neighbours(
+    typed: Annotated[str, typer.Argument(metavar="TEXT", help="Text that the word is in.")],
+    word: Annotated[
+        str, typer.Argument(metavar="WORD", help="Word of the text, or its index from 0.")
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            help="Model: mini:bert, a run that trained one, a folder, hub id, elmo:…, vectors:….",
+            autocompletion=model_refs,
+        ),
+    ],
+    corpus: Annotated[
+        str,
+        typer.Option(
+            "--corpus",
+            help="Corpus to search: a file, a folder of splits, hub:NAME, or primer.",
+            autocompletion=corpus_refs,
+        ),
+    ],
+    split: Split = None,
+    layer: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Layer; 0 is the embeddings (default: 0, the middle, and the last).", min=0
+        ),
+    ] = None,
+    stack: Annotated[
+        Literal["encoder", "decoder"] | None,
+        typer.Option(help="Stack of an encoder-decoder (default: encoder)."),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", help="Number of neighbours.", min=1)] = 10,
+    same_word: Annotated[
+        Literal["form", "lemma"] | None,
+        typer.Option(help="Only occurrences of the word's form, or of its lemma."),
+    ] = None,
+    distinct: Annotated[
+        bool, typer.Option("--distinct", help="One neighbour for each form.")
+    ] = False,
+    max_occurrences: Annotated[
+        int, typer.Option(help="Maximum number of words to search, drawn at random.", min=1)
+    ] = 250_000,
+    *,
+    reading: Reading,
+    device: Device = None,
+    precision: Precision = "auto",
+    seed: Seed = 0,
+    pickled: Pickled = False,
+    json: Json = False,
+) -> None:
+    """Find the words of a corpus that are nearest to a word of a text, layer by layer.
+
+    The first search of a corpus computes the states of its words, and stores them in the cache.
+    """
+    from workbench.cli import output
+
+    with output.progress("Loading model"):
+        from workbench.models.loading import load
+
+        opened = load(model, device, precision, seed=seed, pickled=pickled)
+    searched = opened_corpus(corpus, **reading)
+    with output.progress("Indexing texts") as show:
+        from workbench.words.neighbours import neighbours as search
+
+        found = search(
+            opened,
+            searched,
+            typed,
+            word,
+            layers=layer or None,
+            stack=stack,
+            k=k,
+            split=split,
+            same_word=same_word,
+            distinct=distinct,
+            max_occurrences=max_occurrences,
+            seed=seed,
+            on_progress=lambda done, total: show(done),
+        )
+    if json:
+        output.print_json(found.as_dict())
+        return
+    for note in found.notes:
+        output.note(note)
+    print(_printed(found))
+
+
+def _printed(found: "Neighbours") -> str:
+    """The neighbours as text, without notes, which go to standard error."""
+    from dataclasses import replace
+
+    return repr(replace(found, notes=()))

@@ -1,0 +1,232 @@
+"""The findings of `neighbours`, from its tables.
+
+Costs: milliseconds.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from workbench.core.findings import (
+    Finding,
+    Row,
+    Unit,
+    decimal,
+    judged,
+    p_text,
+    percent,
+    plural,
+    rows_of,
+    signed,
+    whole,
+)
+
+Tables = Mapping[str, pd.DataFrame]
+
+COMPARED = 30  # words whose neighbours are looked at; with fewer, nothing is decided
+FORMS = 3  # forms with several senses
+ALL = "all words"
+SAME = {
+    "form": "have the same form",
+    "position": "are at the same position in their sentence",
+    "document": "are in the same document",
+}
+NAMES = {"tag": "part of speech", "relation": "dependency relation"}
+MORE_WORDS = "more sentences, or more words (max_queries)"
+MORE_FORMS = "more forms with several senses: more sentences, or a smaller min_count"
+RANDOM = "random-weight models (random_models=5)"
+
+
+def neighbours(tables: Tables) -> Iterator[Finding]:
+    """What neighbours share at the best layer, what forms they have, and whether senses differ."""
+    shares = tables["neighbours"]
+    if shares.empty:
+        return
+    stack = shares["stack"].iloc[0]
+    last = int(shares.loc[shares["stack"] == stack, "layer"].max())
+    own = tables["tests"][tables["tests"]["stack"] == stack]
+    tests = {row["comparison"]: row for row in rows_of(own)}
+    for name in NAMES:
+        if name in tests:
+            yield _best(tests[name], name, last)
+        if (above := tests.get(f"{name} above layer 0")) and name == "tag":
+            yield _above(above, name, last)
+    for name in ("form",) if "tag" in tests else SAME:
+        rows = shares[(shares["property"] == name) & (shares["candidates"] == ALL)]
+        if len(rows := rows[rows["stack"] == stack]):
+            yield _same(rows_of(rows), name, last)
+    for comparison in ("sense accuracy", "sense v-measure"):
+        if comparison in tests:
+            yield _senses(tests[comparison], last)
+    senses = tables["senses"]
+    if len(senses) and "sense accuracy" in tests:
+        at_best = senses[
+            (senses["stack"] == stack) & (senses["layer"] == tests["sense accuracy"]["layer"])
+        ]
+        if len(at_best) > 1:
+            yield _extremes(rows_of(at_best.sort_values("accuracy", kind="stable")))
+
+
+def _difference(row: Row, in_points: bool = True) -> str:
+    """A difference with its interval and its null."""
+
+    def number(value: object) -> str:
+        return decimal(100 * value, 1) if in_points else decimal(value, 2)  # type: ignore[operator]
+
+    null = (
+        f"with random weights {signed(number(row['random']))}"
+        if row["random_models"]
+        else "no random-weight baseline"
+    )
+    return (
+        f"{signed(number(row['difference']))}{' points' if in_points else ''}, 95 % "
+        f"{number(row['lower'])} to {number(row['upper'])}; {null}; {p_text(row['p'])}"
+    )
+
+
+def _finding(
+    row: Row, claim: str, enough: bool, more: str, measure: str, figure: str, unit: Unit = "%"
+) -> Finding:
+    """A finding of one row of `tests`."""
+    tested = row["random_models"] > 1
+    return Finding(
+        claim,
+        row["difference"],
+        (row["lower"], row["upper"]),
+        row["random"] if row["random_models"] else 0.0,
+        judged(row["holds"], enough and tested),
+        "tests",
+        {"stack": row["stack"], "comparison": row["comparison"]},
+        figure,
+        measure=measure,
+        unit=unit,
+        column="difference",
+        decided_by=more if tested else RANDOM,
+    )
+
+
+def _at(layer: float, last: int) -> str:
+    return f"layer {whole(layer)} of {last}" if last else "layer 0"
+
+
+def _best(row: Row, name: str, last: int) -> Finding:
+    """The layer whose neighbours of other forms share a label most, against chance."""
+    numbers = (
+        f"{percent(row['first'])} against {percent(row['second'])} by chance ({_difference(row)})"
+    )
+    layer = _at(row["layer"], last)
+    claim = (
+        f"Neighbours of another form share the {NAMES[name]} most at {layer}: {numbers}."
+        if row["holds"]
+        else f"Neighbours of another form are not shown to share the {NAMES[name]} beyond chance "
+        f"and random weights: most at {layer}, {numbers}."
+    )
+    enough = row["n"] >= COMPARED
+    measure = f"neighbours that share the {NAMES[name]}, minus chance"
+    return _finding(row, claim, enough, MORE_WORDS, measure, "shares")
+
+
+def _above(row: Row, name: str, last: int) -> Finding:
+    """Whether the best layer's neighbours share a label more often than those of layer 0."""
+    verb = "share" if row["holds"] else "are not shown to share"
+    claim = (
+        f"Neighbours at {_at(row['layer'], last)} {verb} the {NAMES[name]} more often than "
+        f"those at the embeddings: {percent(row['first'])} against {percent(row['second'])} "
+        f"({_difference(row)})."
+    )
+    enough = row["n"] >= COMPARED
+    measure = f"neighbours that share the {NAMES[name]}, minus layer 0"
+    return _finding(row, claim, enough, MORE_WORDS, measure, "shares")
+
+
+def _same(rows: list[Row], name: str, last: int) -> Finding:
+    """How many neighbours have the same form, position or document, at both ends: a description."""
+    first, end = rows[0], rows[-1]
+    interval = f"95 % {percent(end['lower'])} to {percent(end['upper'])}"
+    known = "" if math.isnan(end["random"]) else f"; with random weights {percent(end['random'])}"
+    if last:
+        ends = (
+            f"{percent(first['share'])} of the nearest neighbours {SAME[name]} at the embeddings, "
+            f"and {percent(end['share'])} at the last layer"
+        )
+    else:
+        ends = f"{percent(end['share'])} of the nearest neighbours {SAME[name]}"
+    return Finding(
+        f"{ends} ({interval}{known}).",
+        end["share"],
+        (end["lower"], end["upper"]),
+        None,
+        "supported",
+        "neighbours",
+        {key: end[key] for key in ("stack", "layer", "candidates", "property")},
+        "forms",
+        measure=f"neighbours of the same {name} at the last layer",
+        unit="%",
+        column="share",
+    )
+
+
+def _senses(row: Row, last: int) -> Finding:
+    """Whether the senses of forms are separated, against static vectors and random weights."""
+    is_accuracy = row["comparison"] == "sense accuracy"
+    forms, layer = plural(row["n"], "form"), _at(row["layer"], last)
+    if is_accuracy:
+        verb = (
+            f"are separated best at {layer}: the"
+            if row["holds"]
+            else "are not shown to be separated beyond static vectors and random weights: at "
+            f"{layer} the"
+        )
+        claim = (
+            f"Senses of {forms} {verb} nearest occurrence has the same sense in "
+            f"{percent(row['first'])}, with static vectors in {percent(row['second'])} "
+            f"({_difference(row)})."
+        )
+    else:
+        verb = (
+            f"Clusters fit the senses of {forms} best at {layer}: the"
+            if row["holds"]
+            else f"Clusters are not shown to fit the senses of {forms} beyond chance and random "
+            f"weights: at {layer} the"
+        )
+        claim = (
+            f"{verb} V-measure is {decimal(row['first'], 2)}, with permuted senses "
+            f"{decimal(row['second'], 2)} ({_difference(row, False)})."
+        )
+    measure = f"{'accuracy' if is_accuracy else 'V-measure'} of senses, minus permuted senses"
+    enough = row["n"] >= FORMS
+    unit: Unit = "%" if is_accuracy else ""
+    return _finding(row, claim, enough, MORE_FORMS, measure, "separation", unit)
+
+
+def _extremes(rows: list[Row]) -> Finding:
+    """The forms whose senses are separated worst and best: a description."""
+    worst, best = rows[0], rows[-1]
+    layer = whole(best["layer"])
+    if worst["accuracy"] == best["accuracy"]:
+        claim = (
+            f"At layer {layer}, the senses of all {plural(len(rows), 'form')} are separated "
+            f"equally well, with {percent(best['accuracy'])} right."
+        )
+    else:
+        claim = (
+            f"At layer {layer}, the senses of “{best['form']}” ({best['senses']}) are separated "
+            f"best, with {percent(best['accuracy'])} right (permuted senses: "
+            f"{percent(best['chance'])}), and those of “{worst['form']}” ({worst['senses']}) "
+            f"worst, with {percent(worst['accuracy'])} right (permuted: "
+            f"{percent(worst['chance'])})."
+        )
+    return Finding(
+        claim,
+        best["accuracy"],
+        None,
+        None,
+        "supported",
+        "senses",
+        {key: best[key] for key in ("form", "stack", "layer")},
+        "forms_with_senses",
+        measure="accuracy of the form whose senses are separated best",
+        unit="%",
+        column="accuracy",
+    )
