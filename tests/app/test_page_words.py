@@ -14,7 +14,7 @@ from tests.app.pages import home, opened, said, well  # noqa: F401
 from workbench.app import words_index, words_results
 from workbench.app.words import Searched
 from workbench.app.words_index import Build, part_of
-from workbench.app.words_neighbours import shared
+from workbench.app.words_neighbours import in_common, shared
 from workbench.app.words_senses import occurrence_at, verdict
 from workbench.app.words_tokenizers import steps_of, table_of
 from workbench.corpora.encode import doc_of
@@ -199,12 +199,16 @@ def test_an_occurrence_has_its_place_in_its_split(bert: Model, tmp_path: Path) -
 
 def test_neighbours_in_common_are_counted_by_layer() -> None:
     class Found:
-        def __init__(self, rows: list[tuple[int, int]]) -> None:
-            self.table = pd.DataFrame(rows, columns=["layer", "occurrence"])
+        def __init__(self, word: str, *rows: tuple[int, int]) -> None:
+            self.word = word
+            self.table = pd.DataFrame(rows, columns=["layer", "occurrence"]).assign(rank=2)
 
-    first = Found([(0, 1), (0, 2), (4, 1), (4, 2)])
-    second = Found([(0, 2), (0, 1), (4, 3), (4, 1)])
-    assert shared(first, second) == {0: 2, 4: 1}  # type: ignore[arg-type]
+    first: Any = Found("Play", (0, 1), (0, 2), (4, 1), (4, 2))
+    second: Any = Found("play", (0, 2), (0, 1), (4, 3), (4, 1))
+    assert shared(first, second) == {0: 2, 4: 1}
+    assert in_common(first, second) == (
+        "“Play” in the two texts shares 2 of 2 neighbours at layer 0, 1 at layer 4."
+    )
 
 
 def test_a_click_on_the_map_is_an_occurrence_or_nothing() -> None:

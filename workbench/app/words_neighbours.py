@@ -157,10 +157,11 @@ def _draw_found(
         key = f"neighbours {query.ref} {query.number}"
         view = contexts("neighbours", lists(result), pickable=True, about="Opens the sentence.")
         token_views([view], key, opening)
-        for note in result.notes:
-            st.caption(plain(note))
         open_sentence(query.model, part, set(result.table["occurrence"]), key)
         blocks.append((f"{query.model.name}: {before}{word}{after}", [view]))
+    notes = [f"{query.model.name}: {note}" for query, result in found for note in result.notes]
+    for note in dict.fromkeys(notes):
+        st.caption(plain(note))
     _downloads(found, blocks)
 
 
@@ -207,17 +208,23 @@ def _compared(found: "Sequence[tuple[Query, Neighbours]]") -> None:
     by_model: dict[str, list[Neighbours]] = {}
     for query, result in found:
         by_model.setdefault(query.model.name, []).append(result)
-    lines = []
     for name, pair in by_model.items():
         if len(pair) == 2:
-            k = int(pair[0].table["rank"].max())
-            counts = ", ".join(f"layer {layer}: {n}" for layer, n in shared(*pair).items())
-            lines.append(f"{name}, of {k}: {counts}")
-    if lines:
-        forms = " and ".join(f"“{words.clipped(each.word)}”" for each in pair)
-        st.markdown(
-            plain(f"Neighbours that {forms} of the two texts have in common: {'; '.join(lines)}.")
-        )
+            st.markdown(plain(f"{name}: {in_common(*pair)}"))
+
+
+def in_common(first: "Neighbours", second: "Neighbours") -> str:
+    """How many neighbours two words have in common, by layer, in a sentence."""
+    forms = [words.clipped(each.word, 20) for each in (first, second)]
+    who = f"“{forms[0]}” in the two texts shares"
+    if forms[0].lower() != forms[1].lower():
+        who = f"“{forms[0]}” and “{forms[1]}” share"
+    k = int(first.table["rank"].max())
+    counts = [
+        f"{n}{f' of {k} neighbours' if not place else ''} at layer {layer}"
+        for place, (layer, n) in enumerate(shared(first, second).items())
+    ]
+    return f"{who} {', '.join(counts)}."
 
 
 def shared(first: "Neighbours", second: "Neighbours") -> dict[int, int]:
