@@ -11,6 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 import workbench as wb
 from tests.app.pages import home, opened, said, well  # noqa: F401
+from tests.figures.test_neighbours import tables_of
+from tests.report.making import corpus, found, made, model
+from workbench import Table
 from workbench.app import words_index, words_results
 from workbench.app.words import Searched
 from workbench.app.words_index import Build, part_of
@@ -19,6 +22,8 @@ from workbench.app.words_senses import occurrence_at, verdict
 from workbench.app.words_tokenizers import steps_of, table_of
 from workbench.corpora.encode import doc_of
 from workbench.engine.model import Model
+from workbench.runs import status
+from workbench.runs.status import Status
 from workbench.token_views.component import message_of, standalone
 from workbench.token_views.views import Box, Context, Contexts, Step, Steps, contexts, pieces, steps
 
@@ -166,6 +171,31 @@ def test_an_error_of_an_index_is_a_users_error(
     assert build.ended.wait(60)
     assert build.error is not None and build.error.code == "internal"
     assert "secret" not in str(build.error)
+
+
+# --- the same over a corpus -----------------------------------------------------------------------
+
+
+def test_the_last_run_of_the_model_and_the_corpus_is_shown(home: Path) -> None:  # noqa: F811
+    for name in ("mini:bert", "mini:gpt"):
+        run = made(
+            home / "runs",
+            experiment="neighbours",
+            models=(model(name, ref=name),),
+            corpora=(corpus(SMALL),),
+            tables={"separation": (tables_of()["separation"], Table("Senses.", ()))},
+            findings=[found(f"100 senses are separated by {name}.", figure="separation")],
+        )
+        status.write(
+            run.path, Status("done", experiment="neighbours", models=(name,), corpora=(SMALL,))
+        )
+    app = drawn(view="Senses", form="zebra")
+    labels = [each.label.replace("\\", "") for each in app.expander]
+    assert [label for label in labels if f"Last run of neighbours: mini:bert, {SMALL}" in label]
+    assert "senses are separated" not in said(app)
+    app = drawn(view="Senses", form="zebra", **{"last-neighbours": "true"})
+    assert "senses are separated by mini:bert" in said(app)
+    assert len(app.get("plotly_chart")) == 1
 
 
 # --- what is shown --------------------------------------------------------------------------------
