@@ -15,7 +15,7 @@ from tests.figures.test_neighbours import tables_of
 from tests.report.making import corpus, found, made, model
 from workbench import Table
 from workbench.app import words_index, words_results
-from workbench.app.words import Searched
+from workbench.app.words import Searched, _same_or_last
 from workbench.app.words_index import Build, part_of
 from workbench.app.words_neighbours import in_common, shared
 from workbench.app.words_senses import occurrence_at, verdict
@@ -203,7 +203,7 @@ def test_the_last_run_of_the_model_and_the_corpus_is_shown(home: Path) -> None: 
 
 def test_forms_with_a_frequent_second_tag_come_first(bert: Model, tmp_path: Path) -> None:
     index = wb.occurrences(bert, wb.read("primer:size=200"), home=tmp_path)
-    found = words_results._forms.__wrapped__(words_results.index_key(index), index)  # type: ignore[attr-defined]
+    found = words_results.forms_of(index)
     table = index.table
     forms = table["form"].astype(str).str.lower()
     counts = table.groupby([forms, table["tag"].astype(str)]).size().unstack(fill_value=0)
@@ -225,6 +225,13 @@ def test_an_occurrence_has_its_place_in_its_split(bert: Model, tmp_path: Path) -
         assert doc.text == each.sentence
         assert each.sentence[each.start : each.end] == dict(each.labels)["form"]
     assert words_results.occurrence(index, len(index)) is None
+
+
+def test_the_chosen_word_is_one_that_both_texts_share() -> None:
+    doc = doc_of("They will play a game.")
+    assert doc[_same_or_last(doc, {"the", "play", "a"})].text == "play"
+    assert doc[_same_or_last(doc, {"a", "zebra"})].text == "game"
+    assert _same_or_last(doc_of("?!"), set()) == 1
 
 
 def test_neighbours_in_common_are_counted_by_layer() -> None:

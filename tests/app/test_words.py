@@ -160,7 +160,9 @@ def test_an_index_can_be_cancelled_and_made_after_all(page: Page, app_url: str) 
     page.goto(f"{app_url}/words?corpus={quote('primer:seed=9')}&text={quote(TEXT)}&most=250000")
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("was not made")).to_be_visible()
-    page.goto(f"{app_url}/words?corpus={quote('primer:seed=9')}&text={quote(TEXT)}&most=10000")
+    page.goto(
+        f"{app_url}/words?corpus={quote('primer:seed=9')}&text={quote(TEXT)}&text2=&most=10000"
+    )
     expect(neighbours(page, "layer 4")).to_have_count(10)
 
 

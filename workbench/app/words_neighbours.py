@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from workbench.engine.model import Model
     from workbench.words.neighbours import Neighbours
-    from workbench.words.occurrences import Occurrences
 
 COUNTS = ("10", "5", "20", "50")
 ROOM = 36  # characters on either side of a word
@@ -85,7 +84,7 @@ def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
             "nearest occurrence of each form.",
         )
         k = select("Neighbours", COUNTS, "k", width=100, help="Number of neighbours (default 10).")
-        stack = _stack(first)
+        stack = stack_of(first)
         layers = _layers(first, stack)
         other = predict.second_model(190)
         part = searched()
@@ -107,7 +106,7 @@ def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
         _draw_found(found, part, len({query.ref for query in queries}) > 1)
 
 
-def _stack(model: "Model") -> str:
+def stack_of(model: "Model") -> str:
     """Draw a box for the stack, if the model has several."""
     names = [stack.name for stack in model.stacks]
     if len(names) == 1:
@@ -119,7 +118,7 @@ def _stack(model: "Model") -> str:
 
 def _layers(model: "Model", stack: str) -> tuple[int, ...]:
     """Draw buttons for the layers; by default the first, the middle and the last."""
-    last = _last(model, stack)
+    last = last_layer(model, stack)
     picked = st.pills(
         "Layers",
         [str(layer) for layer in range(last + 1)],
@@ -133,7 +132,7 @@ def _layers(model: "Model", stack: str) -> tuple[int, ...]:
     return tuple(sorted(int(layer) for layer in picked or () if int(layer) <= last))
 
 
-def _last(model: "Model", name: str) -> int:
+def last_layer(model: "Model", name: str) -> int:
     """The last layer of a stack; layer 0 is the embeddings."""
     return next(stack.layers for stack in model.stacks if name in ("", stack.name))
 
@@ -141,7 +140,7 @@ def _last(model: "Model", name: str) -> int:
 def _search(query: Query, layers: Sequence[int], stack: str, k: int, among: str) -> Search:
     """What is searched with this model, which may have other stacks and fewer layers."""
     own = stack if stack in [each.name for each in query.model.stacks] else ""
-    return Search(tuple(n for n in layers if n <= _last(query.model, own)), own, k, among)
+    return Search(tuple(n for n in layers if n <= last_layer(query.model, own)), own, k, among)
 
 
 def _draw_found(
@@ -246,8 +245,8 @@ def open_sentence(model: Any, part: Searched, among: set[int], key: str) -> None
     number = words.opened()
     if number is None or number not in among:
         return
-    index: Occurrences | None = words_index.ready(model, part)
-    if index is None or (each := words_results.occurrence(index, number)) is None:
+    indexed = words_index.ready(model, part)
+    if indexed is None or (each := words_results.occurrence(indexed.index, number)) is None:
         return
     with st.container(border=True):
         st.html(
