@@ -16,6 +16,7 @@ from tests.conftest import CHROMIUM
 
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH, LEFT = 1280, 300  # of a page, and where it begins beside the choices
+TITLE = 210  # pixels of the title of a page and what it is for
 WERE = "against=was&measure=logit"
 PLAY = "model=mini:elmo&k=5"
 HEAD = "split=test&sentence=36&unit=words&special=hidden&cell=1.1&pin=7.2.row"
@@ -66,9 +67,9 @@ def main() -> None:
         top, height = part_of(page, "[data-painted]")
         picture(page, "predict", top + height)
         page = opened(browser, f"{home}/words?{PLAY}")
-        page.get_by_text("have in common").wait_for(timeout=300_000)
+        page.get_by_text("in the two texts shares").wait_for(timeout=300_000)
         top, height = part_of(page, ".sentences")
-        picture(page, "words", top + height)
+        picture(page, "words", top + height - TITLE, TITLE)
         page = opened(browser, f"{home}/corpora?split=train&sentence=1", "dark")
         top, _ = part_of(page, 'text="Constituents"')
         picture(page, "corpus", top - 12)

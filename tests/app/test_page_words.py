@@ -11,14 +11,19 @@ from streamlit.testing.v1 import AppTest
 
 import workbench as wb
 from tests.app.pages import home, opened, said, well  # noqa: F401
+from tests.figures.test_neighbours import tables_of
+from tests.report.making import corpus, found, made, model
+from workbench import Table
 from workbench.app import words_index, words_results
-from workbench.app.words import Searched
+from workbench.app.words import Searched, _same_or_last
 from workbench.app.words_index import Build, part_of
-from workbench.app.words_neighbours import shared
+from workbench.app.words_neighbours import in_common, shared
 from workbench.app.words_senses import occurrence_at, verdict
 from workbench.app.words_tokenizers import steps_of, table_of
 from workbench.corpora.encode import doc_of
 from workbench.engine.model import Model
+from workbench.runs import status
+from workbench.runs.status import Status
 from workbench.token_views.component import message_of, standalone
 from workbench.token_views.views import Box, Context, Contexts, Step, Steps, contexts, pieces, steps
 
@@ -168,12 +173,37 @@ def test_an_error_of_an_index_is_a_users_error(
     assert "secret" not in str(build.error)
 
 
+# --- the same over a corpus -----------------------------------------------------------------------
+
+
+def test_the_last_run_of_the_model_and_the_corpus_is_shown(home: Path) -> None:  # noqa: F811
+    for name in ("mini:bert", "mini:gpt"):
+        run = made(
+            home / "runs",
+            experiment="neighbours",
+            models=(model(name, ref=name),),
+            corpora=(corpus(SMALL),),
+            tables={"separation": (tables_of()["separation"], Table("Senses.", ()))},
+            findings=[found(f"100 senses are separated by {name}.", figure="separation")],
+        )
+        status.write(
+            run.path, Status("done", experiment="neighbours", models=(name,), corpora=(SMALL,))
+        )
+    app = drawn(view="Senses", form="zebra")
+    labels = [each.label.replace("\\", "") for each in app.expander]
+    assert [label for label in labels if f"Last run of neighbours: mini:bert, {SMALL}" in label]
+    assert "senses are separated" not in said(app)
+    app = drawn(view="Senses", form="zebra", **{"last-neighbours": "true"})
+    assert "senses are separated by mini:bert" in said(app)
+    assert len(app.get("plotly_chart")) == 1
+
+
 # --- what is shown --------------------------------------------------------------------------------
 
 
 def test_forms_with_a_frequent_second_tag_come_first(bert: Model, tmp_path: Path) -> None:
     index = wb.occurrences(bert, wb.read("primer:size=200"), home=tmp_path)
-    found = words_results._forms.__wrapped__(words_results.index_key(index), index)  # type: ignore[attr-defined]
+    found = words_results.forms_of(index)
     table = index.table
     forms = table["form"].astype(str).str.lower()
     counts = table.groupby([forms, table["tag"].astype(str)]).size().unstack(fill_value=0)
@@ -197,14 +227,25 @@ def test_an_occurrence_has_its_place_in_its_split(bert: Model, tmp_path: Path) -
     assert words_results.occurrence(index, len(index)) is None
 
 
+def test_the_chosen_word_is_one_that_both_texts_share() -> None:
+    doc = doc_of("They will play a game.")
+    assert doc[_same_or_last(doc, {"the", "play", "a"})].text == "play"
+    assert doc[_same_or_last(doc, {"a", "zebra"})].text == "game"
+    assert _same_or_last(doc_of("?!"), set()) == 1
+
+
 def test_neighbours_in_common_are_counted_by_layer() -> None:
     class Found:
-        def __init__(self, rows: list[tuple[int, int]]) -> None:
-            self.table = pd.DataFrame(rows, columns=["layer", "occurrence"])
+        def __init__(self, word: str, *rows: tuple[int, int]) -> None:
+            self.word = word
+            self.table = pd.DataFrame(rows, columns=["layer", "occurrence"]).assign(rank=2)
 
-    first = Found([(0, 1), (0, 2), (4, 1), (4, 2)])
-    second = Found([(0, 2), (0, 1), (4, 3), (4, 1)])
-    assert shared(first, second) == {0: 2, 4: 1}  # type: ignore[arg-type]
+    first: Any = Found("Play", (0, 1), (0, 2), (4, 1), (4, 2))
+    second: Any = Found("play", (0, 2), (0, 1), (4, 3), (4, 1))
+    assert shared(first, second) == {0: 2, 4: 1}
+    assert in_common(first, second) == (
+        "“Play” in the two texts shares 2 of 2 neighbours at layer 0, 1 at layer 4."
+    )
 
 
 def test_a_click_on_the_map_is_an_occurrence_or_nothing() -> None:

@@ -29,12 +29,7 @@ PAGES = {  # by address: what is there when it is drawn
     "doctor": "Move a folder",
 }
 VIEWS = ((1280, "light"), (390, "dark"))
-LOADED = (
-    "",
-    "corpora",
-    "attention",
-    "words",
-)  # by their addresses; to the others one goes by the links
+LOADED = ("", "corpora", "attention", "words")  # by their addresses; others by the links
 
 
 @dataclass

@@ -129,7 +129,9 @@ def test_two_texts_and_two_models_stand_below_each_other(page: Page, app_url: st
     expect(neighbours(page, "layer 4")).to_have_count(2 * 5)
     expect(neighbours(page, "layer 0 (embeddings)")).to_have_count(4 * 5)
     # static vectors: the neighbours are the same in both texts
-    expect(page.get_by_text("mini:elmo, of 5: layer 0: 5, layer")).to_be_visible()
+    expect(
+        page.get_by_text("mini:elmo: “play” in the two texts shares 5 of 5 neighbours at layer 0")
+    ).to_be_visible()
     page.get_by_role("tab", name="Senses").click()
     page.get_by_role("button", name="that", exact=True).click()
     expect(page.get_by_text(re.compile("occurrences of “that”"))).to_have_count(2)
@@ -158,7 +160,9 @@ def test_an_index_can_be_cancelled_and_made_after_all(page: Page, app_url: str) 
     page.goto(f"{app_url}/words?corpus={quote('primer:seed=9')}&text={quote(TEXT)}&most=250000")
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("was not made")).to_be_visible()
-    page.goto(f"{app_url}/words?corpus={quote('primer:seed=9')}&text={quote(TEXT)}&most=10000")
+    page.goto(
+        f"{app_url}/words?corpus={quote('primer:seed=9')}&text={quote(TEXT)}&text2=&most=10000"
+    )
     expect(neighbours(page, "layer 4")).to_have_count(10)
 
 

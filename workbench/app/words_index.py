@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,14 @@ PATIENCE = 1.0  # seconds that a page waits before it shows progress
 EVERY = 0.5  # seconds between looks at the progress
 READING = 0.4  # share of the bar for reading texts
 Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Indexed:
+    """An index, and a key of its content for caches."""
+
+    key: Key
+    index: "Occurrences"
 
 
 class _CancelledError(Exception):
@@ -184,13 +192,13 @@ def _forget(key: Key) -> None:
         builds.pop(key, None)
 
 
-def ready(model: "Model", searched: Searched) -> "Occurrences | None":
+def ready(model: "Model", searched: Searched) -> Indexed | None:
     """The index; while it is made, its progress is drawn, and there is none."""
     key = _key(model, searched)
     build = _build(key, model, searched)
     build.ended.wait(PATIENCE)
     if build.index is not None:
-        return build.index
+        return Indexed(key, build.index)
     if build.error is not None:
         _forget(key)
         raise build.error

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from workbench.engine.model import Model
     from workbench.words.neighbours import Neighbours
-    from workbench.words.occurrences import Occurrences
 
 COUNTS = ("10", "5", "20", "50")
 ROOM = 36  # characters on either side of a word
@@ -85,7 +84,7 @@ def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
             "nearest occurrence of each form.",
         )
         k = select("Neighbours", COUNTS, "k", width=100, help="Number of neighbours (default 10).")
-        stack = _stack(first)
+        stack = stack_of(first)
         layers = _layers(first, stack)
         other = predict.second_model(190)
         part = searched()
@@ -107,7 +106,7 @@ def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
         _draw_found(found, part, len({query.ref for query in queries}) > 1)
 
 
-def _stack(model: "Model") -> str:
+def stack_of(model: "Model") -> str:
     """Draw a box for the stack, if the model has several."""
     names = [stack.name for stack in model.stacks]
     if len(names) == 1:
@@ -119,7 +118,7 @@ def _stack(model: "Model") -> str:
 
 def _layers(model: "Model", stack: str) -> tuple[int, ...]:
     """Draw buttons for the layers; by default the first, the middle and the last."""
-    last = _last(model, stack)
+    last = last_layer(model, stack)
     picked = st.pills(
         "Layers",
         [str(layer) for layer in range(last + 1)],
@@ -133,7 +132,7 @@ def _layers(model: "Model", stack: str) -> tuple[int, ...]:
     return tuple(sorted(int(layer) for layer in picked or () if int(layer) <= last))
 
 
-def _last(model: "Model", name: str) -> int:
+def last_layer(model: "Model", name: str) -> int:
     """The last layer of a stack; layer 0 is the embeddings."""
     return next(stack.layers for stack in model.stacks if name in ("", stack.name))
 
@@ -141,7 +140,7 @@ def _last(model: "Model", name: str) -> int:
 def _search(query: Query, layers: Sequence[int], stack: str, k: int, among: str) -> Search:
     """What is searched with this model, which may have other stacks and fewer layers."""
     own = stack if stack in [each.name for each in query.model.stacks] else ""
-    return Search(tuple(n for n in layers if n <= _last(query.model, own)), own, k, among)
+    return Search(tuple(n for n in layers if n <= last_layer(query.model, own)), own, k, among)
 
 
 def _draw_found(
@@ -157,10 +156,11 @@ def _draw_found(
         key = f"neighbours {query.ref} {query.number}"
         view = contexts("neighbours", lists(result), pickable=True, about="Opens the sentence.")
         token_views([view], key, opening)
-        for note in result.notes:
-            st.caption(plain(note))
         open_sentence(query.model, part, set(result.table["occurrence"]), key)
         blocks.append((f"{query.model.name}: {before}{word}{after}", [view]))
+    notes = [f"{query.model.name}: {note}" for query, result in found for note in result.notes]
+    for note in dict.fromkeys(notes):
+        st.caption(plain(note))
     _downloads(found, blocks)
 
 
@@ -207,17 +207,23 @@ def _compared(found: "Sequence[tuple[Query, Neighbours]]") -> None:
     by_model: dict[str, list[Neighbours]] = {}
     for query, result in found:
         by_model.setdefault(query.model.name, []).append(result)
-    lines = []
     for name, pair in by_model.items():
         if len(pair) == 2:
-            k = int(pair[0].table["rank"].max())
-            counts = ", ".join(f"layer {layer}: {n}" for layer, n in shared(*pair).items())
-            lines.append(f"{name}, of {k}: {counts}")
-    if lines:
-        forms = " and ".join(f"“{words.clipped(each.word)}”" for each in pair)
-        st.markdown(
-            plain(f"Neighbours that {forms} of the two texts have in common: {'; '.join(lines)}.")
-        )
+            st.markdown(plain(f"{name}: {in_common(*pair)}"))
+
+
+def in_common(first: "Neighbours", second: "Neighbours") -> str:
+    """How many neighbours two words have in common, by layer, in a sentence."""
+    forms = [words.clipped(each.word, 20) for each in (first, second)]
+    who = f"“{forms[0]}” in the two texts shares"
+    if forms[0].lower() != forms[1].lower():
+        who = f"“{forms[0]}” and “{forms[1]}” share"
+    k = int(first.table["rank"].max())
+    counts = [
+        f"{n}{f' of {k} neighbours' if not place else ''} at layer {layer}"
+        for place, (layer, n) in enumerate(shared(first, second).items())
+    ]
+    return f"{who} {', '.join(counts)}."
 
 
 def shared(first: "Neighbours", second: "Neighbours") -> dict[int, int]:
@@ -239,8 +245,8 @@ def open_sentence(model: Any, part: Searched, among: set[int], key: str) -> None
     number = words.opened()
     if number is None or number not in among:
         return
-    index: Occurrences | None = words_index.ready(model, part)
-    if index is None or (each := words_results.occurrence(index, number)) is None:
+    indexed = words_index.ready(model, part)
+    if indexed is None or (each := words_results.occurrence(indexed.index, number)) is None:
         return
     with st.container(border=True):
         st.html(

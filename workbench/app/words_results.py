@@ -12,6 +12,7 @@ import streamlit as st
 
 from workbench.app import cache
 from workbench.app.words import Query
+from workbench.app.words_index import Indexed, Key
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -25,13 +26,6 @@ ENTRIES = 128  # of each cache
 AMONG = ("all words", "the same form", "the same lemma", "one of each form")
 FEWEST = 10  # occurrences of a form that is offered
 N_FORMS = 200  # forms that are offered
-IndexKey = tuple[str, str, str, int, int]
-
-
-def index_key(index: "Occurrences") -> IndexKey:
-    """The content of an index, for caches of this process: an index is kept open, or read again."""
-    hashed = index.model_hash, str(index.table["form"].cat.categories[:3].tolist())
-    return (index.model, index.corpus, "".join(hashed), len(index), len(index.sentences))
 
 
 # --- neighbours -----------------------------------------------------------------------------------
@@ -47,14 +41,14 @@ class Search:
     among: str = AMONG[0]
 
 
-def neighbours(query: Query, index: "Occurrences", search: Search) -> "Neighbours":
+def neighbours(query: Query, indexed: Indexed, search: Search) -> "Neighbours":
     """The nearest occurrences of a word, by layer."""
-    return _neighbours(query.key, index_key(index), search, query, index)
+    return _neighbours(query.key, indexed.key, search, query, indexed.index)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _neighbours(
-    key: tuple[str, int], index_key: IndexKey, search: Search, _query: Query, _index: "Occurrences"
+    key: tuple[str, int], index_key: Key, search: Search, _query: Query, _index: "Occurrences"
 ) -> "Neighbours":
     from workbench.attention_maps.capture import ALONE
     from workbench.words.neighbours import neighbours
@@ -91,17 +85,22 @@ class Form:
         return self.tags[1][1] if len(self.tags) > 1 else 0
 
 
-def forms(index: "Occurrences") -> list[Form]:
+def forms(indexed: Indexed) -> list[Form]:
     """Forms that occur often enough for a map; first those with a second tag that is frequent."""
-    return _forms(index_key(index), index)
+    return _forms(indexed.key, indexed.index)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def _forms(key: IndexKey, _index: "Occurrences") -> list[Form]:
+def _forms(key: Key, _index: "Occurrences") -> list[Form]:
+    return forms_of(_index)
+
+
+def forms_of(index: "Occurrences") -> list[Form]:
+    """Forms that occur often enough for a map."""
     import numpy as np
 
-    codes, names = _index.lowered
-    tags = _index.table["tag"].cat
+    codes, names = index.lowered
+    tags = index.table["tag"].cat
     n_tags = max(1, len(tags.categories))
     cells = codes * n_tags + np.maximum(tags.codes.to_numpy(), 0)
     counts = np.bincount(cells, minlength=len(names) * n_tags).reshape(len(names), n_tags)
@@ -131,13 +130,13 @@ class Mapped:
     n_clusters: int | None = None  # None: as many as have the largest silhouette
 
 
-def senses(model: Any, index: "Occurrences", mapped: Mapped) -> "Senses":
+def senses(model: Any, indexed: Indexed, mapped: Mapped) -> "Senses":
     """The occurrences of a form on a map, in clusters, compared with their labels."""
-    return _senses(index_key(index), mapped, model, index)
+    return _senses(indexed.key, mapped, model, indexed.index)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _senses(key: IndexKey, mapped: Mapped, _model: Any, _index: "Occurrences") -> "Senses":
+def _senses(key: Key, mapped: Mapped, _model: Any, _index: "Occurrences") -> "Senses":
     from workbench.words.senses import senses
 
     return senses(

@@ -26,6 +26,7 @@ from workbench.app.attention import row
 from workbench.app.tables_and_figures import Column, draw_columns, select
 from workbench.app.text import errors_shown, plain
 from workbench.app.words import FORM, Searched
+from workbench.app.words_index import Indexed
 from workbench.app.words_results import Form, Mapped
 from workbench.core.findings import plural
 from workbench.figures.theme import INK
@@ -35,7 +36,6 @@ from workbench.token_views.views import Contexts, View, contexts
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from workbench.words.occurrences import Occurrences
     from workbench.words.senses import Senses
 
 AUTOMATIC = "automatic"
@@ -66,7 +66,8 @@ def draw(ref: str, word: str) -> None:
     """Draw the tab: a map for each model, with its clusters and measures."""
     first = cache.model(ref)
     with row():
-        layer = _layer(first)
+        stack = words_neighbours.stack_of(first)
+        layer = _layer(words_neighbours.last_layer(first, stack))
         colour = select("Colour", COLOURS, "colour", width=120, help="Colour of the marks.")
         n_clusters = select(
             "Clusters",
@@ -77,26 +78,27 @@ def draw(ref: str, word: str) -> None:
         )
         other = predict.second_model(190)
         part = words_neighbours.searched()
-    if (index := words_index.ready(first, part)) is None:
+    if (indexed := words_index.ready(first, part)) is None:
         return
     form = st.query_params.get(FORM) or word
-    offered = words_results.forms(index)
+    offered = words_results.forms(indexed)
     _forms(form, offered)
-    if (count := words_results.count(index, form)) < FEWEST:
+    if (count := words_results.count(indexed.index, form)) < FEWEST:
         _too_few(form, count, part, offered)
         return
-    mapped = Mapped(form, layer, "", None if n_clusters == AUTOMATIC else int(n_clusters))
+    mapped = Mapped(form, layer, stack, None if n_clusters == AUTOMATIC else int(n_clusters))
     models = words_neighbours.models(ref, other)
     for column, (each, model) in zip(st.columns(len(models)), models, strict=True):
         with column, errors_shown():
             if (own := words_index.ready(model, part)) is not None:
-                last = model.stacks[0].layers
-                _one(each, model, own, replace(mapped, layer=min(layer, last)), colour, part)
+                name = stack if stack in [its.name for its in model.stacks] else ""
+                last = words_neighbours.last_layer(model, name)
+                its_map = replace(mapped, stack=name, layer=min(layer, last))
+                _one(each, model, own, its_map, colour, part)
 
 
-def _layer(model: Any) -> int:
+def _layer(last: int) -> int:
     """Draw the slider for the layer."""
-    last = int(model.stacks[0].layers)
     if not last:
         return 0
     given = st.session_state.get("layer")
@@ -165,11 +167,14 @@ def _form(form: str, offered: Sequence[Form]) -> None:
 
 
 def _one(
-    ref: str, model: Any, index: "Occurrences", mapped: Mapped, colour: str, part: Searched
+    ref: str, model: Any, indexed: Indexed, mapped: Mapped, colour: str, part: Searched
 ) -> None:
     with st.spinner("Clustering …"):
-        found = words_results.senses(model, index, mapped)
-    st.markdown(f"**{plain(model.name)}**, layer {mapped.layer} of {model.stacks[0].layers}")
+        found = words_results.senses(model, indexed, mapped)
+    last = words_neighbours.last_layer(model, mapped.stack)
+    where = f"layer {mapped.layer} of {last}"
+    where = f"{where} of the {mapped.stack}" if mapped.stack else where
+    st.markdown(f"**{plain(model.name)}**, {where}")
     key = f"senses {ref}"
     _map(found, colour, key)
     words_neighbours.open_sentence(model, part, set(found.table["occurrence"]), key)

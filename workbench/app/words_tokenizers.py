@@ -30,7 +30,7 @@ def draw(ref: str, doc: "Doc", word: int) -> None:
     """Draw the tab: the pieces of all models, and the steps of the chosen word."""
     found: dict[str, Tokenization] = {}
     for model in _models(ref):
-        with errors_shown(), st.spinner(f"Splitting with {model} …"):
+        with errors_shown(), st.spinner(f"Splitting with {plain(model)} …"):
             found[model] = words_results.tokenization(model, doc)
     if not found:
         return

@@ -4,7 +4,7 @@ Costs: those of `words_results` for the open tab.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
@@ -83,28 +83,44 @@ def _tokenizers(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
 
 
 Draw = Callable[[str, "Sequence[Doc]", Sequence[int]], None]
-TABS: Mapping[str, tuple[Draw, tuple[tuple[str, str], ...]]] = {
+
+
+class OverCorpus(NamedTuple):
+    """An experiment that does over a corpus what a tab does for a word."""
+
+    name: str
+    label: str
+    figure: str  # its main figure, for the tab
+
+
+TABS: Mapping[str, tuple[Draw, tuple[OverCorpus, ...]]] = {
     "Neighbours": (
         _neighbours,
         (
-            ("neighbours", "Neighbours over the whole corpus"),
-            ("geometry", "Geometry: how contextual each layer is"),
+            OverCorpus("neighbours", "Neighbours over the whole corpus", "shares"),
+            OverCorpus("geometry", "Geometry: how contextual each layer is", "contextuality"),
         ),
     ),
-    "Senses": (_senses, (("neighbours", "Senses of all forms of the corpus"),)),
-    "Tokenizers": (_tokenizers, (("tokenization", "Pieces per word over the whole corpus"),)),
+    "Senses": (
+        _senses,
+        (OverCorpus("neighbours", "Senses of all forms of the corpus", "separation"),),
+    ),
+    "Tokenizers": (
+        _tokenizers,
+        (OverCorpus("tokenization", "Pieces per word over the whole corpus", "fertility_by_tag"),),
+    ),
 }
 
 
 # --- the same over a corpus -----------------------------------------------------------------------
 
 
-def _over_a_corpus(experiments: Sequence[tuple[str, str]]) -> None:
+def _over_a_corpus(experiments: Sequence[OverCorpus]) -> None:
     """Draw links to the experiments of a tab, and what their last run found."""
     st.divider()
     st.markdown("**Over the whole corpus**")
     with st.container(horizontal=True):
-        for name, label in experiments:
+        for name, label, _ in experiments:
             st.page_link(
                 "pages/experiments.py",
                 label=label,
@@ -112,32 +128,35 @@ def _over_a_corpus(experiments: Sequence[tuple[str, str]]) -> None:
                 query_params={**sidebar.in_url(), "experiment": name},
                 help=f"Opens the form of the experiment {name}. {EXPERIMENTS[name].about}",
             )
-    for name, _ in experiments:
+    for each in experiments:
         with errors_shown():
-            _last_run(name)
+            _last_run(each)
 
 
-def _last_run(experiment: str) -> None:
+def _last_run(experiment: OverCorpus) -> None:
     """Draw the findings and the main figure of the last run for this model and corpus."""
     model, corpus = sidebar.model(), sidebar.corpus()
     runs = (
         (name, now)
         for name, now in run_list.all_statuses()
-        if (now.experiment, now.state) == (experiment, "done")
+        if (now.experiment, now.state) == (experiment.name, "done")
         and model in now.models
         and corpus in now.corpora
     )
     name, now = next(runs, ("", None))
     if now is None:
         return
-    title = f"Last run of {experiment}: {model}, {corpus} ({ago(now.created)})"
-    with st.expander(plain(title), icon=":material/task_alt:", on_change="rerun") as drawn:
+    title = f"Last run of {experiment.name}: {model}, {corpus} ({ago(now.created)})"
+    key = f"last-{experiment.name}"
+    with st.expander(
+        plain(title), key=key, icon=":material/task_alt:", bind="query-params"
+    ) as drawn:
         if not drawn.open:
             return
         run = run_list.open_named(name)
         run_view.findings(run.findings)
-        for first, drawing in list(tables_and_figures.figures_of(run).items())[:1]:
-            tables_and_figures.draw_figure(drawing, f"words {name} {first}")
+        if drawing := tables_and_figures.figures_of(run).get(experiment.figure):
+            tables_and_figures.draw_figure(drawing, f"words {name} {drawing.name}")
         st.page_link(
             "pages/runs.py",
             label="Open the run",
