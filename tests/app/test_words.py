@@ -33,13 +33,13 @@ def neighbours(page: Page, name: str) -> Locator:
 
 
 def test_a_visitor_searches_reads_a_map_and_follows_tokenizers(
-    page: Page, app_url: str, tmp_path: Path
+    page: Page, app_url: str, app_folder: Path
 ) -> None:
     opened(page, app_url)
     expect(neighbours(page, "layer 4")).to_have_count(10)
     words_of(page).get_by_role("button", name="to", exact=True).click()  # a word, by mouse
     model = wb.load("mini:bert", device="cpu")
-    index = wb.occurrences(model, wb.read(CORPUS), home=tmp_path)
+    index = wb.occurrences(model, wb.read(CORPUS), home=app_folder / "home" / "words")
     found = wb.neighbours(model, index, TEXT, 2, k=1, layers=4).table.iloc[0]
     nearest = neighbours(page, "layer 4").first
     expect(nearest.locator("mark")).to_have_text(found["form"])
@@ -59,8 +59,10 @@ def test_a_visitor_searches_reads_a_map_and_follows_tokenizers(
     page.get_by_role("slider", name="Layer").press("ArrowLeft")
     expect(page.get_by_text("layer 3 of 4")).to_be_visible()
     still(page)
+    before = page.url
     page.locator(".points path").first.click(force=True)  # a mark of the map
-    expect(page.get_by_role("button", name="Search from here")).to_be_visible()
+    expect(page).not_to_have_url(before)
+    expect(page).to_have_url(re.compile(r"open=\d+"))
 
     page.get_by_role("tab", name="Tokenizers").click()
     table = page.get_by_role("table", name="Pieces of each word by each model")

@@ -67,7 +67,8 @@ def draw(ref: str, word: str) -> None:
     first = cache.model(ref)
     with row():
         stack = words_neighbours.stack_of(first)
-        layer = _layer(words_neighbours.last_layer(first, stack))
+        end = words_neighbours.last_layer(first, stack)
+        layer = _layer(end)
         colour = select("Colour", COLOURS, "colour", width=120, help="Colour of the marks.")
         n_clusters = select(
             "Clusters",
@@ -93,7 +94,8 @@ def draw(ref: str, word: str) -> None:
             if (own := words_index.ready(model, part)) is not None:
                 name = stack if stack in [its.name for its in model.stacks] else ""
                 last = words_neighbours.last_layer(model, name)
-                its_map = replace(mapped, stack=name, layer=min(layer, last))
+                its_layer = last if layer == end else min(layer, last)  # last next to last
+                its_map = replace(mapped, stack=name, layer=its_layer)
                 _one(each, model, own, its_map, colour, part)
 
 
