@@ -94,8 +94,7 @@ class Effects:
         width = max((len(printable(effect.text)) for effect in ordered), default=0)
         lines = [
             f"  {printable(effect.text).ljust(width)}  {shown(effect.before)} → "
-            f"{shown(effect.after)}"
-            + ("" if is_score else f"  (first: {printable(effect.first)})")
+            f"{shown(effect.after)}" + ("" if is_score else f"  (first: {printable(effect.first)})")
             for effect in ordered
         ]
         return "\n".join([f"{what} if a word is edited ({self.what}):", *lines])

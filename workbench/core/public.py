@@ -4,10 +4,11 @@
     def attention(model: Model, text: "str | Doc") -> AttentionMaps: ...
 
 `wb.attention("mini:bert", "Ben walks.")` then says that `model` is a string, not a Model, and that
-`wb.load` opens one. Arguments are compared with the annotations, and whole numbers of NumPy and torch become
-those of Python. A class whose module is not yet imported has no instances, so nothing is imported
-to check. `require_choice` and `require_seed` check values. `docs/decisions/arguments.md` says why
-no library does this. Costs: some 50 microseconds per call, less once every class is imported.
+`wb.load` opens one. Arguments are compared with the annotations, and whole numbers of NumPy and
+torch become those of Python. A class whose module is not yet imported has no instances, so nothing
+is imported to check. `require_choice` and `require_seed` check values.
+`docs/decisions/arguments.md` says why no library does this. Costs: some 50 microseconds per call,
+less once every class is imported.
 """
 
 import builtins
