@@ -199,7 +199,7 @@ def _verdict(
     if p >= SIGNIFICANT > better:
         return "undecided", (
             f"No random order is better, but {100 * p:.0f} % are as good: the prediction depends "
-            "on very few units."
+            "on very few units, or on all of them alike."
         )
     if p >= SIGNIFICANT:
         return "no", ""
