@@ -319,7 +319,7 @@ def _probabilities(prediction: Prediction, text: Pieces) -> NDArray[np.float32]:
     target = None if prediction.target is None else prediction.target.take([0] * len(text))
     logits = prediction.logits(text, target)
     if prediction.kind == "score":  # a number, which has no probability
-        return logits.cpu().numpy()  # type: ignore[no-any-return]
+        return logits.cpu().numpy()
     shares: NDArray[np.float32] = logits.softmax(-1).cpu().numpy()
     return shares
 
