@@ -13,6 +13,8 @@ import workbench as wb
 from tests.attribution.test_faithfulness import a_map, planted
 from tests.attribution.test_predict import LONG, model_of
 from workbench import WorkbenchError
+from workbench.app.predict_results import LISTED, Place, Side, top
+from workbench.app.predict_results import choice_of as page_choice_of
 from workbench.attribution.edits import token_effects
 from workbench.attribution.explained import choice_of, prediction_of
 from workbench.attribution.faithfulness import _verdict, faithfulness
@@ -134,15 +136,27 @@ def test_there_is_no_word_before_the_first(call: Any) -> None:
         call(model_of("mini:bert"))
 
 
-@pytest.mark.parametrize("name", ["mini:gpt", "mini:t5"])
-@pytest.mark.parametrize("word", ["hill", "walk"])
-def test_contributions_and_attributions_choose_the_same_piece(name: str, word: str) -> None:
-    model, text = model_of(name), "Ben walks to the"
+@pytest.mark.parametrize(
+    ("name", "text", "word", "piece"),
+    [
+        ("mini:gpt", "Ben walks to the", "hill", "▁hill"),
+        ("mini:gpt", "Ben walks to the", "walk", "▁walk"),
+        ("mini:gpt", "Ann w", "her", "her"),  # within a word
+        ("mini:t5", "Ben walks to the", "hill", "▁hill"),
+    ],
+)
+def test_contributions_attributions_and_the_page_choose_the_same_piece(
+    name: str, text: str, word: str, piece: str
+) -> None:
+    model = model_of(name)
     explained = wb.attribute(model, text, word, "gradient-x-input")
     contributed = wb.contributions(model, text, word)
     chosen = explained.prediction.names([explained.target.choice])[0]
-    assert chosen == contributed.choice == f"▁{word}"
+    assert chosen == contributed.choice == piece
     assert explained.value == pytest.approx(contributed.logit, abs=1e-4)
+    kind: Any = "next" if name == "mini:gpt" else "written"
+    side = Side(name, model, doc_of(text), Place(kind, 0))
+    assert page_choice_of(side, top(side, LISTED), word) == explained.target.choice
 
 
 def test_whole_numbers_of_numpy_are_whole_numbers() -> None:

@@ -229,7 +229,8 @@ def target_of(
 def choice_of(prediction: Prediction, choice: str | int, logits: Tensor | None = None) -> int:
     """The row of the head of a choice, given as a row or as text.
 
-    A word is one piece of the vocabulary, at the beginning of a word if there are several.
+    A word is one piece of the vocabulary. Of a piece that begins a word and one that continues a
+    word with the same text, it is the more probable one.
     """
     if logits is None:
         with torch.no_grad():
@@ -285,7 +286,7 @@ def _possible(prediction: Prediction, row: int, logits: Tensor) -> int:
 
 
 def _piece(prediction: Prediction, choice: str, logits: Tensor) -> int:
-    """The piece of a word: as it is split after a space, else as it is shown or stored."""
+    """The piece of a word: as it is split after a space or stored, else as it is shown."""
     from spacy.tokens import Doc
 
     model, n_choices = prediction.model, len(logits)
@@ -295,11 +296,14 @@ def _piece(prediction: Prediction, choice: str, logits: Tensor) -> int:
         doc = Doc(prediction.doc.vocab, words=["a", choice, "a"])
         text = model.encode(encode([doc]))
         split = text.ids[0][text.words[0] == 1].tolist()
-        if len(split) == 1 and split[0] != model.symbols.unknown:
-            return split[0]
-    stored = model.vocabulary.get(choice)
-    if stored is not None and stored < n_choices:
-        return stored
+    begins = split[0] if len(split) == 1 else None
+    known = [
+        row
+        for row in (begins, model.vocabulary.get(choice))
+        if row is not None and row != model.symbols.unknown and row < n_choices
+    ]
+    if known:
+        return max(known, key=lambda row: float(logits[row]))
     shown = model.choice_texts(range(min(n_choices, len(model.vocabulary))))
     if choice in shown:
         return shown.index(choice)
