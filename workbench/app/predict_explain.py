@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from workbench.attribution.target import Baseline, By, Measure
 
 DEFAULT = "the model's default"
-USUAL = "the method's default"
-STEPS = (USUAL, "64", "512", "4096")
+STEPS = ("512", "64", "4096")  # the first one is quick enough for a page
 MEASURES = ("logit", "log-probability", "probability")
 CHECKED = {
     "order": Column("order of words"),
@@ -53,7 +52,7 @@ def choices(side: Side) -> Explained:
     """Draw the choices of the tab in one row."""
     from typing import get_args
 
-    from workbench.attribution.methods import METHODS
+    from workbench.attribution.methods import LAYER_METHODS, METHODS
     from workbench.attribution.target import Baseline
 
     with row():
@@ -96,9 +95,10 @@ def choices(side: Side) -> Explained:
             "Steps",
             STEPS,
             "steps",
-            help="Maximum number of steps of integrated gradients (default 4,096; 64 for each "
-            "layer of a layer method). If the convergence delta is large, choose more.",
+            help="Maximum number of steps of integrated gradients (default 512 here, 4,096 in "
+            "Python; 64 for layer methods). If the convergence delta is large, choose more.",
         )
+    is_usual = method in LAYER_METHODS and steps == STEPS[0]  # a layer method has its own default
     return Explained(
         target,
         against,
@@ -106,7 +106,7 @@ def choices(side: Side) -> Explained:
         cast("Method", method),
         cast("By", by),
         None if baseline == DEFAULT else cast("Baseline", baseline),
-        () if steps == USUAL else (("max_steps", int(steps)),),
+        () if is_usual else (("max_steps", int(steps)),),
     )
 
 
@@ -203,7 +203,8 @@ def _map(side: Side, explained: Explained) -> None:
     token_views(views, f"map {side.ref}", lambda chosen: None)
     st.caption(plain(in_words(found)))
     for note in found.notes:
-        st.caption(plain(note.replace("increase max_steps", "choose more Steps under More")))
+        if "max_steps" not in note:  # the caption says it, and names the box of the page
+            st.caption(plain(note))
     _check(side, explained, len(found.units), is_rough(found))
     title = f"{explained.method} of “{said}”{rather}, {side.model.name}"
     downloads(
@@ -306,8 +307,11 @@ def in_words(found: "Attribution") -> str:
                 f"The scores sum to {number(change - found.delta)} of {number(change)}: "
                 f"convergence delta {number(found.delta, signed=True)}{share}{steps}"
             )
-        if is_rough(found) and not found.notes:
-            texts.append("That is a large error: read the scores as approximate")
+        if is_rough(found):
+            texts.append(
+                "That is a large error: read the scores as approximate, or choose more Steps "
+                "under More"
+            )
     return f"{'. '.join(texts)}."
 
 
