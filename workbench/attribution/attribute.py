@@ -96,10 +96,12 @@ def attribute(
             the two texts of a pair, else paragraphs between blank lines, else sentences).
         baseline: What stands for an absent unit: `mask`, `mean`, `zero` or `pad` (default: the
             mask piece, else the mean of the embeddings).
-        measure: `logit`, `log-probability` or `probability` of the target.
+        measure: `logit`, `log-probability` or `probability` of the target. A score of a regression
+            has no probability: its `logit` is the score itself.
         max_steps: Maximum number of steps of integrated gradients, or the number of steps of the
             layer methods (defaults 4,096 and 64).
-        samples: Number of random orders of the units for `shapley` (default 25).
+        samples: Number of random orders of the units for `shapley` (default 25). If all orders are
+            not more than this, all are used.
         seed: Seed of `shapley` and `random`.
         on_progress: Function that is called with the number of computed variants of the text.
 

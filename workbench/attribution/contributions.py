@@ -128,7 +128,6 @@ def contributions(
         >>> found.of
         'head input'
     """
-    opened = reader(model)
     notes: list[str] = []
     if isinstance(text, Prediction):
         prediction = text
@@ -141,9 +140,10 @@ def contributions(
             remedy="Leave out against, or give the choice instead of a Target.",
         )
     chosen = target if isinstance(target, Target) else target_of(prediction, target, against)
-    found = contributions_of(opened, prediction, chosen)
     with torch.no_grad():
         value = float(chosen.value(prediction.logits())[0])
+    opened = reader(model)  # after the logits, which are checked
+    found = contributions_of(opened, prediction, chosen)
     names = prediction.names([chosen.choice] + ([] if chosen.against is None else [chosen.against]))
     if opened.of == "head input":
         notes.append(

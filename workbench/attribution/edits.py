@@ -9,6 +9,7 @@ the text are edited, not those that a decoder has written. Costs: a forward pass
 each word, `BATCH` rows at a time.
 """
 
+import operator
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +19,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from workbench.attribution.explained import choice_of
 from workbench.attribution.prediction import Prediction
 from workbench.attribution.results import percent, printable
 from workbench.core.errors import WorkbenchError
+from workbench.core.public import require_choice
 from workbench.corpora.encode import encode
 from workbench.engine.batch import NO_WORD, Pieces, joined
 from workbench.engine.model import refusal
@@ -39,7 +42,7 @@ class Effect:
     word: int
     text: str
     edited: str  # what stands there instead
-    before: float  # probability of the choice
+    before: float  # probability of the choice; of a regression, the score
     after: float
     first: str  # the most probable choice after the edit
     first_probability: float
@@ -84,15 +87,17 @@ class Effects:
 
     def __repr__(self) -> str:
         """The words by the size of their effect."""
-        heading = f"Probability of {printable(self.choice_text)} if a word is edited ({self.what}):"
+        is_score = self.prediction.kind == "score"
+        what = "Score" if is_score else f"Probability of {printable(self.choice_text)}"
+        shown = "{:.3g}".format if is_score else percent
         ordered = sorted(self.effects, key=lambda effect: -abs(effect.change))
         width = max((len(printable(effect.text)) for effect in ordered), default=0)
         lines = [
-            f"  {printable(effect.text).ljust(width)}  {percent(effect.before)} → "
-            f"{percent(effect.after)}  (first: {printable(effect.first)})"
+            f"  {printable(effect.text).ljust(width)}  {shown(effect.before)} → "
+            f"{shown(effect.after)}" + ("" if is_score else f"  (first: {printable(effect.first)})")
             for effect in ordered
         ]
-        return "\n".join([heading, *lines])
+        return "\n".join([f"{what} if a word is edited ({self.what}):", *lines])
 
 
 def token_effects(
@@ -100,7 +105,7 @@ def token_effects(
     what: Edit = "hide",
     *,
     words: Sequence[int] | None = None,
-    choice: int | None = None,
+    choice: str | int | None = None,
     swap: str | None = None,
 ) -> Effects:
     """The change of a prediction if each word of its text is hidden, deleted or swapped in turn.
@@ -108,13 +113,13 @@ def token_effects(
     A hidden word becomes mask pieces; in a model without a mask piece, no other piece attends to
     it. `swap` is the word that stands there instead. `words` are those to edit (default: all that
     the model reads, without the predicted one). `choice` is the choice whose probability is
-    followed (default: the most probable one).
+    followed, as text or index (default: the most probable one).
     """
-    chosen = editable(prediction) if words is None else list(words)
+    chosen = editable(prediction) if words is None else [_index(word) for word in words]
     _require_editable(prediction, what, chosen, swap)
     with torch.no_grad():
         before = _probabilities(prediction, prediction.text)[0]
-        index = int(before.argmax()) if choice is None else choice
+        index = int(before.argmax()) if choice is None else choice_of(prediction, choice)
         variants = [_edited(prediction, what, word, swap) for word in chosen]
         after = _all_predicted(prediction, variants)
     firsts = after.argmax(-1).tolist()
@@ -133,6 +138,17 @@ def token_effects(
         for word, row, first, name in zip(chosen, after, firsts, names[1:], strict=True)
     ]
     return Effects(prediction, what, index, names[0], tuple(effects))
+
+
+def _index(word: object) -> int:
+    try:
+        return operator.index(word)  # type: ignore[arg-type]
+    except TypeError:
+        raise WorkbenchError(
+            f"{word!r:.40} is not the index of a word.",
+            code="wrong-type",
+            remedy="Pass indices of words of the text, such as words=[0, 3].",
+        ) from None
 
 
 def without_words(prediction: Prediction, words: Sequence[int]) -> Prediction:
@@ -162,13 +178,8 @@ def editable(prediction: Prediction) -> list[int]:
 def _require_editable(
     prediction: Prediction, what: Edit, words: Sequence[int], swap: str | None
 ) -> None:
+    require_choice("what", what, Edit)
     model, known = prediction.model, editable(prediction)
-    if what not in ("hide", "delete", "swap"):
-        raise WorkbenchError(
-            f"there is no edit {what!r}.",
-            code="setting-invalid",
-            remedy="Choose hide, delete or swap.",
-        )
     if (what == "swap") != (swap is not None) or (swap is not None and not swap.strip()):
         raise WorkbenchError(
             "a swap needs a word, and other edits take none.",
@@ -308,9 +319,7 @@ def _probabilities(prediction: Prediction, text: Pieces) -> NDArray[np.float32]:
     target = None if prediction.target is None else prediction.target.take([0] * len(text))
     logits = prediction.logits(text, target)
     if prediction.kind == "score":  # a number, which has no probability
-        assert prediction.head is not None, "a score is that of a task head"
-        scale = prediction.head.scale
-        return (logits * scale.spread + scale.mean).cpu().numpy()
+        return logits.cpu().numpy()  # type: ignore[no-any-return]
     shares: NDArray[np.float32] = logits.softmax(-1).cpu().numpy()
     return shares
 

@@ -8,6 +8,7 @@ word, of the next or a written piece, of a label. Costs: a forward pass; a piece
 text that the model writes first costs a pass for each piece before it.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from workbench.attribution.generate import cut_note, generate
+from workbench.attribution.generate import cut_notes, generate
 from workbench.attribution.markers import has_marker
-from workbench.attribution.predict import fill, has_task_head, read_by
+from workbench.attribution.predict import OTHERS_HIDDEN, fill, has_task_head, labels_texts, read_by
 from workbench.attribution.prediction import (
     Prediction,
     following,
@@ -25,12 +26,13 @@ from workbench.attribution.prediction import (
     of_word,
     written,
 )
-from workbench.attribution.target import Measure, Target
+from workbench.attribution.target import Measure, Target, require_measure
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.corpora.encode import encode
 from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import Model, refusal
+from workbench.transfer.task_heads import NOWHERE
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -56,17 +58,18 @@ def prediction_of(
     `so_far` is what the model has written before a position (default: the most probable pieces).
     """
     doc = read_by(model, text, second)
-    notes = []
-    if model.objective not in ("causal", "bidirectional") and model.encode(encode([doc])).cut:
-        notes.append(cut_note(model))
     if has_task_head(model):
-        return _label(labelled(model, doc), doc, word, position), notes
+        prediction = _label(labelled(model, doc), doc, word, position)
+        return prediction, cut_notes(prediction, doc)
     if word is not None:
         _only_one(position)
-        return of_word(model, doc, word_index(doc, word)), notes
+        prediction = of_word(model, doc, word_index(doc, word))
+        return prediction, cut_notes(prediction, doc)
     if model.objective and has_marker(doc.text):
-        places = fill(model, doc, top=1, max_pieces=1).places
+        filled = fill(model, doc, top=1, max_pieces=1)
+        places = filled.places
         number = _number(position, len(places), "hidden words")
+        notes = [note for note in filled.notes if note != OTHERS_HIDDEN]
         if len(places) > 1:
             notes.append(f"Hidden word {number} of {len(places)}; the others stay hidden.")
         return places[number - 1].prediction, notes
@@ -82,7 +85,8 @@ def prediction_of(
             "has no head with trained weights, so it predicts nothing",
             "Choose a model saved with such a head, or a run of finetune with save_model.",
         )
-    return _written(model, doc, _number(position, None, "written pieces"), so_far), notes
+    prediction = _written(model, doc, _number(position, None, "written pieces"), so_far)
+    return prediction, cut_notes(prediction, doc)
 
 
 def _label(
@@ -107,11 +111,7 @@ def _label(
             remedy="Shorten the text.",
         )
     if word is not None:
-        raise WorkbenchError(
-            "a word is chosen, but the model labels the whole text.",
-            code="setting-invalid",
-            remedy="Leave out word.",
-        )
+        raise labels_texts(predictions[0].model, "word")
     if kind in ("start", "end"):
         by_kind: dict[object, Prediction] = {each.kind: each for each in predictions}
         if position is not None and position not in by_kind:
@@ -209,6 +209,7 @@ def target_of(
     measure: Measure = "logit",
 ) -> Target:
     """The target of names or indices; the most probable choice by default."""
+    require_measure(prediction, measure)
     with torch.no_grad():
         logits = prediction.logits()[0]
     chosen = int(logits.argmax()) if choice is None else choice_of(prediction, choice, logits)
@@ -234,15 +235,16 @@ def choice_of(prediction: Prediction, choice: str | int, logits: Tensor | None =
         with torch.no_grad():
             logits = prediction.logits()[0]
     n_choices = len(logits)
-    if isinstance(choice, int):
-        if not 0 <= choice < n_choices:
-            raise _unknown(prediction, choice, logits, f"Choose a row from 0 to {n_choices - 1}.")
-        return choice
+    if not isinstance(choice, str):
+        row = _row(choice)
+        if not 0 <= row < n_choices:
+            raise _unknown(prediction, row, logits, f"Choose a row from 0 to {n_choices - 1}.")
+        return _possible(prediction, row, logits)
     model = prediction.model
     if prediction.kind in ("start", "end"):
         if choice == prediction.names([n_choices - 1])[0]:
             return n_choices - 1
-        return word_index(prediction.doc, choice)
+        return _possible(prediction, word_index(prediction.doc, choice), logits)
     if prediction.head is not None or model.classes:
         names = prediction.names(range(n_choices))
         for name in (choice, choice.casefold()):
@@ -256,6 +258,30 @@ def choice_of(prediction: Prediction, choice: str | int, logits: Tensor | None =
                 return row
         raise _unknown(prediction, choice, logits, "It is not in the model's vocabulary.")
     return _piece(prediction, choice, logits)
+
+
+def _row(choice: object) -> int:
+    try:
+        return operator.index(choice)  # type: ignore[arg-type]
+    except TypeError:
+        raise WorkbenchError(
+            f"a choice is {choice!r:.40}.",
+            code="wrong-type",
+            remedy="Name it by its text, or by the row of the model's head.",
+        ) from None
+
+
+def _possible(prediction: Prediction, row: int, logits: Tensor) -> int:
+    """The row, if it is none of the words where an answer cannot start or end."""
+    if prediction.kind in ("start", "end") and float(logits[row]) <= NOWHERE:
+        raise WorkbenchError(
+            f"no answer has a {prediction.kind} at {prediction.names([row])[0]!r}: the head looks "
+            "for answers in the words of the second text that the model reads.",
+            code="target-unknown",
+            where=prediction.model.name,
+            remedy="Choose a word of the second text.",
+        )
+    return row
 
 
 def _piece(prediction: Prediction, choice: str, logits: Tensor) -> int:

@@ -152,12 +152,15 @@ def faithfulness(
         rows.append(order_of(attended[free]))
     erased = erasure(
         prediction, target, units, np.concatenate([np.stack(rows), random]),
-        baseline or attribution.baseline,
+        attribution.baseline if baseline is None else baseline,
     )  # fmt: skip
     own, null = erased.take(slice(0, 1)), erased.take(slice(len(rows), None))
     p = float((1 + (null.gain >= own.gain - 1e-12).sum()) / (1 + orders))
     better = float((1 + (null.gain > own.gain + 1e-12).sum()) / (1 + orders))
-    verdict, reason = _verdict(p, better, float(own.gain[0]), len(free), orders)
+    changes = np.abs([erased.comprehensiveness, erased.sufficiency])
+    verdict, reason = _verdict(
+        p, better, float(own.gain[0]), float(changes.max()), len(free), orders
+    )
     return Faithfulness(
         attribution.method,
         len(free),
@@ -173,21 +176,30 @@ def faithfulness(
 
 
 def _verdict(
-    p: float, better: float, gain: float, n_units: int, orders: int
+    p: float, better: float, gain: float, change: float, n_units: int, orders: int
 ) -> tuple[Verdict, str]:
-    """`better` is the share of random orders with a higher gain, `p` also counts equal ones."""
+    """`better` is the share of random orders with a higher gain, `p` also counts equal ones.
+
+    `change` is the largest change of the prediction without, or with only, the top units of an
+    order.
+    """
     smallest = max(1 / (orders + 1), 1 / distinct_orders(n_units))
     if smallest >= SIGNIFICANT:
         return "undecided", (
             f"With {n_units} units and {orders} random orders, no map can be better than 95 % of "
             "them."
         )
-    if gain < SMALLEST and better < SIGNIFICANT:
+    if change < SMALLEST and better < SIGNIFICANT:
         return "no", "The prediction hardly depends on the units: no set of them changes it."
+    if gain < SMALLEST and p < SIGNIFICANT:
+        return "no", (
+            "The map is better than random orders, but by next to nothing: what is lost without "
+            "its top units is lost with only them, too."
+        )
     if p >= SIGNIFICANT > better:
         return "undecided", (
             f"No random order is better, but {100 * p:.0f} % are as good: the prediction depends "
-            "on very few units."
+            "on very few units, or on all of them alike."
         )
     if p >= SIGNIFICANT:
         return "no", ""
@@ -285,7 +297,7 @@ def _values(
 def confidence(prediction: Prediction, target: Target, logits: Tensor) -> Tensor:
     """The probability of the choice; of two choices, if it is explained against another one.
 
-    A score (of a regression) has no probability: it is the score.  # [batch, choices] -> [batch]
+    A score of a regression has no probability: it is the score.  # [batch, choices] -> [batch]
     """
     if prediction.kind == "score":
         return logits[:, target.choice]

@@ -11,16 +11,17 @@ answer from the text. Costs: one pass over the text, then one pass for each piec
 alone; of ELMo over the whole text.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from workbench.attribution.prediction import Prediction, following, written
+from workbench.attribution.prediction import Prediction, following, not_a_number, written
 from workbench.attribution.results import Choice, Generated, Labelled, WrittenPiece
 from workbench.core.errors import WorkbenchError
-from workbench.core.public import public
+from workbench.core.public import public, require_seed
 from workbench.corpora.encode import encode
 from workbench.corpora.typed import readable
 from workbench.engine.model import Model, refusal
@@ -82,6 +83,7 @@ def generate(
     """
     doc = readable(text)
     require_counts(top=top, max_pieces=max_pieces)
+    require_seed(seed)
     sampling = Sampling(sample, temperature, top_p, seed)
     if model.objective == "bidirectional":
         return _word_by_word(model, doc, max_pieces, top, sampling, on_piece)
@@ -94,10 +96,15 @@ def generate(
         )
     notes: list[str] = []
     prediction, limit = _start(model, doc, max_pieces, notes)
+    if sample:  # torch cannot draw from what is not a number
+        with torch.no_grad():
+            prediction.logits()
     prompt = prediction.text.ids[0].tolist() if model.objective == "causal" else []
     steps: list[WrittenPiece] = []
 
     def step_done(step: Step) -> None:
+        if math.isnan(step.probability):
+            raise not_a_number(model)
         piece = _named(model, step, prompt[-1:], [each.index for each in steps])
         steps.append(piece)
         if on_piece is not None:
@@ -199,6 +206,11 @@ def label(model: Model, doc: "Doc") -> Labelled:
     """What a fine-tuned task head predicts for a Doc; the Doc of a pair has its segments."""
     assert model.task_folder is not None, "the model has a task head"
     found = thought(model, model.task_folder, doc)
+    shares = [*(share for _, share in found.classes), *(share for *_, share in found.words)]
+    if found.kind == "score":
+        shares.append(float(found.guess))
+    if any(map(math.isnan, [*shares, found.answer or 0])):
+        raise not_a_number(model)
     notes = (cut_note(model),) if found.cut else ()
     return Labelled(
         model.name,
@@ -230,6 +242,22 @@ def cut_note(model: Model) -> str:
     return f"The text is longer than {longest}: its end was not read."
 
 
+def cut_notes(prediction: Prediction, doc: "Doc") -> list[str]:
+    """The note on a text of which a prediction reads a part only, or none."""
+    model = prediction.model
+    if model.objective == "causal" and prediction.head is None and not model.classes:
+        if prediction.gold is not None:  # of a word: what comes before it is read
+            return []
+        read = int(prediction.text.word_counts[0])
+        if read >= len(doc):
+            return []
+        return [
+            f"The text is too long for the {model.max_pieces} pieces of {model.name}: only its "
+            f"last {read:,} words were read."
+        ]
+    return [cut_note(model)] if model.encode(encode([doc])).cut else []
+
+
 def _require_writer(model: Model, what: str) -> None:
     if model.objective != "seq2seq":
         raise refusal(
@@ -252,18 +280,13 @@ def _start(model: Model, doc: "Doc", max_pieces: int, notes: list[str]) -> tuple
     """The prediction of the first piece, and how many pieces fit."""
     longest = model.max_pieces
     if model.objective == "seq2seq":
-        if model.encode(encode([doc])).cut:
-            notes.append(cut_note(model))
-        return written(model, doc), min(max_pieces, (longest or max_pieces + 1) - 1)
+        prediction = written(model, doc)
+        notes += cut_notes(prediction, doc)
+        return prediction, min(max_pieces, (longest or max_pieces + 1) - 1)
     if longest is None:
         return following(model, doc), max_pieces
     prediction = following(model, doc, min(max_pieces, longest // 2))
-    read = prediction.text.word_counts[0]
-    if int(read) < len(doc):
-        notes.append(
-            f"The text is long for the {longest} pieces of {model.name}: only its last "
-            f"{int(read):,} words were read."
-        )
+    notes += cut_notes(prediction, doc)
     return prediction, min(max_pieces, longest - int(prediction.text.mask.sum()))
 
 

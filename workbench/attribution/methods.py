@@ -9,6 +9,7 @@ the scores sum to the change of the output, and for each layer and step of the l
 forward pass for each unit that occlusion removes, and for each unit and sample of Shapley values.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,9 +30,11 @@ from workbench.attribution.target import (
     Unit,
     baseline_vectors,
     default_baseline,
+    require_measure,
     units_of,
 )
 from workbench.core.errors import WorkbenchError
+from workbench.core.public import require_choice, require_seed
 from workbench.engine.model import refusal
 from workbench.engine.taps import Site, StackName, Tap, View
 from workbench.models.layer_points import head_points, layer_points
@@ -67,7 +70,9 @@ PART_STEPS = 4  # of a part of the path of integrated gradients
 WORST = 0.3  # parts with this share of the largest error are halved
 LOOSER = 4  # the errors of all parts of a path, without their signs, in units of the tolerance
 LAYER_STEPS = 64  # of layer methods, which repeat their steps for every layer
+LEAST_SHARE = 0.005  # of attention on pieces without a score; less is not reported
 SHOWN = 24  # units in a printed attribution
+MANY_UNITS = 12  # of more units, the number of orders is above every sensible `samples`
 SAMPLES = 25  # permutations of the units for Shapley values
 TOLERANCE = 1e-3  # of the change of the output from the baseline to the text
 SMALLEST = 1e-4  # a smaller error is not reported, however small the change is
@@ -149,7 +154,8 @@ class Attribution:
     @property
     def summary(self) -> str:
         """What is explained, and how exactly the scores sum to its change."""
-        kind = f"{self.target.measure} {'difference ' if self.target.against is not None else ''}"
+        measure = "score" if self.prediction.kind == "score" else self.target.measure
+        kind = f"{measure} {'difference ' if self.target.against is not None else ''}"
         said = f"{kind}{self.value:.3f}"
         if self.baseline_value is not None:
             said += f", baseline ({self.baseline}) {self.baseline_value:.3f}"
@@ -213,12 +219,11 @@ def attribute_prediction(
     Raises:
         WorkbenchError: The text has no unit, or the method does not fit the model.
     """
-    if method not in METHODS:
-        raise WorkbenchError(
-            f"there is no attribution method {method!r}.",
-            code="setting-invalid",
-            remedy=f"Choose one of {', '.join(METHODS)}.",
-        )
+    require_choice("method", method, Method)
+    if baseline is not None:
+        require_choice("baseline", baseline, Baseline)
+    require_measure(prediction, target.measure)
+    require_seed(seed)
     units = tuple(units_of(prediction, by, segments))
     if all(unit.fixed for unit in units):
         raise WorkbenchError(
@@ -227,7 +232,7 @@ def attribute_prediction(
             where=prediction.model.name,
             remedy="Use a longer text.",
         )
-    kind = baseline or default_baseline(prediction)
+    kind = default_baseline(prediction) if baseline is None else baseline
     if max_steps is None:
         max_steps = LAYER_STEPS if method in LAYER_METHODS else MAX_STEPS
     if max_steps < 1 or samples < 1:
@@ -488,18 +493,29 @@ def _occlusion(task: _Task, method: Method) -> Attribution:
 
 
 def _shapley(task: _Task, method: Method) -> Attribution:
-    from captum.attr import ShapleyValueSampling
+    """Captum's Shapley values: of random orders of the units, or of all if these are not more."""
+    from captum.attr import ShapleyValues, ShapleyValueSampling
 
+    n_units = sum(not unit.fixed for unit in task.units)
+    n_orders = math.factorial(n_units) if n_units <= MANY_UNITS else math.inf
+    is_exact = n_orders <= task.samples
+    options: dict[str, Any] = {
+        "feature_mask": task.feature_masks,
+        "perturbations_per_eval": task.rows_at_once,
+    }
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(task.seed)
-        parts = ShapleyValueSampling(task.forward).attribute(
-            task.inputs,
-            task.baselines,
-            feature_mask=task.feature_masks,
-            n_samples=task.samples,
-            perturbations_per_eval=task.rows_at_once,
-        )
-    note = f"The mean of {task.samples} random orders of the units."
+        if is_exact:
+            parts = ShapleyValues(task.forward).attribute(task.inputs, task.baselines, **options)
+        else:
+            parts = ShapleyValueSampling(task.forward).attribute(
+                task.inputs, task.baselines, n_samples=task.samples, **options
+            )
+    note = (
+        f"The mean of all {n_orders:,} orders of the {n_units} units, so the values are exact."
+        if is_exact
+        else f"The mean of {task.samples} random orders of the units."
+    )
     return task.result(method, task.of_features(parts), complete=True, notes=(note,))
 
 
@@ -592,15 +608,20 @@ def _layers(task: _Task, method: Method) -> Attribution:
         totals[free & (owners == stack)] = mean[free & (owners == stack)]
     more: dict[str, Any] = {"layers": layers, "steps": task.max_steps}
     notes = ["Scores are means over the layers."]
+    if task.prediction.head is not None and method != "head-conductance":
+        notes.append(
+            "The task head reads a mix of all layers. A layer's scores leave out what reaches the "
+            "head from earlier layers, so they do not sum to the change, with any number of steps."
+        )
     if method == "head-conductance":
         more["by_layer"] = table
         notes.append("What passes the heads by in the residual stream has no score here.")
     else:
         more["by_layer"] = table[:, 0]
-        if len(task.vectors) == 1:
+        if len(task.vectors) == 1 and task.prediction.head is None:
             gaps = task.value - task.baseline_value - summed.sum(1)
             more["delta"] = float(gaps[np.abs(gaps).argmax()])  # of the least complete layer
-        else:
+        elif len(task.vectors) > 1:
             notes.append("A layer of one stack has no score for what passes through the other.")
     return task.result(method, totals, complete=False, notes=tuple(notes), **more)
 
@@ -677,8 +698,8 @@ def _attention(task: _Task, method: Method) -> Attribution:
     scores = task.of_pieces(read)
     total = sum(float(x.sum()) for x in read.values())
     rest = 1 - scores.sum() / total
-    note = f"{rest:.0%} of it is on pieces without a score, such as special pieces."
-    return task.plain(method, scores, notes=(note,))
+    note = f"{100 * rest:.0f} % of it is on pieces without a score, such as special pieces."
+    return task.plain(method, scores, notes=(note,) if rest >= LEAST_SHARE else ())
 
 
 def _rows_read(task: _Task) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor
 from workbench.attribution.generate import (
     MAX_PIECES,
     OnPiece,
-    cut_note,
+    cut_notes,
     generate,
     label,
     require_counts,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 SPAN = 10  # maximum number of pieces of a span
+OTHERS_HIDDEN = "Each hidden word is predicted with the others hidden."
 
 
 @public
@@ -70,8 +71,8 @@ def predict(
 ) -> TopChoices | Generated | Labelled | SideBySide:
     """Predict what the model can for a text.
 
-    A text with a marker (`[MASK]`, `<mask>`, `___`) is filled. Else a fine-tuned task head or a
-    text classifier labels it, a causal model and ELMo predict the next piece, and an
+    A fine-tuned task head or a text classifier labels it. Else a text with a marker (`[MASK]`,
+    `<mask>`, `___`) is filled, a causal model and ELMo predict the next piece, and an
     encoder-decoder writes a text.
 
     Args:
@@ -79,7 +80,7 @@ def predict(
         text: A text, or a Doc.
         second: The second text of a pair, for tasks of two texts.
         top: Number of most probable choices (default 5).
-        hide: A word of the text to hide and predict, or its index.
+        hide: A word of the text to hide and predict, or its index; not for models that label.
         max_pieces: Maximum number of pieces to write. With it, causal models and ELMo write a
             continuation instead of predicting the next piece only.
         on_piece: Function that is called with each written piece as soon as it is chosen.
@@ -158,7 +159,6 @@ def fill(
             remedy="Write [MASK], <mask> or ___ for it, or name a word of the text with hide.",
         )
     doc, words = with_markers(model, doc)
-    notes = [cut_note(model)] if model.encode(encode([doc])).cut else []
     if model.objective == "causal":
         return _before_marker(model, doc, words, top)
     if model.objective == "bidirectional":
@@ -166,14 +166,16 @@ def fill(
     pieces, positions = hidden(model, doc, words)
     if model.objective == "seq2seq":
         places = _spans_of(model, doc, pieces, positions, top, max_pieces)
+        notes = cut_notes(places[0].prediction, doc)
         return TopChoices(model.name, doc.text, tuple(places), tuple(notes))
     with torch.no_grad():
         masked = [Prediction(model, doc, "hidden", pieces, position) for position in positions]
         places = [
             _place(f"gap {number}", prediction, top) for number, prediction in enumerate(masked, 1)
         ]
+    notes = cut_notes(masked[0], doc)
     if len(places) > 1:
-        notes.append("Each hidden word is predicted with the others hidden.")
+        notes.append(OTHERS_HIDDEN)
     return TopChoices(model.name, doc.text, tuple(places), tuple(notes))
 
 
@@ -199,8 +201,27 @@ def has_task_head(model: Model) -> bool:
 
 
 def read_by(model: Model, text: "str | Doc", second: "str | Doc | None") -> "Doc":
-    """The text that a model reads: with a second text, both as one Doc."""
+    """The text that a model reads: with a second text, both as one Doc.
+
+    A task of a run takes one text or two, and refuses the other number.
+    """
     doc = readable(text)
+    if model.task_folder is not None:
+        task = asked_of(model.task_folder)
+        if task.pairs and second is None and len(doc.spans.get("segments", ())) != 2:
+            raise WorkbenchError(
+                f"{task.name} needs two texts, and only one is given.",
+                code="text-missing",
+                where=model.name,
+                remedy="Pass the second text with second.",
+            )
+        if second is not None and not task.pairs:
+            raise WorkbenchError(
+                f"{task.name} takes one text, and two are given.",
+                code="text-missing",
+                where=model.name,
+                remedy="Leave out the second text.",
+            )
     if second is None:
         return doc
     if not has_task_head(model):
@@ -224,10 +245,12 @@ def predict_one(
     """What `predict` returns for one model."""
     doc = read_by(model, text, second)
     require_counts(top=top, **({} if max_pieces is None else {"max_pieces": max_pieces}))
+    if has_task_head(model):
+        if hide is not None:
+            raise labels_texts(model, "hide")
+        return _labelled(model, doc)
     if hide is not None or (has_marker(doc.text) and model.objective):
         return fill(model, doc, top, hide=hide, max_pieces=max_pieces or SPAN)
-    if has_task_head(model):
-        return _labelled(model, doc, second is not None, top)
     if model.objective == "seq2seq" or (model.objective and max_pieces is not None):
         return generate(model, doc, max_pieces or MAX_PIECES, top=top, on_piece=on_piece)
     if model.objective == "masked":
@@ -244,34 +267,34 @@ def predict_one(
 def _next(model: Model, doc: "Doc", top: int) -> TopChoices:
     """The next piece after the text."""
     prediction = following(model, doc)
-    read, notes = int(prediction.text.word_counts[0]), []
-    if read < len(doc):
-        notes.append(
-            f"The text is longer than the {model.max_pieces} pieces of {model.name}: only its last "
-            f"{read:,} words were read."
-        )
+    notes = cut_notes(prediction, doc)
     with torch.no_grad():
         place = _place("next", prediction, top)
     return TopChoices(model.name, doc.text, (place,), tuple(notes))
 
 
-def _labelled(model: Model, doc: "Doc", paired: bool, top: int) -> Labelled:
+def labels_texts(model: Model, argument: str) -> WorkbenchError:
+    """The error for a word that is to be predicted by a model that labels texts."""
+    remedy = f"Leave out {argument}, or choose a model without a task head."
+    if model.objective:
+        remedy += " wb.fill asks its language-model head."
+    return WorkbenchError(
+        f"{argument} names a word, but the task head of {model.name} labels the text.",
+        code="setting-invalid",
+        remedy=remedy,
+    )
+
+
+def _labelled(model: Model, doc: "Doc") -> Labelled:
     """The label of a task head, or of a text classifier of transformers."""
     if model.task_folder is not None:
-        task = asked_of(model.task_folder)
-        if paired and not task.pairs:
-            raise WorkbenchError(
-                f"{task.name} takes one text, and two are given.",
-                code="text-missing",
-                remedy="Leave out the second text.",
-            )
         return label(model, doc)
     (prediction,) = labelled(model, doc)
     with torch.no_grad():
         shares = prediction.logits()[0].softmax(-1).cpu()
     order = shares.argsort(descending=True).tolist()
     classes = tuple((model.classes[index], float(shares[index])) for index in order)
-    notes = (cut_note(model),) if model.encode(encode([doc])).cut else ()
+    notes = tuple(cut_notes(prediction, doc))
     return Labelled(model.name, doc.text, "class", classes[0][0], classes, notes=notes)
 
 
@@ -298,7 +321,7 @@ def _hidden_word(
     """The prediction of a word of the text from its context."""
     word = word_index(doc, hide)
     prediction = of_word(model, doc, word)
-    notes = []
+    notes = cut_notes(prediction, doc)
     owned = (model.encode(encode([doc])).words[0] == word).sum()
     if int(owned) > 1:
         notes.append(f"{doc[word].text!r} has {int(owned)} pieces; the first one is predicted.")
@@ -336,9 +359,11 @@ def _before_marker(model: Model, doc: "Doc", words: list[int], top: int) -> TopC
         words=[token.text for token in doc[: words[0]]],
         spaces=[*(bool(token.whitespace_) for token in doc[: words[0] - 1]), False],
     )
+    prediction = following(model, before)
+    notes = (*cut_notes(prediction, before), _only_before(model))
     with torch.no_grad():
-        place = _place("gap 1", following(model, before), top)
-    return TopChoices(model.name, doc.text, (place,), (_only_before(model),))
+        place = _place("gap 1", prediction, top)
+    return TopChoices(model.name, doc.text, (place,), notes)
 
 
 def _only_before(model: Model) -> str:

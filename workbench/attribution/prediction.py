@@ -65,9 +65,17 @@ class Prediction:
     def logits(self, text: Pieces | None = None, target: Pieces | None = None) -> Tensor:
         """The distribution before the softmax, for variants of the text of the same length.
 
-        # [batch, choices], float32
+        A score of a regression is on the scale of its corpus.  # [batch, choices], float32
+
+        Raises:
+            WorkbenchError: The output is not a number.
         """
-        text, target = text or self.text, target or self.target
+        logits = self._logits(text or self.text, target or self.target)
+        if bool(logits.isnan().any()):
+            raise not_a_number(self.model)
+        return logits
+
+    def _logits(self, text: Pieces, target: Pieces | None) -> Tensor:
         if self.head is not None or self.model.classes:
             return self._task_logits(text)
         if self.model.objective == "bidirectional":
@@ -129,6 +137,8 @@ class Prediction:
             outputs = outputs[:, int(self.kind == "end")]  # [batch, words + 1]
         elif self.kind == "tag":
             outputs = outputs[:, self.position]
+        elif self.kind == "score":
+            outputs = outputs * self.head.scale.spread + self.head.scale.mean
         return outputs.float()  # type: ignore[no-any-return]
 
     def _word_logits(self, text: Pieces) -> Tensor:
@@ -142,6 +152,17 @@ class Prediction:
         left = model.word_logits(text, place - 1, "next")
         right = model.word_logits(text, place + 1, "previous")
         return left.log_softmax(-1) + right.log_softmax(-1)
+
+
+def not_a_number(model: Model) -> WorkbenchError:
+    """The error for an output that is not a number."""
+    return WorkbenchError(
+        "the model's output is not a number (NaN) for this text.",
+        code="model-unreadable",
+        where=model.name,
+        remedy="Its weights are damaged or overflow: train it again with a lower learning rate, "
+        "copy it again, or open it with a type of more bits.",
+    )
 
 
 # --- predictions of a text ------------------------------------------------------------------------
@@ -231,7 +252,7 @@ def of_word(model: Model, doc: "Doc", word: int) -> Prediction:
     batch = encode([doc])
     text = model.encode(batch)  # on the host
     pieces = (text.words[0] == word).nonzero()[:, 0].tolist()
-    if not pieces:
+    if not pieces or word == NO_WORD:
         raise WorkbenchError(
             f"word {word} has no piece: it is not in the text, or was cut off.",
             code="word-unknown",

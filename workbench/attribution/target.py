@@ -6,16 +6,18 @@ units. Special pieces and the piece in question are fixed: they keep their own v
 method gives them 0. Costs: a look-up of the embeddings; `mean` reads the embedding table once.
 """
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.public import require_choice
 from workbench.corpora.layers import mentions
 from workbench.engine.batch import NO_WORD
 from workbench.engine.taps import StackName
@@ -43,6 +45,9 @@ class Target:
     against: int | None = None
     measure: Measure = "logit"
 
+    def __post_init__(self) -> None:
+        require_choice("measure", self.measure, Measure)
+
     def value(self, logits: Tensor) -> Tensor:
         """The number for each row.  # [batch, choices] -> [batch]"""
         if self.measure == "log-probability":
@@ -51,6 +56,17 @@ class Target:
             logits = logits.softmax(-1)
         chosen = logits[:, self.choice]
         return chosen if self.against is None else chosen - logits[:, self.against]
+
+
+def require_measure(prediction: "Prediction", measure: Measure) -> None:
+    """Raise where a measure does not fit a prediction: a score has no probability."""
+    require_choice("measure", measure, Measure)
+    if prediction.kind == "score" and measure != "logit":
+        raise WorkbenchError(
+            f"{prediction.model.name} predicts a score, which has no {measure}.",
+            code="setting-invalid",
+            remedy='Use measure="logit", which is the score itself.',
+        )
 
 
 @dataclass(frozen=True)
@@ -77,12 +93,7 @@ def units_of(
     paragraphs between blank lines, else sentences by their punctuation; words outside all segments
     form units of their own, and so does all that a decoder has written.
     """
-    if by not in get_args(By):
-        raise WorkbenchError(
-            f"there are no units {by!r}.",
-            code="setting-invalid",
-            remedy=f"Choose one of {', '.join(get_args(By))}.",
-        )
+    require_choice("by", by, By)
     if segments is not None and by != "segment":
         raise WorkbenchError(
             "segments are given, but the units are not segments.",
@@ -161,6 +172,12 @@ def _text(
 
 def _segments(doc: "Doc", segments: Segments | None) -> list[tuple[int, int]]:
     """The half-open ranges of words of the segments, in reading order."""
+    if segments is not None and not len(segments):
+        raise WorkbenchError(
+            "the list of segments is empty.",
+            code="setting-invalid",
+            remedy="Name parts of the text, or leave out segments for the default ones.",
+        )
     if segments is not None:
         ranges = [_range(doc, *_characters(doc, part)) for part in segments]
     elif len(pair := mentions(doc, "segments")) > 1:
@@ -197,7 +214,15 @@ def _sentences(doc: "Doc") -> list[tuple[int, int]]:
 
 def _characters(doc: "Doc", part: str | tuple[int, int]) -> tuple[int, int]:
     if not isinstance(part, str):
-        return part
+        try:
+            first, last = map(operator.index, part)
+        except (TypeError, ValueError):
+            raise WorkbenchError(
+                f"the segment {part!r:.60} is neither a text nor a range of characters.",
+                code="setting-invalid",
+                remedy="Write a part of the text, or (start, end).",
+            ) from None
+        return first, last
     start = doc.text.find(part)
     if start < 0 or not part.strip():
         raise WorkbenchError(
@@ -239,7 +264,7 @@ def baseline_vectors(
     # [1, pieces, width] per stack
     """
     own = prediction.input_vectors()
-    absent = _absent(prediction, kind or default_baseline(prediction), own)
+    absent = _absent(prediction, default_baseline(prediction) if kind is None else kind, own)
     vectors = {}
     for stack, x in own.items():
         fixed = torch.tensor(fixed_pieces(prediction, stack), device=x.device)[:, None]
@@ -251,17 +276,12 @@ def _absent(
     prediction: "Prediction", kind: Baseline, own: Mapping[StackName, Tensor]
 ) -> Mapping[StackName, Tensor]:
     """The vectors of absent pieces, of a shape that broadcasts to the input vectors."""
+    require_choice("baseline", kind, Baseline)
     model = prediction.model
     if kind == "zero":
         return {stack: torch.zeros_like(x) for stack, x in own.items()}
     if kind == "mean":
         return model.mean_input_vectors()
-    if kind not in ("mask", "pad"):
-        raise WorkbenchError(
-            f"there is no baseline {kind!r}.",
-            code="setting-invalid",
-            remedy=f"Choose one of {', '.join(get_args(Baseline))}.",
-        )
     piece = model.symbols.mask if kind == "mask" else model.symbols.pad
     if piece is None or not model.pieces_to_draw():  # a model of words draws none
         raise WorkbenchError(

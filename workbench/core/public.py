@@ -4,24 +4,27 @@
     def attention(model: Model, text: "str | Doc") -> AttentionMaps: ...
 
 `wb.attention("mini:bert", "Ben walks.")` then says that `model` is a string, not a Model, and that
-`wb.load` opens one. Arguments are compared with the annotations. A class whose module is not yet
-imported has no instances, so nothing is imported to check. `docs/decisions/arguments.md` says why
-no library does this. Costs: some 50 microseconds per call, less once every class is imported.
+`wb.load` opens one. Arguments are compared with the annotations, and whole numbers of NumPy and
+torch become those of Python. A class whose module is not yet imported has no instances, so nothing
+is imported to check. `require_choice` and `require_seed` check values.
+`docs/decisions/arguments.md` says why no library does this. Costs: some 50 microseconds per call,
+less once every class is imported.
 """
 
 import builtins
+import operator
 import os
 import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,6 +72,7 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         values = dict(zip(parameters, args, strict=False)) | kwargs
         known = hints or _hints(function, hints)
+        given, named = list(args), dict(kwargs)
         for key, value in values.items():
             parameter = parameters.get(key)
             if parameter is None or parameter.annotation is Parameter.empty:
@@ -76,12 +80,40 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             if parameter.kind is Parameter.VAR_KEYWORD:
                 continue
             several = parameter.kind is Parameter.VAR_POSITIONAL
-            for each in args[list(parameters).index(key) :] if several else (value,):
+            first = list(parameters).index(key)
+            for index, each in enumerate(args[first:] if several else (value,), first):
                 if not _accepts(known[key], each):
                     raise _wrong_type(name, key, known[key], each)
-        return function(*args, **kwargs)
+                if key in named:
+                    named[key] = _python_integer(known[key], each)
+                else:
+                    given[index] = _python_integer(known[key], each)
+        return function(*given, **named)  # type: ignore[arg-type]
 
     return checked
+
+
+def require_choice(name: str, value: object, choices: Any) -> None:
+    """Raise `WorkbenchError` where a value is none of the choices, a `Literal` or some strings."""
+    known = typing.get_args(choices) or tuple(choices)
+    if isinstance(value, str) and value in known:
+        return
+    shown = value if isinstance(value, str) else f"{value!r:.40}"
+    raise WorkbenchError(
+        f"{name} is {value!r:.40}, which is not one of its values.",
+        code="setting-invalid",
+        remedy=did_you_mean(shown, known),
+    )
+
+
+def require_seed(seed: int) -> None:
+    """Raise `WorkbenchError` where a seed is not in the range of all random generators."""
+    if not 0 <= seed < 2**32:
+        raise WorkbenchError(
+            f"the seed is {seed}.",
+            code="seed-invalid",
+            remedy="Use a whole number from 0 to 4294967295.",
+        )
 
 
 def _wrong_type(name: str, key: str, hint: Any, value: object) -> WorkbenchError:
@@ -218,7 +250,7 @@ def _accepts(hint: Any, value: object) -> bool:
     if not isinstance(kind, type):
         return True
     if getattr(kind, "_is_protocol", False):  # a class of the user's need not inherit from it
-        return not isinstance(value, PLAIN)
+        return not isinstance(value, (*PLAIN, Iterator))
     if kind is Sequence and hasattr(value, "__getitem__") and hasattr(value, "__len__"):
         pass  # an array serves
     elif not isinstance(value, kind):
@@ -236,4 +268,21 @@ def _accepts(hint: Any, value: object) -> bool:
 
 
 def _is_integer(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return False
+    try:
+        operator.index(value)
+    except (TypeError, RuntimeError):  # an array of several numbers, or of other numbers
+        return False
+    return str(getattr(value, "dtype", "")) not in ("bool", "torch.bool")
+
+
+def _python_integer(hint: Any, value: Any) -> Any:
+    """A whole number of NumPy or torch as one of Python, where nothing else of it is accepted."""
+    if isinstance(value, int) or not hasattr(value, "__index__"):
+        return value
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    parts = typing.get_args(hint) if is_union else (hint,)
+    if int not in parts or any(_accepts(part, value) for part in parts if part is not int):
+        return value
+    return operator.index(value)
