@@ -197,8 +197,7 @@ def _top(
     with ALONE:
         logits = prediction.logits()[0].detach()  # [choices]
     if prediction.kind == "score":
-        mean, spread = scale_of(prediction)
-        score = float(logits[0]) * spread + mean
+        score = float(logits[0])
         return Top((0,), prediction.names([0]), (score,), is_score=True, known={0: score})
     probabilities = logits.softmax(-1)
     best = probabilities.topk(min(count, int((logits > _NOWHERE).sum())))
@@ -214,13 +213,6 @@ def _top(
         0 if gold is None else 1 + int((probabilities > probabilities[gold]).sum()),
         known=dict(zip(asked, probabilities[asked].tolist(), strict=True)),
     )
-
-
-def scale_of(prediction: "Prediction") -> tuple[float, float]:
-    """Mean and spread of the scores that a regression learnt: its head predicts them as 0 and 1."""
-    if prediction.kind != "score" or prediction.head is None:
-        return 0.0, 1.0
-    return prediction.head.scale.mean, prediction.head.scale.spread
 
 
 def cut_note(side: Side) -> str:
@@ -374,16 +366,7 @@ def choice_of(side: Side, first: Top, text: str) -> int:
         return first.choices[first.texts.index(text)]
     from workbench.attribution import explained
 
-    prediction = prediction_at(side)
-    choice = explained.choice_of(prediction, text)
-    if is_answer(side) and float(prediction.logits()[0, choice].detach()) <= _NOWHERE:
-        raise WorkbenchError(
-            f"{text!r:.60} is a word of the question, where no answer is searched.",
-            code="target-unknown",
-            where=side.model.name,
-            remedy="Choose a word of the text.",
-        )
-    return choice
+    return explained.choice_of(prediction_at(side), text)
 
 
 def attribution(side: Side, explained: Explained) -> "Attribution":
@@ -412,29 +395,9 @@ def _attribution(
             baseline=explained.baseline,
             **_options(explained),
         )
-    found = _scaled(found, *scale_of(prediction))
     return {
         each.name: getattr(found, each.name) for each in fields(found) if each.name != "prediction"
     }
-
-
-def _scaled(found: "Attribution", mean: float, spread: float) -> "Attribution":
-    """The attribution of a score on the scale of the scores."""
-    if (mean, spread) == (0.0, 1.0):
-        return found
-
-    def wide(value: Any) -> Any:
-        return None if value is None else value * spread
-
-    baseline = found.baseline_value
-    return replace(
-        found,
-        scores=found.scores * spread,
-        value=found.value * spread + mean,
-        baseline_value=None if baseline is None else baseline * spread + mean,
-        delta=wide(found.delta),
-        by_layer=wide(found.by_layer),
-    )
 
 
 def target_of(side: Side, explained: Explained) -> "Target":
@@ -569,12 +532,8 @@ def _parts(key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: S
         [target.choice] if target.against is None else [target.choice, target.against]
     )
     label = " rather than ".join(f"“{name}”" for name in names)
-    table, total = found.table, found.total
-    if is_score(_side):
-        _, spread = scale_of(prediction)
-        label, total = "the score", total * spread
-        table = table.assign(contribution=table["contribution"] * spread)
-    return Parts(found.of, label, total, table, tuple(getattr(found, "notes", ())))
+    label = "the score" if is_score(_side) else label
+    return Parts(found.of, label, found.total, found.table, tuple(getattr(found, "notes", ())))
 
 
 # --- where: activation patching -------------------------------------------------------------------
@@ -621,13 +580,9 @@ def _patching(
     names = [name for name in (found.target, found.against) if name]
     label = " rather than ".join(f"“{name}”" for name in names)
     measure = f"{found.measure} difference" if found.against else found.measure
-    table, numbers = found.table, [found.clean_value, found.corrupt_value]
     if is_score(_side):
-        mean, spread = scale_of(prediction_at(_side))
         label, measure = "the score", "value"
-        table = table.assign(value=table["value"] * spread + mean)
-        numbers = [number * spread + mean for number in numbers]
-    return Patched(label, measure, numbers[0], numbers[1], table, found.notes)
+    return Patched(label, measure, found.clean_value, found.corrupt_value, found.table, found.notes)
 
 
 def counterfactual_swap(side: Side) -> tuple[int, str] | None:
