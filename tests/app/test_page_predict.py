@@ -1,12 +1,15 @@
 """The page Predict & explain without a browser: edits, addresses, and what it says of errors."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import workbench as wb
 from tests.app.pages import home, opened, said  # noqa: F401
+from tests.attribution.task_folders import with_head
 from workbench.app.predict_edits import Edit, Slot, edited_doc, slots
 from workbench.corpora.encode import doc_of
 from workbench.token_views.component import message_of, standalone
@@ -23,8 +26,6 @@ def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) ->
     reasons = "\n".join(str(error.value) for error in app.error)
     if (model, view) == ("mini:elmo", "Who?"):
         assert "model-unsupported" in reasons.replace("\\", "")
-    elif (model, view) == ("mini:elmo", "What if?"):
-        assert "no piece for a hidden word" in reasons.replace("\\", "")
     else:
         assert not reasons
 
@@ -62,6 +63,36 @@ def test_nonsense_in_the_address_leaves_a_page_that_works() -> None:
     app = opened("predict", **nonsense)
     assert not app.error
     assert "Why" in said(app)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_model_is_not_compared_with_itself() -> None:
+    app = opened("predict", model="mini:bert", model2="mini:bert", view="What if?")
+    assert not app.error and "is the model itself" in said(app)
+
+
+@pytest.mark.usefixtures("home")
+def test_next_to_a_task_head_each_model_predicts_what_it_can(home: Path) -> None:  # noqa: F811
+    folder = str(home / "score")
+    with_head(wb.load("mini:bert", device="cpu"), Path(folder), "score", pairs=False)
+    app = opened("predict", model="mini:bert", model2=folder, text="The girls were tall.")
+    assert not app.error and [metric.label.split(":")[0] for metric in app.metric] == [
+        "Predicted score"]  # fmt: skip
+    assert "Why this score?" in said(app)
+    app = opened("predict", model=folder, text="The girls were tall.", view="What if?",
+                 edits='[["delete",1,""]]')  # fmt: skip
+    assert not app.error and "Measure" not in [box.label for box in app.selectbox]
+    assert len(app.metric) == 2 and "change of the score" in said(app)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_long_text_and_the_names_of_settings_are_said() -> None:
+    app = opened("predict", text="girls walk " * 300)
+    assert "of the 600 words of this text are read" in said(app)
+    app = opened("predict", model="mini:gpt", text="Ben walks", steps="64")
+    assert "max_steps" not in said(app)
+    app.button(key="continue").click().run()
+    assert not app.exception
 
 
 # --- edits ----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Costs: an attribution for each change of the choices; its faithfulness, some hun
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pandas as pd
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from workbench.attribution.target import Baseline, By, Measure
 
 DEFAULT = "the model's default"
-STEPS = ("64", "512")
-MEASURES = ("log-probability", "logit", "probability")
+STEPS = ("512", "64", "4096")  # the first one is quick enough for a page
+MEASURES = ("logit", "log-probability", "probability")
 CHECKED = {
     "order": Column("order of words"),
     "comprehensiveness": Column(
@@ -51,7 +52,7 @@ def choices(side: Side) -> Explained:
     """Draw the choices of the tab in one row."""
     from typing import get_args
 
-    from workbench.attribution.methods import METHODS
+    from workbench.attribution.methods import LAYER_METHODS, METHODS
     from workbench.attribution.target import Baseline
 
     with row():
@@ -73,14 +74,15 @@ def choices(side: Side) -> Explained:
         )
         more = st.popover("More", icon=":material/tune:")
     with more:
-        measure = select(
-            "Measure",
-            MEASURES,
-            "measure",
-            help="The number that is "
-            "explained. Log-probability and probability also depend on all other "
-            "choices.",
-        )
+        measure = "logit"  # of a regression, the score
+        if not predict_results.is_score(side):
+            measure = select(
+                "Measure",
+                MEASURES,
+                "measure",
+                help="The number that is explained (default: logit). Log-probability and "
+                "probability also depend on all other choices.",
+            )
         baseline = select(
             "Baseline",
             [DEFAULT, *get_args(Baseline)],
@@ -93,9 +95,10 @@ def choices(side: Side) -> Explained:
             "Steps",
             STEPS,
             "steps",
-            help="Maximum number of steps of integrated gradients (default 64). If the convergence "
-            "delta is large, choose more.",
+            help="Maximum number of steps of integrated gradients (default 512 here, 4,096 in "
+            "Python; 64 for layer methods). If the convergence delta is large, choose more.",
         )
+    is_usual = method in LAYER_METHODS and steps == STEPS[0]  # a layer method has its own default
     return Explained(
         target,
         against,
@@ -103,7 +106,7 @@ def choices(side: Side) -> Explained:
         cast("Method", method),
         cast("By", by),
         None if baseline == DEFAULT else cast("Baseline", baseline),
-        (("max_steps", int(steps)),),
+        () if is_usual else (("max_steps", int(steps)),),
     )
 
 
@@ -112,8 +115,11 @@ def target_boxes(
 ) -> tuple[str, str]:
     """Draw the boxes for the explained choice and a second one; "" for the defaults.
 
-    `nothing` is the default of the second in its box, and `about` in its help.
+    `nothing` is the default of the second in its box, and `about` in its help. A score of a
+    regression is the only choice, so there are no boxes.
     """
+    if predict_results.is_score(side):
+        return "", ""
     offered = predict_results.top(side, predict_results.LISTED).texts
     target = _choice(
         "Explain",
@@ -167,7 +173,14 @@ def why(sides: Sequence[Side]) -> None:
     explained = choices(sides[0])
     for column, side in zip(st.columns(len(sides)), sides, strict=True):
         with column, errors_shown():
-            _map(side, explained)
+            target, against = named_for(side, sides[0], explained.target, explained.against)
+            _map(side, replace(explained, target=target, against=against))
+
+
+def named_for(side: Side, first: Side, target: str, against: str) -> tuple[str, str]:
+    """The chosen choices for a side: of another kind of prediction, its own top prediction."""
+    kinds = {(each.place.kind == "label", predict_results.is_score(each)) for each in (side, first)}
+    return (target, against) if len(kinds) == 1 else ("", "")
 
 
 def shown(text: str) -> str:
@@ -181,15 +194,18 @@ def _map(side: Side, explained: Explained) -> None:
     said = found.prediction.names([found.target.choice])[0]
     against = found.target.against
     rather = f" rather than “{found.prediction.names([against])[0]}”" if against is not None else ""
-    st.markdown(f"**Why “{shown(said)}”{shown(rather)}?** · {plain(side.model.name)}")
+    is_score = found.prediction.kind == "score"
+    what = "this score" if is_score else f"“{shown(said)}”{shown(rather)}"
+    st.markdown(f"**Why {what}?** · {plain(side.model.name)}")
     views = strips(found)
     if found.by_layer is not None:
         views.append(by_layer(found))
     token_views(views, f"map {side.ref}", lambda chosen: None)
     st.caption(plain(in_words(found)))
     for note in found.notes:
-        st.caption(plain(note))
-    _check(side, explained, len(found.units))
+        if "max_steps" not in note:  # the caption says it, and names the box of the page
+            st.caption(plain(note))
+    _check(side, explained, len(found.units), is_rough(found))
     title = f"{explained.method} of “{said}”{rather}, {side.model.name}"
     downloads(
         f"attribution-{explained.method}",
@@ -211,11 +227,17 @@ def by_layer(found: "Attribution") -> View:
             for heads in found.by_layer.tolist()
         ]
         columns = [f"head {head}" for head in range(len(values[0]))]
-        note = "Heads by layer, summed over the units of the text."
+        note = (
+            "Heads by layer, summed over the units of the text. Layers are counted from 1, the one "
+            "after the embeddings; heads from 0."
+        )
     else:
         values = found.by_layer.tolist()  # [layers, units]
         columns = [unit.text for unit in found.units]
-        note = "Units by layer. Within the model, special pieces carry what they have read."
+        note = (
+            "Units by layer, counted from 1 after the embeddings. Within the model, special pieces "
+            "carry what they have read."
+        )
     return grid(
         "layers",
         "Attribution by layer",
@@ -264,7 +286,7 @@ def strips(found: "Attribution") -> list[View]:
 
 def in_words(found: "Attribution") -> str:
     """The value that is explained, and how exactly the scores sum to its change."""
-    measure: str = found.target.measure
+    measure: str = "score" if found.prediction.kind == "score" else found.target.measure
     if found.target.against is not None:
         plural = measure[:-1] + "ies" if measure.endswith("y") else f"{measure}s"
         measure = f"difference of the two {plural}"
@@ -272,16 +294,33 @@ def in_words(found: "Attribution") -> str:
     if found.baseline_value is not None:
         texts[0] += f"; with the baseline ({found.baseline}) {number(found.baseline_value)}"
         change = found.value - found.baseline_value
-        if found.delta is not None:
+        if found.delta is not None and found.by_layer is not None:
+            texts.append(
+                f"The scores of a layer, with those of its special pieces, sum to the change of "
+                f"{number(change)}: convergence delta up to {number(abs(found.delta))}, in the "
+                "worst layer"
+            )
+        elif found.delta is not None:
             share = f" ({abs(found.delta / change):.2%})" if change else ""
             steps = f" with {found.steps} steps" if found.steps else ""
             texts.append(
                 f"The scores sum to {number(change - found.delta)} of {number(change)}: "
-                f"convergence delta {found.delta:+.1e}{share}{steps}"
+                f"convergence delta {number(found.delta, signed=True)}{share}{steps}"
             )
-            if change and abs(found.delta / change) > ROUGH:
-                texts.append("That is a large error: read the scores as approximate")
+        if is_rough(found):
+            texts.append(
+                "That is a large error: read the scores as approximate, or choose more Steps "
+                "under More"
+            )
     return f"{'. '.join(texts)}."
+
+
+def is_rough(found: "Attribution") -> bool:
+    """Whether the scores miss a large share of the change that they explain."""
+    if found.delta is None or found.baseline_value is None:
+        return False
+    change = found.value - found.baseline_value
+    return bool(change) and abs(found.delta / change) > ROUGH
 
 
 def bars_of(found: "Attribution") -> "go.Figure":
@@ -293,7 +332,7 @@ def bars_of(found: "Attribution") -> "go.Figure":
 # --- the check ------------------------------------------------------------------------------------
 
 
-def _check(side: Side, explained: Explained, n_units: int) -> None:
+def _check(side: Side, explained: Explained, n_units: int, rough: bool) -> None:
     """Draw the faithfulness of a map next to random orders and attention."""
     is_small = side.model.parameters <= SMALL
     if n_units > LONG and not st.toggle(
@@ -303,14 +342,16 @@ def _check(side: Side, explained: Explained, n_units: int) -> None:
     with errors_shown(), st.spinner("Checking the map …"):
         can_randomise = explained.method not in ("random", "attention") and is_small
         check = predict_results.faithfulness(side, explained, can_randomise)
-        _verdict(check, side.ref)
+        _verdict(check, side.ref, rough)
 
 
-def _verdict(check: "Faithfulness", key: str) -> None:
+def _verdict(check: "Faithfulness", key: str, rough: bool) -> None:
     """The verdict in one line, and the numbers next to those of the baselines."""
     colour = {"yes": "green", "no": "red"}.get(check.verdict, "orange")
     icon = {"yes": "check_circle", "no": "cancel"}.get(check.verdict, "help")
     words = {"yes": "faithful", "no": "not faithful"}.get(check.verdict, "undecided")
+    if rough and check.verdict == "yes":
+        colour, icon, words = "orange", "help", "faithful order, approximate scores"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(words, icon=f":material/{icon}:", color=colour)  # type: ignore[arg-type]
         st.caption(plain(_reason(check)))

@@ -111,7 +111,8 @@ def _one_place(side: Side, found: Layers) -> None:
         marked=marked,
         legend=("", "probability"),
         top=1.0,
-        note="One row for each state, the last layer on top: the most probable choices if the "
+        note="One row for each state, the last layer on top, counted from 1 after the embeddings: "
+        "the most probable choices if the "
         "model ended there. A frame marks the final prediction, from the layer where it no longer "
         "changes.",
     )
@@ -192,7 +193,8 @@ def _every_word(side: Side, found: Layers) -> None:
         pickable=True,
         legend=("", "probability"),
         top=1.0,
-        note="Columns: the words of the text, each predicted from its context. Rows: the top "
+        note=f"Columns: the {'hidden ' if side.place.kind == 'gap' else ''}words of the text, each "
+        "predicted from its context. Rows, counted from 1 after the embeddings: the top "
         "choice if the model ended there. A frame marks the final prediction, from the layer "
         "where it no longer changes. Click a cell to choose its word.",
     )
@@ -204,6 +206,8 @@ def _place_of(side: Side, word: str, place: int, found: Layers) -> Place | None:
     """The place of a column: the word, or what comes next."""
     if word == "(next)":
         return Place("next")
+    if side.place.kind == "gap":
+        return Place("gap", place)
     predicted = [p.index for p in predict_results.places(side.model, side.doc) if p.kind == "word"]
     names = found.final.drop_duplicates("place")
     same = [n for n, each in enumerate(names["word"]) if str(each) != "(next)"]

@@ -13,6 +13,7 @@ from workbench.app import attention, predict_explain, predict_results, sidebar
 from workbench.app.attention import row
 from workbench.app.predict_results import Parts, Side
 from workbench.app.text import errors_shown, plain
+from workbench.report.format import number
 from workbench.token_views.component import token_views
 from workbench.token_views.views import View, grid
 
@@ -40,7 +41,8 @@ def who(sides: Sequence[Side]) -> None:
     for side in sides:
         with errors_shown():
             with st.spinner("Computing contributions …"):
-                found = predict_results.parts(side, target, against)
+                own = predict_explain.named_for(side, sides[0], target, against)
+                found = predict_results.parts(side, *own)
             _grid(side, found)
     _link(sides[0])
 
@@ -55,10 +57,14 @@ def _grid(side: Side, found: Parts) -> None:
     rest = found.table[~found.table["part"].isin(["head", "mlp"])]
     sums = rest.groupby("part", sort=False)["contribution"].sum()
     others = ", ".join(
-        f"{REST.get(str(name), str(name))} {value:+.2f}" for name, value in sums.items()
+        f"{REST.get(str(name), str(name))} {number(value, signed=True)}"
+        for name, value in sums.items()
     )
     st.caption(
-        plain(f"Outside the grid: {others}. Total: {found.total:+.3f}. {OF.get(found.of, '')}")
+        plain(
+            f"Outside the grid: {others}. Total: {number(found.total, signed=True)}. "
+            f"{OF.get(found.of, '')}"
+        )
     )
     title = f"Contributions to {found.target}, {side.model.name}"
     predict_explain.downloads(
@@ -98,7 +104,8 @@ def grid_of(found: Parts) -> View:
         diverging=True,
         legend=("against", "for"),
         note="One cell for each attention head and each MLP, the last layer on top. Layers and "
-        "heads are counted from 0, as on the pages Attention and Heads.",
+        "heads are counted from 0, as on the pages Attention and Heads: layer 0 here makes the "
+        "states that Why? and When? call layer 1.",
     )
 
 

@@ -79,7 +79,8 @@ def where(sides: Sequence[Side]) -> None:
         with errors_shown():
             with st.spinner("Restoring activations …"):
                 other = predict_results.corrupt_side(side, corrupt)
-                found = predict_results.patching(side, other, cast("What", what), target, against)
+                own = predict_explain.named_for(side, sides[0], target, against)
+                found = predict_results.patching(side, other, cast("What", what), *own)
             _map(side, found, what)
 
 

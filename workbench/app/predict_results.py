@@ -6,7 +6,7 @@ pass for a prediction; what `workbench.attribution` says for an explanation.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ENTRIES = 256  # of each cache
 COUNT = 8  # predictions in view
 LISTED = 24  # choices that are offered as targets
+_NOWHERE = -1e8  # below it are the logits of words where no answer is searched
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def places(model: "Model", doc: "Doc") -> list[Place]:
 def _places(key: str, _model: "Model", _doc: "Doc") -> list[Place]:
     from workbench.attribution.prediction import labelled, words_to_predict
 
-    if _model.task_folder is not None or _model.classes:
+    if is_labeller(_model):
         found = labelled(_model, _doc)
         return [Place("label", p.position if p.kind == "tag" else n) for n, p in enumerate(found)]
     words = [Place("word", word) for word in words_to_predict(_model, _doc)]
@@ -92,11 +93,26 @@ def _places(key: str, _model: "Model", _doc: "Doc") -> list[Place]:
     return words
 
 
+def is_labeller(model: "Model") -> bool:
+    """Whether the model labels texts: a fine-tuned run, or a classifier of transformers."""
+    return model.task_folder is not None or bool(model.classes)
+
+
+def is_answer(side: Side) -> bool:
+    """Whether the choices are words of the text: the first or the last word of an answer."""
+    return side.place.kind == "label" and prediction_at(side).kind in ("start", "end")
+
+
+def is_score(side: Side) -> bool:
+    """Whether the prediction is the score of a regression, which has no probability."""
+    return side.place.kind == "label" and prediction_at(side).kind == "score"
+
+
 def with_gaps(model: "Model", doc: "Doc") -> "tuple[Doc, list[int]]":
     """The text with each [MASK] or ___ as one word, and these words."""
     from workbench.attribution.markers import has_marker, with_markers
 
-    if not has_marker(doc.text) or not model.objective or model.task_folder is not None:
+    if not has_marker(doc.text) or not model.objective or is_labeller(model):
         return doc, []
     return with_markers(model, doc)
 
@@ -184,7 +200,7 @@ def _top(
         score = float(logits[0])
         return Top((0,), prediction.names([0]), (score,), is_score=True, known={0: score})
     probabilities = logits.softmax(-1)
-    best = probabilities.topk(min(count, len(probabilities)))
+    best = probabilities.topk(min(count, int((logits > _NOWHERE).sum())))
     choices = best.indices.tolist()
     gold = prediction.gold
     asked = [*choices, *also, *([] if gold is None else [gold])]
@@ -196,6 +212,32 @@ def _top(
         "" if gold is None else prediction.names([gold])[0],
         0 if gold is None else 1 + int((probabilities > probabilities[gold]).sum()),
         known=dict(zip(asked, probabilities[asked].tolist(), strict=True)),
+    )
+
+
+def cut_note(side: Side) -> str:
+    """What of the text is read if it is too long for the model; "" if all of it is."""
+    return _cut_note(side.key, side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _cut_note(key: tuple[str, str, tuple[int, ...]], _side: Side) -> str:
+    from workbench.corpora.encode import encode
+
+    model, doc = _side.model, _side.doc
+    read, end = len(doc), "first"
+    if _side.place.kind == "next":
+        read, end = int(prediction_at(_side).text.word_counts[0]), "last"
+    else:
+        text = model.encode(encode([doc]))
+        if text.cut:
+            read = int(text.kept[0])
+    if read >= len(doc):
+        return ""
+    which = "" if "segments" in doc.spans else f"the {end} "
+    return (
+        f"{model.name} reads {model.max_pieces:,} pieces: only {which}{read:,} of the "
+        f"{len(doc):,} words of this text are read."
     )
 
 
@@ -228,6 +270,7 @@ class Written:
     probabilities: tuple[float, ...]
     whole: str
     ended: bool
+    notes: tuple[str, ...] = ()
 
 
 def written(side: Side, count: int) -> Written:
@@ -262,6 +305,7 @@ def streamed(side: Side, count: int, show: "Callable[[str], object]", **sampling
         tuple(step.probability for step in found.steps),
         found.written,
         found.ended,
+        found.notes,
     )
 
 
@@ -360,7 +404,8 @@ def target_of(side: Side, explained: Explained) -> "Target":
     """The number that is explained."""
     from workbench.attribution.target import Target
 
-    return Target(*targets(side, explained), explained.measure)
+    measure = "logit" if is_score(side) else explained.measure  # the score itself
+    return Target(*targets(side, explained), measure)
 
 
 def faithfulness(side: Side, explained: Explained, randomise: bool) -> "Faithfulness":
@@ -419,7 +464,10 @@ def _layers(
     from workbench.attention_maps.capture import ALONE
     from workbench.attribution.lens import lens
 
+    gaps = with_gaps(_side.model, _side.doc)[1] if whole else []
     with ALONE:
+        if gaps:
+            return _of_gaps(_side, len(gaps), sublayers)
         found = lens(
             _side.model,
             _side.doc if whole else prediction_at(_side),
@@ -427,6 +475,29 @@ def _layers(
             top=1 if whole else COUNT,
         )
     return Layers(found.table, found.choices, found.final, found.notes)
+
+
+def _of_gaps(side: Side, count: int, sublayers: bool) -> Layers:
+    """What every layer predicts for each hidden word, with the others hidden."""
+    import pandas as pd
+
+    from workbench.attribution.lens import lens
+
+    tables: list[list[pd.DataFrame]] = [[], [], []]
+    notes: tuple[str, ...] = ()
+    for n in range(count):
+        prediction = prediction_at(replace(side, place=Place("gap", n)))
+        found = lens(side.model, prediction, sublayers=sublayers, top=1)
+        for parts, table in zip(tables, (found.table, found.choices, found.final), strict=True):
+            parts.append(table.assign(place=n, word=gap_name(n)))
+        notes = found.notes
+    table, choices, final = (pd.concat(parts, ignore_index=True) for parts in tables)
+    return Layers(table, choices, final, notes)
+
+
+def gap_name(number: int) -> str:
+    """How a hidden word is named, by its number from 0."""
+    return f"hidden word {number + 1}"
 
 
 # --- who: direct contributions --------------------------------------------------------------------
@@ -461,6 +532,7 @@ def _parts(key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: S
         [target.choice] if target.against is None else [target.choice, target.against]
     )
     label = " rather than ".join(f"“{name}”" for name in names)
+    label = "the score" if is_score(_side) else label
     return Parts(found.of, label, found.total, found.table, tuple(getattr(found, "notes", ())))
 
 
@@ -508,6 +580,8 @@ def _patching(
     names = [name for name in (found.target, found.against) if name]
     label = " rather than ".join(f"“{name}”" for name in names)
     measure = f"{found.measure} difference" if found.against else found.measure
+    if is_score(_side):
+        label, measure = "the score", "value"
     return Patched(label, measure, found.clean_value, found.corrupt_value, found.table, found.notes)
 
 

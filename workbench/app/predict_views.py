@@ -21,9 +21,10 @@ from workbench.app import (
 )
 from workbench.app.predict import Place
 from workbench.app.predict_results import COUNT, Side, Top
-from workbench.app.text import errors_shown, plain
+from workbench.app.text import as_html, errors_shown, plain
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
+from workbench.report.format import number
 from workbench.token_views.component import token_views
 from workbench.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 
@@ -53,27 +54,79 @@ def page() -> None:
     model = cache.model(ref)
     task = _task(model)
     st.markdown(LABEL if task or model.classes else ABOUT[model.objective])
-    doc, other = predict.text_and_second_model(_labels(task))
-    written = _written(Side(ref, model, doc, Place("next")))
-    doc, gaps = predict_results.with_gaps(model, doc)
-    places = [Place("gap", n) for n in range(len(gaps))]
-    places = places or predict_results.places(model, doc)
-    if written is not None:
-        places = [*places, *(Place("written", n) for n in range(len(written.choices)))]
+    typed, other = predict.text_and_second_model(_labels(task))
+    doc, gaps, places, written = _read(ref, model, typed)
     if not places:
         _nothing_predicted(model)
         return
     sides = [Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)]
-    if other:
+    if other == ref:
+        st.caption(f"{plain(model.name)} is the model itself: choose another one to compare with.")
+    elif other:
         with errors_shown():
-            second = cache.model(other)
-            sides.append(Side(other, second, doc, sides[0].place, sides[0].written))
+            sides.append(_second(other, typed, sides[0]))
     if task is not None and task.kind == "answers":
         _choose_end(sides[0].place)
     _question(sides, places, gaps, task, written)
-    if model.objective in ("causal", "bidirectional") and task is None:
+    for side in sides:
+        with errors_shown():
+            if note := predict_results.cut_note(side):
+                st.caption(plain(note))
+    if model.objective in ("causal", "bidirectional") and not predict_results.is_labeller(model):
         _continue(sides)
     _tabs(sides)
+
+
+def _read(
+    ref: str, model: "Model", typed: "Doc"
+) -> tuple["Doc", list[int], list[Place], predict_results.Written | None]:
+    """A text as a model reads it, its hidden words, its places, and what the decoder writes."""
+    written = _written(Side(ref, model, typed, Place("next")))
+    doc, gaps = predict_results.with_gaps(model, typed)
+    places = [Place("gap", n) for n in range(len(gaps))]
+    places = places or predict_results.places(model, doc)
+    if written is not None:
+        places = [*places, *(Place("written", n) for n in range(len(written.choices)))]
+    return doc, gaps, places, written
+
+
+def _second(ref: str, typed: "Doc", first: Side) -> Side:
+    """The second model on the same text.
+
+    It predicts the same place; next to a model that labels texts, each predicts what it can.
+    """
+    model = cache.model(ref)
+    _require_texts(_task(model), typed)
+    labellers = predict_results.is_labeller(model), predict_results.is_labeller(first.model)
+    if not any(labellers) and first.place.kind != "written":
+        return Side(ref, model, predict_results.with_gaps(model, typed)[0], first.place)
+    doc, _, places, written = _read(ref, model, typed)
+    if not places:
+        _nothing_predicted(model)
+    pieces = () if written is None else written.choices
+    if not any(labellers):
+        alike = model.objective == "seq2seq" and model.vocabulary == first.model.vocabulary
+        pieces = first.written if alike else pieces
+        at = max(0, min(first.place.index, len(pieces) - 1))
+        return Side(ref, model, doc, Place("written", at), pieces)
+    place = first.place
+    if not all(labellers) and place.kind in ("word", "label"):  # the tag of a word, or the word
+        is_tag = place.kind == "word" or predict_results.prediction_at(first).kind == "tag"
+        place = Place("word" if place.kind == "label" else "label", place.index if is_tag else -1)
+    return Side(ref, model, doc, place if place in places else _place(places, doc), pieces)
+
+
+def _require_texts(task: "Task | None", doc: "Doc") -> None:
+    """Raise if a fine-tuned model takes two texts and there is one, or the other way round."""
+    is_pair = "segments" in doc.spans
+    if task is None or task.pairs == is_pair:
+        return
+    raise WorkbenchError(
+        f"{task.name} takes {'two texts' if task.pairs else 'one text'}, and "
+        f"{'two are' if is_pair else 'one is'} given.",
+        code="text-missing",
+        remedy="Compare models of tasks with the same number of texts.",
+    )
 
 
 def _task(model: "Model") -> "Task | None":
@@ -160,11 +213,15 @@ def _question(
     is_whole = bool(side.model.classes) or (task is not None and task.kind not in TAGS)
     where = {} if is_whole else _clickable(places, gaps, len(side.doc))
     tops: list[Top] = []
-    lists = []
+    lists: list[Predictions] = []
+    scored: list[tuple[Side, Top]] = []
     for each in sides:
         with errors_shown():
             tops.append(predict_results.top(each, COUNT))
-            lists.append(_list(each, tops[-1]))
+            if tops[-1].is_score:
+                scored.append((each, tops[-1]))
+            else:
+                lists.append(_list(each, tops[-1]))
     tokens = _tokens(side, where, task)
     if Place("next") in places:
         tokens.append(Token("what comes next?", len(side.doc), slot=True))
@@ -197,7 +254,8 @@ def _question(
                 f"{'.' if written.ended else f'; the first {WRITTEN} pieces.'}",
             )
         )
-    views.append(bars("choices", lists, pickable=True, about="Explain this choice in Why?"))
+    if lists:
+        views.append(bars("choices", lists, pickable=True, about="Explain this choice in Why?"))
 
     def chosen(pick: Mapping[str, Any]) -> None:
         if pick.get("view") in ("place", "written"):
@@ -210,8 +268,9 @@ def _question(
                 predict.choose_target(texts[choice])
 
     token_views(views, "question", chosen)
-    if tops and tops[0].is_score:
-        st.metric("Predicted score", f"{tops[0].probabilities[0]:.3f}")
+    for each, top in scored:
+        name = f": {plain(each.model.name)}" if len(sides) > 1 else ""
+        st.metric(f"Predicted score{name}", number(top.probabilities[0]))
 
 
 def _clickable(places: Sequence[Place], gaps: Sequence[int], n_words: int) -> dict[int, Place]:
@@ -280,8 +339,6 @@ def _list(side: Side, top: Top) -> Predictions:
             Choice(top.gold, top.gold_text, share, note=f"in the text, rank {top.gold_rank:,}")
         )
         rest = max(0.0, rest - share)
-    if top.is_score:
-        return Predictions(side.model.name, [])
     return Predictions(f"{side.model.name}{_place_name(side)}", rows, rest=rest)
 
 
@@ -327,7 +384,8 @@ def _continue(sides: Sequence[Side]) -> None:
         return
     sampling = {"sample": True, "seed": int(seed)} if sample else {}
     for side in sides:
-        if side.model.objective in ("causal", "bidirectional"):
+        can_write = side.model.objective in ("causal", "bidirectional")
+        if can_write and not predict_results.is_labeller(side.model):
             with errors_shown():
                 _stream(side, int(count), sampling)
 
@@ -337,11 +395,20 @@ def _stream(side: Side, count: int, sampling: Mapping[str, Any]) -> None:
     place = st.empty()
 
     def show(so_far: str) -> None:
-        place.markdown(f"{plain(side.doc.text)}**{plain(so_far)}**")
+        place.html(_continued(side, so_far))
 
     found = predict_results.streamed(side, count, show, **sampling)
     with place.container():
         _continuation(side, found)
+
+
+def _continued(side: Side, written: str) -> str:
+    """HTML of the text with what was written, which may begin or end with a space."""
+    name, before, after = (
+        as_html(text.replace("\n", "↵")) for text in (side.model.name, side.doc.text, written)
+    )
+    style = "white-space:pre-wrap;overflow-wrap:anywhere"
+    return f'<p style="{style}"><b>{name}</b>: {before}<b>{after}</b></p>'
 
 
 def _continuation(side: Side, found: predict_results.Written) -> None:
@@ -350,7 +417,9 @@ def _continuation(side: Side, found: predict_results.Written) -> None:
         for n, (text, p) in enumerate(zip(found.texts, found.probabilities, strict=True))
     ]
     end = "" if not found.ended else " The model ended the text."
-    st.markdown(f"**{plain(side.model.name)}**: {plain(side.doc.text)}**{plain(found.whole)}**")
+    st.html(_continued(side, found.whole))
+    for note in found.notes:
+        st.caption(plain(note))
     token_views(
         [
             strip(
@@ -386,7 +455,7 @@ def _tabs(sides: Sequence[Side]) -> None:
         if tab.open:
             with tab, errors_shown():
                 draw(sides)
-                _over_a_corpus(CORPUS_EXPERIMENTS.get(draw, ()))
+                _over_a_corpus(CORPUS_EXPERIMENTS.get(draw, ()), sides[0].model)
 
 
 CORPUS_EXPERIMENTS: Mapping[object, tuple[tuple[str, str], ...]] = {
@@ -400,11 +469,20 @@ CORPUS_EXPERIMENTS: Mapping[object, tuple[tuple[str, str], ...]] = {
 }
 
 
-def _over_a_corpus(experiments: Sequence[tuple[str, str]]) -> None:
+def _is_refused(name: str, model: "Model") -> bool:
+    """Whether an experiment cannot be run on a model."""
+    if name == "contributions":
+        return model.objective == "bidirectional"
+    if name == "tuned-lens":
+        return predict_results.is_labeller(model)
+    return name == "lens" and not model.objective and model.task_folder is None
+
+
+def _over_a_corpus(experiments: Sequence[tuple[str, str]], model: "Model") -> None:
     """Draw links to the experiments that do the same over a corpus, and to their runs."""
     with st.container(horizontal=True):
         for name, label in experiments:
-            if name in EXPERIMENTS:
+            if name in EXPERIMENTS and not _is_refused(name, model):
                 st.page_link(
                     "pages/experiments.py",
                     label=label,
