@@ -146,18 +146,19 @@ def grid(tables: Tables) -> go.Figure:
             columns = shown["rank"].map(lambda rank: f"{rank}.")
         else:
             columns = shown["place"].map(_column_names(own))
-        wide = matrix(rows, columns, shown["probability"])
+        is_score = bool(shown["probability"].isna().all())  # of a task head
+        wide = matrix(rows, columns, shown["probability"].fillna(0.0))
         texts = matrix(rows, columns, shown["choice"].map(lambda choice: escaped(listed([choice]))))
         cells = heat_map(
             wide,
-            "%{y}, %{x}: “%{text}” %{z:.1%}",
+            "%{y}, %{x}: “%{text}”" + ("" if is_score else " %{z:.1%}"),
             "probability",
             "%{text}",
             tickformat=".0%",
             text=texts.to_numpy(),
             zmin=0,
             zmax=1,
-            showscale=not parts,
+            showscale=not parts and not is_score,
         )
         parts.append((stack if choices["stack"].nunique() > 1 else "", [cells]))
         heights.append(max(120, 24 * len(wide)))
