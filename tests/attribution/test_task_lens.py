@@ -8,17 +8,20 @@ import torch
 
 import workbench as wb
 from tests.attribution.task_folders import doc_of, with_head
+from tests.judges.odd import run_here
 from tests.models import headed
 from workbench import WorkbenchError
 from workbench.attribution.prediction import labelled
 from workbench.attribution.task_lens import labels_of_prediction, open_task_lens
+from workbench.core.experiment import EXPERIMENTS, unmet_requirements
+from workbench.models.references import facts
 from workbench.transfer.checkpoints import head_of
 from workbench.transfer.tasks import Kind
 
 TEXT = "Ben walks to the old house on the hill ."
 HEADS: list[tuple[Kind, bool, bool]] = [
-    ("class", False, False), ("class", True, False), ("class", False, True), ("score", False, False),
-    ("tags", False, False), ("answers", True, False),
+    ("class", False, False), ("class", True, False), ("class", False, True),
+    ("score", False, False), ("tags", False, False), ("answers", True, False),
 ]  # fmt: skip
 
 
@@ -81,9 +84,9 @@ def test_a_text_classifier_is_read_by_its_own_end() -> None:
     with torch.no_grad():
         (prediction,) = labelled(model, doc_of(TEXT))
         states = model.states(prediction.text)
-        for layer, state in enumerate(states):
+        for n, state in enumerate(states):
             expected = model.net.classifier(model.net.bert.pooler(state)).softmax(-1)[0]
-            rows = reading.choices.query("layer == @layer").set_index("choice")["probability"]
+            rows = reading.choices[reading.choices["layer"] == n].set_index("choice")["probability"]
             for choice, share in zip(model.classes, expected.tolist(), strict=True):
                 assert rows[choice] == pytest.approx(share, abs=1e-5)
 
@@ -113,3 +116,65 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         wb.lens(model, TEXT, second="Yes.", word=1)
     head, _ = head_of(tmp_path, torch.device("cpu"))
     assert head.task.pairs
+
+
+# --- over a corpus --------------------------------------------------------------------------------
+
+
+def run(model: Any, corpus: str, **settings: Any) -> Any:
+    return run_here("lens", model, wb.read(corpus), max_sentences=40, **settings)
+
+
+def test_texts_are_grouped_by_their_true_class(tmp_path: Path) -> None:
+    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, "class")
+    found = run(model, "primer/sentiment:size=200", random_models=2)
+    assert set(found.tables["groups"]["by"]) == {"all", "label"}
+    assert set(found.tables["layers"]["sublayer"]) == {"embeddings", "mlp"}
+    ends = found.tables["layers"].query("weights == 'model' and layer == 4").set_index("measure")
+    assert ends.loc["agreement", "value"] == 1
+    assert list(found.tables["tests"]["comparison"]) == ["accuracy"]
+    texts = " ".join(caveat.text for caveat in found.caveats)
+    assert "attention" in texts and "same task head" in texts
+    assert len(EXPERIMENTS["lens"].findings_of(found.tables)) == 3
+    for draw in EXPERIMENTS["lens"].drawings().values():
+        assert draw(found.tables).data
+
+
+def test_without_true_labels_only_agreement_is_measured(tmp_path: Path) -> None:
+    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, "class")
+    found = run(model, "primer:size=200", random_models=0, max_predictions=20)
+    assert "accuracy" not in set(found.tables["layers"]["measure"])
+    assert found.tables["groups"]["accuracy"].isna().all() and not len(found.tables["tests"])
+    assert any("true labels" in caveat.text for caveat in found.caveats)
+    assert len(EXPERIMENTS["lens"].findings_of(found.tables)) == 2
+    for name, draw in EXPERIMENTS["lens"].drawings().items():
+        assert draw(found.tables).data, name
+
+
+def test_a_text_classifier_predicts_texts() -> None:
+    model = headed.made("bert", "BertForSequenceClassification", False)
+    found = run(model, "primer/sentiment:size=200", random_models=1)
+    assert found.tables["layers"]["n"].eq(40).all()
+
+
+def test_what_is_refused_before_a_run(tmp_path: Path) -> None:
+    """A head of scores, and the language-model head left over in a fine-tuned folder."""
+    about = {
+        kind: facts(with_head(wb.load("mini:bert", device="cpu"), tmp_path / kind, kind))
+        for kind in ("class", "score", "answers")
+    }
+    refused = {
+        (name, kind): bool(
+            unmet_requirements(EXPERIMENTS[name], EXPERIMENTS[name].settings(), [of])
+        )
+        for name in ("lens", "tuned-lens", "contributions")
+        for kind, of in about.items()
+    }
+    assert {each for each, is_refused in refused.items() if is_refused} == {
+        ("lens", "score"), ("tuned-lens", "class"), ("tuned-lens", "score"),
+        ("tuned-lens", "answers"), ("contributions", "score"), ("contributions", "answers"),
+    }  # fmt: skip
+    (error,) = unmet_requirements(
+        EXPERIMENTS["tuned-lens"], EXPERIMENTS["tuned-lens"].settings(), [about["class"]]
+    )
+    assert "left over" in str(error) and "finetune" in str(error.remedy)

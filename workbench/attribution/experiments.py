@@ -12,6 +12,39 @@ from workbench.basics.experiments import LM_HEAD
 from workbench.core.experiment import HEAD, HEADS, Experiment, Need, Settings, Table
 from workbench.core.splits import SplitSettings
 
+# --- what models must predict ---------------------------------------------------------------------
+
+# The language-model head of a fine-tuned folder is left over from before: its body no longer fits.
+LM_ALONE = Need(
+    "a language-model head that is not left over from before a task head was fitted",
+    lambda facts: bool(facts["objective"]) and not facts["task"],
+    "Choose the model as it was before finetune, or another one with a language-model head, such "
+    "as "
+    "bert-base-uncased or gpt2.",
+)
+# Scores are no choice among classes; answers choose among the words of each text.
+CHOOSES = Need(
+    "a language-model head or a task head that predicts classes, tags or answers",
+    lambda facts: (
+        facts["task"] != "score" and bool(facts["objective"] or facts["classes"] or facts["task"])
+    ),
+    "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
+    "classifier, or a run of finetune on classes, tags or answers. wb.lens reads the layers of a "
+    "head that "
+    "predicts scores.",
+)
+CLASSIFIES = Need(
+    "a language-model head or a task head that predicts classes or tags",
+    lambda facts: (
+        facts["task"] not in ("score", "answers")
+        and bool(facts["objective"] or facts["classes"] or facts["task"])
+    ),
+    "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
+    "classifier, or a run of finetune on classes or tags. wb.contributions explains scores and "
+    "answers "
+    "of one text.",
+)
+
 # --- lens -----------------------------------------------------------------------------------------
 
 
@@ -19,10 +52,12 @@ class LensSettings(Settings):
     """Which predictions are read, and the random-weight baseline."""
 
     max_predictions: int = Field(
-        300, ge=1, le=1_000_000, description="Maximum number of words to predict (default 300)."
+        300, ge=1, le=1_000_000, description="Maximum number of predictions (default 300)."
     )
     sublayers: bool = Field(
-        True, description="Also read the state after each attention (default: yes)."
+        True,
+        description="Also read the state after each attention (default: yes, unless there is a "
+        "task head).",
     )
     random_models: int = Field(
         5,
@@ -45,7 +80,11 @@ class LensSettings(Settings):
             f"We read the states after {states} with the model's own final norm and head (logit "
             "lens, nostalgebraist 2020; of an encoder, by its whole decoder, Langedijk et al. 2023)"
             f", for at most {self.max_predictions:,} words drawn from {texts}, each predicted from "
-            "its context: its first piece, with all of its pieces hidden. A prediction is final at "
+            "its context: its first piece, with all of its pieces hidden. Of a model with a task "
+            "head, "
+            "its predictions for texts or words are read instead: the head is given the states "
+            "that "
+            "all layers would have if the blocks after one did nothing. A prediction is final at "
             "the first layer from which its top choice no longer changes. "
             f"{null}Intervals are 95 % bootstrap intervals over documents."
         )
@@ -54,7 +93,7 @@ class LensSettings(Settings):
 _LENS_GROUPS = (
     "by: what the words are grouped by: all, tag (part of speech), class (function words, which "
     "are of a closed class of Universal Dependencies, and content words), or frequency (rank of "
-    "the word in the texts read)."
+    "the word in the texts read). Texts with a known class are grouped by label."
 )
 
 LENS = Experiment(
@@ -64,9 +103,14 @@ LENS = Experiment(
     run="workbench.attribution.lens_corpus:run",
     tables={
         "layers": Table(
-            "What the states of the model predict, as means over words. weights: the model, or "
-            "random (the mean of the random-weight models; lower and upper are then their minimum "
-            "and maximum). layer 0: the embeddings. sublayer: after the attention, or after the "
+            "What the states of the model predict, as means over words (of a task head, over texts "
+            "or "
+            "tagged words; its classes are the choices, and measures of the true choice need "
+            "labels). weights: the model, or "
+            "random (the mean of the random-weight models, of a task head with its own weights; "
+            "lower and upper "
+            "are then their minimum and maximum). layer 0: the embeddings. sublayer: after the "
+            "attention, or after the "
             "MLP, which ends the block. measure: agreement (share of words whose top choice is the "
             "model's own prediction), accuracy (share whose top choice is the true piece), p_final "
             "and rank_final (probability and rank of the model's own prediction), "
@@ -102,7 +146,7 @@ LENS = Experiment(
             ("comparison",),
         ),
     },
-    needs=(LM_HEAD,),
+    needs=(CHOOSES,),
     split="held-out",
     figures="workbench.figures.lens:FIGURES",
     findings="workbench.attribution.findings:lens",
@@ -211,7 +255,7 @@ TUNED_LENS = Experiment(
             "Numbers of texts, predictions and steps, and what the maps belong to.", ("fact",)
         ),
     },
-    needs=(LM_HEAD,),
+    needs=(LM_ALONE,),
     exact_up_to=1e9,
     figures="workbench.figures.tuned_lens:FIGURES",
     findings="workbench.attribution.findings:tuned_lens",

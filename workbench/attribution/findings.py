@@ -41,7 +41,8 @@ COMPARED = 30  # words of a group; with fewer, its difference is undecided
 def lens(tables: Tables) -> Iterator[Finding]:
     """What the last layer predicts, where predictions become final, and for which words."""
     tests = {row["comparison"]: row for row in rows_of(tables["tests"])}
-    yield _accuracy(tests["accuracy"])
+    if "accuracy" in tests:  # else the true choices of a task head are not known
+        yield _accuracy(tests["accuracy"])
     stacks = list(dict.fromkeys(tables["final"]["stack"]))
     for stack in reversed(stacks):
         yield _settled(tables["final"], stack, len(stacks) > 1)
@@ -56,10 +57,11 @@ def lens(tables: Tables) -> Iterator[Finding]:
 
 
 def _accuracy(row: Row) -> Finding:
-    holds = "predicts more words right than" if row["holds"] else "does not beat"
+    holds = "is right more often than" if row["holds"] else "does not beat"
     return Finding(
-        f"The last layer {holds} always choosing the most frequent piece: {percent(row['first'])} "
-        f"against {percent(row['second'])} of {plural(row['n_first'], 'word')} (difference "
+        f"The last layer {holds} always choosing the most frequent true choice: "
+        f"{percent(row['first'])} against {percent(row['second'])} of "
+        f"{plural(row['n_first'], 'prediction')} (difference "
         f"{signed(decimal(100 * row['difference'], 1))} points, 95 % "
         f"{decimal(100 * row['lower'], 1)} to {decimal(100 * row['upper'], 1)}; "
         f"{p_text(row['p'])}).",
@@ -73,7 +75,7 @@ def _accuracy(row: Row) -> Finding:
         measure="gain in accuracy over the most frequent piece",
         unit="%",
         column="difference",
-        decided_by="more words (max_predictions) or a larger corpus",
+        decided_by="more predictions (max_predictions) or a larger corpus",
     )
 
 
@@ -82,13 +84,14 @@ def _settled(table: pd.DataFrame, stack: str, several: bool) -> Finding:
     rows = rows_of(table[(table["stack"] == stack) & (table["by"] == "all")])
     top = rows[-1]["layer"]
     row = rows[-2] if top else rows[-1]
-    half = next(each["layer"] for each in rows if each["cumulative"] >= 0.5)
+    half = next(each for each in rows if each["cumulative"] >= 0.5)
     null = "" if math.isnan(row["random"]) else f"; with random weights {percent(row['random'])}"
     of_stack = f" of the {stack}" if several else ""
     return Finding(
         f"{percent(row['cumulative'])} of {plural(row['n'], 'prediction')} are final before the "
-        f"last layer{of_stack} (95 % {percent(row['lower'])} to {percent(row['upper'])}{null}), "
-        f"and half of them from layer {whole(half)} of {whole(top)}.",
+        f"last layer{of_stack} (95 % {percent(row['lower'])} to {percent(row['upper'])}{null}). "
+        f"Half "
+        f"of all predictions are final from layer {whole(half['layer'])} of {whole(top)} on.",
         row["cumulative"],
         (row["lower"], row["upper"]),
         None,

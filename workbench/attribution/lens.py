@@ -36,7 +36,7 @@ from workbench.attribution.tuned_maps import HasMaps, maps_of
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.public import public
 from workbench.corpora.encode import encode
-from workbench.corpora.typed import readable, word_index
+from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Direction, Model, UnsupportedError, refusal

@@ -5,8 +5,8 @@
 
 A head of `finetune` reads a mix of all layers: with the blocks after layer l doing nothing, layer j
 is the state of layer min(j, l), and the weights of the mix stay. A text classifier of transformers
-reads the state of layer l of its last stack with its own end. At the last layer both give the model's own output.
-Costs: a pass; for each layer the embeddings, the final norm and the head again.
+reads the state of layer l of its last stack with its own end. At the last layer both give the
+model's own output. Costs: a pass; for each layer the embeddings, the final norm and the head again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,8 @@ ROWS = 32  # texts in a batch
 NO_ANSWER = -1  # the gold of a text without an answer
 NEAR = 0.1  # of the spread of the gold scores: a score so near to the final one counts as the same
 REMEDY = (
-    "Name a run of finetune (with save_model) or a folder with a text classifier, or choose a model "
+    "Name a run of finetune (with save_model) or a folder with a text classifier, or choose a "
+    "model "
     "with a language-model head, such as mini:bert."
 )
 
@@ -216,11 +217,12 @@ def with_pieces(
 def require_pairs(opened: OpenTaskLens, docs: "Sequence[Doc]") -> None:
     """Raise if the head reads two texts and a Doc has one."""
     head = opened.head
-    if head is not None and head.task.pairs:
-        if any(len(doc.spans.get("segments", ())) != 2 for doc in docs):
-            raise WorkbenchError(
-                f"{head.task.name} needs two texts, and only one is given.",
-                code="text-missing",
-                where=opened.model.name,
-                remedy="Give the second text too, or choose a corpus of pairs of texts.",
-            )
+    if head is None or not head.task.pairs:
+        return
+    if any(len(doc.spans.get("segments", ())) != 2 for doc in docs):
+        raise WorkbenchError(
+            f"{head.task.name} needs two texts, and only one is given.",
+            code="text-missing",
+            where=opened.model.name,
+            remedy="Give the second text too, or choose a corpus of pairs of texts.",
+        )

@@ -97,7 +97,8 @@ def final(tables: Tables) -> go.Figure:
 
 
 def final_by_tag(tables: Tables) -> go.Figure:
-    """Distribution of the layer from which predictions no longer change, by part of speech.
+    """Distribution of the layer from which predictions no longer change, by part of speech, or of
+    texts by their true class.
 
     How to read: each row sums to 100 %; tags are sorted by the mean layer, the earliest on top.
     Tags with fewer than ten words are left out.
@@ -105,8 +106,9 @@ def final_by_tag(tables: Tables) -> go.Figure:
     table = tables["final"]
     stack = table["stack"].iloc[-1]  # that the head reads
     rows = table[(table["stack"] == stack) & (table["by"] == "tag") & (table["n"] >= FEW)]
-    if rows.empty:
-        rows = table[(table["stack"] == stack) & (table["by"] == "all")]
+    for by in ("label", "all"):  # of texts
+        if rows.empty:
+            rows = table[(table["stack"] == stack) & (table["by"] == by)]
     means = (rows["share"] * rows["layer"]).groupby(rows["group"]).sum()
     order = means.sort_values(kind="stable").index
     rows = rows.set_index("group").loc[order].reset_index()

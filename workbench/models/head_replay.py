@@ -237,7 +237,7 @@ def _bypassed(
     ends: Mapping[StackName, Any],
     stream: int,
 ) -> Iterator[None]:
-    """The blocks of the given stacks return these states, one for all or each its own; none runs."""
+    """The blocks of the given stacks return these states, one for all or one each; none runs."""
 
     def bypass(stack: StackName) -> _Wrap | None:
         if stack not in states:
