@@ -296,13 +296,22 @@ class ContributionsOverCorpus(Settings):
             "speech, along the mean gradient of each word's logit. "
             f"It was tested against {self.n_permutations:,} permutations of the distinct "
             "true words within their part of speech; p-values are corrected over the parts by the "
-            "largest mean of each permutation, and intervals are bootstrapped over documents."
+            "largest mean of each permutation, and intervals are bootstrapped over documents. Of a "
+            "model with a task head, the logits of its classes are taken apart instead, along "
+            "their "
+            "gradients at the layers that the head reads; the null exchanges the true classes of "
+            "documents, or of distinct words if words are tagged."
         )
 
 
 _OF_PART = (
     "part: embeddings, head, attention-bias (of the output projection), mlp, norm-bias or "
     "output-bias; stack, kind, layer and head (from 0; -1: none) say which. "
+)
+_OF_LABELS = (
+    "With a task head, read class for word: of texts, or of words that are tagged; there are no "
+    "parts "
+    "of speech to stay within. "
 )
 _OF_MEANS = (
     "contribution: mean contribution to the logit of the model's own choice minus the mean logit, "
@@ -321,7 +330,8 @@ CONTRIBUTIONS = Experiment(
     run="workbench.attribution.corpus_contributions:run",
     tables={
         "components": Table(
-            f"Direct contributions of each part of the stack that the head reads. {_OF_PART}"
+            f"Direct contributions of each part of the stack that the head reads. "
+            f"{_OF_LABELS}{_OF_PART}"
             f"{_OF_MEANS}share: of all absolute contributions. gold: mean contribution to the true "
             "word. "
             f"{_OF_GAIN}p: of the permutation test, corrected over parts; writes: p < 0.05, so the "
@@ -336,7 +346,8 @@ CONTRIBUTIONS = Experiment(
             ("layer", "source"),
         ),
         "tags": Table(
-            f"The same by part of speech of the predicted word, without biases. {_OF_PART}"
+            "The same by part of speech of the predicted word (of labelled texts: by their true "
+            f"class), without biases. {_OF_PART}"
             f"{_OF_MEANS}{_OF_GAIN}n: number of words with this tag.",
             ("tag", "part", "stack", "kind", "layer", "head"),
         ),
@@ -349,7 +360,8 @@ CONTRIBUTIONS = Experiment(
             ("fact",),
         ),
     },
-    needs=(LM_HEAD, HEADS),
+    needs=(CLASSIFIES, HEADS),
+    version=2,
     split="held-out",
     figures="workbench.figures.contributions:FIGURES",
     findings="workbench.attribution.findings:contributions",

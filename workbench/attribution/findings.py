@@ -420,22 +420,25 @@ def contributions(tables: Tables) -> Iterator[Finding]:
         unit="%",
         column="value",
     )
+    choice = "class" if "classes" in facts else "word"  # of a task head
     for part, noun in (("head", "head"), ("mlp", "MLP")):
         rows = [row for row in parts if row["part"] == part]
         if rows:
-            yield from _writers(rows, noun, several)
+            yield from _writers(rows, noun, choice, several)
 
 
-def _writers(rows: Sequence[Row], noun: str, several: bool) -> Iterator[Finding]:
-    """How many heads, or MLPs, raise the true word, and the one with the largest gain."""
+def _writers(rows: Sequence[Row], noun: str, choice: str, several: bool) -> Iterator[Finding]:
+    """How many heads, or MLPs, raise the true word or class, and the one with the largest gain."""
     writers = [row for row in rows if row["writes"]]
     enough = rows[0]["n_tested"] >= TESTABLE
     best = max(rows, key=lambda row: (bool(row["writes"]), float(row["gain"])))
     more = "more texts, or texts with more different words"
+    where = "above the same word elsewhere and other words of its part of speech"
+    if choice == "class":
+        more, where = "more labelled texts", "above the same class elsewhere and other classes"
     yield Finding(
         f"{len(writers)} of {plural(len(rows), noun)} {'raises' if len(writers) == 1 else 'raise'} "
-        "the true word in its own context (above the same word elsewhere and other words of its "
-        "part of speech).",
+        f"the true {choice} in its own context ({where}).",
         len(writers),
         None,
         0,
@@ -447,7 +450,7 @@ def _writers(rows: Sequence[Row], noun: str, several: bool) -> Iterator[Finding]
     )
     yield Finding(
         f"Among {noun}s, {'the ' if noun == 'MLP' else ''}{part_name(best, several)} has the "
-        "largest gain for the true word: "
+        f"largest gain for the true {choice}: "
         f"{signed(decimal(best['gain'], 2))} nats ({p_text(best['p'])}).",
         best["gain"],
         (best["gain_lower"], best["gain_upper"]),

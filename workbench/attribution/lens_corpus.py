@@ -36,10 +36,10 @@ from workbench.attribution.task_lens import (
     Labels,
     OpenTaskLens,
     batches_of,
+    drawn_labels,
     known_labels,
     open_task_lens,
     require_pairs,
-    with_pieces,
 )
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
@@ -156,9 +156,16 @@ def _of_task_head(
     opened = open_task_lens(inputs.model)
     require_pairs(opened, docs)
     known = known_labels(opened, docs, inputs.corpus.layers())
-    words, gold, notes = _drawn_labels(
-        opened, docs, batch, known, settings.max_predictions, inputs.seed
-    )
+    chosen, gold, notes = drawn_labels(opened, batch, known, settings.max_predictions, inputs.seed)
+    labels: list[str] | None = None if opened.of_words else []
+    if opened.task_kind == "class":
+        labels = [opened.names[each] for each in gold if each is not None]
+    if opened.task_kind == "answers":
+        notes.append("Of an answer, its first word is predicted.")
+    if opened.of_words and not any(docs[text][word].pos_ for text, word in chosen):
+        notes.append("The corpus has no parts of speech, so words are not grouped by them.")
+    notes.append("The models with random weights have the same task head.")
+    words = _known(docs, chosen, labels)
 
     def read(model: Model, sublayers: bool, on_progress: Any) -> _Read:
         # random-weight models have the same head
@@ -242,52 +249,6 @@ def _known(
         [token.pos_ for token in tokens],
         np.array([rank[token.lower_] for token in tokens]),
     )
-
-
-def _drawn_labels(
-    opened: OpenTaskLens,
-    docs: Sequence["Doc"],
-    batch: Batch,
-    known: Mapping[tuple[int, int], int | None],
-    most: int,
-    seed: int,
-) -> tuple[_Words, list[int | None], list[str]]:
-    """Labels drawn uniformly, those whose true choice is known if there are any; and notes."""
-    kind = "class" if opened.head is None else opened.head.task.kind
-    of_words = kind in ("tags", "entities")
-    what = "words" if of_words else "texts"
-    possible = with_pieces(opened.model, batch, list(known)) if of_words else list(known)
-    labelled = [place for place in possible if known[place] is not None]
-    notes = []
-    if not labelled:
-        notes.append(
-            f"The corpus has no true labels of its {what}, so only agreement with the model's own "
-            "predictions is measured."
-        )
-    elif left_out := len(possible) - len(labelled):
-        notes.append(f"{left_out:,} {what} without a true label are left out.")
-    possible = labelled or possible
-    if not possible:
-        raise WorkbenchError(
-            f"the corpus has no {what} that the head can label.",
-            code="too-few-sentences",
-            where=opened.model.name,
-            remedy="Choose a corpus with texts.",
-        )
-    random = np.random.default_rng([seed, len(possible)])
-    indices = random.permutation(len(possible))[:most]
-    chosen = [possible[index] for index in sorted(indices.tolist())]
-    gold = [known[place] for place in chosen]
-    labels: list[str] | None = None if of_words else []
-    if kind == "class" and labelled:
-        names = opened.model.classes if opened.head is None else opened.head.task.names
-        labels = [names[each] for each in gold if each is not None]
-    if kind == "answers":
-        notes.append("Of an answer, its first word is predicted.")
-    if of_words and not any(docs[text][word].pos_ for text, word in chosen):
-        notes.append("The corpus has no parts of speech, so words are not grouped by them.")
-    notes.append("The models with random weights have the same task head.")
-    return _known(docs, chosen, labels), gold, notes
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,6 +66,21 @@ class OpenTaskLens:
     head: Head | None  # None: a text classifier of transformers
     note: str = "a task head reads whole layers."
 
+    @property
+    def task_kind(self) -> str:
+        """The kind of the task, as of `transfer.tasks`."""
+        return "class" if self.head is None else self.head.task.kind
+
+    @property
+    def of_words(self) -> bool:
+        """Whether words are labelled, not texts."""
+        return self.task_kind in ("tags", "entities")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes or tags."""
+        return tuple(self.model.classes) if self.head is None else self.head.task.names
+
     def scores(self, outputs: Tensor) -> list[float]:
         """Scores as in the corpus, from the standardised ones of the head.  # [places, 1]"""
         assert self.head is not None, "classifiers predict classes"
@@ -87,15 +103,22 @@ class OpenTaskLens:
         return layers[-1], points
 
     def _layers(self, labels: Labels) -> Iterator[Tensor]:
-        rows, at = (sent(each, self.model.device) for each in (labels.rows, labels.at))
         if self.head is None:
             for logits in ended_logits(self.model, labels.text):
-                yield logits[rows]
+                yield logits[sent(labels.rows, self.model.device)]
             return
         for states in ended_states(self.model, labels.text):
-            mix = self.head.mix
-            read = read_states(lambda _, own=states: own, mix, labels.text, labels.segments)
-            yield _of_places(self.head(read).float(), labels.kind, rows, at)
+            yield head_logits(self.head, states, labels)
+
+
+def head_logits(head: Head, states: Sequence[Tensor], labels: Labels) -> Tensor:
+    """What a head predicts at the places for states of all layers of the texts.
+
+    # [texts, pieces, width] each -> [places, choices]
+    """
+    rows, at = (sent(each, labels.text.ids.device) for each in (labels.rows, labels.at))
+    read = read_states(lambda _: states, head.mix, labels.text, labels.segments)
+    return _of_places(head(read).float(), labels.kind, rows, at)
 
 
 def _of_places(outputs: Tensor, kind: Kind, rows: Tensor, at: Tensor) -> Tensor:
@@ -226,3 +249,40 @@ def require_pairs(opened: OpenTaskLens, docs: "Sequence[Doc]") -> None:
             where=opened.model.name,
             remedy="Give the second text too, or choose a corpus of pairs of texts.",
         )
+
+
+def drawn_labels(
+    opened: OpenTaskLens,
+    batch: Batch,
+    known: Mapping[tuple[int, int], int | None],
+    most: int,
+    seed: int,
+) -> tuple[list[tuple[int, int]], list[int | None], list[str]]:
+    """Places drawn uniformly, from those whose true choice is known if there are any.
+
+    Also their true choices, and notes on what is left out.
+    """
+    what = "words" if opened.of_words else "texts"
+    possible = with_pieces(opened.model, batch, list(known)) if opened.of_words else list(known)
+    labelled = [place for place in possible if known[place] is not None]
+    notes = []
+    if not labelled:
+        notes.append(
+            f"The corpus has no true labels of its {what}, so only agreement with the model's own "
+            "predictions is measured."
+        )
+    elif left_out := len(possible) - len(labelled):
+        notes.append(f"{left_out:,} {what} without a true label are left out.")
+    possible = labelled or possible
+    if not possible:
+        raise WorkbenchError(
+            f"the corpus has no {what} that the head can label.",
+            code="too-few-sentences",
+            where=opened.model.name,
+            remedy="Choose a corpus with texts.",
+        )
+    random = np.random.default_rng([seed, len(possible)])
+    indices = random.permutation(len(possible))[:most]
+    chosen = [possible[index] for index in sorted(indices.tolist())]
+    gold = [known[place] for place in chosen]
+    return chosen, gold, notes
