@@ -482,6 +482,9 @@ ATTRIBUTION = Experiment(
             "methods; the control alone). faithful: yes if p < 0.05 and the gain is at least 0.01. "
             "over_attention, over_attention_lower, over_attention_upper, p_attention: gain minus "
             "the gain of the attention baseline, tested in the same way. "
+            "behind, behind_lower, behind_upper: gain of the method with the highest gain minus "
+            "that "
+            "of this method on the same texts, with its interval; empty for the best one. "
             "randomised: rank correlation of absolute scores with the maps of random weights, over "
             "n_randomised texts; chance: 95 % of random maps correlate less. check: destroyed (not "
             "above chance), partly kept, or kept (at least 0.5). delta, delta_worst: error of a "
@@ -534,6 +537,7 @@ ATTRIBUTION = Experiment(
         ),
     },
     needs=(PREDICTS,),
+    version=2,
     split="held-out",
     exact_up_to=1e9,
     figures="workbench.figures.attribution_corpus:FIGURES",

@@ -36,6 +36,8 @@ LEVEL = 0.05  # significance level
 
 SETTLED = 20  # words of a tag whose mean is named
 COMPARED = 30  # words of a group; with fewer, its difference is undecided
+RANDOM_MODELS = 3  # with fewer, hardly any difference lies outside of their prediction interval
+RANDOM_ENOUGH = 5
 
 
 def lens(tables: Tables) -> Iterator[Finding]:
@@ -106,7 +108,10 @@ def _settled(table: pd.DataFrame, stack: str, several: bool) -> Finding:
 
 
 def _earlier(row: Row, name: str, others: str) -> Finding:
-    tested = row["random_models"] > 1 and min(row["n_first"], row["n_second"]) >= COMPARED
+    words = min(row["n_first"], row["n_second"]) >= COMPARED
+    models = row["random_models"] >= RANDOM_MODELS
+    missing = [] if words else ["more words (max_predictions)"]
+    missing += [] if models else [f"more random-weight models (random_models={RANDOM_ENOUGH})"]
     does = "become" if row["holds"] else "are not shown to become"
     null = (
         f"; with random weights {signed(decimal(row['random'], 2))}"
@@ -121,16 +126,14 @@ def _earlier(row: Row, name: str, others: str) -> Finding:
         row["difference"],
         (row["lower"], row["upper"]),
         row["random"] if row["random_models"] else 0.0,
-        judged(row["holds"], tested),
+        judged(row["holds"], words and (models or (row["holds"] and row["random_models"] > 1))),
         "tests",
         {"comparison": name},
         "final_by_tag" if name == "function words" else "final",
         measure=f"mean final layer of {name}, difference to {others}",
         unit="layers",
         column="difference",
-        decided_by="more words (max_predictions)"
-        if row["random_models"] > 1
-        else "random-weight models (random_models=5)",
+        decided_by=" and ".join(missing) or "more words (max_predictions)",
     )
 
 
@@ -482,7 +485,7 @@ def attribution(tables: Tables) -> Iterator[Finding]:
     rows = rows_of(tables["methods"])
     chosen = [row for row in rows if row["method"] not in CONTROLS]
     best = max(chosen, key=lambda row: float(row["gain"]))
-    yield _best(best, len(chosen))
+    yield _best(best, chosen)
     if len(chosen) > 1:
         yield _faithful(chosen)
     if best["p_attention"] == best["p_attention"]:  # else there is no attention
@@ -506,14 +509,40 @@ def _verdict(faithful: str) -> Verdict:
     return judged(faithful == "yes", faithful != "undecided")
 
 
-def _best(row: Row, number: int) -> Finding:
-    subject = (
-        f"The scores of {row['method']} are the most faithful of {number} methods"
-        if number > 1
-        else f"The scores of {row['method']} are checked"
+def _best(row: Row, chosen: Sequence[Row]) -> Finding:
+    """The best method, with those whose gain does not differ from its own.
+
+    Paired over documents: the interval of the difference includes 0.
+    """
+    others = [each for each in chosen if each["method"] != row["method"]]
+    others.sort(key=lambda each: -float(each["gain"]))
+    level = [each for each in others if not each["behind_lower"] > 0]
+    names = [each["method"] for each in (row, *level)]
+    next_to = (level or others or [row])[0]
+    by = (
+        f" (gain {signed(decimal(next_to['behind'], 3))} over {next_to['method']}, 95 % "
+        f"{decimal(next_to['behind_lower'], 3)} to {decimal(next_to['behind_upper'], 3)})"
     )
+    if not others:
+        subject = f"The scores of {row['method']} are checked"
+    elif level:
+        together = "do not differ significantly" if len(level) == 1 else "are not told apart"
+        subject = (
+            f"The scores of {listing(names, 6)} are the most faithful of {len(chosen)} methods, "
+            f"and "
+            f"{together}{by}"
+        )
+        if len(level) == len(others):
+            subject = (
+                f"The {len(chosen)} methods {together}{by}; {row['method']} has the largest gain"
+            )
+    else:
+        subject = (
+            f"The scores of {row['method']} are the most faithful of {len(chosen)} methods{by}"
+        )
+    whose = "its" if not level else f"the {row['method']}"
     return Finding(
-        f"{subject}: without its top words, the prediction loses "
+        f"{subject}: without {whose} top words, the prediction loses "
         f"{decimal(row['comprehensiveness'], 2)} of its probability, with only them "
         f"{decimal(row['sufficiency'], 2)} (random orders: "
         f"{decimal(row['random_comprehensiveness'], 2)} and "
@@ -614,7 +643,7 @@ def _tag_gains(rows: list[Row]) -> Finding:
         )
     else:
         claim = (
-            f"None of {plural(len(rows), 'tag')} gets more or less attribution than other words at "
+            f"0 of {plural(len(rows), 'tag')} get more or less attribution than other words at "
             f"the same distance (smallest {p_text(min(row['p'] for row in rows))})."
         )
     return Finding(
