@@ -13,7 +13,7 @@ for an encoder its decoder.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -44,8 +44,10 @@ from workbench.engine.taps import StackName
 from workbench.models import residual_stream
 from workbench.models.head_replay import (
     Change,
+    Point,
     Recorded,
     ReplayHead,
+    Sublayer,
     recorded_states,
     replay_head,
     replayed_logits,
@@ -58,24 +60,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from spacy.tokens import Doc
 
-Sublayer = Literal["embeddings", "attention", "cross-attention", "mlp"]
 Floats = NDArray[np.float64]
 ROWS = 32  # predictions in a batch
 MEASURES = ("agrees", "p_final", "rank_final", "kl", "entropy")  # of any prediction
 GOLD_MEASURES = ("correct", "p_gold", "rank_gold", "nats")  # if the true choice is known
-
-
-class Point(NamedTuple):
-    """Where a state is: after the embeddings (layer 0), an attention, or an MLP (a whole block)."""
-
-    stack: StackName
-    layer: int
-    sublayer: Sublayer
-
-    @property
-    def ends_layer(self) -> bool:
-        """Whether this is the state between two blocks."""
-        return self.sublayer in ("embeddings", "mlp")
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ reads the state of layer l of its last stack with its own end. At the last layer
 model's own output. Costs: a pass; for each layer the embeddings, the final norm and the head again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model, refusal
-from workbench.models.head_replay import ended_logits, ended_states
+from workbench.models.head_replay import Point, ended_logits, ended_states
 from workbench.models.huggingface import require_transformer
 from workbench.transfer.checkpoints import head_of
 from workbench.transfer.features import read_states, segments_of
@@ -85,15 +85,13 @@ class OpenTaskLens:
         """Scores as in the corpus, from the standardised ones of the head.  # [places, 1]"""
         assert self.head is not None, "classifiers predict classes"
         scale = self.head.scale
-        return (outputs[:, 0] * scale.spread + scale.mean).tolist()  # type: ignore[no-any-return]
+        return (outputs[:, 0] * scale.spread + scale.mean).tolist()
 
-    def read(self, labels: Labels) -> tuple[Tensor, Iterator[tuple["Any", Tensor]]]:
+    def read(self, labels: Labels) -> tuple[Tensor, Iterator[tuple[Point, Tensor]]]:
         """The model's own logits, and those of every layer, the embeddings first.
 
         # [places, choices]; [places, choices] each
         """
-        from workbench.attribution.lens import Point
-
         layers = list(self._layers(labels))
         stack = self.model.stacks[-1 if self.head is None else 0].name
         points = (
@@ -152,7 +150,7 @@ def labels_of_prediction(predictions: Sequence[Prediction]) -> Labels:
 
 
 def known_labels(
-    opened: OpenTaskLens, docs: "Sequence[Doc]", layers: Sequence[str]
+    opened: OpenTaskLens, docs: "Sequence[Doc]", layers: Collection[str]
 ) -> dict[tuple[int, int], int | None]:
     """The places (text, word) that the head predicts, each with the true choice if it is known.
 

@@ -17,7 +17,7 @@ encoder of an encoder-decoder as many rows of its decoder.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -34,8 +34,22 @@ from workbench.models.prefix_cache import blocks_of, replaced_forward
 
 # A change of the states of a layer before the head reads them, such as a tuned lens.
 Change = Callable[[int, Tensor], Tensor]  # layer, [batch, pieces, width] -> the same shape
+Sublayer = Literal["embeddings", "attention", "cross-attention", "mlp"]
 ROW = 32  # pieces in a row of states without a text
 _REMEDY = "Choose a transformers model with a language-model head, or an ELMo with its softmax."
+
+
+class Point(NamedTuple):
+    """Where a state is: after the embeddings (layer 0), an attention, or an MLP (a whole block)."""
+
+    stack: StackName
+    layer: int
+    sublayer: Sublayer
+
+    @property
+    def ends_layer(self) -> bool:
+        """Whether this is the state between two blocks."""
+        return self.sublayer in ("embeddings", "mlp")
 
 
 @dataclass(frozen=True, eq=False)
