@@ -99,12 +99,16 @@ def test_methods_that_do_not_differ_are_named_together() -> None:
     assert "without the occlusion top words" in found
     assert "scores of occlusion are the most faithful of 2 methods" in claim(far)
     assert "The 2 methods do not differ significantly" in claim(near)
+    few = {**far, "documents": 9}
+    best = method("occlusion", 0.4, behind=NONE, documents=9)
+    found = findings_of("attribution", tables(few, best, ATTENDED, CONTROL))[BEST].claim
+    assert "too few documents" in found and "most faithful" not in found
 
 
 def test_methods_are_compared_on_the_same_texts() -> None:
     """The gain of the best method minus that of another, by document, with a plain bootstrap."""
     found = run_here(
-        "attribution", wb.load("mini:bert", device="cpu"), wb.read("primer:size=40"),
+        "attribution", wb.load("mini:bert", device="cpu"), wb.read("primer:size=200"),
         max_predictions=12, methods=("gradient-x-input", "occlusion"), random_models=0,
         n_shuffles=100,
     ).tables["methods"].set_index("method")  # fmt: skip

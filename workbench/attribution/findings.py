@@ -477,6 +477,7 @@ def _keys_of_part(row: Row) -> dict[str, Any]:
 
 CONTROLS = ("attention", "random")  # rows of the table `methods` that are no chosen method
 NEAR = 2  # words on each side of the predicted word
+FEWEST_DOCUMENTS = 10  # with fewer, the intervals of differences of methods say little
 FEWEST_TYPES = 5  # distinct words; fewer sign flips cannot be significant
 
 
@@ -525,12 +526,17 @@ def _best(row: Row, chosen: Sequence[Row]) -> Finding:
     )
     if not others:
         subject = f"The scores of {row['method']} are checked"
+    elif row["documents"] < FEWEST_DOCUMENTS:
+        level = others
+        subject = (
+            f"The scores of {row['method']} have the largest gain of {len(chosen)} methods (too "
+            "few documents to tell whether they differ)"
+        )
     elif level:
         together = "do not differ significantly" if len(level) == 1 else "are not told apart"
         subject = (
             f"The scores of {listing(names, 6)} are the most faithful of {len(chosen)} methods, "
-            f"and "
-            f"{together}{by}"
+            f"and {together}{by}"
         )
         if len(level) == len(others):
             subject = (

@@ -24,7 +24,6 @@ from workbench.attribution.experiments import LensSettings
 from workbench.attribution.lens import (
     OpenLens,
     Places,
-    Point,
     final_layers,
     measured,
     open_lens,
@@ -56,6 +55,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.word_groups import FREQUENT, Group, frequency_ranks, word_groups
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, UnsupportedError
+from workbench.models.head_replay import Point
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
