@@ -19,8 +19,7 @@ LM_ALONE = Need(
     "a language-model head that is not left over from before a task head was fitted",
     lambda facts: bool(facts["objective"]) and not facts["task"],
     "Choose the model as it was before finetune, or another one with a language-model head, such "
-    "as "
-    "bert-base-uncased or gpt2.",
+    "as bert-base-uncased or gpt2.",
 )
 # Scores are no choice among classes; answers choose among the words of each text.
 CHOOSES = Need(
@@ -30,8 +29,7 @@ CHOOSES = Need(
     ),
     "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
     "classifier, or a run of finetune on classes, tags or answers. wb.lens reads the layers of a "
-    "head that "
-    "predicts scores.",
+    "head that predicts scores.",
 )
 CLASSIFIES = Need(
     "a language-model head or a task head that predicts classes or tags",
@@ -41,8 +39,7 @@ CLASSIFIES = Need(
     ),
     "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
     "classifier, or a run of finetune on classes or tags. wb.contributions explains scores and "
-    "answers "
-    "of one text.",
+    "answers of one text.",
 )
 
 # --- lens -----------------------------------------------------------------------------------------
@@ -83,9 +80,8 @@ class LensSettings(Settings):
             "its context: its first piece, with all of its pieces hidden. Of a model with a task "
             "head, "
             "its predictions for texts or words are read instead: the head is given the states "
-            "that "
-            "all layers would have if the blocks after one did nothing. A prediction is final at "
-            "the first layer from which its top choice no longer changes. "
+            "that all layers would have if the blocks after one did nothing. A prediction is final "
+            "at the first layer from which its top choice no longer changes. "
             f"{null}Intervals are 95 % bootstrap intervals over documents."
         )
 
@@ -104,8 +100,7 @@ LENS = Experiment(
     tables={
         "layers": Table(
             "What the states of the model predict, as means over words (of a task head, over texts "
-            "or "
-            "tagged words; its classes are the choices, and measures of the true choice need "
+            "or tagged words; its classes are the choices, and measures of the true choice need "
             "labels). weights: the model, or "
             "random (the mean of the random-weight models, of a task head with its own weights; "
             "lower and upper "
@@ -298,9 +293,8 @@ class ContributionsOverCorpus(Settings):
             "true words within their part of speech; p-values are corrected over the parts by the "
             "largest mean of each permutation, and intervals are bootstrapped over documents. Of a "
             "model with a task head, the logits of its classes are taken apart instead, along "
-            "their "
-            "gradients at the layers that the head reads; the null exchanges the true classes of "
-            "documents, or of distinct words if words are tagged."
+            "their gradients at the layers that the head reads; the null exchanges the true "
+            "classes of documents, or of distinct words if words are tagged."
         )
 
 
@@ -310,8 +304,7 @@ _OF_PART = (
 )
 _OF_LABELS = (
     "With a task head, read class for word: of texts, or of words that are tagged; there are no "
-    "parts "
-    "of speech to stay within. "
+    "parts of speech to stay within. "
 )
 _OF_MEANS = (
     "contribution: mean contribution to the logit of the model's own choice minus the mean logit, "
@@ -483,8 +476,7 @@ ATTRIBUTION = Experiment(
             "over_attention, over_attention_lower, over_attention_upper, p_attention: gain minus "
             "the gain of the attention baseline, tested in the same way. "
             "behind, behind_lower, behind_upper: gain of the method with the highest gain minus "
-            "that "
-            "of this method on the same texts, with its interval; empty for the best one. "
+            "that of this method on the same texts, with its interval; empty for the best one. "
             "randomised: rank correlation of absolute scores with the maps of random weights, over "
             "n_randomised texts; chance: 95 % of random maps correlate less. check: destroyed (not "
             "above chance), partly kept, or kept (at least 0.5). delta, delta_worst: error of a "

@@ -168,7 +168,7 @@ def _largest_step(layers: pd.DataFrame, stack: str) -> Finding:
     of_layer = f"after the {part} of layer" if block else "after layer"
     return Finding(
         f"Agreement with the model's own prediction rises most {of_layer} {whole(after['layer'])}: "
-        f"from {percent(before['value'])} to {percent(after['value'])} of words.",
+        f"from {percent(before['value'])} to {percent(after['value'])} of predictions.",
         after["value"],
         (after["lower"], after["upper"]),
         None,
