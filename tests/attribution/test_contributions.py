@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import torch
 from torch import Tensor
 
 import workbench as wb
+from tests.attribution import task_folders
+from tests.attribution.task_folders import NAMES, with_head
 from tests.findings import findings_of
 from tests.judges.odd import run_here
 from tests.models.headed import made
@@ -36,6 +39,7 @@ from workbench.models.direct_contributions import (
 )
 from workbench.models.head_removal import parts
 from workbench.models.residual_stream import plan, residual_stream
+from workbench.transfer.checkpoints import head_of, save
 
 NON_LINEAR = {
     *("bert", "roberta", "distilbert", "electra", "albert", "modernbert", "deberta-v2"),
@@ -459,3 +463,81 @@ def test_every_kind_of_model_runs_over_a_corpus(name: str) -> None:
     for draw in EXPERIMENTS["contributions"].drawings().values():
         if draw.__name__ != "tags":  # no part of speech has enough words
             assert draw(found.tables).data
+
+
+# --- task heads over a corpus ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["class", "tags"])
+def test_a_task_head_over_a_corpus_is_the_mean_of_its_texts(kind: Any, tmp_path: Path) -> None:
+    """Each text alone by `wb.contributions`; gains and their null counted one by one."""
+    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, kind)
+    few = 6 if kind == "class" else 2
+    corpus = wb.read(f"primer{'/sentiment' if kind == 'class' else ''}:size=200")
+    found = run_here("contributions", model, corpus, max_sentences=few, min_count=1)
+    names = NAMES[kind]
+    own, every, gold = [], [], []
+    for doc in corpus.docs("test", few):
+        words = (
+            [None] if kind == "class" else [n for n, word in enumerate(doc) if word.pos_ in names]
+        )
+        for word in words:
+            parts = {name: wb.contributions(model, doc, target=name, word=word) for name in names}
+            table = np.stack([each.table["contribution"] for each in parts.values()], 1)
+            above = table - table.mean(1, keepdims=True)  # [parts, classes]
+            top = int(np.argmax([each.logit for each in parts.values()]))
+            own.append(above[:, top])
+            every.append(above)
+            true = doc._.labels["sentiment"] if word is None else doc[word].pos_
+            gold.append(names.index(true))
+    components = found.tables["components"]
+    assert (components["n"] == len(own)).all()
+    np.testing.assert_allclose(components["contribution"], np.mean(own, 0), atol=1e-4)
+    block = np.stack(every) - np.mean(every, 0)
+    gains = [each[:, true] - each.mean(1) for each, true in zip(block, gold, strict=True)]
+    np.testing.assert_allclose(components["gain"], np.mean(gains, 0), atol=1e-4)
+    facts = found.tables["summary"].set_index("fact")["value"]
+    assert facts["classes"] == len(set(gold)) and facts["largest error of a sum"] < 1e-3
+    claims = " ".join(each.claim for each in EXPERIMENTS["contributions"].findings_of(found.tables))
+    assert "true class" in claims and "part of speech" not in claims
+    for draw in EXPERIMENTS["contributions"].drawings().values():
+        assert draw(found.tables).data
+
+
+def test_a_part_that_writes_the_true_class_is_found(tmp_path: Path) -> None:
+    """A head that reads one direction of the embeddings, along which two words differ."""
+    model: Any = with_head(wb.load("mini:gpt", device="cpu"), tmp_path, "class")
+    head, _ = head_of(tmp_path, torch.device("cpu"))
+    vectors = model.net.transformer.wte.weight.detach()
+    good, bad = (model.tokenizer("the " + word)["input_ids"][-1] for word in ("old", "hill"))
+    with torch.no_grad():
+        head.mix.mean.zero_()
+        head.mix.spread.fill_(1.0)
+        head.mix.scores.copy_(torch.tensor([300.0] + [0.0] * (head.mix.layers - 1)))
+        width = vectors.shape[1]
+        head.outer.weight.zero_()
+        head.outer.bias.zero_()
+        head.outer.weight[0, :width] = vectors[bad] - vectors[good]
+        head.outer.weight[1, :width] = vectors[good] - vectors[bad]
+    save(model, head, tmp_path, "full")
+    docs = []
+    for number in range(20):
+        doc = task_folders.doc_of(f"the {('hill', 'old')[number % 2]} the")
+        doc._.labels = {"sentiment": NAMES["class"][number % 2]}
+        docs.append(doc)
+    corpus = wb.Corpus("planted", {"test": lambda: iter(docs)})
+    found = run_here("contributions", wb.load(str(tmp_path), device="cpu"), corpus)
+    rows = found.tables["components"].set_index("part")
+    assert rows.loc["embeddings", "writes"] and rows.loc["embeddings", "gain"] > 0
+    assert not found.tables["components"].query("part != 'embeddings'")["writes"].any()
+    shuffled = list(reversed(NAMES["class"])) * 5 + list(NAMES["class"]) * 5
+    for doc, name in zip(docs, shuffled, strict=True):
+        doc._.labels = {"sentiment": name}
+    found = run_here("contributions", wb.load(str(tmp_path), device="cpu"), corpus)
+    assert not found.tables["components"]["writes"].any()
+
+
+def test_a_corpus_without_the_classes_is_refused(tmp_path: Path) -> None:
+    model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, "class")
+    with pytest.raises(WorkbenchError, match="labels"):
+        run_here("contributions", model, wb.read("primer:size=200"), max_sentences=6)

@@ -3,9 +3,13 @@
 from typing import Any
 
 import pandas as pd
+import pytest
 
+import workbench as wb
 from tests.findings import Tables, findings_of
+from tests.judges.odd import run_here
 from workbench.attribution.corpus_attribution import COLUMNS
+from workbench.core.experiment import EXPERIMENTS
 
 BEST = "gain of the most faithful method over random orders"
 FAITHFUL = "methods faithful beyond random orders"
@@ -25,7 +29,8 @@ def method(name: str, gain: float, faithful: str = "yes", **more: Any) -> dict[s
         "sufficiency_upper": 0.2, "random_sufficiency": 0.25, "gain": gain, "lower": gain - 0.1,
         "upper": gain + 0.1, "p": 0.001 if faithful == "yes" else 0.4, "faithful": faithful,
         "over_attention": gain - 0.1, "over_attention_lower": gain - 0.2,
-        "over_attention_upper": gain, "p_attention": 0.001, "randomised": 0.05,
+        "over_attention_upper": gain, "p_attention": 0.001, "behind": 0.2, "behind_lower": 0.1,
+        "behind_upper": 0.3, "randomised": 0.05,
         "randomised_lower": -0.1, "randomised_upper": 0.2, "chance": 0.14, "n_randomised": 12,
         "check": "destroyed", "delta": NONE, "delta_worst": NONE, **more,
     }  # fmt: skip
@@ -79,6 +84,48 @@ def test_the_most_faithful_method_is_named_and_controls_are_not() -> None:
     assert "1 of 2 methods" in found[FAITHFUL].claim
     assert "occlusion; not gradient-x-input" in found[FAITHFUL].claim
     assert found[ATTENTION].verdict == "supported"
+
+
+def test_methods_that_do_not_differ_are_named_together() -> None:
+    def claim(*others: dict[str, Any]) -> str:
+        best = method("occlusion", 0.4, behind=NONE, behind_lower=NONE, behind_upper=NONE)
+        return findings_of("attribution", tables(*others, best, ATTENDED, CONTROL))[BEST].claim
+
+    near = method("deeplift", 0.39, behind=0.01, behind_lower=-0.02, behind_upper=0.03)
+    far = method("gradient-x-input", 0.1)
+    found = claim(near, far)
+    assert "occlusion and deeplift are the most faithful of 3 methods" in found
+    assert "do not differ significantly (gain +0.010 over deeplift" in found
+    assert "without the occlusion top words" in found
+    assert "scores of occlusion are the most faithful of 2 methods" in claim(far)
+    assert "The 2 methods do not differ significantly" in claim(near)
+    few = {**far, "documents": 9}
+    best = method("occlusion", 0.4, behind=NONE, documents=9)
+    found = findings_of("attribution", tables(few, best, ATTENDED, CONTROL))[BEST].claim
+    assert "too few documents" in found and "most faithful" not in found
+
+
+def test_methods_are_compared_on_the_same_texts() -> None:
+    """The gain of the best method minus that of another, by document, with a plain bootstrap."""
+    found = run_here(
+        "attribution", wb.load("mini:bert", device="cpu"), wb.read("primer:size=200"),
+        max_predictions=12, methods=("gradient-x-input", "occlusion"), random_models=0,
+        n_shuffles=100,
+    ).tables["methods"].set_index("method")  # fmt: skip
+    chosen = found.loc[["gradient-x-input", "occlusion"]]
+    best, other = chosen["gain"].idxmax(), chosen["gain"].idxmin()
+    row = found.loc[other]
+    assert row["behind"] == pytest.approx(found.loc[best, "gain"] - row["gain"])
+    assert row["behind_lower"] < row["behind"] < row["behind_upper"]
+    assert found.drop(other)["behind"].isna().all()
+
+
+def test_figures_begin_with_the_method_of_the_findings() -> None:
+    rows = [{**tag("NOUN", 1.6, 0.01), "method": "deeplift"}, tag("NOUN", 1.2, 0.01)]
+    given = tables(method("deeplift", 0.1), method("occlusion", 0.4), CONTROL, tags=rows)
+    figure = EXPERIMENTS["attribution"].drawings()["tags"](given)
+    assert figure.layout.updatemenus[0].buttons[0].label == "occlusion"
+    assert figure.data[0].x[0] == 1.2 and figure.data[0].visible
 
 
 def test_no_faithful_method_and_too_few_texts() -> None:

@@ -63,14 +63,17 @@ def test_a_model_that_decides_function_words_early_is_said_to() -> None:
     found = findings_of("lens", lens_tables())
     first = next(iter(found.values()))
     assert first.measure == GAIN and first.verdict == "supported"
-    assert "50 % against 10 % of 100 words" in first.claim
+    assert "50 % against 10 % of 100 predictions" in first.claim
     earlier = found[FUNCTION]
     assert earlier.verdict == "supported" and earlier.null == pytest.approx(-0.1)
     assert "1.50 against 2.50" in earlier.claim and "with random weights −0.10" in earlier.claim
     assert found[FREQUENT].verdict == "not supported"
     assert "are not shown to" in found[FREQUENT].claim
     settled = found["predictions final before the last layer"]
-    assert settled.value == pytest.approx(0.5) and "half of them from layer 1 of 2" in settled.claim
+    assert (
+        settled.value == pytest.approx(0.5)
+        and "Half of all predictions are final from layer 1 of 2 on" in settled.claim
+    )
     assert "random weights 90 %" in settled.claim and settled.null is None
     tags = found["mean final layer of the earliest part of speech"]
     assert "`DET`" in tags.claim and tags.keys["group"] == "DET"
@@ -82,6 +85,10 @@ def test_without_random_models_or_with_few_words_nothing_is_decided() -> None:
     found = findings_of("lens", lens_tables(random_models=0))
     assert found[FUNCTION].verdict == "undecided"
     assert "random_models" in found[FUNCTION].decided_by
+    assert "max_predictions" not in found[FUNCTION].decided_by
+    two = findings_of("lens", lens_tables(random_models=2))
+    assert two[FREQUENT].verdict == "undecided"
+    assert "more random-weight models" in two[FREQUENT].decided_by
     few = findings_of("lens", lens_tables(n=12))
     assert {few[GAIN].verdict, few[FUNCTION].verdict} == {"undecided"}
     assert "max_predictions" in few[FUNCTION].decided_by

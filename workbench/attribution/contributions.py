@@ -155,7 +155,7 @@ def contributions(
         prediction.doc.text,
         names[0],
         names[1] if len(names) > 1 else "",
-        table_of(found.components, found.values[0, 0].cpu().numpy(), _stack(opened)),
+        table_of(found.components, found.values[0, 0].cpu().numpy(), stack_of(opened)),
         opened.of,
         float(found.totals[0, 0]),
         value,
@@ -213,6 +213,7 @@ def columns_of(components: Sequence[Component], stack: StackName) -> dict[str, l
     }
 
 
-def _stack(opened: Reader) -> StackName:
+def stack_of(opened: Reader) -> StackName:
+    """The stack that the head reads: a task head the first one."""
     is_task = opened.model.task_folder is not None
     return opened.model.stacks[0].name if is_task else opened.stack

@@ -398,6 +398,10 @@ def _methods(
     compared = [row for row in rows if np.isfinite(row["p_attention"])]
     for row, p in zip(compared, holm([row["p_attention"] for row in compared]), strict=True):
         row["p_attention"] = float(p)
+    chosen = names[: -1 - (ATTENTION in names)]
+    best = max(chosen, key=lambda name: rows[names.index(name)]["gain"])
+    for row in rows:
+        row |= _behind(explained, best, row["method"] if row["method"] in chosen else best, seed)
     for row, p in zip(rows, p_values, strict=True):
         row["p"] = float(p)
         row["faithful"] = _is_faithful(row)
@@ -428,6 +432,19 @@ def _over_attention(own: Sequence[_Explained], method: str, sums: _Sums) -> dict
         "over_attention_upper": upper,
         "p_attention": p,
     }
+
+
+def _behind(explained: Sequence[_Explained], best: str, method: str, seed: int) -> dict[str, float]:
+    """The gain of the best method minus that of another, over texts that both explain."""
+    mean = lower = upper = np.nan
+    both = [each for each in explained if best in each.erased and method in each.erased]
+    if method != best and both:
+        pairs = np.array([[each.erased[name] for name in (best, method)] for each in both])
+        gain = pairs[..., 0] - pairs[..., 1]  # [texts, 2]; random orders are the same for both
+        behind = gain[:, 0] - gain[:, 1]
+        sums = _Sums([each.document for each in both], seed)
+        mean, (lower, upper) = behind.mean(), sums.interval(behind)
+    return {"behind": mean, "behind_lower": lower, "behind_upper": upper}
 
 
 def _randomised(

@@ -8,14 +8,17 @@ more a part gives to the true word in its own context than to this word in other
 other words in this context, all of the same part of speech. Its permutation null exchanges the
 distinct true words within their part of speech. So neither frequent words nor the part of speech
 count. The gain takes one direction for each word, the mean gradient of its logit, so that what a
-part gives is not mixed with how a non-linear head reads it. Costs: two forward passes over the
+part gives is not mixed with how a non-linear head reads it. Of a model with a task head, classes of
+texts (or of tagged words) take the place of words: contributions are those to the layers that the
+head reads, along the gradient of each class in each text, and the null exchanges the true classes
+of documents (or of distinct words). Costs: two forward passes over the
 predicted words, and a backward pass of the head for each distinct true word (in each batch, if the
 head is not linear).
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,15 +28,33 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from torch import Tensor
 
-from workbench.attribution.contributions import columns_of
+from workbench.attribution.contributions import columns_of, stack_of
 from workbench.attribution.experiments import ContributionsOverCorpus
 from workbench.attribution.lens import Places, places_of, predictable
-from workbench.core.errors import WorkbenchError
+from workbench.attribution.predict import has_task_head
+from workbench.attribution.task_lens import (
+    Labels,
+    OpenTaskLens,
+    batches_of,
+    drawn_labels,
+    head_logits,
+    known_labels,
+    open_task_lens,
+    require_pairs,
+)
+from workbench.core.errors import WorkbenchError, listed
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means, ratio_intervals
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
-from workbench.models.direct_contributions import Component, Reader, contributions_to, reader
+from workbench.models.direct_contributions import (
+    Component,
+    Contributions,
+    Reader,
+    contributions_to,
+    contributions_to_layers,
+    reader,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,6 +91,8 @@ def run(inputs: Inputs, settings: ContributionsOverCorpus, progress: Progress) -
     opened = reader(model)
     docs = list(inputs.docs())
     batch = encode(docs)
+    if has_task_head(model):
+        return _of_task_head(inputs, settings, opened, docs, progress)
     words = _sampled(predictable(model, batch), settings.max_words, inputs.seed)
     if len(words) < 2:
         raise WorkbenchError(
@@ -83,16 +106,63 @@ def run(inputs: Inputs, settings: ContributionsOverCorpus, progress: Progress) -
     tags = [_tag(docs[document], word) for document, word in words]
     found = _measured(opened, places, gold, progress)
     measured = _tested(found, tags, settings.n_permutations, inputs.seed)
-    documents = _documents(docs, [document for document, _ in words])
+    rows = _Rows(_documents(docs, [document for document, _ in words]), inputs.seed)
+    n_types = {"distinct words": len(set(gold.tolist()))}
+    return _result(opened, measured, rows, tags, settings, n_types, [])
+
+
+def _of_task_head(
+    inputs: Inputs,
+    settings: ContributionsOverCorpus,
+    opened: Reader,
+    docs: Sequence[Doc],
+    progress: Progress,
+) -> Result:
+    """The tables of a model with a task head: classes take the place of words."""
+    head = open_task_lens(inputs.model)
+    require_pairs(head, docs)
+    known = known_labels(head, docs, inputs.corpus.layers())
+    batch = encode(docs)
+    places, choices, notes = drawn_labels(head, batch, known, settings.max_words, inputs.seed)
+    if len(places) < 2 or None in choices:
+        raise WorkbenchError(
+            f"no two {'words' if head.of_words else 'texts'} have one of the labels "
+            f"{listed(head.names)}, which the model predicts.",
+            code="labels-missing",
+            where=inputs.corpus.name,
+            remedy="Choose the corpus that the head was fitted on, or one with the same labels.",
+        )
+    gold = np.array(choices, dtype=np.int64)
+    documents = _documents(docs, [text for text, _ in places])
+    units, tags = documents, [head.names[each] for each in gold]
+    if head.of_words:  # the tag of a frequent word is one observation
+        forms = [docs[text][word].lower_ for text, word in places]
+        units = np.unique(forms, return_inverse=True)[1]
+        tags = [_tag(docs[text], word) for text, word in places]
+    found = _measured_labels(opened, head, batches_of(head, batch, places, choices), gold, progress)
+    measured = _tested_labels(found, units, settings.n_permutations, inputs.seed)
+    n_types = {"classes": len(set(gold.tolist()))}
     rows = _Rows(documents, inputs.seed)
-    stack = opened.stack
+    return _result(opened, measured, rows, tags, settings, n_types, notes)
+
+
+def _result(
+    opened: Reader,
+    measured: "_Measured",
+    rows: "_Rows",
+    tags: Sequence[str],
+    settings: ContributionsOverCorpus,
+    n_types: dict[str, int],
+    notes: Sequence[str],
+) -> Result:
+    stack = stack_of(opened)
     tables = {
         "components": _components(measured, rows, stack),
         "layers": _layers(measured, rows),
         "tags": _tags(measured, rows, stack, tags, settings.min_count),
-        "summary": _summary(measured, rows, len(set(gold.tolist()))),
+        "summary": _summary(measured, rows, n_types),
     }
-    caveats = [*few_sentences_caveat(rows.number), *_caveats(opened, measured)]
+    caveats = [*few_sentences_caveat(rows.number), *notes, *_caveats(opened, measured)]
     return Result(tables, caveats=tuple(Caveat(text) for text in caveats))
 
 
@@ -203,6 +273,106 @@ def _tested(found: _All, tags: Sequence[str], permutations: int, seed: int) -> _
         gain,
         null,
         tested,
+        found.totals,
+        found.logits,
+        found.right,
+        found.error,
+    )
+
+
+def _measured_labels(
+    opened: Reader,
+    head: OpenTaskLens,
+    batches: Iterable[Labels],
+    gold: Ints,
+    progress: Progress,
+) -> _All:
+    """Contributions to the classes of texts, or to the tags of words."""
+    types = np.arange(len(head.names))
+    values, totals, logits, right = [], [], [], []
+    components: Sequence[Component] = ()
+    done, error = 0, 0.0
+    for labels in batches:
+        some = gold[done : done + len(labels)]
+        explained = _Above(some, types)
+        found = _of_labels(opened, head, _one_each(labels), explained)
+        components = found.components
+        each = found.values.cpu().numpy()  # [2 + classes, places, components]
+        total = found.totals.cpu().numpy()
+        size = float(np.abs(total).mean())
+        error = max(error, float(np.abs(each.sum(-1) - total).max()) / max(size, 1e-12))
+        values.append(each)
+        totals.append(total[0])
+        # of a head the numbers themselves, of a classifier all logits
+        is_number = head.head is not None
+        chosen = (
+            found.logits[:, 0].cpu().numpy() if is_number else explained.of_choice(found.logits)
+        )
+        logits.append(chosen)
+        right.append(_numbers(explained.top) == some)
+        done += len(labels)
+        progress(done, len(gold), "words" if head.of_words else "texts")
+    joined = np.concatenate(values, 1)  # [2 + classes, places, components]
+    return _All(
+        components,
+        joined[0],
+        joined[1],
+        joined[2:].transpose(1, 2, 0).astype(np.float32),
+        gold,
+        np.concatenate(totals),
+        np.concatenate(logits),
+        np.concatenate(right).astype(np.float64),
+        error,
+    )
+
+
+def _one_each(labels: Labels) -> Labels:
+    """A row of the batch for each prediction."""
+    rows = torch.arange(len(labels))
+    taken = labels.text.take(labels.rows.to(labels.text.ids.device))
+    return replace(labels, text=taken, segments=labels.segments[labels.rows], rows=rows)
+
+
+def _of_labels(
+    opened: Reader, head: OpenTaskLens, labels: Labels, explained: "_Above"
+) -> Contributions:
+    task_head = head.head
+    if task_head is None:
+        return contributions_to(opened, labels.text, None, None, explained)
+    return contributions_to_layers(
+        opened, labels.text, lambda layers: explained(head_logits(task_head, layers, labels))
+    )
+
+
+def _tested_labels(found: _All, units: Ints, permutations: int, seed: int) -> _Measured:
+    """Gains of the true class, and their null: the classes of units, exchanged.  # units: [places]
+
+    A unit is a document, or a distinct word; its class is its most frequent one.
+    """
+    block = found.every.astype(np.float64)  # [places, components, classes]
+    block -= block.mean(0, keepdims=True)  # the same class elsewhere
+    block -= block.mean(2, keepdims=True)  # other classes here
+    gain = block[np.arange(len(block)), :, found.column]
+    n_units, n_types = int(units.max()) + 1, block.shape[2]
+    counts = np.zeros((n_units, n_types))
+    np.add.at(counts, (units, found.column), 1)
+    of_unit = counts.argmax(1)
+    sums = np.zeros((n_units, *block.shape[1:]))
+    np.add.at(sums, units, block)
+    random = np.random.default_rng([seed, len(gain), permutations])
+    null = np.stack(
+        [
+            sums[np.arange(n_units), :, random.permutation(of_unit)].sum(0)
+            for _ in range(permutations)
+        ]
+    )
+    return _Measured(
+        found.components,
+        found.own,
+        found.gold,
+        gain,
+        null / len(gain),
+        np.ones(len(gain), dtype=np.bool_),
         found.totals,
         found.logits,
         found.right,
@@ -351,7 +521,7 @@ def _tags(
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
-def _summary(measured: _Measured, rows: _Rows, n_types: int) -> pd.DataFrame:
+def _summary(measured: _Measured, rows: _Rows, n_types: dict[str, int]) -> pd.DataFrame:
     parts = [each.part for each in measured.components]
     size = np.abs(measured.own)  # [words, components]
     of_part = {
@@ -382,7 +552,7 @@ def _summary(measured: _Measured, rows: _Rows, n_types: int) -> pd.DataFrame:
     counts = {
         "parts": len(parts),
         "words": len(measured.own),
-        "distinct words": n_types,
+        **n_types,
         "documents": rows.number,
         "largest error of a sum": measured.error,
     }
@@ -409,7 +579,7 @@ def _caveats(opened: Reader, measured: _Measured) -> list[str]:
             "gradient of the logit. They do not sum to the logit, and their size cannot be "
             "compared with that of another model."
         )
-    if len(opened.model.stacks) > 1:
+    if len(opened.model.stacks) > 1 and opened.model.task_folder is None:
         texts.append(
             "The parts of the encoder write to no logit themselves: what they give is in the "
             "cross-attention of the decoder."

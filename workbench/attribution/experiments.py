@@ -12,6 +12,36 @@ from workbench.basics.experiments import LM_HEAD
 from workbench.core.experiment import HEAD, HEADS, Experiment, Need, Settings, Table
 from workbench.core.splits import SplitSettings
 
+# --- what models must predict ---------------------------------------------------------------------
+
+# The language-model head of a fine-tuned folder is left over from before: its body no longer fits.
+LM_ALONE = Need(
+    "a language-model head that is not left over from before a task head was fitted",
+    lambda facts: bool(facts["objective"]) and not facts["task"],
+    "Choose the model as it was before finetune, or another one with a language-model head, such "
+    "as bert-base-uncased or gpt2.",
+)
+# Scores are no choice among classes; answers choose among the words of each text.
+CHOOSES = Need(
+    "a language-model head or a task head that predicts classes, tags or answers",
+    lambda facts: (
+        facts["task"] != "score" and bool(facts["objective"] or facts["classes"] or facts["task"])
+    ),
+    "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
+    "classifier, or a run of finetune on classes, tags or answers. wb.lens reads the layers of a "
+    "head that predicts scores.",
+)
+CLASSIFIES = Need(
+    "a language-model head or a task head that predicts classes or tags",
+    lambda facts: (
+        facts["task"] not in ("score", "answers")
+        and bool(facts["objective"] or facts["classes"] or facts["task"])
+    ),
+    "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
+    "classifier, or a run of finetune on classes or tags. wb.contributions explains scores and "
+    "answers of one text.",
+)
+
 # --- lens -----------------------------------------------------------------------------------------
 
 
@@ -19,10 +49,12 @@ class LensSettings(Settings):
     """Which predictions are read, and the random-weight baseline."""
 
     max_predictions: int = Field(
-        300, ge=1, le=1_000_000, description="Maximum number of words to predict (default 300)."
+        300, ge=1, le=1_000_000, description="Maximum number of predictions (default 300)."
     )
     sublayers: bool = Field(
-        True, description="Also read the state after each attention (default: yes)."
+        True,
+        description="Also read the state after each attention (default: yes, unless there is a "
+        "task head).",
     )
     random_models: int = Field(
         5,
@@ -45,8 +77,11 @@ class LensSettings(Settings):
             f"We read the states after {states} with the model's own final norm and head (logit "
             "lens, nostalgebraist 2020; of an encoder, by its whole decoder, Langedijk et al. 2023)"
             f", for at most {self.max_predictions:,} words drawn from {texts}, each predicted from "
-            "its context: its first piece, with all of its pieces hidden. A prediction is final at "
-            "the first layer from which its top choice no longer changes. "
+            "its context: its first piece, with all of its pieces hidden. Of a model with a task "
+            "head, "
+            "its predictions for texts or words are read instead: the head is given the states "
+            "that all layers would have if the blocks after one did nothing. A prediction is final "
+            "at the first layer from which its top choice no longer changes. "
             f"{null}Intervals are 95 % bootstrap intervals over documents."
         )
 
@@ -54,7 +89,7 @@ class LensSettings(Settings):
 _LENS_GROUPS = (
     "by: what the words are grouped by: all, tag (part of speech), class (function words, which "
     "are of a closed class of Universal Dependencies, and content words), or frequency (rank of "
-    "the word in the texts read)."
+    "the word in the texts read). Texts with a known class are grouped by label."
 )
 
 LENS = Experiment(
@@ -64,9 +99,13 @@ LENS = Experiment(
     run="workbench.attribution.lens_corpus:run",
     tables={
         "layers": Table(
-            "What the states of the model predict, as means over words. weights: the model, or "
-            "random (the mean of the random-weight models; lower and upper are then their minimum "
-            "and maximum). layer 0: the embeddings. sublayer: after the attention, or after the "
+            "What the states of the model predict, as means over words (of a task head, over texts "
+            "or tagged words; its classes are the choices, and measures of the true choice need "
+            "labels). weights: the model, or "
+            "random (the mean of the random-weight models, of a task head with its own weights; "
+            "lower and upper "
+            "are then their minimum and maximum). layer 0: the embeddings. sublayer: after the "
+            "attention, or after the "
             "MLP, which ends the block. measure: agreement (share of words whose top choice is the "
             "model's own prediction), accuracy (share whose top choice is the true piece), p_final "
             "and rank_final (probability and rank of the model's own prediction), "
@@ -102,7 +141,7 @@ LENS = Experiment(
             ("comparison",),
         ),
     },
-    needs=(LM_HEAD,),
+    needs=(CHOOSES,),
     split="held-out",
     figures="workbench.figures.lens:FIGURES",
     findings="workbench.attribution.findings:lens",
@@ -211,7 +250,7 @@ TUNED_LENS = Experiment(
             "Numbers of texts, predictions and steps, and what the maps belong to.", ("fact",)
         ),
     },
-    needs=(LM_HEAD,),
+    needs=(LM_ALONE,),
     exact_up_to=1e9,
     figures="workbench.figures.tuned_lens:FIGURES",
     findings="workbench.attribution.findings:tuned_lens",
@@ -252,13 +291,20 @@ class ContributionsOverCorpus(Settings):
             "speech, along the mean gradient of each word's logit. "
             f"It was tested against {self.n_permutations:,} permutations of the distinct "
             "true words within their part of speech; p-values are corrected over the parts by the "
-            "largest mean of each permutation, and intervals are bootstrapped over documents."
+            "largest mean of each permutation, and intervals are bootstrapped over documents. Of a "
+            "model with a task head, the logits of its classes are taken apart instead, along "
+            "their gradients at the layers that the head reads; the null exchanges the true "
+            "classes of documents, or of distinct words if words are tagged."
         )
 
 
 _OF_PART = (
     "part: embeddings, head, attention-bias (of the output projection), mlp, norm-bias or "
     "output-bias; stack, kind, layer and head (from 0; -1: none) say which. "
+)
+_OF_LABELS = (
+    "With a task head, read class for word: of texts, or of words that are tagged; there are no "
+    "parts of speech to stay within. "
 )
 _OF_MEANS = (
     "contribution: mean contribution to the logit of the model's own choice minus the mean logit, "
@@ -277,7 +323,8 @@ CONTRIBUTIONS = Experiment(
     run="workbench.attribution.corpus_contributions:run",
     tables={
         "components": Table(
-            f"Direct contributions of each part of the stack that the head reads. {_OF_PART}"
+            f"Direct contributions of each part of the stack that the head reads. "
+            f"{_OF_LABELS}{_OF_PART}"
             f"{_OF_MEANS}share: of all absolute contributions. gold: mean contribution to the true "
             "word. "
             f"{_OF_GAIN}p: of the permutation test, corrected over parts; writes: p < 0.05, so the "
@@ -292,7 +339,8 @@ CONTRIBUTIONS = Experiment(
             ("layer", "source"),
         ),
         "tags": Table(
-            f"The same by part of speech of the predicted word, without biases. {_OF_PART}"
+            "The same by part of speech of the predicted word (of labelled texts: by their true "
+            f"class), without biases. {_OF_PART}"
             f"{_OF_MEANS}{_OF_GAIN}n: number of words with this tag.",
             ("tag", "part", "stack", "kind", "layer", "head"),
         ),
@@ -305,7 +353,8 @@ CONTRIBUTIONS = Experiment(
             ("fact",),
         ),
     },
-    needs=(LM_HEAD, HEADS),
+    needs=(CLASSIFIES, HEADS),
+    version=2,
     split="held-out",
     figures="workbench.figures.contributions:FIGURES",
     findings="workbench.attribution.findings:contributions",
@@ -426,6 +475,8 @@ ATTRIBUTION = Experiment(
             "methods; the control alone). faithful: yes if p < 0.05 and the gain is at least 0.01. "
             "over_attention, over_attention_lower, over_attention_upper, p_attention: gain minus "
             "the gain of the attention baseline, tested in the same way. "
+            "behind, behind_lower, behind_upper: gain of the method with the highest gain minus "
+            "that of this method on the same texts, with its interval; empty for the best one. "
             "randomised: rank correlation of absolute scores with the maps of random weights, over "
             "n_randomised texts; chance: 95 % of random maps correlate less. check: destroyed (not "
             "above chance), partly kept, or kept (at least 0.5). delta, delta_worst: error of a "
@@ -478,6 +529,7 @@ ATTRIBUTION = Experiment(
         ),
     },
     needs=(PREDICTS,),
+    version=2,
     split="held-out",
     exact_up_to=1e9,
     figures="workbench.figures.attribution_corpus:FIGURES",

@@ -36,12 +36,15 @@ LEVEL = 0.05  # significance level
 
 SETTLED = 20  # words of a tag whose mean is named
 COMPARED = 30  # words of a group; with fewer, its difference is undecided
+RANDOM_MODELS = 3  # with fewer, hardly any difference lies outside of their prediction interval
+RANDOM_ENOUGH = 5
 
 
 def lens(tables: Tables) -> Iterator[Finding]:
     """What the last layer predicts, where predictions become final, and for which words."""
     tests = {row["comparison"]: row for row in rows_of(tables["tests"])}
-    yield _accuracy(tests["accuracy"])
+    if "accuracy" in tests:  # else the true choices of a task head are not known
+        yield _accuracy(tests["accuracy"])
     stacks = list(dict.fromkeys(tables["final"]["stack"]))
     for stack in reversed(stacks):
         yield _settled(tables["final"], stack, len(stacks) > 1)
@@ -56,10 +59,11 @@ def lens(tables: Tables) -> Iterator[Finding]:
 
 
 def _accuracy(row: Row) -> Finding:
-    holds = "predicts more words right than" if row["holds"] else "does not beat"
+    holds = "is right more often than" if row["holds"] else "does not beat"
     return Finding(
-        f"The last layer {holds} always choosing the most frequent piece: {percent(row['first'])} "
-        f"against {percent(row['second'])} of {plural(row['n_first'], 'word')} (difference "
+        f"The last layer {holds} always choosing the most frequent true choice: "
+        f"{percent(row['first'])} against {percent(row['second'])} of "
+        f"{plural(row['n_first'], 'prediction')} (difference "
         f"{signed(decimal(100 * row['difference'], 1))} points, 95 % "
         f"{decimal(100 * row['lower'], 1)} to {decimal(100 * row['upper'], 1)}; "
         f"{p_text(row['p'])}).",
@@ -73,7 +77,7 @@ def _accuracy(row: Row) -> Finding:
         measure="gain in accuracy over the most frequent piece",
         unit="%",
         column="difference",
-        decided_by="more words (max_predictions) or a larger corpus",
+        decided_by="more predictions (max_predictions) or a larger corpus",
     )
 
 
@@ -82,13 +86,14 @@ def _settled(table: pd.DataFrame, stack: str, several: bool) -> Finding:
     rows = rows_of(table[(table["stack"] == stack) & (table["by"] == "all")])
     top = rows[-1]["layer"]
     row = rows[-2] if top else rows[-1]
-    half = next(each["layer"] for each in rows if each["cumulative"] >= 0.5)
+    half = next(each for each in rows if each["cumulative"] >= 0.5)
     null = "" if math.isnan(row["random"]) else f"; with random weights {percent(row['random'])}"
     of_stack = f" of the {stack}" if several else ""
     return Finding(
         f"{percent(row['cumulative'])} of {plural(row['n'], 'prediction')} are final before the "
-        f"last layer{of_stack} (95 % {percent(row['lower'])} to {percent(row['upper'])}{null}), "
-        f"and half of them from layer {whole(half)} of {whole(top)}.",
+        f"last layer{of_stack} (95 % {percent(row['lower'])} to {percent(row['upper'])}{null}). "
+        f"Half "
+        f"of all predictions are final from layer {whole(half['layer'])} of {whole(top)} on.",
         row["cumulative"],
         (row["lower"], row["upper"]),
         None,
@@ -103,7 +108,10 @@ def _settled(table: pd.DataFrame, stack: str, several: bool) -> Finding:
 
 
 def _earlier(row: Row, name: str, others: str) -> Finding:
-    tested = row["random_models"] > 1 and min(row["n_first"], row["n_second"]) >= COMPARED
+    words = min(row["n_first"], row["n_second"]) >= COMPARED
+    models = row["random_models"] >= RANDOM_MODELS
+    missing = [] if words else ["more words (max_predictions)"]
+    missing += [] if models else [f"more random-weight models (random_models={RANDOM_ENOUGH})"]
     does = "become" if row["holds"] else "are not shown to become"
     null = (
         f"; with random weights {signed(decimal(row['random'], 2))}"
@@ -118,16 +126,14 @@ def _earlier(row: Row, name: str, others: str) -> Finding:
         row["difference"],
         (row["lower"], row["upper"]),
         row["random"] if row["random_models"] else 0.0,
-        judged(row["holds"], tested),
+        judged(row["holds"], words and (models or (row["holds"] and row["random_models"] > 1))),
         "tests",
         {"comparison": name},
         "final_by_tag" if name == "function words" else "final",
         measure=f"mean final layer of {name}, difference to {others}",
         unit="layers",
         column="difference",
-        decided_by="more words (max_predictions)"
-        if row["random_models"] > 1
-        else "random-weight models (random_models=5)",
+        decided_by=" and ".join(missing) or "more words (max_predictions)",
     )
 
 
@@ -162,7 +168,7 @@ def _largest_step(layers: pd.DataFrame, stack: str) -> Finding:
     of_layer = f"after the {part} of layer" if block else "after layer"
     return Finding(
         f"Agreement with the model's own prediction rises most {of_layer} {whole(after['layer'])}: "
-        f"from {percent(before['value'])} to {percent(after['value'])} of words.",
+        f"from {percent(before['value'])} to {percent(after['value'])} of predictions.",
         after["value"],
         (after["lower"], after["upper"]),
         None,
@@ -417,22 +423,25 @@ def contributions(tables: Tables) -> Iterator[Finding]:
         unit="%",
         column="value",
     )
+    choice = "class" if "classes" in facts else "word"  # of a task head
     for part, noun in (("head", "head"), ("mlp", "MLP")):
         rows = [row for row in parts if row["part"] == part]
         if rows:
-            yield from _writers(rows, noun, several)
+            yield from _writers(rows, noun, choice, several)
 
 
-def _writers(rows: Sequence[Row], noun: str, several: bool) -> Iterator[Finding]:
-    """How many heads, or MLPs, raise the true word, and the one with the largest gain."""
+def _writers(rows: Sequence[Row], noun: str, choice: str, several: bool) -> Iterator[Finding]:
+    """How many heads, or MLPs, raise the true word or class, and the one with the largest gain."""
     writers = [row for row in rows if row["writes"]]
     enough = rows[0]["n_tested"] >= TESTABLE
     best = max(rows, key=lambda row: (bool(row["writes"]), float(row["gain"])))
     more = "more texts, or texts with more different words"
+    where = "above the same word elsewhere and other words of its part of speech"
+    if choice == "class":
+        more, where = "more labelled texts", "above the same class elsewhere and other classes"
     yield Finding(
         f"{len(writers)} of {plural(len(rows), noun)} {'raises' if len(writers) == 1 else 'raise'} "
-        "the true word in its own context (above the same word elsewhere and other words of its "
-        "part of speech).",
+        f"the true {choice} in its own context ({where}).",
         len(writers),
         None,
         0,
@@ -444,7 +453,7 @@ def _writers(rows: Sequence[Row], noun: str, several: bool) -> Iterator[Finding]
     )
     yield Finding(
         f"Among {noun}s, {'the ' if noun == 'MLP' else ''}{part_name(best, several)} has the "
-        "largest gain for the true word: "
+        f"largest gain for the true {choice}: "
         f"{signed(decimal(best['gain'], 2))} nats ({p_text(best['p'])}).",
         best["gain"],
         (best["gain_lower"], best["gain_upper"]),
@@ -468,6 +477,7 @@ def _keys_of_part(row: Row) -> dict[str, Any]:
 
 CONTROLS = ("attention", "random")  # rows of the table `methods` that are no chosen method
 NEAR = 2  # words on each side of the predicted word
+FEWEST_DOCUMENTS = 10  # with fewer, the intervals of differences of methods say little
 FEWEST_TYPES = 5  # distinct words; fewer sign flips cannot be significant
 
 
@@ -476,7 +486,7 @@ def attribution(tables: Tables) -> Iterator[Finding]:
     rows = rows_of(tables["methods"])
     chosen = [row for row in rows if row["method"] not in CONTROLS]
     best = max(chosen, key=lambda row: float(row["gain"]))
-    yield _best(best, len(chosen))
+    yield _best(best, chosen)
     if len(chosen) > 1:
         yield _faithful(chosen)
     if best["p_attention"] == best["p_attention"]:  # else there is no attention
@@ -500,14 +510,45 @@ def _verdict(faithful: str) -> Verdict:
     return judged(faithful == "yes", faithful != "undecided")
 
 
-def _best(row: Row, number: int) -> Finding:
-    subject = (
-        f"The scores of {row['method']} are the most faithful of {number} methods"
-        if number > 1
-        else f"The scores of {row['method']} are checked"
+def _best(row: Row, chosen: Sequence[Row]) -> Finding:
+    """The best method, with those whose gain does not differ from its own.
+
+    Paired over documents: the interval of the difference includes 0.
+    """
+    others = [each for each in chosen if each["method"] != row["method"]]
+    others.sort(key=lambda each: -float(each["gain"]))
+    level = [each for each in others if not each["behind_lower"] > 0]
+    names = [each["method"] for each in (row, *level)]
+    next_to = (level or others or [row])[0]
+    by = (
+        f" (gain {signed(decimal(next_to['behind'], 3))} over {next_to['method']}, 95 % "
+        f"{decimal(next_to['behind_lower'], 3)} to {decimal(next_to['behind_upper'], 3)})"
     )
+    if not others:
+        subject = f"The scores of {row['method']} are checked"
+    elif row["documents"] < FEWEST_DOCUMENTS:
+        level = others
+        subject = (
+            f"The scores of {row['method']} have the largest gain of {len(chosen)} methods (too "
+            "few documents to tell whether they differ)"
+        )
+    elif level:
+        together = "do not differ significantly" if len(level) == 1 else "are not told apart"
+        subject = (
+            f"The scores of {listing(names, 6)} are the most faithful of {len(chosen)} methods, "
+            f"and {together}{by}"
+        )
+        if len(level) == len(others):
+            subject = (
+                f"The {len(chosen)} methods {together}{by}; {row['method']} has the largest gain"
+            )
+    else:
+        subject = (
+            f"The scores of {row['method']} are the most faithful of {len(chosen)} methods{by}"
+        )
+    whose = "its" if not level else f"the {row['method']}"
     return Finding(
-        f"{subject}: without its top words, the prediction loses "
+        f"{subject}: without {whose} top words, the prediction loses "
         f"{decimal(row['comprehensiveness'], 2)} of its probability, with only them "
         f"{decimal(row['sufficiency'], 2)} (random orders: "
         f"{decimal(row['random_comprehensiveness'], 2)} and "
@@ -608,7 +649,7 @@ def _tag_gains(rows: list[Row]) -> Finding:
         )
     else:
         claim = (
-            f"None of {plural(len(rows), 'tag')} gets more or less attribution than other words at "
+            f"0 of {plural(len(rows), 'tag')} get more or less attribution than other words at "
             f"the same distance (smallest {p_text(min(row['p'] for row in rows))})."
         )
     return Finding(

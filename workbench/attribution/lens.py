@@ -6,13 +6,14 @@
 
 The state of a layer, after a block, after its attention or after its MLP, is read by the model's
 own final norm and head, for causal and masked models, encoder-decoders and ELMo. For the encoder of
-an encoder-decoder, the decoder reads the intermediate state (Langedijk et al. 2023). Costs: a pass
-per batch of predictions, and the head for each of its states; for an encoder its decoder.
+an encoder-decoder, the decoder reads the intermediate state (Langedijk et al. 2023). Task heads are
+read as in `task_lens`. Costs: a pass per batch of predictions, and the head for each of its states;
+for an encoder its decoder.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,13 +22,21 @@ from torch import Tensor
 
 from workbench.attribution.generate import cut_note
 from workbench.attribution.markers import has_marker
-from workbench.attribution.predict import fill
-from workbench.attribution.prediction import Kind, Prediction, following
+from workbench.attribution.predict import fill, has_task_head, read_by
+from workbench.attribution.prediction import Kind, Prediction, following, labelled
+from workbench.attribution.task_lens import (
+    NEAR,
+    Labels,
+    OpenTaskLens,
+    labels_of_prediction,
+    open_task_lens,
+    require_pairs,
+)
 from workbench.attribution.tuned_maps import HasMaps, maps_of
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.public import public
 from workbench.corpora.encode import encode
-from workbench.corpora.typed import readable, word_index
+from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Direction, Model, UnsupportedError, refusal
@@ -35,8 +44,10 @@ from workbench.engine.taps import StackName
 from workbench.models import residual_stream
 from workbench.models.head_replay import (
     Change,
+    Point,
     Recorded,
     ReplayHead,
+    Sublayer,
     recorded_states,
     replay_head,
     replayed_logits,
@@ -49,24 +60,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from spacy.tokens import Doc
 
-Sublayer = Literal["embeddings", "attention", "cross-attention", "mlp"]
 Floats = NDArray[np.float64]
 ROWS = 32  # predictions in a batch
 MEASURES = ("agrees", "p_final", "rank_final", "kl", "entropy")  # of any prediction
 GOLD_MEASURES = ("correct", "p_gold", "rank_gold", "nats")  # if the true choice is known
-
-
-class Point(NamedTuple):
-    """Where a state is: after the embeddings (layer 0), an attention, or an MLP (a whole block)."""
-
-    stack: StackName
-    layer: int
-    sublayer: Sublayer
-
-    @property
-    def ends_layer(self) -> bool:
-        """Whether this is the state between two blocks."""
-        return self.sublayer in ("embeddings", "mlp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,6 +313,18 @@ def measured(logits: Tensor, final: Tensor, gold: Tensor | None) -> dict[str, Te
     return values
 
 
+def measured_scores(scores: Tensor, final: Tensor) -> dict[str, Tensor]:
+    """The score of a state, next to the model's; it agrees within 0.1 of the gold scores' spread.
+
+    A score is no distribution, so it has no probability, rank, divergence or entropy.
+    # [places, 1] twice, standardised -> [places] each
+    """
+    missing = torch.full_like(scores[:, 0], torch.nan)
+    names = ("p_final", "rank_final", "kl", "entropy")
+    agrees = (scores - final)[:, 0].abs() <= NEAR
+    return {"agrees": agrees, **dict.fromkeys(names, missing)}
+
+
 def final_layers(agrees: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The first layer from which the top choice stays the model's.  # [layers, places] -> [places]
 
@@ -334,7 +343,8 @@ class LensReading:
     """What each layer of a model predicts for some words of a text.
 
     `table` has a row for each place and state, `choices` the most probable choices of each, and
-    `final` the layer from which the prediction of a place no longer changes.
+    `final` the layer from which the prediction of a place no longer changes. For a task head that
+    predicts a score, `choices` has the score, and `table` has it in the column `score`.
 
     Example:
         >>> reading = wb.lens(wb.load("mini:gpt", device="cpu"), "Ben walks to the hill.", word=4)
@@ -368,13 +378,14 @@ class LensReading:
         for row in self.table.to_dict("records"):
             best = top[row["stack"], row["layer"], row["sublayer"]]
             names = [
-                f"{listed([choice])} {100 * share:.0f} %"
+                listed([choice]) + ("" if np.isnan(share) else f" {100 * share:.0f} %")
                 for choice, share in zip(best["choice"], best["probability"], strict=True)
             ]
+            is_score = np.isnan(row["entropy"])
             yield (
                 f"{row['stack']} {row['layer']} {row['sublayer']}",
-                f"{row['entropy']:.2f}",
-                f"{row['rank_final']:,}",
+                "" if is_score else f"{row['entropy']:.2f}",
+                "" if is_score else f"{row['rank_final']:,}",
                 ", ".join(names),
             )
         for row in self.final.to_dict("records"):
@@ -396,19 +407,26 @@ def lens(
     text: "str | Doc | Prediction",
     *,
     word: str | int | None = None,
+    second: "str | Doc | None" = None,
     sublayers: bool = True,
     top: int = 5,
     tuned: HasMaps | None = None,
 ) -> LensReading:
     """Read every layer of a model with its own head: the logit lens, or a tuned lens.
 
+    A task head reads a mix of all layers: it is given what they would be if all blocks after a
+    layer did nothing.
+
     Args:
-        model: A model with a language-model head, or an ELMo with its softmax.
+        model: A model with a language-model head, an ELMo with its softmax, a run of finetune, or a
+            text classifier.
         text: A text, or one `Prediction` of it.
         word: The word to predict from its context, or its index. Models that see both sides read
             the text with this word hidden. By default, the hidden words of the text (`[MASK]`,
-            `<mask>` or `___`), else every word and, of a causal model, what follows the text.
-        sublayers: Also read the states after each attention.
+            `<mask>` or `___`), else every word and, of a causal model, what follows the text. Of a
+            head that tags words: the word whose tag is read (default: all).
+        second: The second text of a pair, for tasks of two texts.
+        sublayers: Also read the states after each attention; not of a task head.
         top: Number of choices to list.
         tuned: A run of `tuned-lens` on this model, whose maps change the states before the head
             reads them (default: none). There are maps of whole layers only, so the states after
@@ -428,16 +446,18 @@ def lens(
     """
     if top < 1:
         raise WorkbenchError(f"top is {top}.", code="setting-invalid", remedy="Use 1 or more.")
+    if has_task_head(model):
+        if tuned is not None:
+            raise refusal(model, "has a task head, which no tuned lens reads", "Leave out tuned.")
+        return _of_task_head(model, text, word, second, top)
     opened = open_lens(model, sublayers and tuned is None)
     if tuned is not None:
         opened = replace(opened, changes=maps_of(tuned, model))
     notes = [f"States after attention are left out: {opened.note}"] if opened.note else []
     if isinstance(text, Prediction):
-        if text.head is not None:
-            raise refusal(model, _WITHOUT, _REMEDY)
         doc, batches, words = text.doc, [_of_prediction(text)], [str(text.kind)]
     else:
-        doc = readable(text)
+        doc = read_by(model, text, second)
         if word is None and has_marker(doc.text):
             places = fill(model, doc, top=1, max_pieces=1).places
             doc, batches = places[0].prediction.doc, [_of_prediction(p.prediction) for p in places]
@@ -447,6 +467,46 @@ def lens(
         if model.encode(encode([doc])).cut:
             notes.append(cut_note(model))
     return _tabulated(model, doc.text, opened, batches, words, top, notes)
+
+
+def _of_task_head(
+    model: Model,
+    text: "str | Doc | Prediction",
+    word: str | int | None,
+    second: "str | Doc | None",
+    top: int,
+) -> LensReading:
+    """What every layer says by the task head: a class, a score, tags, or the ends of an answer."""
+    opened = open_task_lens(model)
+    if isinstance(text, Prediction):
+        doc, found = text.doc, [text]
+    else:
+        doc = read_by(model, text, second)
+        require_pairs(opened, [doc])
+        found = labelled(model, doc)
+    if word is not None:
+        index = word_index(doc, word)
+        found = [each for each in found if each.kind == "tag" and each.position == index]
+        if not found:
+            raise WorkbenchError(
+                f"word {index} ({doc[index].text!r}) has no tag: the head does not tag words, or "
+                "the word was cut off.",
+                code="word-unknown",
+                where=model.name,
+                remedy="Leave out word.",
+            )
+    kinds = dict.fromkeys(each.kind for each in found)
+    groups = [[each for each in found if each.kind == kind] for kind in kinds]
+    words = [
+        doc[each.position].text if each.kind == "tag" else str(each.kind)
+        for group in groups
+        for each in group
+    ]
+    batches = [labels_of_prediction(group) for group in groups if group]
+    notes = ["States after attention are left out: a task head reads whole layers."]
+    if model.encode(encode([doc])).cut:
+        notes.append(cut_note(model))
+    return _tabulated(model, doc.text, opened, batches, words, top, notes, found)
 
 
 def _of_prediction(prediction: Prediction) -> Places:
@@ -489,29 +549,45 @@ def _of_text(model: Model, doc: "Doc", word: int | None) -> tuple[list[Places], 
 def _tabulated(
     model: Model,
     text: str,
-    opened: OpenLens,
-    batches: Iterable[Places],
+    opened: OpenLens | OpenTaskLens,
+    batches: Iterable[Places] | Iterable[Labels],
     words: Sequence[str],
     top: int,
     notes: Sequence[str],
+    labels: Sequence[Prediction] = (),
 ) -> LensReading:
+    """The tables; `labels` are the predictions of a task head, in the order of the places."""
     import pandas as pd
 
     rows, choices, finals = [], [], []
     place = 0
     for places in batches:
-        final, points = opened.read(places)
+        final, points = opened.read(places)  # type: ignore[arg-type]
+        is_score = places.kind == "score"
         agrees: dict[StackName, list[NDArray[np.bool_]]] = {}
         names = [{"place": place + n, "word": words[place + n]} for n in range(len(places))]
         for point, logits in points:
-            values = {
-                name: each.tolist() for name, each in measured(logits, final, places.gold).items()
-            }
+            found = (
+                measured_scores(logits, final) if is_score else measured(logits, final, places.gold)
+            )
+            values = {name: each.tolist() for name, each in found.items()}
+            if is_score:
+                assert isinstance(opened, OpenTaskLens), "a head predicts the score"
+                values["score"] = opened.scores(logits)
             best = logits.softmax(-1).topk(min(top, logits.shape[-1]))  # [places, top]
             for n, name in enumerate(names):
                 key = {**name, **point._asdict()}
                 rows.append({**key, **{each: value[n] for each, value in values.items()}})
-                names_of = model.choice_texts(best.indices[n].tolist())
+                if is_score:
+                    choices.append(
+                        {**key, "rank": 1, "choice": f"{values['score'][n]:.3g}",
+                         "probability": np.nan}
+                    )  # fmt: skip
+                    continue
+                indices = best.indices[n].tolist()
+                names_of = (
+                    labels[place + n].names(indices) if labels else model.choice_texts(indices)
+                )
                 for rank, choice in enumerate(names_of):
                     share = float(best.values[n, rank])
                     choices.append(

@@ -1,15 +1,17 @@
 """The experiment `lens`: at which layer, and for which words, a model's predictions become final.
 
 Words are drawn from the texts, each is predicted from its context as `prediction.of_word` does,
-and every state is read by the model's own head. Random-weight models of the same architecture read
+and every state is read by the model's own head. Of a model with a task head, its own predictions
+are read (`task_lens`): the class of a text, the tag of a word, or the first word of an answer; the
+random-weight models then have the same head. Random-weight models of the same architecture read
 the same words: they also have layers from which a prediction no longer changes, earlier for some
 words than for others, so that only a difference beyond theirs says something of what was learnt.
 Costs: a pass over each word's text for the model and for each random model, and the head for every
 state; of an encoder-decoder, its decoder for every state of the encoder.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +22,23 @@ from numpy.typing import NDArray
 
 from workbench.attribution.experiments import LensSettings
 from workbench.attribution.lens import (
-    Point,
+    OpenLens,
+    Places,
     final_layers,
     measured,
     open_lens,
     places_of,
     predictable,
+)
+from workbench.attribution.predict import has_task_head
+from workbench.attribution.task_lens import (
+    Labels,
+    OpenTaskLens,
+    batches_of,
+    drawn_labels,
+    known_labels,
+    open_task_lens,
+    require_pairs,
 )
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
@@ -42,6 +55,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.word_groups import FREQUENT, Group, frequency_ranks, word_groups
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, UnsupportedError
+from workbench.models.head_replay import Point
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -70,7 +84,8 @@ class _Words:
     chosen: Sequence[tuple[int, int]]  # document of the batch, word
     documents: Ints  # [words], index of the document that is resampled
     tags: Sequence[str]  # "" without a tag
-    ranks: Ints  # [words], rank of the word by frequency in the texts, from 1
+    ranks: Ints  # [words], rank of the word by frequency in the texts, from 1; of texts 0
+    labels: Sequence[str] = ()  # of texts, their true class
 
     @property
     def n_documents(self) -> int:
@@ -85,7 +100,9 @@ class _Words:
     @cached_property
     def groups(self) -> list[Group]:
         """What the words are grouped by, the name of the group, and its words."""
-        return word_groups(self.tags, self.ranks)
+        of = np.array(self.labels)
+        labels = [Group("label", name, of == name) for name in sorted(set(self.labels))]
+        return [*word_groups(self.tags, self.ranks), *labels]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +111,7 @@ class _Read:
 
     points: Sequence[Point]
     values: Mapping[str, Floats]  # [points, words] by measure
-    gold: Ints  # [words], the true choices
+    gold: Ints | None  # [words], the true choices, if known
     note: str
 
     @cached_property
@@ -117,25 +134,71 @@ def run(inputs: Inputs, settings: LensSettings, progress: Progress) -> Result:
     model = inputs.model
     docs = list(inputs.docs())
     batch = encode(docs)
+    if has_task_head(model):
+        return _of_task_head(inputs, settings, docs, batch, progress)
     words = _drawn(model, docs, batch, settings.max_predictions, inputs.seed)
+
+    def read(model: Model, sublayers: bool, on_progress: Any) -> _Read:
+        return _read(
+            open_lens(model, sublayers), places_of(model, batch, words.chosen), on_progress
+        )
+
+    notes = [] if any(words.tags) else [
+        "The corpus has no parts of speech, so words are not grouped by them."
+    ]  # fmt: skip
+    return _compared_with_random(inputs, settings, words, read, notes, progress)
+
+
+def _of_task_head(
+    inputs: Inputs, settings: LensSettings, docs: "Sequence[Doc]", batch: Batch, progress: Progress
+) -> Result:
+    """The tables of a model with a task head: predictions are its labels of texts or words."""
+    opened = open_task_lens(inputs.model)
+    require_pairs(opened, docs)
+    known = known_labels(opened, docs, inputs.corpus.layers())
+    chosen, gold, notes = drawn_labels(opened, batch, known, settings.max_predictions, inputs.seed)
+    labels: list[str] | None = None if opened.of_words else []
+    if opened.task_kind == "class":
+        labels = [opened.names[each] for each in gold if each is not None]
+    if opened.task_kind == "answers":
+        notes.append("Of an answer, its first word is predicted.")
+    if opened.of_words and not any(docs[text][word].pos_ for text, word in chosen):
+        notes.append("The corpus has no parts of speech, so words are not grouped by them.")
+    notes.append("The models with random weights have the same task head.")
+    words = _known(docs, chosen, labels)
+
+    def read(model: Model, sublayers: bool, on_progress: Any) -> _Read:
+        # random-weight models have the same head
+        reading = replace(opened, model=model)
+        return _read(reading, batches_of(reading, batch, words.chosen, gold), on_progress)
+
+    return _compared_with_random(inputs, settings, words, read, notes, progress)
+
+
+def _compared_with_random(
+    inputs: Inputs,
+    settings: LensSettings,
+    words: _Words,
+    read_by: Callable[[Model, bool, Any], _Read],
+    caveats: Sequence[str],
+    progress: Progress,
+) -> Result:
+    """Read the model and its random-weight models, and compute the tables."""
+    model = inputs.model
     twins = list(range(settings.random_models))
     total = len(words.chosen) * (1 + len(twins))
 
     def on_progress(done: int) -> None:
         progress(done, total, "predictions")
 
-    read = _read(model, batch, words, settings.sublayers, on_progress)
-    random: list[_Read] = []
+    read = read_by(model, settings.sublayers, on_progress)
     notes: list[str] = [f"States after attention are left out: {read.note}"] if read.note else []
+    random: list[_Read] = []
     try:
         for number in twins:
             begun = len(words.chosen) * (1 + number)
             twin = model.reinitialised(inputs.seed + number + 1)
-            random.append(
-                _read(
-                    twin, batch, words, False, lambda done, begun=begun: on_progress(begun + done)
-                )
-            )
+            random.append(read_by(twin, False, lambda done, begun=begun: on_progress(begun + done)))
     except UnsupportedError as error:
         notes.append(f"There is no random-weight baseline: {error.what}")
     tables = {
@@ -145,8 +208,7 @@ def run(inputs: Inputs, settings: LensSettings, progress: Progress) -> Result:
         "tests": _tests(words, read, random, inputs.seed),
     }
     notes += few_sentences_caveat(len({document for document, _ in words.chosen}))
-    if not any(words.tags):
-        notes.append("The corpus has no parts of speech, so words are not grouped by them.")
+    notes += caveats
     return Result(tables, caveats=tuple(Caveat(text) for text in notes))
 
 
@@ -166,40 +228,56 @@ def _drawn(model: Model, docs: Sequence["Doc"], batch: Batch, most: int, seed: i
     random = np.random.default_rng([seed, len(possible)])
     indices = random.permutation(len(possible))[:most]
     chosen = [possible[index] for index in sorted(indices.tolist())]
+    return _known(docs, chosen)
+
+
+def _known(
+    docs: Sequence["Doc"], chosen: Sequence[tuple[int, int]], labels: Sequence[str] | None = None
+) -> _Words:
+    """What is known of words, or with `labels` of texts."""
     names = [docs[document]._.document or f"text {document}" for document, _ in chosen]
     number = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    documents = np.array([number[name] for name in names])
+    if labels is not None:
+        nothing = np.zeros(len(chosen), dtype=np.int64)
+        return _Words(chosen, documents, [""] * len(chosen), nothing, labels)
     rank = frequency_ranks(docs)
     tokens = [docs[document][word] for document, word in chosen]
     return _Words(
         chosen,
-        np.array([number[name] for name in names]),
+        documents,
         [token.pos_ for token in tokens],
         np.array([rank[token.lower_] for token in tokens]),
     )
 
 
 @torch.no_grad()
-def _read(model: Model, batch: Batch, words: _Words, sublayers: bool, on_progress: Any) -> _Read:
-    opened = open_lens(model, sublayers)
+def _read(
+    opened: OpenLens | OpenTaskLens,
+    batches: Iterable[Places] | Iterable[Labels],
+    on_progress: Any,
+) -> _Read:
     parts: dict[Point, list[dict[str, Floats]]] = {}
     gold: list[Ints] = []
     done = 0
-    for places in places_of(model, batch, words.chosen):
-        final, points = opened.read(places)
-        assert places.gold is not None, "words of a text are known"
+    for places in batches:
+        final, points = opened.read(places)  # type: ignore[arg-type]
         for point, logits in points:
             values = measured(logits, final, places.gold)
             found = {name: each.double().cpu().numpy() for name, each in values.items()}
-            found["reciprocal_rank"] = 1 / found["rank_gold"]
+            if "rank_gold" in found:
+                found["reciprocal_rank"] = 1 / found["rank_gold"]
             parts.setdefault(point, []).append(found)
-        gold.append(places.gold.numpy())
+        if places.gold is not None:
+            gold.append(places.gold.numpy())
         done += len(places)
         on_progress(done)
     joined = {
         name: np.stack([np.concatenate([part[name] for part in each]) for each in parts.values()])
         for name in MEASURES.values()
+        if all(name in part for each in parts.values() for part in each)
     }
-    return _Read(list(parts), joined, np.concatenate(gold), opened.note)
+    return _Read(list(parts), joined, np.concatenate(gold) if gold else None, opened.note)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -209,6 +287,8 @@ def _layers(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> p
     n = len(words.chosen)
     rows = []
     for measure, name in MEASURES.items():
+        if name not in read.values:
+            continue  # there is no true choice
         values = read.values[name]
         lower, upper = _bounds(words, values, np.ones((len(values), n)), seed)
         for index, point in enumerate(read.points):
@@ -255,7 +335,8 @@ def _groups(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> p
     values = np.array(layers, dtype=np.float64)
     inside: Floats = np.array(members, dtype=np.float64)
     lower, upper = _bounds(words, values, inside, seed)
-    right = read.values["correct"][-1]  # [words], of the last state
+    unknown = np.full(inside.shape[1], np.nan)
+    right = read.values["correct"][-1] if "correct" in read.values else unknown  # of the last state
     sizes = inside.sum(1)
     return pd.DataFrame(keys, columns=["stack", "by", "group"]).assign(
         mean_layer=(values * inside).sum(1) / sizes, lower=lower, upper=upper, random=null,
@@ -325,14 +406,15 @@ def _compared(words: _Words, read: _Read, random: Sequence[_Read], seed: int) ->
         return hits
 
     everything = np.ones(len(words.chosen), dtype=bool)
-    right, guessed = read.values["correct"][-1], baseline(read.gold)
-    draws = _differences(words, right, everything, guessed, everything, seed)
-    known = [float((each.values["correct"][-1] - baseline(each.gold)).mean()) for each in random]
-    n = len(everything)
-    yield _Test(
-        "accuracy", right.mean(), guessed.mean(), _ends(draws, right.mean() - guessed.mean()),
-        np.array(known), float(p_value(draws)), True, (n, n),
-    )  # fmt: skip
+    if read.gold is not None:
+        right, guessed = read.values["correct"][-1], baseline(read.gold)
+        draws = _differences(words, right, everything, guessed, everything, seed)
+        known = [float((each.values["correct"][-1] - guessed).mean()) for each in random]
+        n = len(everything)
+        yield _Test(
+            "accuracy", right.mean(), guessed.mean(), _ends(draws, right.mean() - guessed.mean()),
+            np.array(known), float(p_value(draws)), True, (n, n),
+        )  # fmt: skip
     groups = {(by, name): inside for by, name, inside in words.groups}
     frequent = words.ranks <= FREQUENT
     pairs = {

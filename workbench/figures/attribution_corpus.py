@@ -120,7 +120,7 @@ def tags(tables: Tables) -> go.Figure:
     How to read: words right of 1 get more than their share. The grey diamond is what words at the
     same distances get; pale points do not differ from it significantly.
     """
-    table = tables["tags"]
+    table = _best_first(tables, "tags")
     return _by_method(
         table, "tag", "lift", "same_distance", "%{y}: lift %{x:.2f}", "lift (1: a mean word)"
     )
@@ -133,13 +133,23 @@ def relations(tables: Tables) -> go.Figure:
     How to read: right of 0, related words get more than words as near to the predicted one. Pale
     points are not significantly above 0.
     """
-    table = tables["relations"].copy()
+    table = _best_first(tables, "relations")
     arrow = table["direction"].map({"dependent-to-head": "head", "head-to-dependent": "dependent"})
     table["name"] = arrow + ": " + table["relation"]
     table["zero"] = 0.0
     return _by_method(
         table, "name", "difference", "zero", "%{y}: %{x:+.2f}", "difference to words as near"
     )
+
+
+def _best_first(tables: Tables, name: str) -> pd.DataFrame:
+    """The rows of a table, those of the method with the highest gain first, as findings are."""
+    table, methods = tables[name], tables["methods"]
+    gains = methods[methods["method"].isin(table["method"])].set_index("method")["gain"]
+    if gains.empty:
+        return table.copy()
+    is_other = table["method"] != gains.idxmax()
+    return table.loc[is_other.sort_values(kind="stable").index].reset_index(drop=True)
 
 
 def _by_method(
@@ -188,7 +198,7 @@ def positions(tables: Tables) -> go.Figure:
     How to read: where a curve is above the grey one (the share of words at that offset), words at
     that offset carry more than their number; 10 and −10 include all words beyond.
     """
-    table = tables["positions"]
+    table = _best_first(tables, "positions")
     if table.empty:
         raise KeyError("no positions")
     lines = []
@@ -274,7 +284,7 @@ def top_words(tables: Tables) -> go.Figure:
 
     How to read: one bar per word that occurs in three texts or more; 1 is a mean word.
     """
-    table = tables["top_words"]
+    table = _best_first(tables, "top_words")
     if table.empty:
         raise KeyError("no word occurs in three texts")
     parts = [

@@ -97,7 +97,8 @@ def final(tables: Tables) -> go.Figure:
 
 
 def final_by_tag(tables: Tables) -> go.Figure:
-    """Distribution of the layer from which predictions no longer change, by part of speech.
+    """Distribution of the layer from which predictions no longer change, by part of speech, or of
+    texts by their true class.
 
     How to read: each row sums to 100 %; tags are sorted by the mean layer, the earliest on top.
     Tags with fewer than ten words are left out.
@@ -105,8 +106,9 @@ def final_by_tag(tables: Tables) -> go.Figure:
     table = tables["final"]
     stack = table["stack"].iloc[-1]  # that the head reads
     rows = table[(table["stack"] == stack) & (table["by"] == "tag") & (table["n"] >= FEW)]
-    if rows.empty:
-        rows = table[(table["stack"] == stack) & (table["by"] == "all")]
+    for by in ("label", "all"):  # of texts
+        if rows.empty:
+            rows = table[(table["stack"] == stack) & (table["by"] == by)]
     means = (rows["share"] * rows["layer"]).groupby(rows["group"]).sum()
     order = means.sort_values(kind="stable").index
     rows = rows.set_index("group").loc[order].reset_index()
@@ -146,18 +148,19 @@ def grid(tables: Tables) -> go.Figure:
             columns = shown["rank"].map(lambda rank: f"{rank}.")
         else:
             columns = shown["place"].map(_column_names(own))
-        wide = matrix(rows, columns, shown["probability"])
+        is_score = bool(shown["probability"].isna().all())  # of a task head
+        wide = matrix(rows, columns, shown["probability"].fillna(0.0))
         texts = matrix(rows, columns, shown["choice"].map(lambda choice: escaped(listed([choice]))))
         cells = heat_map(
             wide,
-            "%{y}, %{x}: “%{text}” %{z:.1%}",
+            "%{y}, %{x}: “%{text}”" + ("" if is_score else " %{z:.1%}"),
             "probability",
             "%{text}",
             tickformat=".0%",
             text=texts.to_numpy(),
             zmin=0,
             zmax=1,
-            showscale=not parts,
+            showscale=not parts and not is_score,
         )
         parts.append((stack if choices["stack"].nunique() > 1 else "", [cells]))
         heights.append(max(120, 24 * len(wide)))

@@ -17,7 +17,7 @@ encoder of an encoder-decoder as many rows of its decoder.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -34,8 +34,22 @@ from workbench.models.prefix_cache import blocks_of, replaced_forward
 
 # A change of the states of a layer before the head reads them, such as a tuned lens.
 Change = Callable[[int, Tensor], Tensor]  # layer, [batch, pieces, width] -> the same shape
+Sublayer = Literal["embeddings", "attention", "cross-attention", "mlp"]
 ROW = 32  # pieces in a row of states without a text
 _REMEDY = "Choose a transformers model with a language-model head, or an ELMo with its softmax."
+
+
+class Point(NamedTuple):
+    """Where a state is: after the embeddings (layer 0), an attention, or an MLP (a whole block)."""
+
+    stack: StackName
+    layer: int
+    sublayer: Sublayer
+
+    @property
+    def ends_layer(self) -> bool:
+        """Whether this is the state between two blocks."""
+        return self.sublayer in ("embeddings", "mlp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +73,10 @@ class Recorded:
         return list(self.states)[-1]
 
 
-def recorded_states(model: Model, text: Pieces, target: Pieces | None = None) -> Recorded:
-    """The states of every layer of every stack in one pass over the text."""
+def recorded_states(
+    model: Model, text: Pieces, target: Pieces | None = None, alone: bool = False
+) -> Recorded:
+    """The states of every layer of every stack, or of the first one alone, in one pass."""
     if model.objective == "bidirectional":
         layers = model.states_with_ends(text)
         return Recorded(text, None, {"encoder": layers}, {}, Output({}, {}))
@@ -82,9 +98,11 @@ def recorded_states(model: Model, text: Pieces, target: Pieces | None = None) ->
         return wrap
 
     with wrapped(net, recording):
-        output = net.forward(text, targets=target, hidden=False)
+        output = net.forward(text, targets=target, hidden=False, alone=alone)
     states = {}
     for stack, read in inputs.items():
+        if stack not in ends:
+            continue  # the stack did not run
         length = output.texts[stack].ids.shape[1]
         layers = [*read, stream_of(ends[stack], stream)]
         states[stack] = [batch_first(net, layer)[:, :length] for layer in layers]
@@ -183,6 +201,44 @@ def replay_head(model: Model) -> ReplayHead:
         return ReplayHead(model, recorded_states(net, text, text).ends)
 
 
+# --- task heads -----------------------------------------------------------------------------------
+
+
+def ended_states(model: Model, text: Pieces) -> Iterator[Sequence[Tensor]]:
+    """For each layer, what `Model.states` returns if the blocks after it do nothing.
+
+    Layer j is then the state of layer min(j, layer), and the last one is that state after the
+    model's own final norm, if it has one.  # [batch, pieces, width] each
+    """
+    if not model.sites:  # vectors and ELMo, which has no final norm
+        states = model.states(text)
+        for layer in range(len(states)):
+            yield [states[min(j, layer)] for j in range(len(states))]
+        return
+    net = _transformer(model)
+    recorded = recorded_states(net, text, alone=True)
+    stack = net.stacks[0].name
+    own = recorded.states[stack]
+    for layer in range(len(own)):
+        outputs = [own[min(j, layer)] for j in range(1, len(own))]  # of each block
+        with _bypassed(net, {stack: outputs}, recorded.ends, 0):
+            yield net.states(text)
+
+
+def ended_logits(model: Model, text: Pieces) -> Iterator[Tensor]:
+    """For each layer, the logits of a text classifier if the blocks after it do nothing.
+
+    # [batch, classes] each, float32
+    """
+    net = _transformer(model)
+    recorded = recorded_states(net, text)
+    for states in recorded.states[recorded.last]:
+        with _bypassed(net, {recorded.last: states}, recorded.ends, 0):
+            logits = net.forward(text, hidden=False, logits=True).logits
+        assert logits is not None, "a classifier returns logits"
+        yield logits.float()
+
+
 # --- bypassing blocks -----------------------------------------------------------------------------
 
 _Wrap = Callable[[nn.Module, Callable[..., Any]], Callable[..., Any]]
@@ -190,14 +246,18 @@ _Wrap = Callable[[nn.Module, Callable[..., Any]], Callable[..., Any]]
 
 @contextmanager
 def _bypassed(
-    net: HuggingFace, states: Mapping[StackName, Tensor], ends: Mapping[StackName, Any], stream: int
+    net: HuggingFace,
+    states: Mapping[StackName, Tensor | Sequence[Tensor]],
+    ends: Mapping[StackName, Any],
+    stream: int,
 ) -> Iterator[None]:
-    """The blocks of the given stacks return these states, and do not run."""
+    """The blocks of the given stacks return these states, one for all or one each; none runs."""
 
     def bypass(stack: StackName) -> _Wrap | None:
         if stack not in states:
             return None
-        given = states[stack]
+        of_stack = states[stack]
+        by_block = None if isinstance(of_stack, Tensor) else iter(of_stack)
         calls = max((site.index + 1 for site in net.sites if site.stack == stack), default=0)
 
         def wrap(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,6 +265,8 @@ def _bypassed(
                 running = current()
                 if running is not None:
                     running.calls = calls
+                given = of_stack if by_block is None else next(by_block)
+                assert isinstance(given, Tensor), "one state of a block"
                 read = _read(args, kwargs, stream)
                 filled = batch_first(net, read)
                 # Longformer pads its input to whole windows
