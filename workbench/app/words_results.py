@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from workbench.words.neighbours import Neighbours
-    from workbench.words.occurrences import Occurrences
+    from workbench.words.occurrences import Form, Occurrences
     from workbench.words.senses import Senses
     from workbench.words.tokenizations import Tokenization, TokenizationSteps
 
@@ -71,53 +71,16 @@ def _neighbours(
 # --- senses ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Form:
-    """A word form of the corpus: how often it occurs, and with which tags."""
-
-    form: str
-    n: int
-    tags: tuple[tuple[str, int], ...]  # the most frequent first
-
-    @property
-    def second(self) -> int:
-        """Occurrences with the second most frequent tag."""
-        return self.tags[1][1] if len(self.tags) > 1 else 0
-
-
-def forms(indexed: Indexed) -> list[Form]:
+def forms(indexed: Indexed) -> "list[Form]":
     """Forms that occur often enough for a map; first those with a second tag that is frequent."""
     return _forms(indexed.key, indexed.index)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def _forms(key: Key, _index: "Occurrences") -> list[Form]:
-    return forms_of(_index)
+def _forms(key: Key, _index: "Occurrences") -> "list[Form]":
+    from workbench.words.occurrences import frequent_forms
 
-
-def forms_of(index: "Occurrences") -> list[Form]:
-    """Forms that occur often enough for a map."""
-    import numpy as np
-
-    codes, names = index.lowered
-    tags = index.table["tag"].cat
-    n_tags = max(1, len(tags.categories))
-    cells = codes * n_tags + np.maximum(tags.codes.to_numpy(), 0)
-    counts = np.bincount(cells, minlength=len(names) * n_tags).reshape(len(names), n_tags)
-    found = []
-    for name, code in names.items():
-        n = int(counts[code].sum())
-        if n >= FEWEST and any(map(str.isalpha, name)):
-            own = np.argsort(-counts[code], kind="stable").tolist()
-            labels = [(str(tags.categories[tag]), int(counts[code][tag])) for tag in own]
-            found.append(Form(name, n, tuple(each for each in labels if each[0] and each[1])))
-    return sorted(found, key=lambda form: (-form.second, -form.n, form.form))[:N_FORMS]
-
-
-def count(index: "Occurrences", form: str) -> int:
-    """How often a form occurs, in any case."""
-    codes, names = index.lowered
-    return int((codes == names.get(form.lower(), -1)).sum())
+    return frequent_forms(_index, FEWEST)[:N_FORMS]
 
 
 @dataclass(frozen=True)

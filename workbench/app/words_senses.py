@@ -27,7 +27,7 @@ from workbench.app.tables_and_figures import Column, draw_columns, select
 from workbench.app.text import errors_shown, plain
 from workbench.app.words import FORM, Searched
 from workbench.app.words_index import Indexed
-from workbench.app.words_results import Form, Mapped
+from workbench.app.words_results import Mapped
 from workbench.core.findings import plural
 from workbench.figures.theme import INK
 from workbench.token_views.component import token_views
@@ -36,6 +36,7 @@ from workbench.token_views.views import Contexts, View, contexts
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from workbench.words.occurrences import Form
     from workbench.words.senses import Senses
 
 AUTOMATIC = "automatic"
@@ -64,6 +65,8 @@ FIT = {
 
 def draw(ref: str, word: str) -> None:
     """Draw the tab: a map for each model, with its clusters and measures."""
+    from workbench.words.occurrences import form_count
+
     first = cache.model(ref)
     with row():
         stack = words_neighbours.stack_of(first)
@@ -84,7 +87,7 @@ def draw(ref: str, word: str) -> None:
     form = st.query_params.get(FORM) or word
     offered = words_results.forms(indexed)
     _forms(form, offered)
-    if (count := words_results.count(indexed.index, form)) < FEWEST:
+    if (count := form_count(indexed.index, form)) < FEWEST:
         _too_few(form, count, part, offered)
         return
     mapped = Mapped(form, layer, stack, None if n_clusters == AUTOMATIC else int(n_clusters))
@@ -120,7 +123,7 @@ def _layer(last: int) -> int:
     )
 
 
-def _forms(form: str, offered: Sequence[Form]) -> None:
+def _forms(form: str, offered: "Sequence[Form]") -> None:
     """Draw a box for the form, and buttons for forms with several tags."""
     several = [each for each in offered if each.second and each.form != form.lower()][:OFFERED]
     with row():
@@ -143,7 +146,7 @@ def _forms(form: str, offered: Sequence[Form]) -> None:
                 )
 
 
-def _form(form: str, offered: Sequence[Form]) -> None:
+def _form(form: str, offered: "Sequence[Form]") -> None:
     """Draw a box for the form; any form can be typed."""
     key = f"form {form}"
     options = list(dict.fromkeys([form, *(each.form for each in offered)]))
@@ -191,7 +194,7 @@ def _one(
     _downloads(found, colour, view, title)
 
 
-def _too_few(form: str, count: int, part: Searched, offered: Sequence[Form]) -> None:
+def _too_few(form: str, count: int, part: Searched, offered: "Sequence[Form]") -> None:
     """Say that a form is too rare, and which are not."""
     times = "once" if count == 1 else f"{count} times" if count else "nowhere"
     st.info(

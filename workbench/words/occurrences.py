@@ -444,3 +444,43 @@ def _write(words: Words, folder: Path) -> None:
             raise unwritable(folder, error) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Form:
+    """A word form of the corpus: how often it occurs, and with which tags."""
+
+    form: str
+    n: int
+    tags: tuple[tuple[str, int], ...]  # the most frequent first
+
+    @property
+    def second(self) -> int:
+        """Occurrences with the second most frequent tag."""
+        return self.tags[1][1] if len(self.tags) > 1 else 0
+
+
+def frequent_forms(index: Occurrences, fewest: int) -> list[Form]:
+    """Forms that occur this often; first those with a second tag that is frequent."""
+    codes, names = index.lowered
+    tags = index.table["tag"].cat
+    n_tags = max(1, len(tags.categories))
+    cells = codes * n_tags + np.maximum(tags.codes.to_numpy(), 0)
+    counts = np.bincount(cells, minlength=len(names) * n_tags).reshape(len(names), n_tags)
+    found = []
+    for name, code in names.items():
+        n = int(counts[code].sum())
+        if n >= fewest and any(map(str.isalpha, name)):
+            own = np.argsort(-counts[code], kind="stable").tolist()
+            labels = [(str(tags.categories[tag]), int(counts[code][tag])) for tag in own]
+            found.append(Form(name, n, tuple(each for each in labels if each[0] and each[1])))
+    return sorted(found, key=lambda form: (-form.second, -form.n, form.form))
+
+
+def form_count(index: Occurrences, form: str) -> int:
+    """How often a form occurs, in any case."""
+    codes, names = index.lowered
+    return int((codes == names.get(form.lower(), -1)).sum())
