@@ -89,7 +89,7 @@ def test_next_to_a_task_head_each_model_predicts_what_it_can(home: Path) -> None
 def test_a_long_text_and_the_names_of_settings_are_said() -> None:
     app = opened("predict", text="girls walk " * 300)
     assert "of the 600 words of this text are read" in said(app)
-    app = opened("predict", model="mini:gpt", text="Ben walks", steps="64")
+    app = opened("predict", model="mini:gpt", text="Ben walks")
     assert "max_steps" not in said(app)
     app.button(key="continue").click().run()
     assert not app.exception
