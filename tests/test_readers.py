@@ -63,7 +63,7 @@ ALLOWED = {
     "workbench/runs/locks.py take": PIPES,
     "workbench/runs/locks.py unheld": PIPES,
     "workbench/runs/run.py Tables._open": "an open file, of open_regular",
-    "workbench/cli/output.py flushed_output": OURS,
+    "workbench/cli/main.py flushed_output": OURS,
     "workbench/training/electra.py _half": CHECKED,
     "workbench/training/initial_model.py _continued_model": CHECKED,
     "workbench/training/initial_model.py _teacher": CHECKED,

@@ -24,7 +24,7 @@ from unittest.mock import patch
 import pytest
 
 from workbench.models.references import require_model
-from workbench.runs import isolated, process
+from workbench.runs import isolated, process, resources
 
 IMPORTED = [
     "tests.later", "tests.warm", "pyarrow.parquet",
@@ -43,7 +43,7 @@ started: list[ForkServerProcess] = []  # the last that was begun here
 
 def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
     """What `process.spawn` does, by a fork."""
-    around = process.worker_environment(threads)
+    around = resources.environment(threads)
     with process.open_log(folder, os.O_TRUNC) as log:
         begun = _forked(_worker, folder, _File(lock), _File(log.fileno()), share, around, address())
     started[:] = [begun]

@@ -8,7 +8,7 @@ a recipe, or one reading of the corpus.
 import hashlib
 import json
 from dataclasses import asdict
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 
 from workbench.core.errors import WorkbenchError
@@ -103,8 +103,13 @@ def _pipeline(name: str | None) -> str | None:
 
 
 def _pipelines() -> list[str]:
-    """spaCy and every installed pipeline, with their versions."""
-    from spacy.util import get_installed_models, get_package_version
+    """spaCy and every installed pipeline, with their versions; found without spaCy."""
+    installed = sorted({point.name for point in entry_points(group="spacy_models")})
+    return [version("spacy"), *(f"{name} {_version(name)}" for name in installed)]
 
-    installed = sorted(get_installed_models())
-    return [version("spacy"), *(f"{name} {get_package_version(name)}" for name in installed)]
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

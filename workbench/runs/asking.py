@@ -1,0 +1,77 @@
+"""Questions about models and corpora that need torch or spaCy, answered by a fork of the starter.
+
+    facts = ask(facts_of_files, "mini:bert", 0, False)
+
+The process that asks then imports neither. Arguments and results are JSON. Where there is no
+starter, or this process has imported them anyway, the function is called here. Costs: a fork; the
+first time the imports of the starter.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from workbench.core.errors import WorkbenchError
+from workbench.runs import starter
+
+T = TypeVar("T")
+_ERROR = ("what", "code", "where", "remedy")
+
+
+def ask(function: Callable[..., T], *arguments: Any) -> T:
+    """Return what a function of a module returns, or raise its error."""
+    if {"torch", "spacy"} & sys.modules.keys():
+        return function(*arguments)
+    starter.begin()
+    with tempfile.TemporaryFile() as out, open(os.devnull, "rb") as nothing:
+        process = starter.fork(
+            __name__,
+            [function.__module__, function.__qualname__, json.dumps(arguments)],
+            stdin=nothing.fileno(),
+            stdout=out.fileno(),
+            stderr=_standard_error(nothing.fileno()),
+            patience=starter.PATIENCE,
+        )
+        if process is None:
+            return function(*arguments)
+        try:
+            process.wait()
+        finally:
+            process.kill()
+        out.seek(0)
+        lines = out.read().splitlines()
+    try:
+        answer = json.loads(lines[-1])
+    except (ValueError, IndexError):  # it died, perhaps for lack of memory
+        return function(*arguments)
+    if error := answer.get("error"):
+        raise WorkbenchError(error["what"], **{name: error[name] for name in _ERROR[1:]})
+    result: T = answer["result"]
+    return result
+
+
+def _standard_error(otherwise: int) -> int:
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return otherwise
+
+
+def main() -> int:
+    """Answer the question in the arguments of this process, as a line on standard output."""
+    module, name, arguments = sys.argv[1:]
+    answer: dict[str, Any]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            answer = {"result": getattr(import_module(module), name)(*json.loads(arguments))}
+    except WorkbenchError as error:
+        answer = {"error": {name: getattr(error, name) for name in _ERROR}}
+    except Exception:  # a bug: whoever asks calls the function, and has its traceback
+        return 1
+    print(json.dumps(answer))
+    return 0
