@@ -5,7 +5,6 @@ Costs: milliseconds; tables of thousands of rows take longer.
 
 import codecs
 import json
-import os
 import re
 import sys
 import threading

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 from workbench.core.errors import WorkbenchError
@@ -28,7 +29,7 @@ def ask(function: Callable[..., T], *arguments: Any) -> T:
     if {"torch", "spacy"} & sys.modules.keys():
         return function(*arguments)
     starter.begin()
-    with tempfile.TemporaryFile() as out, open(os.devnull, "rb") as nothing:
+    with tempfile.TemporaryFile() as out, Path(os.devnull).open("rb") as nothing:
         process = starter.fork(
             __name__,
             [function.__module__, function.__qualname__, json.dumps(arguments)],

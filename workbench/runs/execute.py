@@ -147,10 +147,10 @@ def _attempt(journal: Journal, subruns: SubRuns, share: bool, opened: Open | Non
     if several and device.startswith("cuda"):
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"  # each process has its own GPU
     alone = not (guest or several)
-    shared = alone and device == "cpu" and not journal.status.scheduler
+    on_cpu = alone and device == "cpu" and not journal.status.scheduler
     with (
         _turn(device, journal, share or guest) as slot,
-        resources.sharing_cores() if shared else nullcontext(),
+        resources.computing(gives_way=share) if on_cpu else nullcontext(),
         _on(slot, alone) as name,
     ):
         _run(

@@ -27,7 +27,7 @@ def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | Non
     """Start the process of a run; it inherits the lock, so the lock is held at all times."""
     environment = resources.environment(threads)
     process: subprocess.Popen[bytes] | starter.Forked | None
-    with open_log(folder, os.O_TRUNC) as log, open(os.devnull, "rb") as nothing:
+    with open_log(folder, os.O_TRUNC) as log, Path(os.devnull).open("rb") as nothing:
         process = starter.fork(
             WORKER,
             _arguments(folder, share),
@@ -48,7 +48,7 @@ def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | Non
                 start_new_session=True,
             )
             reap_when_ended(process)
-    started[:] = [*(other for other in started if other.returncode is None), process]
+    started[:] = [*(other for other in started if other.poll() is None), process]
 
 
 def reap_when_ended(process: "subprocess.Popen[bytes]") -> None:

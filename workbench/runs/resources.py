@@ -1,8 +1,8 @@
 """What the process of a run may use of this machine: its environment, priority and threads.
 
-Runs on a CPU give way to whatever a user does meanwhile: they have a lower priority, and use the
-cores that no other run computes on. Limits that the user set are kept. Costs: a few system calls,
-and a small file while a run computes.
+Runs on a CPU give way to whatever a user does meanwhile: they have a lower priority, and those that
+do not wait for their turn use the cores that no other run computes on. Limits that the user set are
+kept. Costs: a few system calls, and a small file while a run computes.
 """
 
 import os
@@ -19,19 +19,21 @@ from workbench.runs import locks
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")  # how threads wait for each other
-NICE = 10  # of 19; the priority of a run on a CPU
+SPINS = 5000  # times that a thread looks whether the others are ready, before it sleeps
+NICE = 5  # of 19; the priority of a run on a CPU
+PRIORITY = os.nice(0)  # of this process, before it is lowered
 _AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def environment(threads: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a run's process; `threads` replaces the thread limits.
 
-    Threads that wait for each other sleep: with spinning, which is the default of OpenMP, a run
-    took three times as long on a machine that was busy with other work.
+    Threads that wait for each other sleep soon. By default they spin for milliseconds, which slows
+    down a run on a machine that is busy with other work by half, or by more.
     """
     variables = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false"}
     if not any(name in variables for name in WAITING):
-        variables["OMP_WAIT_POLICY"] = "PASSIVE"
+        variables["GOMP_SPINCOUNT"] = str(SPINS)
     if threads is not None:
         for name in THREADS:
             variables.pop(name, None)
@@ -99,10 +101,12 @@ def n_cores() -> int:
 
 
 @contextmanager
-def sharing_cores() -> Iterator[None]:
-    """Limit the threads of this process during the block to cores on which no other run computes.
+def computing(gives_way: bool) -> Iterator[None]:
+    """Count this process during the block among those that compute runs on the CPU.
 
-    At least one thread is left. A limit that the user set is kept.
+    One that gives way uses only the cores that the others leave, at least one, unless the user set
+    a limit. The last digits of some results depend on the number of threads, so a run that
+    waited for its turn always computes with the same number.
     """
     folder = machine.home() / "queue" / socket.gethostname() / "computing"
     held = None
@@ -111,11 +115,8 @@ def sharing_cores() -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             held = locks.take(folder / str(os.getpid()))
             free = max(1, n_cores() - _n_others(folder))
-            if not thread_limits() and "torch" in sys.modules:
-                import torch
-
-                if free < torch.get_num_threads():
-                    set_threads(free)
+            if gives_way and not thread_limits() and free < n_threads():
+                set_threads(free)
         yield
     finally:
         if held is not None:

@@ -9,9 +9,9 @@ starter runs no operation of torch, starts no thread and does not touch CUDA, so
 ends when nobody has needed it for some minutes, or when the code or the installed packages change.
 
 There is one for each user, interpreter, version of the code, and everything that a process would
-inherit from the one that starts it (`_key`). Its socket is in a folder that only its user may enter.
-`fork` returns None where there is none: on other systems than Linux, if WORKBENCH_STARTER is 0, or
-if anything fails. Costs: the imports, once, and their memory (most of it shared with its children).
+inherit from the one that starts it (`_key`). Its socket is in a folder that only its user may
+enter. `fork` returns None where there is none: on other systems than Linux, if WORKBENCH_STARTER is
+0, or if anything fails. Costs: the imports, once, and their memory (mostly shared with children).
 """
 
 import ctypes
@@ -29,6 +29,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -46,7 +47,9 @@ PATIENCE = 60.0  # seconds to wait while it imports, on a busy machine
 ANSWER = 10.0  # seconds to wait for it when it has imported everything
 EVERY = 10.0  # seconds between checks of whether it is still needed
 _LONGEST = 100  # bytes of the path of a socket
+_PROGRAM = "workbench.runs.starter"
 _READY, _GO = b"r", b"g"
+_GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dxg")
 _ROOM = " " * 300  # in its command line, for those of its children
 _FIRST = (  # what nearly every run imports
     "numpy", "pandas", "pyarrow.parquet", "threadpoolctl", "spacy", "torch", "transformers",
@@ -114,8 +117,8 @@ class _Place:
 
 def _place() -> _Place | None:
     """Return where the starter of this process listens; None where there cannot be one."""
-    if sys.platform != "linux" or not _seconds_idle() or not hasattr(socket, "AF_UNIX"):
-        return None
+    if sys.platform != "linux" or _seconds_idle() <= 0 or "WORLD_SIZE" in os.environ:
+        return None  # what `torchrun` starts has an environment of its own each time
     runtime = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("TMPDIR") or "/tmp"
     place = _Place(Path(runtime) / f"workbench-{os.getuid()}", _key())
     if len(os.fsencode(place.importing)) > _LONGEST or place.unfit.exists():
@@ -143,7 +146,7 @@ def _key() -> str:
         if name not in _ASKER and not name.startswith(_OF_ASKER)
     }
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    relative = os.getcwd() if any(path and not os.path.isabs(path) for path in paths) else ""
+    relative = str(Path.cwd()) if any(p and not Path(p).is_absolute() for p in paths) else ""
     facts = [sys.executable, sys.version, sorted(variables.items()), relative, *_inherited()]
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
     return f"{digest[:16]}-{version()}"
@@ -156,7 +159,8 @@ def version() -> str:
     for folder in (package, package.parent / "probes"):
         for path, facts in sorted(_code(os.fspath(folder))):
             digest.update(f"{path} {facts.st_mtime_ns} {facts.st_size}\n".encode())
-    for path in sys.path:
+    paths = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    for path in [*paths, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]:
         with suppress(OSError), os.scandir(path) as entries:
             for name in sorted(entry.name for entry in entries if entry.name.endswith(_INSTALLED)):
                 changed = os.stat(os.path.join(path, name)).st_mtime_ns  # noqa: PTH116, PTH118
@@ -185,8 +189,8 @@ def _inherited() -> Iterator[Any]:
     with suppress(OSError):
         lines = (own / "status").read_text().splitlines()
         yield [line for line in lines if line.split(":")[0] in _STATUS]
-        yield sorted(os.readlink(path) for path in (own / "ns").iterdir())
-    yield os.nice(0)
+        yield sorted(str(path.readlink()) for path in (own / "ns").iterdir())
+    yield resources.PRIORITY
 
 
 # --- asking for a process -------------------------------------------------------------------------
@@ -205,8 +209,10 @@ def begin() -> None:
             listening.bind(os.fspath(place.importing))
             listening.listen(128)
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, os.fspath(place.folder), place.key]
-                + [str(lock), str(listening.fileno()), _ROOM],
+                [
+                    *(sys.executable, "-P", "-m", _PROGRAM, os.fspath(place.folder), place.key),
+                    *(str(lock), str(listening.fileno()), _ROOM),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -248,12 +254,11 @@ def await_ready(patience: float = PATIENCE) -> None:
 class Forked:
     """A process forked by the starter, as far as needed like `subprocess.Popen`."""
 
-    def __init__(self, pid: int, connection: socket.socket) -> None:
-        self.pid, self.returncode = pid, None
-        self._connection = connection
-        self._told = b""
-
-    returncode: int | None
+    def __init__(self, pid: int, connection: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._connection, self._told = connection, b""
+        weakref.finalize(self, os.close, connection)
 
     def poll(self) -> int | None:
         """Return the exit code; None while the process runs."""
@@ -272,7 +277,7 @@ class Forked:
                     assert timeout is not None
                     raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
             try:
-                part = self._connection.recv(64)
+                part = os.read(self._connection, 64)
             except OSError:
                 part = b""
             self._told += part
@@ -280,7 +285,6 @@ class Forked:
                 self.returncode = 1
             elif self._told.endswith(b"\n"):
                 self.returncode = int(self._told)
-        self._connection.close()
         return self.returncode
 
     def kill(self) -> None:
@@ -328,7 +332,7 @@ def fork(
         finally:
             os.close(folder)
         connection.settimeout(None)
-        return Forked(pid, connection)
+        return Forked(pid, connection.detach())
     except (OSError, ValueError):
         connection.close()
         return None
@@ -414,10 +418,13 @@ class _Job:
             sys.argv += ["--lock", str(self.files[4])]
         _show([sys.executable, "-P", "-m", *sys.argv])
         gc.enable()
-        sys.modules["numpy"].random.seed()  # else all children draw the same numbers
-        sys.modules["torch"].default_generator.seed()
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed()  # else all children draw the same numbers
+        if torch := sys.modules.get("torch"):
+            torch.default_generator.seed()
         resources.restore_threads()
-        code: int | None = import_module(self.module).main()
+        module = sys.modules["__main__"] = import_module(self.module)
+        code: int | None = module.main()
         return code
 
     def close(self) -> None:
@@ -531,12 +538,11 @@ def is_fit() -> bool:
     """Return whether this process may fork: it has one thread, and has not touched a GPU."""
     if not hasattr(os, "pidfd_open"):
         return False
-    files = Path("/proc/self/fd")
-    touched = False
-    for number in os.listdir(files):
-        with suppress(OSError):
-            touched |= os.readlink(files / number).startswith("/dev/nvidia")
-    return len(os.listdir("/proc/self/task")) == 1 and not touched
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that lists them
+            if str(file.readlink()).startswith(_GPUS):
+                return False
+    return len(list(Path("/proc/self/task").iterdir())) == 1
 
 
 def _show(command: Sequence[str]) -> None:
