@@ -84,7 +84,9 @@ class Process(starter.Forked):
         return self.poll() is None
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        os.kill(self.pid, number)
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.kill(signal.SIGTERM)

@@ -26,7 +26,7 @@ def main() -> int:
         case ["priority"]:
             before = resources.PRIORITY
             resources.lower_priority()
-            print(json.dumps([os.nice(0), resources.PRIORITY == before]))
+            print(json.dumps([os.nice(0), before == resources.PRIORITY]))
         case _:
             print(json.dumps(_facts()))
     return 0
@@ -42,7 +42,7 @@ def _facts() -> dict[str, object]:
         "path": sys.path,
         "umask": umask,
         "leads its session": os.getpid() == os.getsid(0) == os.getpgid(0),
-        "files": sorted(os.listdir("/proc/self/fd"))[:-1],  # noqa: PTH208; the last lists them
+        "files": sorted(os.listdir("/proc/self/fd"))[:-1],  # noqa: PTH208 - the last lists them
         "handlers": [str(signal.getsignal(n)) for n in (signal.SIGINT, signal.SIGTERM)],
         "hash": hash("a text"),
         "threads": threading.active_count(),

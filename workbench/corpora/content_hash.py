@@ -14,6 +14,7 @@ from pathlib import Path
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import COMPRESSED, open_regular, stem, unreadable
 from workbench.corpora.corpus import Corpus, Origin
+from workbench.corpora.formats import layer_of
 from workbench.corpora.show import as_data
 
 READERS = 1  # raise it when a reader makes different Docs from the same bytes
@@ -51,8 +52,6 @@ def _from_file_names(origin: Origin) -> dict[str, object]:
     edges = bool(paths) and any(ending in (".jsonl", ".json") for ending in paths[0].suffixes)
     layer = origin.options.layer or None
     if layer is None and edges:
-        from workbench.corpora.edges_jsonl import layer_of
-
         layer = layer_of(paths[0])
     return {
         "endings": [_ending(path) for path in paths],

@@ -240,10 +240,14 @@ def corpus_spec(corpus: "Corpus") -> CorpusSpec:
 def _corpus(
     source: "str | Path | Corpus", reading: Mapping[str, Any], seen: Seen
 ) -> "tuple[Corpus, CorpusSpec]":
-    from workbench.corpora import Corpus, read
+    """Open a corpus; if this process has not imported spaCy, another one will read it."""
+    from workbench.corpora import Corpus, located, read
 
     def opened() -> "tuple[Corpus, CorpusSpec]":
-        corpus = source if isinstance(source, Corpus) else read(source, **reading)
+        if isinstance(source, Corpus):
+            corpus = source
+        else:
+            corpus = (read if "spacy" in sys.modules else located)(source, **reading)
         return corpus, corpus_spec(corpus)
 
     return _once(seen, str(source) if isinstance(source, str | Path) else id(source), opened)
