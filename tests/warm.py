@@ -61,7 +61,7 @@ def end() -> None:
 
 
 def fork_workers(patch: pytest.MonkeyPatch) -> None:
-    """Have it fork the processes of runs, also those that such a process asks for."""
+    """Have it fork the processes of runs, also those that such a process starts."""
 
     def fork(module: str, *arguments: Any, **options: Any) -> starter.Forked | None:
         return FORK("tests.warm" if module == process.WORKER else module, *arguments, **options)

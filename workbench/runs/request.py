@@ -32,7 +32,7 @@ from workbench.models.references import (
     only_fp32,
     trained_by,
 )
-from workbench.runs.asking import ask
+from workbench.runs.forked_call import forked_call
 from workbench.runs.model_facts import known
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, plain
 
@@ -62,7 +62,9 @@ class Request:
         if self.corpora and self.spec.answerable:
             return [
                 WorkbenchError(what, code=code, where=where, remedy=remedy)
-                for what, code, where, remedy in ask(unmet, self.spec.model_dump(mode="json"))
+                for what, code, where, remedy in forked_call(
+                    unmet, self.spec.model_dump(mode="json")
+                )
             ]
         return unmet_requirements(self.experiment, self.settings, self.facts, self.corpora)
 
@@ -254,12 +256,12 @@ def _corpus(
 
 
 def _device(name: str | None, is_needed: bool) -> str:
-    """Return the name of the device; torch is asked only if there may be a GPU."""
+    """Return the name of the device; torch is used only if there may be a GPU."""
     if not is_needed or name == "cpu":
         return "cpu"
     if name is None and "torch" not in sys.modules and has_no_gpu():
         return "cpu"
-    return ask(device_name, name)
+    return forked_call(device_name, name)
 
 
 def device_name(requested: str | None) -> str:
@@ -323,7 +325,7 @@ def _precision(
         return precision
     if not device.startswith("cuda") or facts["parameters"] <= experiment.exact_up_to:
         return "fp32"
-    return ask(precision_on_gpu, facts["family"])
+    return forked_call(precision_on_gpu, facts["family"])
 
 
 def precision_on_gpu(family: str) -> str:

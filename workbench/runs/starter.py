@@ -4,9 +4,9 @@
     process = fork("workbench.runs.worker", [...], stdin=0, stdout=1, stderr=2)
 
 A forked process is what `python -P -m MODULE ARGUMENTS` would be, without the seconds of imports: a
-session of its own, with the environment, working directory and files of whoever asks for it. The
-starter runs no operation of torch, starts no thread and does not touch CUDA, so forking is safe. It
-ends when nobody has needed it for some minutes, or when the code or the installed packages change.
+session of its own, with the environment, working directory and files of the client. The starter
+runs no operation of torch, starts no thread and does not touch CUDA, so forking is safe. It ends
+when it has not been needed for some minutes, or when the code or the installed packages change.
 
 There is one for each user, interpreter, version of the code, and everything that a process would
 inherit from the one that starts it (`_key`). Its socket is in a folder that only its user may
@@ -62,12 +62,12 @@ _THEN = (
     "transformers.models.t5.modeling_t5", "workbench.models.word_models",
     "workbench.runs.isolated", "scipy.stats", "sklearn.linear_model",
 )  # fmt: skip
-# Variables that say who asks, not how to compute; the same starter serves all their values.
-_ASKER = {
+# Variables of the terminal or of a single request, which do not matter to imports.
+_IGNORED = {
     "COLORTERM", "COLUMNS", "DISPLAY", "LINES", "LS_COLORS", "OLDPWD", "PS1", "PWD", "SHLVL", "STY",
     "TERM", "WAYLAND_DISPLAY", "WINDOWID", "_", *resources.THREADS,
 }  # fmt: skip
-_OF_ASKER = (
+_IGNORED_PREFIXES = (
     "DBUS_", "GNOME_", "ITERM_", "KITTY_", "KONSOLE_", "PYTEST_", "SSH_", "STREAMLIT_", "TERM_",
     "TMUX", "VSCODE_", "VTE_", "WORKBENCH_", "XDG_SESSION_",
 )  # fmt: skip
@@ -106,7 +106,7 @@ class _Place:
         return self.folder / f"{self.key}.no"
 
     def is_current(self) -> bool:
-        """Return whether the code and the packages are as they were when this was asked for."""
+        """Return whether the code and the packages are as they were when it began."""
         return self.key.endswith(version())
 
     def remove(self) -> None:
@@ -139,11 +139,11 @@ def _seconds_idle() -> float:
 
 
 def _key() -> str:
-    """Return a hash of all that a process forked by a starter has from it, not from the asker."""
+    """Return a hash of all that a forked process has from the starter, not from its client."""
     variables = {
         name: value
         for name, value in resources.environment().items()
-        if name not in _ASKER and not name.startswith(_OF_ASKER)
+        if name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES)
     }
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     relative = str(Path.cwd()) if any(p and not Path(p).is_absolute() for p in paths) else ""
@@ -257,7 +257,7 @@ class Forked:
     def __init__(self, pid: int, connection: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
-        self._connection, self._told = connection, b""
+        self._connection, self._received = connection, b""
         weakref.finalize(self, os.close, connection)
 
     def poll(self) -> int | None:
@@ -280,11 +280,11 @@ class Forked:
                 part = os.read(self._connection, 64)
             except OSError:
                 part = b""
-            self._told += part
+            self._received += part
             if not part:  # the starter has ended
                 self.returncode = 1
-            elif self._told.endswith(b"\n"):
-                self.returncode = int(self._told)
+            elif self._received.endswith(b"\n"):
+                self.returncode = int(self._received)
         return self.returncode
 
     def kill(self) -> None:
@@ -388,14 +388,14 @@ def _line(connection: socket.socket) -> bytes:
 class _Job:
     """What a forked process is to do, and the files that it has for it."""
 
-    connection: socket.socket  # to whoever asked
+    connection: socket.socket  # to the client
     module: str
     arguments: list[str]
     environment: dict[str, str]
     files: list[int]  # folder, standard input, output and error, and perhaps a lock
 
     def run(self) -> int | None:
-        """Become the process that was asked for; return its exit code."""
+        """Become the requested process; return its exit code."""
         os.setsid()
         folder, *standard = self.files[:4]
         os.fchdir(folder)
@@ -411,7 +411,7 @@ class _Job:
         except OSError:
             begins = False
         if not begins:
-            return 1  # whoever asked has gone, or starts another process
+            return 1  # the client has ended, or starts another process
         self.connection.close()
         sys.argv = [self.module, *self.arguments]
         if len(self.files) > 4:
@@ -436,7 +436,7 @@ class _Job:
 
 @dataclass
 class _Starter:
-    """The loop of the starter: accept a request, fork, and tell who asked how the child ended."""
+    """The loop of the starter: accept a request, fork, and report the exit code."""
 
     place: _Place
     lock: int
@@ -470,14 +470,14 @@ class _Starter:
                 return None
 
     def _is_current(self) -> bool:
-        """Return whether it can still fork, and forks what whoever asks would start."""
+        """Return whether it can still fork, and a new process would be the same."""
         with suppress(OSError):
             is_here = self.place.ready.stat().st_ino == self.inode
             return is_here and is_fit() and self.place.is_current()
         return False
 
     def _accepted(self) -> _Job | None:
-        """Return the next request; None if it fails, and whoever asked goes on without."""
+        """Return the next request; None if it fails; the client then does without."""
         files: list[int] = []
         connection, _ = self.listening.accept()
         try:
@@ -524,7 +524,7 @@ class _Starter:
         return True
 
     def _reap(self, pid: int) -> None:
-        """Tell who asked for a child how it has ended."""
+        """Report the exit code of a child to its client."""
         pidfd, connection = self.children.pop(pid)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with suppress(OSError):
@@ -555,7 +555,7 @@ def _show(command: Sequence[str]) -> None:
 
 
 def _imported(name: str) -> None:
-    with suppress(Exception):  # whoever needs it has the error
+    with suppress(Exception):  # the run that needs it has the error
         import_module(name)
     gc.freeze()  # children do not look at what they share, which would copy it
 
@@ -575,7 +575,7 @@ def main() -> int | None:
     """Import, then fork processes until nobody needs them; in each of them, do what it is for."""
     folder, key, lock, listening, _ = sys.argv[1:]
     place = _Place(Path(folder), key)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever began it may have ignored it
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # its client may ignore it
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     gc.disable()  # imports make millions of objects, and hardly any garbage
     with socket.socket(fileno=int(listening)) as accepting:

@@ -1,10 +1,10 @@
-"""Questions about models and corpora that need torch or spaCy, answered by a fork of the starter.
+"""Calls of functions that need torch or spaCy, in a process that the starter forks.
 
-    facts = ask(facts_of_files, "mini:bert", 0, False)
+    facts = forked_call(opened_facts, "mini:bert", 0, False)
 
-The process that asks then imports neither. Arguments and results are JSON. Where there is no
-starter, or this process has imported them anyway, the function is called here. Costs: a fork; the
-first time the imports of the starter.
+So the calling process imports neither. Arguments and results are JSON. If there is no starter, or
+this process has imported them anyway, the function is called here. Costs: a fork; the first time
+the imports of the starter.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ T = TypeVar("T")
 _ERROR = ("what", "code", "where", "remedy")
 
 
-def ask(function: Callable[..., T], *arguments: Any) -> T:
-    """Return what a function of a module returns, or raise its error."""
+def forked_call(function: Callable[..., T], *arguments: Any) -> T:
+    """Return what a function of a module returns, or raise its `WorkbenchError`."""
     if {"torch", "spacy"} & sys.modules.keys():
         return function(*arguments)
     starter.begin()
@@ -47,12 +47,12 @@ def ask(function: Callable[..., T], *arguments: Any) -> T:
         out.seek(0)
         lines = out.read().splitlines()
     try:
-        answer = json.loads(lines[-1])
+        reply = json.loads(lines[-1])
     except (ValueError, IndexError):  # it died, perhaps for lack of memory
         return function(*arguments)
-    if error := answer.get("error"):
+    if error := reply.get("error"):
         raise WorkbenchError(error["what"], **{name: error[name] for name in _ERROR[1:]})
-    result: T = answer["result"]
+    result: T = reply["result"]
     return result
 
 
@@ -64,15 +64,15 @@ def _standard_error(otherwise: int) -> int:
 
 
 def main() -> int:
-    """Answer the question in the arguments of this process, as a line on standard output."""
+    """Call the function that the arguments name; print its result as JSON."""
     module, name, arguments = sys.argv[1:]
-    answer: dict[str, Any]
+    reply: dict[str, Any]
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            answer = {"result": getattr(import_module(module), name)(*json.loads(arguments))}
+            reply = {"result": getattr(import_module(module), name)(*json.loads(arguments))}
     except WorkbenchError as error:
-        answer = {"error": {name: getattr(error, name) for name in _ERROR}}
-    except Exception:  # a bug: whoever asks calls the function, and has its traceback
+        reply = {"error": {name: getattr(error, name) for name in _ERROR}}
+    except Exception:  # a bug: the calling process calls it again, and has its traceback
         return 1
-    print(json.dumps(answer))
+    print(json.dumps(reply))
     return 0

@@ -70,12 +70,12 @@ def test_it_is_as_if_it_were_checked_here(place: Path, tmp_path: Path) -> None:
 
 
 def test_a_default_device_is_known_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine without a GPU; where there may be one, torch is asked."""
+    """On a machine without a GPU; where there may be one, torch decides."""
     from workbench.core import machine
     from workbench.runs import request
 
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr(request, "ask", lambda function, *given: "cuda")
+    monkeypatch.setattr(request, "forked_call", lambda function, *given: "cuda")
     monkeypatch.setattr(request, "has_no_gpu", lambda: True)
     assert request._device(None, True) == request._device("cpu", True) == "cpu"
     assert request._device("cuda:1", True) == "cuda"
