@@ -2,7 +2,7 @@
 
 It holds the lock of the run until it ends, waits for its device, opens the models and corpora of
 the request (which must not have changed), runs the experiment, and writes the final status. SIGTERM
-cancels it cleanly. Costs: the imports and the opening, half a second without torch and spaCy.
+cancels it cleanly. Costs: the opening; and the imports, unless the starter forked this process.
 """
 
 import argparse
