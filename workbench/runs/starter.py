@@ -46,6 +46,7 @@ IDLE = 180.0  # default number of these seconds
 PATIENCE = 60.0  # seconds to wait while it imports, on a busy machine
 ANSWER = 10.0  # seconds to wait for it when it has imported everything
 EVERY = 10.0  # seconds between checks of whether it is still needed
+FIRST_FORKS = 3  # processes of a first command: two that check its request, and its run
 _LONGEST = 100  # bytes of the path of a socket
 _PROGRAM = "workbench.runs.starter"
 _READY, _GO = b"r", b"g"
@@ -442,7 +443,8 @@ class _Starter:
     lock: int
     listening: socket.socket
     inode: int  # of its socket
-    later: list[str]  # modules to import while there is nothing else to do
+    later: list[str]  # modules to import when the first command has what it needs
+    n_forks: int = 0
     children: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
@@ -451,7 +453,7 @@ class _Starter:
         self.selector.register(self.listening, selectors.EVENT_READ)
         used = checked = time.monotonic()
         while True:
-            imports = bool(self.later) and not self.children
+            imports = bool(self.later) and (not self.children or self.n_forks > FIRST_FORKS)
             for key, _ in self.selector.select(0 if imports else min(EVERY, _seconds_idle())):
                 used = time.monotonic()
                 if key.fileobj is not self.listening:
@@ -511,6 +513,7 @@ class _Starter:
             return False
         if pid:
             job.close()
+            self.n_forks += 1
             pidfd = os.pidfd_open(pid)
             self.selector.register(pidfd, selectors.EVENT_READ, pid)
             self.children[pid] = pidfd, job.connection
