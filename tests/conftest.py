@@ -16,12 +16,13 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 from tests import warm
-from workbench.runs import launch, process, run
+from workbench.runs import launch, run, starter
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["WORKBENCH_STARTER"] = "0"  # commands leave no process behind
 os.environ["COLUMNS"] = "80"  # tables come as wide as anywhere that is no terminal
 
 
@@ -71,17 +72,21 @@ def pytest_configure_node(node: WorkerController) -> None:
     """All processes of tests have others forked by one server: each of its own imports anew."""
     if COLLECTED not in os.environ:
         os.environ[COLLECTED] = str(Path(tempfile.mkdtemp()) / "collected")
-    node.workerinput["forks"] = warm.address()
+    warm.begin()
 
 
 def pytest_xdist_node_collection_finished() -> None:
     Path(os.environ[COLLECTED]).touch()
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and warm.FOLDER in os.environ:
+        warm.end()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Two processes begin with other packages each: in a fresh environment they compile them."""
     if given := getattr(config, "workerinput", None):
-        warm.join(given["forks"])
         for name in FIRST[int(given["workerid"].removeprefix("gw")) % len(FIRST)]:
             import_module(name)
 
@@ -133,7 +138,12 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def warm_workers() -> Iterator[None]:
     """Fork the processes of runs from one that has imported what they need."""
+    if os.environ.get("WORKBENCH_TESTS_FRESH"):
+        yield
+        return
+    warm.begin()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "spawn", warm.spawn)
+        warm.fork_workers(patch)
+        starter.await_ready(120)
         patch.setattr(launch, "EVERY", 0.02)  # such a run takes less than the pause between looks
         yield

@@ -1,21 +1,17 @@
-"""Processes forked from one that has imported torch and spaCy already.
+"""Processes forked from one starter of all tests, which has imported torch, spaCy and more.
 
-Importing them takes as long as most small runs do. Everything else of a run is as in `process`: a
-session and a log of its own, the inherited lock, the worker's own `main`. Workers started as users
-have them are those of the fixture `fresh_workers`, in `tests/runs`.
+Importing them takes as long as most small runs do. Everything else of a run is as users have it.
+Workers that import for themselves are those of the fixture `fresh_workers`, in `tests/runs`.
 """
 
-import multiprocessing
 import os
 import runpy
+import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from multiprocessing import forkserver
-from multiprocessing.context import ForkServerProcess
-from multiprocessing.reduction import DupFd
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,10 +19,13 @@ from unittest.mock import patch
 
 import pytest
 
+from workbench.core.ending import run_process
 from workbench.models.references import require_model
-from workbench.runs import isolated, process
+from workbench.runs import isolated, process, starter
 
-IMPORTED = [
+FORK = starter.fork
+FOLDER = "WORKBENCH_TESTS_STARTER"  # where the starter of these tests listens
+IMPORTED = (
     "tests.later", "tests.warm", "pyarrow.parquet",
     "workbench.runs.worker", "workbench.runs.subruns",
     "workbench.runs.execute", "workbench.cli.main", "workbench.cli.output",
@@ -35,68 +34,63 @@ IMPORTED = [
     "transformers.models.bert.modeling_bert", "workbench.basics.experiments",
     "workbench.basics.describe", "workbench.basics.lm_profile", "workbench.transfer.finetune",
     "workbench.training.training_run", "probes.edge_probing", "workbench.figures.corpus",
-    "workbench.figures.model", "workbench.figures.head_grid", "tests.frozen",
-]  # fmt: skip
-
-started: list[ForkServerProcess] = []  # the last that was begun here
+    "workbench.figures.model", "workbench.figures.head_grid", "threadpoolctl",
+)  # fmt: skip
 
 
-def spawn(folder: Path, lock: int, share: bool, threads: Mapping[str, str] | None) -> None:
-    """What `process.spawn` does, by a fork."""
-    around = process.worker_environment(threads)
-    with process.open_log(folder, os.O_TRUNC) as log:
-        begun = _forked(_worker, folder, _File(lock), _File(log.fileno()), share, around, address())
-    started[:] = [begun]
-    multiprocessing.process._children.discard(begun)  # type: ignore[attr-defined]  # outlives us
+def place() -> starter._Place:
+    """Where that starter listens."""
+    return starter._Place(Path(os.environ[FOLDER]), "tests")
 
 
-class _File:
-    """An open file that a process is begun with: there the number of its descriptor.
-
-    `DupFd` of an argument is made while that is sent, and never sooner: else this process keeps the
-    file, and a lock on it, until the other fetches it, which may be killed before.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __reduce__(self) -> tuple[Callable[[Any], int], tuple[object]]:
-        return _number, (DupFd(self.number),)
-
-
-def _number(sent: Any) -> int:
-    number: int = sent.detach()
-    return number
+def begin() -> None:
+    """Have it import, unless another process of these tests did so."""
+    if FOLDER not in os.environ:
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="workbench-tests-", dir="/tmp")
+    around = {"PYTHONPATH": str(Path(__file__).parents[1]), starter.SWITCH: "3600"}
+    with (
+        patch.object(starter, "_PROGRAM", "tests.warm"),
+        patch.object(starter, "_place", place),
+        patch.dict(os.environ, around),
+    ):
+        starter.begin()
 
 
-def _forked(target: Callable[..., None], *arguments: Any) -> ForkServerProcess:
-    """Begin a process that calls this.
-
-    A new process runs its parent's main module again; after a test of a page that is the page.
-    """
-    begun = multiprocessing.get_context("forkserver").Process(target=target, args=arguments)
-    address()
-    with patch.dict(sys.modules, __main__=ModuleType("__main__")):
-        begun.start()
-    return begun
+def end() -> None:
+    """Have it end: it looks whether it can still be found."""
+    shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
 
 
-def address() -> str:
-    """Where the one server listens, for processes that have others forked."""
-    forkserver.set_forkserver_preload(IMPORTED)
-    with patch.dict(os.environ, PYTHONHASHSEED="0"):  # as every run has it
-        forkserver.ensure_running()
-    found: str = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
-    return found
+def fork_workers(patch: pytest.MonkeyPatch) -> None:
+    """Have it fork the processes of runs, also those that such a process starts."""
+
+    def fork(module: str, *arguments: Any, **options: Any) -> starter.Forked | None:
+        return FORK("tests.warm" if module == process.WORKER else module, *arguments, **options)
+
+    patch.setattr(starter, "fork", fork)
+    patch.setattr(starter, "_place", place)
+    patch.setattr(starter, "ANSWER", 60.0)
 
 
-def join(address: str) -> None:
-    """Have that server fork for this process too: one of its own would import everything anew."""
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
-    server._forkserver_address = address
-    if server._forkserver_alive_fd is None:
-        server._forkserver_alive_fd = os.open(os.devnull, os.O_RDONLY)  # whoever began it ends it
-    forkserver.ensure_running = server.ensure_running = lambda: None
+class Process(starter.Forked):
+    """A forked process, with the names that `multiprocessing` has."""
+
+    join = starter.Forked.wait
+
+    @property
+    def exitcode(self) -> int | None:
+        return self.poll()
+
+    def is_alive(self) -> bool:
+        return self.poll() is None
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.kill(signal.SIGTERM)
 
 
 def start(
@@ -105,14 +99,30 @@ def start(
     errors: int | None = None,
     folder: Path | None = None,
     **environment: str,
-) -> ForkServerProcess:
+) -> Any:
     """`python *command` (with `-c` or `-m`) by a fork; it prints into the file `output`.
 
     And into `errors`, where that is given, what is for the standard error. `folder` is where it
-    works, with what PYTHONPATH names.
+    works.
     """
-    files = _File(output), _File(output if errors is None else errors)
-    return _forked(_python, command, *files, environment, folder)
+    begin()
+    with (
+        patch.object(starter, "_place", place),
+        patch.object(starter, "ANSWER", 60.0),
+        Path(os.devnull).open() as nothing,
+    ):
+        begun = starter.fork(
+            "tests.warm",
+            [str(folder or ""), *command],
+            stdin=nothing.fileno(),
+            stdout=output,
+            stderr=output if errors is None else errors,
+            environment={**os.environ, **environment},
+            patience=120.0,
+        )
+    assert begun is not None, "the starter of the tests does not answer"
+    begun.__class__ = Process
+    return begun
 
 
 def python(*command: str, **environment: str) -> str:
@@ -139,62 +149,47 @@ def answer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(isolated, "look", look)
 
 
-def _python(
-    command: tuple[str, ...],
-    output: int,
-    errors: int,
-    environment: Mapping[str, str],
-    folder: Path | None,
-) -> None:
-    os.setsid()
-    os.environ.update(environment)
-    if folder is not None:
+def main() -> int | None:
+    """What a fork does: the process of a run, or a command."""
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if "--lock" in sys.argv:
+        return _worker()
+    folder, how, what, *arguments = sys.argv[1:]
+    if folder:
         os.chdir(folder)
-        sys.path[:0] = environment.get("PYTHONPATH", "").split(os.pathsep)
-    _put(output, 1)
-    _put(errors, 2)
-    encoding, _, badly = environment.get("PYTHONIOENCODING", "utf-8").partition(":")
+    encoding, _, badly = os.environ.get("PYTHONIOENCODING", "utf-8").partition(":")
     sys.stdout = open(1, "w", encoding=encoding, errors=badly or "strict", closefd=False)
     sys.stderr = open(2, "w", 1, encoding, "backslashreplace", closefd=False)
-    how, what, *arguments = command
     sys.argv = [how, *arguments]
+    sys.modules["__main__"] = ModuleType("__main__")  # what this process starts does not import it
     if how == "-m":
         sys.modules.pop(what, None)  # or runpy warns that it is imported already
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
-    sys.stdout.flush()
+    return None
 
 
-def _put(inherited: int, number: int) -> None:
-    """Put an inherited file in the place of a standard stream."""
-    os.dup2(inherited, number)
-    os.close(inherited)
-
-
-def _worker(
-    folder: Path, lock: int, log: int, share: bool, around: Mapping[str, str], address: str
-) -> None:
+def _worker() -> int:
     from workbench.runs import subruns, worker
 
-    join(address)
-    process.spawn = spawn  # for the runs that this one asks for
-    subruns.EVERY = 0.02  # and it hears sooner that they have ended
-    os.setsid()
-    os.environ.clear()
-    os.environ.update(around)
+    fork_workers(pytest.MonkeyPatch())
+    subruns.EVERY = 0.02  # it hears sooner that the runs it asks for have ended
     sys.modules.pop("sitecustomize", None)
     with suppress(ImportError):
         import_module("sitecustomize")  # as Python does when it starts
-    with Path(os.devnull).open() as nothing:
-        os.dup2(nothing.fileno(), 0)
-    _put(log, 1)
-    os.dup2(1, 2)
-    sys.argv = process.worker_command(folder, lock, share)[3:]  # from the module's name on
-    code = 1
-    try:
-        code = worker.main()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    return worker.main()
+
+
+def _starter() -> int | None:
+    starter._FIRST = IMPORTED
+    with (
+        patch.object(starter, "_THEN", ()),
+        patch.object(starter, "_analyses", tuple),
+        patch.object(starter._Place, "is_current", lambda self: True),
+    ):
+        return starter.main()
+
+
+if __name__ == "__main__":
+    run_process(_starter)

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from workbench import experiments
-from workbench.runs import launch, locks, process, status
+from workbench.runs import launch, locks, starter, status
 from workbench.runs.request import make_request
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec
 from workbench.runs.subruns import in_process
 
 HERE = Path(__file__).parent
-SPAWN = process.spawn
 Asking = Callable[..., Spec]
 
 
@@ -62,8 +61,8 @@ def place(
 
 @pytest.fixture
 def fresh_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the processes of runs as users have them, not by a fork."""
-    monkeypatch.setattr(process, "spawn", SPAWN)
+    """Start the processes of runs as where there is no starter."""
+    monkeypatch.setattr(starter, "_place", lambda: None)
 
 
 def forget_experiments() -> None:

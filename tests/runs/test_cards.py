@@ -159,7 +159,8 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where workers write down what they ask of CUDA; they find two cards."""
     (tmp_path / "patches").mkdir()
     (tmp_path / "patches" / "sitecustomize.py").write_text(PATCHES)
-    monkeypatch.syspath_prepend(str(tmp_path / "patches"))
+    paths = [str(tmp_path / "patches"), os.environ["PYTHONPATH"]]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     return tmp_path / "calls"
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from tests import warm
 from tests.runs.conftest import (
     Asking,
     await_free,
@@ -322,8 +321,7 @@ def test_many_processes_read_the_same_status_of_a_run_that_died(asking: Asking) 
 # --- several at once, clocks, many ----------------------------------------------------------------
 
 
-def _asks(asked: Spec, ready: Any, answers: Any, server: str) -> None:
-    warm.join(server)
+def _asks(asked: Spec, ready: Any, answers: Any) -> None:
     ready.wait()
     run = finished(start(asked))
     answers.put((run.status.state, str(run.path)))
@@ -336,7 +334,7 @@ def test_of_six_that_ask_at_once_one_computes(before: str, asking: Asking) -> No
         os.kill(start_and_begin(asked), 9)
     processes = multiprocessing.get_context("fork")
     ready, answers = processes.Barrier(6), processes.Queue()
-    arguments = asked, ready, answers, warm.address()
+    arguments = asked, ready, answers
     askers = [processes.Process(target=_asks, args=arguments) for _ in range(6)]
     for asker in askers:
         asker.start()

@@ -19,7 +19,6 @@ import pytest
 
 from tests import warm
 from tests.runs.conftest import (
-    SPAWN,
     Asking,
     await_free,
     await_halt,
@@ -37,12 +36,11 @@ from workbench.runs.spec import Spec
 
 STEPS = {"steps": 24, "pause": 0.012, "rows": 200}
 ASKER = """
+import pytest
 from tests import warm
-from workbench.runs import process
 from workbench.runs.api import answered
 from workbench.runs.request import make_request
-warm.join({server!r})
-process.spawn = warm.spawn
+warm.fork_workers(pytest.MonkeyPatch())
 answered(make_request("steps", settings={settings!r}))
 """
 
@@ -116,9 +114,7 @@ def test_the_worker_killed(
 
 def last_begun() -> int:
     """The number of the worker that was begun last."""
-    begun = (warm.started if process.spawn is warm.spawn else process.started)[-1]
-    assert begun.pid
-    return begun.pid
+    return process.started[-1].pid
 
 
 def is_killed(seconds: float) -> bool:
@@ -167,7 +163,6 @@ def test_who_asks_killed_while_starting(
     for _ in range(times):
         child = os.fork()
         if child == 0:
-            process.spawn = SPAWN  # the one server of forks must not be left in the middle
             start(asked)
             os._exit(0)
         if not begun:  # on a busy machine a child may need longer to write anything
@@ -198,7 +193,7 @@ def test_the_command_line_killed(
     """Whoever waits may go: the run goes on, and who asks next is answered."""
     draw = random.Random(3)
     went_on = 0
-    script = ASKER.format(server=warm.address(), settings=STEPS)
+    script = ASKER.format(settings=STEPS)
     longest = seconds_alone(lambda: warm.python("-c", script, **os.environ))
     remove(Run(watched.run_.path))
     for _ in range(times):

@@ -150,6 +150,29 @@ def test_a_run_computed_again_is_the_same_to_the_byte(asking: Asking, seed: int)
     assert contents(again) == before and len(before) == 3
 
 
+@pytest.mark.slow
+def test_a_forked_and_a_new_process_leave_the_same_bytes(
+    model: Path, corpus: Path, request: pytest.FixtureRequest
+) -> None:
+    asked = [
+        ("profile", {"limit": 3}),
+        ("attention-averages", {}),
+        ("head-importance", {}),
+        ("edge-probing", {"tasks": ("pos",), "preset": "quick"}),
+    ]
+
+    def left(experiment: str, settings: dict[str, object]) -> dict[str, bytes]:
+        run = api.run(experiment, model=str(model), corpus=str(corpus), **settings)
+        assert not run.status.guest
+        found = contents(run)
+        remove(run)
+        return found
+
+    forked = [left(*each) for each in asked]
+    request.getfixturevalue("fresh_workers")
+    assert [left(*each) for each in asked] == forked and all(forked)
+
+
 def test_a_process_of_its_own_and_this_one_leave_the_same_bytes(
     model: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

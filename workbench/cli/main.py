@@ -4,7 +4,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 interrupted. Costs
 typer; heavy modules are imported inside the command that needs them, so `workbench --help` is fast.
 """
 
+import errno
+import io
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -23,8 +28,10 @@ from workbench.cli import (
     train,
 )
 from workbench.cli.options import Json, Several
+from workbench.core.ending import run_process
 from workbench.core.errors import WorkbenchError
 
+_OUTPUT_FAULTS = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT}
 app = typer.Typer(
     name="workbench",
     help="Train or load language models, and analyse what they have learnt.",
@@ -53,15 +60,43 @@ app.command("fetch")(report_fetch.fetch_command)
 
 def main() -> None:
     """Run the command line; a user error prints its message and remedy, and exits with 2."""
-    from workbench.cli import output
-
-    output.escape_unencodable()
-    with output.flushed_output():
+    _escape_unencodable()
+    with flushed_output():
         try:
             app()
         except WorkbenchError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)
+
+
+def _escape_unencodable() -> None:
+    """Escape characters that standard output cannot encode, instead of raising an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def flushed_output() -> Iterator[None]:
+    """Flush the output at the end; if that fails, print an error and exit with 1.
+
+    A reader that closed the pipe early is not an error message.
+    """
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout:
+                sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_FAULTS:
+            raise
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # else Python tries again at exit
+        if error.errno != errno.EPIPE:
+            print(f"error: the output cannot be written: {error.strerror}.", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def _version(is_set: bool) -> None:
@@ -126,4 +161,4 @@ def open_app(
 
 
 if __name__ == "__main__":
-    main()
+    run_process(main)

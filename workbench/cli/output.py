@@ -4,15 +4,14 @@ Costs: milliseconds; tables of thousands of rows take longer.
 """
 
 import codecs
-import errno
-import io
 import json
-import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib import import_module
 from itertools import zip_longest
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -65,6 +64,11 @@ def follow(run: "Run", from_disk: bool | None = None) -> None:
             cancel(run)
         note(f"Continue with: workbench runs resume {run.name}")
         raise SystemExit(130) from None
+
+
+def import_ahead() -> None:
+    """Import what the tables of a result need, while its run is computed."""
+    threading.Thread(target=import_module, args=("pandas",), daemon=True).start()
 
 
 def started(run: "Run", json: bool) -> None:
@@ -433,7 +437,6 @@ def _allowed(setting: Mapping[str, Any]) -> str:
 # Progress is shown in a terminal only, so that pipes and logs contain results only.
 
 Item = TypeVar("Item")
-_OUTPUT_FAULTS = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT}
 ROWS = 12  # maximum number of rows of a long table; --json prints all
 
 out = Console(highlight=False, soft_wrap=True)
@@ -449,36 +452,6 @@ def print_json(data: Mapping[str, Any]) -> None:
     except UnicodeEncodeError:
         plain = False
     print(text if plain else json.dumps(data, indent=2))
-
-
-def escape_unencodable() -> None:
-    """Escape characters that standard output cannot encode, instead of raising an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-@contextmanager
-def flushed_output() -> Iterator[None]:
-    """Flush the output at the end; if that fails, print an error and exit with 1.
-
-    A reader that closed the pipe early is not an error message.
-    """
-    try:
-        try:
-            yield
-        finally:
-            if sys.stdout:
-                sys.stdout.flush()
-    except OSError as error:
-        if error.filename is not None or error.errno not in _OUTPUT_FAULTS:
-            raise
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # else Python tries again at exit
-        if error.errno != errno.EPIPE:
-            print(f"error: the output cannot be written: {error.strerror}.", file=sys.stderr)
-        raise SystemExit(1) from None
 
 
 def note(text: str) -> None:

@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from workbench.cli import output
 from workbench.cli.options import Json, RunName, RunNames
-from workbench.fetch import entries, fetch, find, is_there
 
 
 def report(
@@ -112,6 +109,9 @@ def fetch_command(
 
 def print_entries(json: bool) -> None:
     """List everything that can be downloaded."""
+    from workbench.cli import output
+    from workbench.fetch import entries, is_there
+
     catalogue = entries()
     if json:
         rows = [{**asdict(e), "size": e.size, "here": is_there(e)} for e in catalogue]
@@ -128,6 +128,11 @@ def print_entries(json: bool) -> None:
 
 def fetch_one(name: str, verify: bool, json: bool) -> None:
     """Download one entry; print its licence first, and its path at the end."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from workbench.cli import output
+    from workbench.fetch import fetch, find
+
     entry = find(name)
     print(f"{entry.name}: {entry.licence} ({entry.licence_url})", file=sys.stderr)
     print(f"Checksums: {entry.checksum}; revision {entry.revision}", file=sys.stderr)

@@ -97,6 +97,8 @@ def run(
         "pickled": pickled,
         "reading": reading,
     }
+    if not scheduler:
+        begin_starter(experiment)
     with output.progress("preparing the run"):
         started = _begun(
             experiment, model or [], corpus or [], settings, swept, options, share, scheduler
@@ -104,8 +106,20 @@ def run(
     if detach:
         output.started(started, json)
         return
+    if not json:
+        output.import_ahead()
     output.follow(started)
     output.result(started, json)
+
+
+def begin_starter(experiment: str) -> None:
+    """Have the starter import while the request is checked, unless it may be answered from disk."""
+    from workbench.core.experiment import EXPERIMENTS
+    from workbench.core.machine import runs
+    from workbench.runs import starter
+
+    if experiment in EXPERIMENTS and not next(runs().glob(f"{experiment}-*"), None):
+        starter.begin()
 
 
 def _begun(

@@ -112,6 +112,7 @@ def resume(
 ) -> None:
     """Continue runs that failed, died or were cancelled, from their last checkpoint."""
     from workbench.cli import output
+    from workbench.runs import starter
     from workbench.runs.launch import start
     from workbench.runs.run import open_run
 
@@ -128,6 +129,9 @@ def resume(
                 where=run.name,
                 remedy="Call wb.run again with the same object.",
             )
+        if not scheduler and run.status.state != "done":
+            starter.begin()
+            starter.await_ready()
         begun = start(run.spec, share=share, scheduler=scheduler)
         if detach:
             output.started(begun, json)

@@ -66,6 +66,23 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 # --- devices, and the time and memory of a computation --------------------------------------------
 
+_GPU_FILES = ("nvidiactl", "nvidia0", "dxg", "kfd")  # of NVIDIA, also in WSL, and of AMD
+
+
+def has_no_gpu() -> bool:
+    """Return whether torch certainly finds no GPU here; torch is not imported."""
+    if sys.platform == "darwin":
+        return True
+    if sys.platform != "linux" or any(Path("/dev", name).exists() for name in _GPU_FILES):
+        return False
+    from ctypes import CDLL
+
+    try:
+        CDLL("libcuda.so.1")
+    except OSError:
+        return True
+    return False
+
 
 def require_cuda() -> None:
     """Raise an error if torch sees no GPU."""

@@ -9,8 +9,8 @@ Costs: reading is a stream of one Doc at a time; nothing is downloaded and nothi
 """
 
 import os
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -85,6 +85,31 @@ def read(
         >>> next(corpus.docs("test"))
         Ben walks to the hill.
     """
+    return _opened(ref, _options(unit, pipeline, language, text, labels, layer), at_once=True)
+
+
+def located(
+    ref: str | os.PathLike[str],
+    *,
+    unit: Unit = "sentence",
+    pipeline: str | None = None,
+    language: str = "en",
+    text: Iterable[str] = (),
+    labels: Iterable[str] = (),
+    layer: str | None = None,
+) -> Corpus:
+    """The corpus that `read` opens, without its reader's notes: its reader is not imported yet."""
+    return _opened(ref, _options(unit, pipeline, language, text, labels, layer), at_once=False)
+
+
+def _options(
+    unit: Unit,
+    pipeline: str | None,
+    language: str,
+    text: Iterable[str],
+    labels: Iterable[str],
+    layer: str | None,
+) -> Options:
     if unit not in ("sentence", "document"):
         raise WorkbenchError(
             f"unit is {unit!r}.",
@@ -93,7 +118,7 @@ def read(
         )
     if not isinstance(language, str):
         raise _not_text("language", language)
-    options = Options(
+    return Options(
         unit,
         _name("pipeline", pipeline),
         language,
@@ -101,6 +126,9 @@ def read(
         _names("labels", labels),
         _name("layer", layer),
     )
+
+
+def _opened(ref: str | os.PathLike[str], options: Options, at_once: bool) -> Corpus:
     name = _reference(ref)
     if not name:
         raise WorkbenchError(
@@ -115,11 +143,11 @@ def read(
         return import_module("workbench.corpora.hub").corpus(name, options)  # type: ignore[no-any-return]
     source = resolve(Path(name))
     paths = [path for files in source.splits.values() for path in files]
-    reading: Reading = import_module(source.format).reader(paths, options)
+    reading = cache(partial(_reading, source.format, paths, options))
     return Corpus(
         source.name,
         {split: partial(_chained, reading, files) for split, files in source.splits.items()},
-        (*source.notes, *reading.notes),
+        (*source.notes, *(reading().notes if at_once else ())),
         Origin(
             str(Path(name).expanduser().absolute()),
             options,
@@ -128,8 +156,13 @@ def read(
     )
 
 
-def _chained(reading: Reading, files: list[Path]) -> "Iterator[Doc]":
-    return chain.from_iterable(reading.docs(path) for path in files)
+def _reading(module: str, paths: list[Path], options: Options) -> Reading:
+    reading: Reading = import_module(module).reader(paths, options)
+    return reading
+
+
+def _chained(reading: Callable[[], Reading], files: list[Path]) -> "Iterator[Doc]":
+    return chain.from_iterable(reading().docs(path) for path in files)
 
 
 def _reference(ref: str | os.PathLike[str]) -> str:

@@ -8,12 +8,13 @@ a recipe, or one reading of the corpus.
 import hashlib
 import json
 from dataclasses import asdict
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import COMPRESSED, open_regular, stem, unreadable
 from workbench.corpora.corpus import Corpus, Origin
+from workbench.corpora.formats import layer_of
 from workbench.corpora.show import as_data
 
 READERS = 1  # raise it when a reader makes different Docs from the same bytes
@@ -51,8 +52,6 @@ def _from_file_names(origin: Origin) -> dict[str, object]:
     edges = bool(paths) and any(ending in (".jsonl", ".json") for ending in paths[0].suffixes)
     layer = origin.options.layer or None
     if layer is None and edges:
-        from workbench.corpora.edges_jsonl import layer_of
-
         layer = layer_of(paths[0])
     return {
         "endings": [_ending(path) for path in paths],
@@ -103,8 +102,13 @@ def _pipeline(name: str | None) -> str | None:
 
 
 def _pipelines() -> list[str]:
-    """spaCy and every installed pipeline, with their versions."""
-    from spacy.util import get_installed_models, get_package_version
+    """spaCy and every installed pipeline, with their versions; found without spaCy."""
+    installed = sorted({point.name for point in entry_points(group="spacy_models")})
+    return [version("spacy"), *(f"{name} {_version(name)}" for name in installed)]
 
-    installed = sorted(get_installed_models())
-    return [version("spacy"), *(f"{name} {get_package_version(name)}" for name in installed)]
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

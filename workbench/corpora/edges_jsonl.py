@@ -13,7 +13,6 @@ Costs: about 1 s for 10,000 sentences of fifteen edges each; one line is in memo
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,34 +24,10 @@ from spacy.vocab import Vocab
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.files import atomic_write, stem
 from workbench.corpora.corpus import Options, Reading
-from workbench.corpora.formats import resolve
+from workbench.corpora.formats import layer_of
 from workbench.corpora.json_objects import numbered_objects
 from workbench.corpora.layers import Edge, Mention, Range, edges, layers, set_spans, vocabulary
 
-_NAMES = {
-    "srl": "roles",
-    "roles": "roles",
-    "spr": "proto-roles",
-    "spr1": "proto-roles",
-    "spr2": "proto-roles",
-    "proto": "proto-roles",
-    "dep": "dependencies",
-    "deps": "dependencies",
-    "dependencies": "dependencies",
-    "pos": "pos",
-    "ner": "entities",
-    "entities": "entities",
-    "coref": "coreference",
-    "coreference": "coreference",
-    "const": "constituents",
-    "consts": "constituents",
-    "constituents": "constituents",
-    "nonterminal": "constituents",
-    "rel": "relations",
-    "relations": "relations",
-    "semeval": "relations",
-    "tacred": "relations",
-}  # the first word of a file name, as common in the field, and Workbench's name of the layer
 _SPANS = ("entities", "constituents")  # layers stored in doc.spans
 _FORM = (
     'Write edges as {"span1": [0, 1], "span2": [2, 4], "label": "X"}, half-open ranges of words.'
@@ -63,12 +38,6 @@ def reader(paths: Sequence[Path], options: Options) -> Reading:
     """A reader of edge files: one Doc per line; layer from `options.layer` or the file name."""
     layer = options.layer or layer_of(paths[0])
     return Reading(partial(_docs, layer=layer, vocab=vocabulary(options.language)))
-
-
-def layer_of(path: Path) -> str:
-    """The layer of an edge file, from its name: `srl-ewt.train.jsonl` holds roles."""
-    name = resolve(path).name
-    return _NAMES.get(re.split(r"[-_.]", name)[0].lower(), name)
 
 
 def write(docs: Iterable[Doc], path: Path, layer: str | None) -> int:

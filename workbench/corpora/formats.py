@@ -33,6 +33,30 @@ FORMATS: Mapping[str, str] = {
 WHOLE = "all"  # the single split of a corpus without split names
 SPLIT_NAMES = {"training": "train", "valid": "dev", "validation": "dev", "val": "dev"}
 
+_LAYERS = {
+    "srl": "roles",
+    "roles": "roles",
+    "spr": "proto-roles",
+    "spr1": "proto-roles",
+    "spr2": "proto-roles",
+    "proto": "proto-roles",
+    "dep": "dependencies",
+    "deps": "dependencies",
+    "dependencies": "dependencies",
+    "pos": "pos",
+    "ner": "entities",
+    "entities": "entities",
+    "coref": "coreference",
+    "coreference": "coreference",
+    "const": "constituents",
+    "consts": "constituents",
+    "constituents": "constituents",
+    "nonterminal": "constituents",
+    "rel": "relations",
+    "relations": "relations",
+    "semeval": "relations",
+    "tacred": "relations",
+}  # the first word of a file name, as common in the field, and Workbench's name of the layer
 _SPLIT = re.compile(
     r"(?:(?P<name>.+?)[-_.])?(?P<split>(?:train|training|dev|valid|validation|val|test)(?:[-_.].*)?)",
     re.IGNORECASE,
@@ -76,6 +100,12 @@ def resolve(path: Path) -> Source:
         return _with_prefix(path)
     except (OSError, ValueError, RuntimeError) as error:
         raise unreadable(path, error) from None
+
+
+def layer_of(path: Path) -> str:
+    """The layer of an edge file, from its name: `srl-ewt.train.jsonl` holds roles."""
+    name = resolve(path).name
+    return _LAYERS.get(re.split(r"[-_.]", name)[0].lower(), name)
 
 
 def _describe(path: Path) -> _File | None:

@@ -9,9 +9,10 @@ writing direction, are shown by code point. Costs: one pass over the figure.
 import json
 import re
 import unicodedata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import plotly.graph_objects as go
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 LONGEST = 200  # maximum characters of a data string in a figure
 LOADING = {  # trace types that load tiles or outlines from the network
@@ -33,7 +34,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 _TURNING = {"R", "AL", "AN", "RLE", "RLO", "RLI"}
 
 
-def harmless(figure: go.Figure) -> dict[str, Any]:
+def harmless(figure: "go.Figure") -> dict[str, Any]:
     """The figure as plain data without its template: `data` and `layout`, safe to draw."""
     plain = json.loads(figure.to_json(engine="json"))
     layout = {key: value for key, value in plain.get("layout", {}).items() if key != "template"}

@@ -18,6 +18,7 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.public import public
+from workbench.runs import starter
 from workbench.runs.launch import cancel, follow, start
 from workbench.runs.request import Request, make_request, refs
 from workbench.runs.run import Run, open_run
@@ -136,8 +137,13 @@ def begun(request: Request, *, share: bool = False, scheduler: str = "") -> Run:
     """Start the run of a request unless it is under way or done; check its inputs first."""
     run = Run(machine.runs() / request.spec.name)
     if not run.path.is_dir() or run.status.state != "done":
+        is_forked = request.spec.answerable and not scheduler
+        if is_forked:
+            starter.begin()
         for error in request.unmet_requirements():
             raise error
+        if is_forked:
+            starter.await_ready()  # before the run has a lock and a place in the queue
     if request.spec.answerable:
         return start(request.spec, share=share, scheduler=scheduler)
     if scheduler:
@@ -196,6 +202,7 @@ def start_sweep(
             code="reference-needed",
             remedy="Pass the name, file or folder of each model and corpus.",
         )
+    starter.begin()
     checked = set()
     for request in requests:
         layers = request.experiment.layers_for(request.settings)
@@ -204,6 +211,7 @@ def start_sweep(
             checked.add(inputs)
             for error in request.unmet_requirements():
                 raise error
+    starter.await_ready()
     return start(whole, share=share, scheduler=scheduler)
 
 

@@ -17,13 +17,8 @@ from typing import Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.runs import locks, spec, status
-from workbench.runs.process import (
-    GRACE,
-    open_log,
-    thread_limits,
-    worker_command,
-    worker_environment,
-)
+from workbench.runs.process import GRACE, open_log, worker_command
+from workbench.runs.resources import environment, thread_limits
 from workbench.runs.status import CANCEL, LOCK, Failure, Status
 
 EVERY = 0.5  # seconds between checks
@@ -141,7 +136,7 @@ def supervise(folder_name: str, threads: Mapping[str, str]) -> str:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=worker_environment(threads),
+                env=environment(threads),
                 pass_fds=[lock],
                 start_new_session=True,
             )

@@ -19,8 +19,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from workbench import __version__
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import (
@@ -34,7 +32,7 @@ from workbench.core.experiment import (
 from workbench.core.files import FULL, atomic_write, unwritable
 from workbench.core.machine import peak_memory
 from workbench.models.references import TRAINED, folder_of
-from workbench.runs import device_queue, run, spec, status
+from workbench.runs import device_queue, resources, run, spec, status
 from workbench.runs.request import checked_settings
 from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import unlinked
@@ -149,7 +147,12 @@ def _attempt(journal: Journal, subruns: SubRuns, share: bool, opened: Open | Non
     if several and device.startswith("cuda"):
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"  # each process has its own GPU
     alone = not (guest or several)
-    with _turn(device, journal, share or guest) as slot, _on(slot, alone) as name:
+    on_cpu = alone and device == "cpu" and not journal.status.scheduler
+    with (
+        _turn(device, journal, share or guest) as slot,
+        resources.computing(gives_way=share) if on_cpu else nullcontext(),
+        _on(slot, alone) as name,
+    ):
         _run(
             journal,
             run_spec,
@@ -235,7 +238,7 @@ def _run(
         "platform": platform.platform(),
         "packages": {name: number for name in _PACKAGES if (number := _version(name))},
         "device": title,
-        "threads": os.environ.get("OMP_NUM_THREADS") or os.cpu_count(),
+        "threads": resources.n_threads(),
         "started": journal.status.started,
         "ended": status.utc_now(),
         "seconds": round(seconds, 3),
@@ -428,6 +431,8 @@ def _cannot_reopen(name: str) -> WorkbenchError:
 
 
 def _seed(seed: int, with_torch: bool) -> None:
+    import numpy as np
+
     random.seed(seed)
     np.random.seed(seed)
     if with_torch:

@@ -26,6 +26,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.core.machine import is_out_of_memory, limit_memory, machine_memory
 from workbench.models.references import RANDOM, require_model
+from workbench.runs import starter
 from workbench.runs.model_facts import files_of, known
 
 Question = Literal["facts", "parts"]
@@ -36,6 +37,7 @@ ROOM = 4 << 30  # bytes for torch and its dependencies (0.5 GiB) and for tokeniz
 COPIES = 4  # bytes of memory per byte of a file: half precision is opened as single
 SHARE = 0.75  # maximum share of the machine's memory; half of it for random weights without files
 _READ = 16 << 20  # maximum bytes of a result; ids and labels of a large model take a few MB
+_OWN = {"TRANSFORMERS_VERBOSITY": "error", starter.SWITCH: "0"}  # it opens the model itself
 _DIRECTION = re.compile(r"RNN_([01])/.*/Cell(\d+)/")
 _ELMO = (
     (r"char_embed", "characters"),
@@ -56,7 +58,7 @@ def look(ref: str, kind: Question, fetch: bool = False) -> dict[str, Any]:
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=log,
-            env={**os.environ, **offline, "TRANSFORMERS_VERBOSITY": "error"},
+            env={**os.environ, **offline, **_OWN},
             start_new_session=True,
         )
         assert process.stdin is not None

@@ -23,6 +23,7 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
 from workbench.models.references import RANDOM, TASK_FILES, folder_of
+from workbench.runs.forked_call import forked_call
 
 FORMAT = 2
 LARGE = 64 << 20  # bytes from which the hash of a file is cached
@@ -44,13 +45,18 @@ def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     path = machine.home() / "known" / f"{key}.json"
     if key and (cached := _cached(path)):
         return cached
-    from workbench.models.loading import facts_of_files
-
-    facts = facts_of_files(ref, seed, pickled)
+    facts = forked_call(opened_facts, ref, seed, pickled)
     if key and key == files_hash(ref, seed, pickled):  # else its files changed while it was opened
         with suppress(WorkbenchError), atomic_write(path) as draft:  # it is only a cache
             draft.write_text(json.dumps({"facts": facts, "check": _check(facts)}))
     return Known(facts["content_hash"], facts)
+
+
+def opened_facts(ref: str, seed: int, pickled: bool) -> dict[str, Any]:
+    """Return the facts of a model, which is opened."""
+    from workbench.models.loading import facts_of_files
+
+    return facts_of_files(ref, seed, pickled)
 
 
 def is_known(ref: str) -> bool:

@@ -6,6 +6,7 @@ reading the bytes of models and corpora.
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from operator import index
@@ -22,6 +23,7 @@ from workbench.core.experiment import (
     unmet_requirements,
 )
 from workbench.core.files import user_path
+from workbench.core.machine import has_no_gpu
 from workbench.models.references import (
     RANDOM,
     has_rounded_maps,
@@ -30,6 +32,7 @@ from workbench.models.references import (
     only_fp32,
     trained_by,
 )
+from workbench.runs.forked_call import forked_call
 from workbench.runs.model_facts import known
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, plain
 
@@ -56,6 +59,13 @@ class Request:
 
     def unmet_requirements(self) -> list[WorkbenchError]:
         """Return why this cannot be computed; empty if it can."""
+        if self.corpora and self.spec.answerable:
+            return [
+                WorkbenchError(what, code=code, where=where, remedy=remedy)
+                for what, code, where, remedy in forked_call(
+                    unmet, self.spec.model_dump(mode="json")
+                )
+            ]
         return unmet_requirements(self.experiment, self.settings, self.facts, self.corpora)
 
 
@@ -107,6 +117,22 @@ def make_request(
     objects = tuple(None if isinstance(named, str | Path) else named for named in models)
     facts = tuple(facts for _, facts in described)
     return Request(spec, kind, checked, tuple(corpus for corpus, _ in opened), objects, facts)
+
+
+def unmet(spec: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return why the request of a spec cannot be computed, as the fields of errors."""
+    from workbench.corpora import read
+
+    request = Spec.model_validate(spec)
+    kind = EXPERIMENTS[request.experiment]
+    facts = [
+        {**known(model.ref, request.seed, model.pickled).facts, "name": model.name}
+        for model in request.models
+        if model.ref is not None
+    ]
+    corpora = [read(corpus.ref, **corpus.options) for corpus in request.corpora if corpus.ref]
+    errors = unmet_requirements(kind, checked_settings(kind, request.settings), facts, corpora)
+    return [(error.what, error.code, error.where, error.remedy) for error in errors]
 
 
 def fits(
@@ -216,22 +242,33 @@ def corpus_spec(corpus: "Corpus") -> CorpusSpec:
 def _corpus(
     source: "str | Path | Corpus", reading: Mapping[str, Any], seen: Seen
 ) -> "tuple[Corpus, CorpusSpec]":
-    from workbench.corpora import Corpus, read
+    """Open a corpus; if this process has not imported spaCy, another one will read it."""
+    from workbench.corpora import Corpus, located, read
 
     def opened() -> "tuple[Corpus, CorpusSpec]":
-        corpus = source if isinstance(source, Corpus) else read(source, **reading)
+        if isinstance(source, Corpus):
+            corpus = source
+        else:
+            corpus = (read if "spacy" in sys.modules else located)(source, **reading)
         return corpus, corpus_spec(corpus)
 
     return _once(seen, str(source) if isinstance(source, str | Path) else id(source), opened)
 
 
 def _device(name: str | None, is_needed: bool) -> str:
-    """Return the name of the device; torch is imported only if a model is used or trained."""
-    if not is_needed:
+    """Return the name of the device; torch is used only if there may be a GPU."""
+    if not is_needed or name == "cpu":
         return "cpu"
+    if name is None and "torch" not in sys.modules and has_no_gpu():
+        return "cpu"
+    return forked_call(device_name, name)
+
+
+def device_name(requested: str | None) -> str:
+    """Return torch's name of the requested device (default: a GPU if available)."""
     from workbench.models.loading import resolve_device
 
-    return str(resolve_device(name))
+    return str(resolve_device(requested))
 
 
 def _gpu_of(models: "Sequence[str | Path | Model]") -> str | None:
@@ -288,9 +325,15 @@ def _precision(
         return precision
     if not device.startswith("cuda") or facts["parameters"] <= experiment.exact_up_to:
         return "fp32"
+    return forked_call(precision_on_gpu, facts["family"])
+
+
+def precision_on_gpu(family: str) -> str:
+    """Return the default precision of a family of models on this machine's GPU."""
     import torch
 
-    return "bf16" if torch.cuda.is_bf16_supported() and not has_rounded_maps(facts) else "fp32"
+    is_exact = torch.cuda.is_bf16_supported() and not has_rounded_maps({"family": family})
+    return "bf16" if is_exact else "fp32"
 
 
 def _absolute(ref: str) -> str:

@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from workbench.core import machine
@@ -29,6 +28,7 @@ from workbench.runs.spec import checked, inside, is_name, no_link, unlinked
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     import plotly.graph_objects as go
     from numpy.typing import NDArray
 
@@ -70,7 +70,7 @@ def clear(folder: Path) -> None:
     (folder / FINDINGS).unlink(missing_ok=True)
 
 
-def write_table(folder: Path, name: str, table: pd.DataFrame, about: Table) -> None:
+def write_table(folder: Path, name: str, table: "pd.DataFrame", about: Table) -> None:
     """Write one table, with its description and its keys."""
     keys = list(about.keys)
     if missing := [key for key in keys if key not in table.columns]:
@@ -252,7 +252,9 @@ class Tables(_Files):
 
     part, ending, what = TABLES, ".parquet", "table"
 
-    def _open(self, path: Path, name: str) -> pd.DataFrame:
+    def _open(self, path: Path, name: str) -> "pd.DataFrame":
+        import pandas as pd
+
         try:
             with open_regular(path) as file:
                 return pd.read_parquet(file)

@@ -14,8 +14,6 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.experiment import (
     EXPERIMENTS,
@@ -28,16 +26,17 @@ from workbench.core.experiment import (
 )
 from workbench.core.findings import check_findings, summary
 from workbench.runs import device_queue, spec
-from workbench.runs.compare import swept_columns
 from workbench.runs.execute import Open, SubRuns, execute, open_objects
 from workbench.runs.launch import end, follow, looked, start
-from workbench.runs.process import thread_limits
 from workbench.runs.request import Request, Seen, make_request
+from workbench.runs.resources import thread_limits
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 from workbench.runs.status import CANCEL, Cancelled, Journal, Status
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
 
@@ -319,6 +318,8 @@ def _repeated(name: str) -> WorkbenchError:
 
 def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, dict[str, Any]]:
     """Run all parts of a sweep, and concatenate their tables."""
+    from workbench.runs.compare import swept_columns
+
     runs = _part_runs(run_spec, journal, share)
     if failed := [run for run in runs if run.status.state != "done"]:
         first = failed[0].status
@@ -356,9 +357,11 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
 
 
 def _concatenated(
-    keys: Sequence[str], parts: Mapping[tuple[Any, ...], pd.DataFrame]
-) -> pd.DataFrame:
+    keys: Sequence[str], parts: "Mapping[tuple[Any, ...], pd.DataFrame]"
+) -> "pd.DataFrame":
     """Concatenate the parts of one table, with the swept values in the first columns."""
+    import pandas as pd
+
     keyed_parts = []
     for combination, part in parts.items():
         keyed = part.copy()

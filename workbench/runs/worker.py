@@ -2,18 +2,19 @@
 
 It holds the lock of the run until it ends, waits for its device, opens the models and corpora of
 the request (which must not have changed), runs the experiment, and writes the final status. SIGTERM
-cancels it cleanly. Costs: the imports and the opening, half a second without torch and spaCy.
+cancels it cleanly. Costs: the opening; and the imports, unless the starter forked this process.
 """
 
 import argparse
 import faulthandler
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
 from types import FrameType
 
+from workbench.core.ending import run_process
+from workbench.runs.resources import lower_priority
 from workbench.runs.status import Cancelled, Journal
 
 
@@ -31,6 +32,8 @@ def main() -> int:
     if arguments.with_parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     journal = Journal(arguments.folder)  # stores the process id, so it can be cancelled
+    if journal.status.device == "cpu" and not arguments.with_parent:
+        lower_priority()
     from workbench.runs.execute import execute
     from workbench.runs.subruns import SUBRUNS
 
@@ -49,4 +52,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_process(main)
