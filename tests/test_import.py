@@ -1,5 +1,7 @@
 """`import workbench` is cheap, and what it offers comes when asked for."""
 
+import os
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -43,3 +45,18 @@ def test_unknown_name_is_an_attribute_error() -> None:
 def test_version_is_the_projects() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     assert workbench.__version__ == project["version"]
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, "5000"), ({"GOMP_SPINCOUNT": "1"}, "1"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
+)
+def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], spins: str | None
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    runpy.run_path(str(workbench.__file__))
+    assert os.environ.get("GOMP_SPINCOUNT") == spins

@@ -119,9 +119,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Threads of OpenMP wait for each other by spinning unless this is set before torch is loaded. Next
-# to any other busy process, spinning makes small models ten to forty times slower.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Before torch is loaded: threads of OpenMP spin for milliseconds while they wait for each other,
+# which makes small models ten times slower next to a busy process (see docs/decisions/runs.md).
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
 # The module of each name; with a colon, the name is the module itself. `wb.runs()` and
 # `wb.report(...)` call packages, which define `__call__`.

@@ -18,22 +18,14 @@ from workbench.core.errors import WorkbenchError
 from workbench.runs import locks
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")  # how threads wait for each other
-SPINS = 5000  # times that a thread looks whether the others are ready, before it sleeps
 NICE = 5  # of 19; the priority of a run on a CPU
 PRIORITY = os.nice(0)  # of this process, before it is lowered
 _AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def environment(threads: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a run's process; `threads` replaces the thread limits.
-
-    Threads that wait for each other sleep soon. By default they spin for milliseconds, which slows
-    down a run on a machine that is busy with other work by half, or by more.
-    """
+    """Return the environment of a run's process; `threads` replaces the thread limits."""
     variables = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false"}
-    if not any(name in variables for name in WAITING):
-        variables["GOMP_SPINCOUNT"] = str(SPINS)
     if threads is not None:
         for name in THREADS:
             variables.pop(name, None)
