@@ -533,7 +533,7 @@ def _best(row: Row, chosen: Sequence[Row]) -> Finding:
             "few documents to tell whether they differ)"
         )
     elif level:
-        together = "do not differ significantly" if len(level) == 1 else "are not told apart"
+        together = "do not differ significantly"
         subject = (
             f"The scores of {listing(names, 6)} are the most faithful of {len(chosen)} methods, "
             f"and {together}{by}"
