@@ -15,6 +15,7 @@ from torch.nn import functional
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
+from tests.judges.resampled import resampled
 
 PERMUTATIONS = 59
 Vectors = dict[tuple[str, str, int, int], Tensor]  # by part, kind, layer and head: [width]
@@ -114,7 +115,7 @@ def judged(model: Any, corpus: Any, split: str, limit: int | None) -> dict[str, 
     """Contributions of every part to every distinct true word, of all words with a context."""
     net, family = model.net, model.net.config.model_type
     docs = list(corpus.docs(split, limit))
-    cases = []
+    cases, names = [], resampled(docs)
     for number, doc in enumerate(docs):
         pieces = model.encode(wb.encode([doc]))
         ids, words = pieces.ids[0], pieces.words[0].tolist()
@@ -131,7 +132,7 @@ def judged(model: Any, corpus: Any, split: str, limit: int | None) -> dict[str, 
                 seen[[p for p, w in enumerate(words) if w == word]] = model.symbols.mask
                 parts, state = bert(net, seen, first)
             logits, slopes = gradients(net, family, state)
-            name = doc._.document or f"text {number}"
+            name = names[number]
             tag = doc[word].pos_ or doc[word].tag_ or "(none)"
             cases.append((name, tag, int(ids[first]), parts, logits, slopes))
     return {"cases": cases, "parts": list(cases[0][3])}

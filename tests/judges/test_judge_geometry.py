@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import text_of
+from tests.judges.resampled import resampled
 from workbench import Corpus
 
 Floats = NDArray[np.float64]
@@ -68,7 +69,7 @@ class Words:
     def __init__(self, docs: list[Any], min_contexts: int) -> None:
         self.form, self.tag, self.sentence, self.document, self.row = [], [], [], [], []
         seen: dict[tuple[str, str], int] = {}
-        row = 0
+        row, names = 0, resampled(docs)
         for number, doc in enumerate(docs):
             for token in doc:
                 if any(letter.isalnum() for letter in token.text):
@@ -76,7 +77,7 @@ class Words:
                     self.form.append(token.text)
                     self.tag.append(token.pos_)
                     self.sentence.append(number)
-                    self.document.append(doc._.document or number)
+                    self.document.append(names[number])
                     self.row.append(row)
                 row += 1
         self.contexts: dict[str, list[int]] = {}

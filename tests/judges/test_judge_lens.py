@@ -20,6 +20,7 @@ from torch import Tensor
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import Text, hidden_with, text_of
+from tests.judges.resampled import resampled
 from workbench import Corpus
 
 EVERY = 100_000  # words: more than there are
@@ -169,7 +170,7 @@ class Word:
 
 @torch.no_grad()
 def words_of(model: Any, docs: list[Any]) -> list[Word]:
-    found = []
+    found, names = [], resampled(docs)
     for number, doc in enumerate(docs):
         text, done = text_of(model.tokenizer, doc), set()
         for place in text.inside:
@@ -182,7 +183,7 @@ def words_of(model: Any, docs: list[Any]) -> list[Word]:
             if gold == model.tokenizer.unk_token_id or is_first:
                 continue
             scores = scored(model, text, place)
-            name = doc._.document or f"doc {number}"
+            name = names[number]
             found.append(Word(scores, gold, name, doc[word].pos_, doc[word].text.lower()))
     return found
 

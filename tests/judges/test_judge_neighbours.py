@@ -79,6 +79,7 @@ class Word:
 
     def __init__(self, number: int, sentence: int, token: Any, document: str) -> None:
         self.number, self.sentence, self.document = number, sentence, document
+        self.unit = document  # what a bootstrap resamples
         self.labels = {
             "form": token.text.lower(), "lemma": token.lemma_, "tag": token.pos_,
             "relation": token.dep_, "position": token.i - token.sent.start, "document": document,
@@ -95,6 +96,9 @@ def words_of(docs: list[Doc]) -> list[Word]:
                 name = doc._.document or f"text {number}"
                 found.append(Word(len(found), sentence, token, name))
             sentence += 1
+    if len({word.document for word in found}) < 5:  # too few to resample
+        for word in found:
+            word.unit = f"sentence {word.sentence}"
     return found
 
 
@@ -140,7 +144,7 @@ def share(found: Any, words: list[Word], labels: list[Any]) -> tuple[list[float]
         if labels[place] == "" or not near:
             continue
         values.append(sum(w for other, w in near.items() if labels[other] == labels[place]))
-        documents.append(word.document)
+        documents.append(word.unit)
     return values, documents
 
 

@@ -11,6 +11,7 @@ import pytest
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, run_here
 from tests.judges.plain import text_of
+from tests.judges.resampled import resampled
 from workbench import Corpus
 
 CLOSED = {"ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ"}
@@ -31,7 +32,7 @@ def words_of(model: Any, docs: list[Any]) -> list[Word]:
     counts = Counter(token.text.lower() for doc in docs for token in doc)
     order = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     rank = {word: place for place, (word, _) in enumerate(order, 1)}
-    found = []
+    found, units = [], resampled(docs)
     for number, doc in enumerate(docs):
         if model.family == "elmo":
             pieces: list[list[str]] = [[token.text] for token in doc]
@@ -45,7 +46,7 @@ def words_of(model: Any, docs: list[Any]) -> list[Word]:
             pieces = [[names[n] for n in each] for each in own]
             strange = [any(int(text.ids[n]) == unknown for n in each) for each in own]
         for token, split, is_unknown in zip(doc, pieces, strange, strict=True):
-            name = doc._.document or number
+            name = units[number]
             where = rank[token.text.lower()]
             found.append(Word(token.text, token.pos_, name, where, split, is_unknown))
     return found

@@ -50,6 +50,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import SIGNIFICANT, holm, ratio_intervals, sign_flip_p_value
 from workbench.corpora.encode import encode
+from workbench.corpora.layers import document_numbers
 from workbench.engine.model import Model
 
 if TYPE_CHECKING:
@@ -135,9 +136,10 @@ def _explained(
 ) -> tuple[list[_Explained], int]:
     """The explained predictions, and the number of texts that had none."""
     explained: list[_Explained] = []
-    skipped, names = 0, {}  # type: int, dict[str, int]
+    skipped, documents = 0, {}  # type: int, dict[int, int]
     drawn = _drawn(inputs, ATTEMPTS * settings.max_predictions)
-    for index, doc in drawn:
+    numbers = document_numbers([doc for _, doc in drawn])
+    for number, (index, doc) in zip(numbers, drawn, strict=True):
         if len(explained) == settings.max_predictions:
             break
         progress(len(explained), settings.max_predictions, "texts")
@@ -147,8 +149,7 @@ def _explained(
         if prediction is None or len(free_units(units)) < FEWEST:
             skipped += 1
             continue
-        name = doc._.document or f"text {index}"
-        document = names.setdefault(name, len(names))
+        document = documents.setdefault(number, len(documents))
         explained.append(_explain(prediction, document, word, settings, refused, random))
     if not explained:
         raise WorkbenchError(

@@ -46,6 +46,7 @@ from workbench.core.errors import WorkbenchError, listed
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means, ratio_intervals
 from workbench.corpora.encode import encode
+from workbench.corpora.layers import document_numbers
 from workbench.engine.batch import Pieces
 from workbench.models.direct_contributions import (
     Component,
@@ -417,8 +418,8 @@ def _numbers(values: Tensor | None) -> Ints:
 
 def _documents(docs: Sequence[Doc], of_words: Sequence[int]) -> Ints:
     """The document of each word, from 0.  # [words]"""
-    names = [docs[index]._.document or f"text {index}" for index in of_words]
-    return np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)[1]
+    numbers = np.array(document_numbers(docs))
+    return np.unique(numbers[list(of_words)], return_inverse=True)[1]
 
 
 # --- tables ---------------------------------------------------------------------------------------

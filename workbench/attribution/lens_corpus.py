@@ -52,6 +52,7 @@ from workbench.core.stats import (
     resampled,
 )
 from workbench.corpora.encode import encode
+from workbench.corpora.layers import document_numbers
 from workbench.corpora.word_groups import FREQUENT, Group, frequency_ranks, word_groups
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, UnsupportedError
@@ -235,9 +236,8 @@ def _known(
     docs: Sequence["Doc"], chosen: Sequence[tuple[int, int]], labels: Sequence[str] | None = None
 ) -> _Words:
     """What is known of words, or with `labels` of texts."""
-    names = [docs[document]._.document or f"text {document}" for document, _ in chosen]
-    number = {name: index for index, name in enumerate(dict.fromkeys(names))}
-    documents = np.array([number[name] for name in names])
+    numbers = np.array(document_numbers(docs))
+    documents = np.unique(numbers[[doc for doc, _ in chosen]], return_inverse=True)[1]
     if labels is not None:
         nothing = np.zeros(len(chosen), dtype=np.int64)
         return _Words(chosen, documents, [""] * len(chosen), nothing, labels)

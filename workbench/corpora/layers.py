@@ -27,7 +27,7 @@ quadratic in the number of mentions.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -315,3 +315,20 @@ def vocabulary(language: str) -> "Vocab":
             remedy="Use a code such as en, de or zh; xx stands for any language.",
         ) from None
     return create_vocab(kind.lang, kind.Defaults)
+
+
+FEW_DOCUMENTS = 5
+
+
+def document_numbers(docs: Sequence["Doc"]) -> list[int]:
+    """The document of each Doc, from 0: what a bootstrap resamples.
+
+    If there are only a few documents, such as the files of a table whose rows are independent, each
+    Doc counts as one: resampling one or two documents gives intervals without width.
+    """
+    numbers: dict[str, int] = {}
+    found = [
+        numbers.setdefault(doc._.document or f"text {index}", len(numbers))
+        for index, doc in enumerate(docs)
+    ]
+    return found if len(numbers) >= FEW_DOCUMENTS else list(range(len(docs)))

@@ -34,6 +34,7 @@ from workbench.core.stats import (
     ratio,
 )
 from workbench.corpora.encode import encode
+from workbench.corpora.layers import document_numbers
 from workbench.corpora.word_groups import CONTENT, FUNCTION
 from workbench.engine.activation_store import Store, word_states
 from workbench.engine.batch import Batch
@@ -70,8 +71,7 @@ class _Words:
 
 
 def _words(docs: Sequence[Doc]) -> _Words:
-    names = [doc._.document or f"text {number}" for number, doc in enumerate(docs)]
-    number = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    numbers = document_numbers(docs)
     forms: list[str] = []
     tags: list[str] = []
     sentences: list[int] = []
@@ -79,7 +79,7 @@ def _words(docs: Sequence[Doc]) -> _Words:
     documents: list[int] = []
     same: dict[str, int] = {}
     n_sentences = 0
-    for doc, name in zip(docs, names, strict=True):
+    for doc, number in zip(docs, numbers, strict=True):
         for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
             context = same.setdefault(sentence.text, len(same))
             for token in sentence:
@@ -87,7 +87,7 @@ def _words(docs: Sequence[Doc]) -> _Words:
                 tags.append(token.pos_)
                 sentences.append(n_sentences)
                 contexts.append(context)
-                documents.append(number[name])
+                documents.append(number)
             n_sentences += 1
     return _Words(
         forms,

@@ -31,6 +31,7 @@ from workbench.core.stats import (
     ratio,
     resampled,
 )
+from workbench.corpora.layers import FEW_DOCUMENTS
 from workbench.engine.model import Model, UnsupportedError
 from workbench.engine.taps import StackName
 from workbench.words.experiments import NeighboursOverCorpus
@@ -223,9 +224,10 @@ def _drawn(
         )
     random = np.random.default_rng([seed, len(candidates), 1])
     queries = np.sort(random.permutation(len(candidates))[: settings.max_queries])
-    documents, _ = pd.factorize(words.sentences["document"])
+    documents, names = pd.factorize(words.sentences["document"])
     documents = documents.astype(np.int64)[sentences[candidates]]
-    _, own_documents = np.unique(documents[queries], return_inverse=True)
+    resampled = documents if len(names) >= FEW_DOCUMENTS else sentences[candidates]
+    _, own_documents = np.unique(resampled[queries], return_inverse=True)
     table = words.table.iloc[candidates]
     codes, _ = lowered_codes(table["form"])
     known = []

@@ -27,6 +27,7 @@ from workbench.core.stats import (
     sign_flip_p_values,
 )
 from workbench.corpora.encode import encode
+from workbench.corpora.layers import document_numbers
 from workbench.corpora.word_groups import (
     CONTENT,
     FREQUENT,
@@ -142,16 +143,13 @@ def _notes(
         )
     if not any(known.tags):
         yield "The corpus has no parts of speech, so words are not grouped by them."
-    if known.n_documents == 1 and len(docs) > 1:
-        yield "All sentences are of one document, so intervals over documents have no width."
     yield from few_sentences_caveat(len(docs))
 
 
 def _words(docs: Sequence[Doc]) -> _Words:
-    names = [doc._.document or f"text {number}" for number, doc in enumerate(docs)]
-    number = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    numbers = document_numbers(docs)
     rank = frequency_ranks(docs)
-    tokens = [(token, number[name]) for doc, name in zip(docs, names, strict=True) for token in doc]
+    tokens = [(token, number) for doc, number in zip(docs, numbers, strict=True) for token in doc]
     kept = [(row, *each) for row, each in enumerate(tokens) if not each[0].is_space]
     return _Words(
         np.array([row for row, _, _ in kept], dtype=np.int64),
