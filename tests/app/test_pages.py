@@ -87,10 +87,12 @@ def test_a_page_stays_on_the_machine_and_within_the_screen(
     if name in LOADED or page.url == "about:blank":
         page.goto(f"{app_url}/{address}")
     else:
-        page.wait_for_timeout(300)  # until the links are laid out for the wide screen
         link = page.get_by_role("link", name=name.capitalize(), exact=True)
+        more = page.get_by_text(re.compile(r"^\d more$"))
+        expect(more).to_be_visible()  # the links are laid out for the wide screen: not all fit
+        page.wait_for_timeout(300)
         if not link.count():  # in the menu at the end
-            page.get_by_text(re.compile(r"^\d more$")).click()
+            more.click()
             link = page.get_by_role("menuitem", name=name.capitalize(), exact=True)
         link.first.click()
         expect(page).to_have_url(re.compile(f"/{name}"))

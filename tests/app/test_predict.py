@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import workbench as wb
-from tests.app.drive import still, typed
+from tests.app.drive import downloads_opened, still, typed
 from workbench.attribution.prediction import of_word
 from workbench.corpora.encode import doc_of
 
@@ -31,13 +31,6 @@ def first_choice(page: Page) -> Locator:
 def map_of(page: Page) -> Locator:
     """The strip of coloured words."""
     return page.get_by_role("group", name=re.compile("^Attribution to what"))
-
-
-def open_downloads(page: Page) -> None:
-    """Open the table and its buttons; a table that is still being drawn moves them."""
-    page.get_by_text("Table and downloads").click()
-    expect(page.get_by_test_id("stDataFrame").locator("canvas").first).to_be_visible()
-    still(page)
 
 
 def test_a_visitor_types_clicks_edits_explains_and_saves(
@@ -74,7 +67,7 @@ def test_a_visitor_types_clicks_edits_explains_and_saves(
     page.locator(".tokens .choice").nth(1).click()  # explain the second choice
     expect(page).to_have_url(re.compile("target="))
     still(page)
-    open_downloads(page)
+    downloads_opened(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV", exact=True).click()
     download.value.save_as(tmp_path / "map.csv")
@@ -121,7 +114,7 @@ def test_hostile_text_stays_text(page: Page, app_url: str, tmp_path: Path) -> No
     expect(page.get_by_text("convergence delta")).to_be_visible()
     assert page.locator("img[src=x]").count() == 0
     still(page)
-    open_downloads(page)
+    downloads_opened(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="HTML", exact=True).click()
     saved = tmp_path / "map.html"

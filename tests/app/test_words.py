@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import workbench as wb
-from tests.app.drive import still
+from tests.app.drive import downloads_opened, still
 
 pytestmark = pytest.mark.browser
 CORPUS = "primer:size=200"
@@ -87,12 +87,13 @@ def test_tables_and_pictures_are_saved(page: Page, app_url: str, tmp_path: Path)
     opened(page, app_url, "at=2")
     for view in ("Neighbours", "Senses", "Tokenizers"):
         page.get_by_role("tab", name=view).click()
-        expect(page.get_by_text("Table and downloads")).to_be_visible()
+        shown = page.get_by_role("tabpanel", name=view)
+        expect(shown.get_by_text("Table and downloads")).to_be_visible()
         still(page)
-        page.get_by_text("Table and downloads").click()
+        downloads_opened(shown)
         for ending in ("CSV", "SVG", "PNG", "HTML"):
             with page.expect_download() as download:
-                page.get_by_role("button", name=ending, exact=True).click()
+                shown.get_by_role("button", name=ending, exact=True).click()
             download.value.save_as(tmp_path / f"{view}.{ending}")
             assert (tmp_path / f"{view}.{ending}").stat().st_size > 400
         assert len(pd.read_csv(tmp_path / f"{view}.CSV"))
@@ -114,7 +115,7 @@ def test_hostile_text_stays_text(page: Page, app_url: str, tmp_path: Path) -> No
         expect(page.get_by_text("dog").first).to_be_visible()
         still(page)
         expect(page.get_by_role("progressbar")).to_have_count(0)
-        page.get_by_text("Table and downloads").click()
+        downloads_opened(page)
         with page.expect_download() as download:
             page.get_by_role("button", name="HTML", exact=True).click()
         download.value.save_as(tmp_path / f"{view}.html")
