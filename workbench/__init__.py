@@ -29,6 +29,7 @@ Run experiments, and read their results:
     run          run an experiment, or read the result of the same request  (Run)
     train        train a model
     runs         the runs on disk; `open_run` opens a run by its name
+    builtin_runs  the results that are shipped with Workbench
     compare      several runs: what changed, and their tables row by row
     report       write a report of one or more runs; `export` writes one table or figure
 
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from workbench.report.export import export
     from workbench.runs import list_runs as runs
     from workbench.runs.api import experiments, run, train
+    from workbench.runs.builtin import builtin_runs
     from workbench.runs.compare import compare
     from workbench.runs.run import Run, open_run
     from workbench.words.neighbours import Neighbours, neighbours
@@ -156,6 +158,7 @@ _HOMES = {
     "experiments": "workbench.runs.api",
     "runs": "workbench.runs:",
     "open_run": "workbench.runs.run",
+    "builtin_runs": "workbench.runs.builtin",
     "compare": "workbench.runs.compare",
     "report": "workbench.report:",
     "export": "workbench.report.export",
@@ -238,6 +241,7 @@ __all__ = [
     "answer",
     "attention",
     "attribute",
+    "builtin_runs",
     "compare",
     "contributions",
     "describe",

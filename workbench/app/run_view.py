@@ -415,7 +415,7 @@ def _made(
 ) -> tuple[str, bytes]:
     """The file's name and its bytes; a zip if images are written next to it."""
     kind, _, name = item.partition(" ")
-    of = runs[0].name if len(runs) == 1 else f"{len(runs)}-runs"
+    of = runs[0].path.name if len(runs) == 1 else f"{len(runs)}-runs"
     stem = f"{of}-{name}" if name else of
     with tempfile.TemporaryDirectory(prefix="workbench-") as made:
         folder = Path(made) / stem
@@ -544,6 +544,7 @@ def _ended(run: "Run", now: Status) -> None:
 def resume(run: "Run") -> None:
     """Resume a run that was cancelled, failed or died."""
     from workbench.runs.launch import start
+    from workbench.runs.run import require_own
 
     if not run.spec.answerable:
         raise WorkbenchError(
@@ -552,4 +553,5 @@ def resume(run: "Run") -> None:
             where=run.name,
             remedy="Call wb.run again with the same object.",
         )
+    require_own(run, "resumed")
     start(run.spec)

@@ -82,9 +82,11 @@ def experiment_names(incomplete: str) -> list[str]:
 
 def run_names(incomplete: str) -> list[str]:
     """Return the runs that begin with the text."""
+    from workbench.runs.run import BUILT_IN, builtin_names
     from workbench.runs.run import run_names as names
 
-    return [name for name in names() if name.startswith(incomplete)]
+    shipped = [f"{BUILT_IN}{name}" for name in builtin_names()]
+    return [name for name in [*names(), *shipped] if name.startswith(incomplete)]
 
 
 CorpusRef = Annotated[

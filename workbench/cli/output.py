@@ -163,25 +163,37 @@ def _plain(value: Any) -> object:
     return str(value) if isinstance(value, bool) else value
 
 
-def run_list(statuses: Sequence[tuple["Run", Status]], max_runs: int, json: bool) -> None:
-    """Print runs with their status."""
+def run_list(
+    statuses: Sequence[tuple["Run", Status]],
+    built_in: Sequence[tuple["Run", Status]],
+    max_runs: int,
+    json: bool,
+) -> None:
+    """Print the user's runs with their status, and below them the built-in results."""
     if json:
-        print_json({"runs": [_brief(run, now) for run, now in statuses]})
-        return
-    if not statuses:
-        from workbench.core.machine import runs
-
-        print(f"There are no runs in {runs()}.")
+        own, shipped = ([_brief(run, now) for run, now in each] for each in (statuses, built_in))
+        print_json({"runs": own, "built_in": shipped})
         return
     total = len(statuses)
-    more = f" (the newest {max_runs} of {total:,}; --all lists all)" if total > max_runs else ""
+    if statuses:
+        more = f" (the newest {max_runs} of {total:,}; --all lists all)" if total > max_runs else ""
+        _print_runs(f"Runs{more}", statuses[:max_runs])
+    else:
+        from workbench.core.machine import runs
+
+        print(f"There are no runs in {runs()}.\n")
+    if built_in:
+        _print_built_in([run for run, _ in built_in])
+
+
+def _print_runs(title: str, statuses: Sequence[tuple["Run", Status]]) -> None:
     from workbench.runs.run import first_claim
 
     wide = out.width >= WIDE
     columns = ["run", "status", "models", "corpora"]
     columns += ["created (UTC)", "duration"] if wide else []
     rows = []
-    for run, now in statuses[:max_runs]:
+    for run, now in statuses:
         row = [run.name, _state(run, now), ", ".join(now.models), ", ".join(now.corpora)]
         if wide:
             row += [
@@ -189,10 +201,23 @@ def run_list(statuses: Sequence[tuple["Run", Status]], max_runs: int, json: bool
                 f"{now.seconds:.1f} s" if now.state == "done" else "",
             ]
         rows.append([*row, shorten(first_claim(run.path, now), LONG_CLAIM, placeholder=" …")])
-    print_table(f"Runs{more}", [*columns, "finding"], rows)
+    print_table(title, [*columns, "finding"], rows)
+
+
+def _print_built_in(runs: Sequence["Run"]) -> None:
+    """Print a line for each built-in result: its name and its first finding."""
+    from workbench.runs.run import first_claim
+
+    longest = max(len(run.name) for run in runs)
+    room = max(20, min(out.width, WIDE) - longest - 2)
+    claims = [shorten(first_claim(run.path, run.status), room, placeholder=" …") for run in runs]
+    rows = [(run.name, claim) for run, claim in zip(runs, claims, strict=True)]
+    print_table("Built-in results, shipped with Workbench", ("run", "finding"), rows)
 
 
 def _state(run: "Run", now: Status) -> str:
+    if run.is_builtin and now.state == "done":
+        return "built-in, incomplete" if _is_incomplete(run, now) else "built-in"
     return f"{now.state}, incomplete" if _is_incomplete(run, now) else now.state
 
 
@@ -217,6 +242,7 @@ def _brief(run: "Run", now: Status) -> dict[str, Any]:
         "created": now.created,
         "seconds": round(now.seconds, 3),
         "finding": first_claim(run.path, now),
+        "built_in": run.is_builtin,
     }
 
 
@@ -246,6 +272,7 @@ def run(run: "Run", json: bool) -> None:
         ("duration", f"{now.seconds:.1f} s" if now.state == "done" else ""),
         ("attempts", str(now.attempt)),
         ("folder", str(run.path)),
+        ("command", str(run.provenance["command"]) if run.is_builtin else ""),
     ]
     if now.state == "done":
         print_findings(run.findings)
@@ -264,7 +291,7 @@ def run(run: "Run", json: bool) -> None:
 
 def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
     """Print what is wrong with each run; exit with 1 if any is damaged."""
-    from workbench.runs.run import recompute_remedy
+    from workbench.runs.run import BUILT_IN, recompute_remedy
 
     damaged = {name: list(problems) for name, problems in damage.items() if problems}
     if json:
@@ -272,7 +299,9 @@ def verified(damage: Mapping[str, Sequence[str]], json: bool) -> None:
     else:
         for name, problems in damaged.items():
             print(f"{name}:", *problems, sep="\n    ")
-            are_missing = all(problem.endswith(" is missing") for problem in problems)
+            are_missing = name.startswith(BUILT_IN) or all(
+                problem.endswith(" is missing") for problem in problems
+            )
             remove = f"Remove it with workbench runs rm {name} --yes, and start it again."
             print(f"    {recompute_remedy(name) if are_missing else remove}")
         runs = "run" if len(damage) == 1 else "runs"

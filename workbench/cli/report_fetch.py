@@ -6,11 +6,14 @@ Costs: reading the tables of the runs, or the download.
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workbench.cli.options import Json, RunName, RunNames
+
+if TYPE_CHECKING:
+    from workbench.runs.run import Run
 
 
 def report(
@@ -18,7 +21,8 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="A .html, .md, .tex, .pdf or .zip file (default: report.html in the run's folder)."
+            help="A .html, .md, .tex, .pdf or .zip file (default: report.html in the run's folder; of a "
+            "built-in result, NAME.html in the current folder)."
         ),
     ] = None,
     title: Annotated[
@@ -36,8 +40,13 @@ def report(
     with output.progress("writing"):
         from workbench.report import write_report
 
-        path = write_report(opened, out or opened[0].path / "report.html", title=title, notes=notes)
+        path = write_report(opened, out or _default(opened[0]), title=title, notes=notes)
     print(f"written: {path}")
+
+
+def _default(run: "Run") -> Path:
+    """Return where a report is written by default; never into the folder of a built-in result."""
+    return Path(f"{run.path.name}.html") if run.is_builtin else run.path / "report.html"
 
 
 def export(

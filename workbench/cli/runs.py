@@ -42,11 +42,13 @@ def list_runs(all_: All = False, json: Json = False) -> None:
 
 def _list(all_: bool, json: bool) -> None:
     from workbench.cli import output
+    from workbench.runs.builtin import builtin_runs
     from workbench.runs.run import all_runs
 
     with output.progress("reading runs"):
         statuses = all_runs()
-    output.run_list(statuses, len(statuses) if all_ or json else LISTED, json)
+        shipped = [(run, run.status) for run in builtin_runs()]
+    output.run_list(statuses, shipped, len(statuses) if all_ or json else LISTED, json)
 
 
 @app.command()
@@ -94,9 +96,12 @@ def cancel(runs: RunNames) -> None:
     """Cancel runs that are queued or running, and free their devices."""
     from workbench.cli import output
     from workbench.runs.launch import cancel as end
-    from workbench.runs.run import open_run
+    from workbench.runs.run import open_run, require_own
 
-    for run in [open_run(name) for name in runs]:
+    opened = [open_run(name) for name in runs]
+    for run in opened:
+        require_own(run, "cancelled")
+    for run in opened:
         with output.progress(f"cancelling {run.name}"):
             state = end(run).state
         print(f"{run.name}: {state}")
@@ -114,9 +119,11 @@ def resume(
     from workbench.cli import output
     from workbench.runs import starter
     from workbench.runs.launch import start
-    from workbench.runs.run import open_run
+    from workbench.runs.run import open_run, require_own
 
     opened = [open_run(name) for name in runs]
+    for run in opened:
+        require_own(run, "resumed")
     if json and len(opened) > 1:
         raise WorkbenchError(
             "--json prints one run.", code="option-conflict", remedy="Resume them one by one."
@@ -149,9 +156,11 @@ def rm(
     import sys
 
     from workbench.runs.launch import remove
-    from workbench.runs.run import open_run
+    from workbench.runs.run import open_run, require_own
 
     opened = [open_run(name) for name in runs]
+    for run in opened:
+        require_own(run, "removed")
     if not yes and not (sys.stdin and sys.stdin.isatty()):
         raise WorkbenchError(
             "removing runs needs a confirmation, and standard input is not a terminal.",

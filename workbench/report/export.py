@@ -222,7 +222,7 @@ def _files(content: Content) -> Iterator[tuple[str, bytes]]:
     yield "report.html", html(content).encode()
     taken: set[str] = set()
     for part in content.parts:
-        name = part.run.name if is_name(part.run.name) else f"run-{part.number}"
+        name = part.run.path.name if is_name(part.run.path.name) else f"run-{part.number}"
         folder = f"data/{f'{name}-{part.number}' if name in taken else name}"
         taken.add(name)
         for file, data in _data(part):

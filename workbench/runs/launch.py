@@ -24,7 +24,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_for_append, unwritable
 from workbench.runs import locks, process, spec, status
 from workbench.runs.process import GRACE
-from workbench.runs.run import Run, is_whole
+from workbench.runs.run import Run, is_whole, require_own
 from workbench.runs.spec import checked, no_link, unlinked
 from workbench.runs.status import CANCEL, LOCK, SCRATCH, Failure, Journal, Status
 
@@ -111,6 +111,7 @@ def cancel(run: Run, grace: float = GRACE) -> Status:
     The parts of a sweep are cancelled with it. A run on another machine, or inside another program,
     ends at its next step.
     """
+    require_own(run, "cancelled")
     now = run.status
     if not now.under_way:
         raise WorkbenchError(
@@ -217,6 +218,7 @@ def runs_in_bin() -> list[tuple[str, str, float]]:
 
 def _move(run: Run, target: Path) -> None:
     """Move the folder of a run that is not under way."""
+    require_own(run, "removed")
     try:
         lock, deadline = None, time.monotonic() + GRACE
         while not run.status.under_way and lock is None and time.monotonic() < deadline:

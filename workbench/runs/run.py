@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from numpy.typing import NDArray
 
+BUILT_IN = "built-in/"  # the beginning of the names of built-in results
+SHIPPED = Path(__file__).parent / "built_in"  # their folder; `workbench.runs.builtin` lists them
+
 # --- results --------------------------------------------------------------------------------------
 #
 # The results of a run on disk: tables as Parquet, arrays as safetensors, figures as JSON.
@@ -222,7 +225,7 @@ class _Files(Mapping[str, Any]):
             f"the {self.what} {name!r} of this run is missing.",
             code="result-missing",
             where=str(path),
-            remedy=recompute_remedy(self.folder.parent.name),
+            remedy=recompute_remedy(name_of(self.folder.parent)),
         )
 
     def _open(self, path: Path, name: str) -> Any:
@@ -294,20 +297,43 @@ class Figures(_Files):
             raise damaged(path, error) from None
 
 
+class _DrawnFigures(Figures):
+    """The figures of a built-in result: drawn from its tables when they are used."""
+
+    def __init__(self, run: "Run") -> None:
+        super().__init__(run.path, run.provenance.get("figures", ()))
+        self._run = run
+
+    def __getitem__(self, name: str) -> "go.Figure":
+        if name not in self.order:
+            raise UnknownNameError(name, self.what, self)
+        if name not in self._read:
+            draw = EXPERIMENTS[self._run.spec.experiment].drawings()[name]
+            self._read[name] = draw(self._run.tables)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.order)
+
+
 def recompute_remedy(run: str) -> str:
     """Return the remedy for a missing file of a run."""
+    if run.startswith(BUILT_IN):
+        return "It is a part of Workbench. Install Workbench again."
     return f"To compute it again: workbench runs resume {run}"
 
 
 def damaged(path: Path, error: Exception) -> WorkbenchError:
     """Return the error for a file of a run that cannot be read."""
     within = path.parent.name in (TABLES, ARRAYS, FIGURES)
-    run = path.parent.parent if within else path.parent
+    run = name_of(path.parent.parent if within else path.parent)
     return WorkbenchError(
         f"cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}.",
         code="run-damaged",
         where=str(path),
-        remedy=f"Remove the run with workbench runs rm {run.name} --yes, and start it again.",
+        remedy=recompute_remedy(run)
+        if run.startswith(BUILT_IN)
+        else f"Remove the run with workbench runs rm {run} --yes, and start it again.",
     )
 
 
@@ -474,7 +500,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        return name_of(self.path)
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it is a built-in result, which is part of the package and never changes."""
+        return self.path.parent == SHIPPED
 
     @property
     def status(self) -> status.Status:
@@ -527,6 +558,8 @@ class Run:
 
     @cached_property
     def figures(self) -> Figures:
+        if self.is_builtin:
+            return _DrawnFigures(self)
         return Figures(self.path, self.provenance.get("figures", ()))
 
     @cached_property
@@ -619,7 +652,8 @@ def open_run(name: str) -> Run:
     """Open a run on disk.
 
     Args:
-        name: The name of the run, or its beginning if no other run has the same beginning.
+        name: The name of the run, or its beginning if no other run has the same beginning; that of
+            a built-in result begins with `built-in/`.
 
     Returns:
         The `Run`, in any state.
@@ -632,6 +666,8 @@ def open_run(name: str) -> Run:
         >>> wb.open_run(name).status.state
         'done'
     """
+    if isinstance(name, str) and name.startswith(BUILT_IN):
+        return _opened_builtin(name)
     checked(name, "run")
     folder = machine.runs()
     path = folder / name
@@ -652,6 +688,46 @@ def open_run(name: str) -> Run:
             )
         path = folder / matches[0]
     return Run(no_link(path))
+
+
+def _opened_builtin(name: str) -> Run:
+    """Open a built-in result by its name, or its beginning."""
+    short = checked(name.removeprefix(BUILT_IN), "run")
+    names = builtin_names()
+    matches = [short] if short in names else [other for other in names if other.startswith(short)]
+    if len(matches) != 1:
+        full = [f"{BUILT_IN}{other}" for other in matches or names]
+        raise WorkbenchError(
+            f"{len(matches)} built-in results begin with {name!r}."
+            if matches
+            else f"there is no built-in result {name!r}.",
+            code="run-ambiguous" if matches else "run-not-found",
+            remedy=f"Write more of the name: {', '.join(full)}."
+            if matches
+            else did_you_mean(name, full),
+        )
+    return Run(SHIPPED / matches[0])
+
+
+def builtin_names() -> list[str]:
+    """Return the names of the folders of all built-in results."""
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{spec.FILE}"))
+
+
+def name_of(folder: Path) -> str:
+    """Return the name of the run in a folder."""
+    return f"{BUILT_IN}{folder.name}" if folder.parent == SHIPPED else folder.name
+
+
+def require_own(run: Run, action: str) -> None:
+    """Raise an error if a run is a built-in result, which cannot be changed."""
+    if run.is_builtin:
+        raise WorkbenchError(
+            f"this is a built-in result, and cannot be {action}.",
+            code="run-built-in",
+            where=run.name,
+            remedy=f"To compute it as a run of your own: {run.provenance['command']}",
+        )
 
 
 def _longer_names(folder: Path, names: Sequence[str]) -> str:

@@ -1,0 +1,299 @@
+"""Built-in results: finished runs of the four mini models on `primer`, shipped with Workbench.
+
+They are shown before a user has run anything, apart from the user's own runs. `RECIPES` says what
+they compute; `python -m workbench.runs.builtin` computes them again, and `workbench train mini
+--out` computes them for new models. Figures are drawn from the tables, so they are not stored.
+Costs: listing a folder; some minutes to compute all.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.experiment import EXPERIMENTS
+from workbench.core.files import atomic_write, drafted
+from workbench.core.public import public
+from workbench.models.references import MINI, RANDOM
+from workbench.runs import spec, status
+from workbench.runs.run import (
+    BUILT_IN,
+    FINDINGS,
+    PROVENANCE,
+    SHIPPED,
+    TABLES,
+    Run,
+    builtin_names,
+    open_run,
+    recorded,
+)
+from workbench.training.mini import CORPUS
+
+if TYPE_CHECKING:
+    from workbench.runs.request import Request
+
+REMAKE = "python -m workbench.runs.builtin"
+THREADS = 1  # the last digits of some results depend on the number of threads
+_LINES = ("platform", "peak_memory_bytes")  # of a provenance, which say nothing of the result
+BERT, GPT, ELMO, T5 = MINI
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a built-in result computes; settings that are not named have their defaults."""
+
+    experiment: str
+    models: tuple[str, ...] = ()
+    corpora: tuple[str, ...] = ("primer",)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the folder: the experiment, and the last model or else the corpus."""
+        if len(self.models) > 2:
+            return f"{self.experiment}-mini"
+        inputs = self.models[-1:] or self.corpora[:1]
+        return f"{self.experiment}-{inputs[0].replace(':', '-').replace('/', '-')}"
+
+    @property
+    def command(self) -> str:
+        """Return the command that computes the same as a run of the user's own."""
+        words = ["workbench", "run", self.experiment]
+        words += [word for ref in self.models for word in ("--model", ref)]
+        words += [word for ref in self.corpora for word in ("--corpus", ref)]
+        if self.settings:
+            words.append("--set")
+            words += [f"{name}={_as_text(value)}" for name, value in self.settings.items()]
+        return shlex.join(words)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+RECIPES = (  # in the order of a story
+    # what the corpus holds
+    Recipe("describe"),
+    Recipe("tokenization", (BERT, GPT, T5)),
+    # how the models predict
+    *(Recipe("profile", (model,)) for model in MINI),
+    *(Recipe("trigram", (model,), (CORPUS,)) for model in MINI),
+    *(Recipe("minimal-pairs", (model,), ("primer/acceptability",)) for model in MINI),
+    # what heads do
+    Recipe("heads", (BERT,), settings={"max_examples": 60}),
+    Recipe("heads", (GPT,), settings={"max_examples": 60}),
+    Recipe("heads", (T5,), settings={"max_examples": 60}),
+    # which heads can go
+    Recipe("head-importance", (BERT,)),
+    Recipe("head-ablation", (BERT,)),
+    Recipe("head-pruning", (BERT,)),
+    # what layers know
+    Recipe("edge-probing", (BERT,), settings={"preset": "quick"}),
+    Recipe("description-length", (BERT,)),
+    Recipe("structural-probe", (BERT,)),
+    Recipe("lens", (BERT,)),
+    Recipe("tuned-lens", (BERT,)),
+    Recipe("geometry", (BERT,)),
+    Recipe("neighbours", (BERT,)),
+    Recipe("similarity", MINI),
+    # frozen or fine-tuned
+    Recipe("frozen-vs-finetuned", (BERT,)),
+    Recipe("drift", (f"{BERT}{RANDOM}", BERT)),
+    # why this prediction
+    Recipe("attribution", (BERT,)),
+    Recipe("contributions", (GPT,)),
+    Recipe("patching", (GPT,), ("primer/counterfactuals",)),
+)
+
+
+@public
+def builtin_runs() -> list[Run]:
+    """List the built-in results: finished runs of the mini models, shipped with Workbench.
+
+    Their names begin with `built-in/`. They are not among `wb.runs()`, and cannot be changed.
+
+    Returns:
+        A list of `Run`s, in the order of a story: corpus, predictions, heads, pruning, layers,
+        fine-tuning, attribution.
+
+    Example:
+        >>> [run.name for run in wb.builtin_runs()][0]
+        'built-in/describe-primer'
+    """
+    there = builtin_names()
+    order = [recipe.name for recipe in RECIPES]
+    return [Run(SHIPPED / name) for name in order if name in there]
+
+
+def builtin_run(name: str) -> Run:
+    """Return a built-in result by its name, with or without `built-in/`."""
+    return open_run(f"{BUILT_IN}{name.removeprefix(BUILT_IN)}")
+
+
+def builtin_run_of(experiment: str, model: str | None, corpus: str | None) -> Run | None:
+    """Return the built-in result of an experiment with this model and corpus; None without one.
+
+    Of an experiment with several models, one of them must be this model. `primer` stands for its
+    tasks too, such as `primer/acceptability`.
+    """
+    for recipe in RECIPES:
+        if recipe.experiment != experiment or recipe.name not in builtin_names():
+            continue
+        corpora = {*recipe.corpora, *(ref.split("/")[0].split(":")[0] for ref in recipe.corpora)}
+        of_model = not recipe.models or model in recipe.models
+        if of_model and (not recipe.corpora or corpus in corpora):
+            return Run(SHIPPED / recipe.name)
+    return None
+
+
+# --- making them ----------------------------------------------------------------------------------
+
+
+def recipe_of(run: Run) -> Recipe:
+    """Return what a built-in result computes."""
+    return next(recipe for recipe in RECIPES if recipe.name == run.path.name)
+
+
+def request_of(recipe: Recipe, models: Path | None = None, seen: Any = None) -> "Request":
+    """Return the request of a recipe, with the mini models of a folder (default: the shipped).
+
+    The models are called `mini:…` wherever they are.
+    """
+    from workbench.runs.request import make_request
+
+    refs = [_in_folder(ref, models) for ref in recipe.models]
+    request = make_request(
+        recipe.experiment, refs, recipe.corpora, recipe.settings, device="cpu", seen=seen
+    )
+    named = (
+        each.model_copy(update={"name": ref})
+        for each, ref in zip(request.spec.models, recipe.models, strict=True)
+    )
+    return replace(request, spec=request.spec.model_copy(update={"models": tuple(named)}))
+
+
+def _in_folder(ref: str, models: Path | None) -> str:
+    return ref if models is None else str(models / ref.removeprefix("mini:"))
+
+
+def pack(run: Run, recipe: Recipe, target: Path) -> None:
+    """Write a finished run as a built-in result: without figures, models and private paths."""
+    target.mkdir(parents=True)
+    shutil.copytree(run.path / TABLES, target / TABLES)
+    shutil.copyfile(run.path / FINDINGS, target / FINDINGS)
+    request = run.spec
+    models = [
+        model.model_copy(update={"ref": ref, "name": ref})
+        for model, ref in zip(request.models, recipe.models, strict=True)
+    ]
+    spec.write(target, request.model_copy(update={"models": tuple(models)}))
+    now = replace(run.status, pid=0, host="", part_of="")
+    facts = {key: value for key, value in run.provenance.items() if key not in _LINES}
+    facts |= {"command": recipe.command, "files": recorded(target)}
+    for name, data in ((status.FILE, asdict(now)), (PROVENANCE, facts)):
+        with atomic_write(target / name) as draft:
+            draft.write_text(json.dumps(data, indent=1))
+    for text in dict.fromkeys(run.warnings):
+        status.add_event(target, "warning", text=text)
+
+
+def remake(
+    target: Path = SHIPPED,
+    models: Path | None = None,
+    names: Sequence[str] = (),
+    runs: Path | None = None,
+    report: Callable[[str], object] = print,
+) -> None:
+    """Compute built-in results and write them to a folder, all or those that are named.
+
+    Args:
+        target: The folder; results that are not named stay in it.
+        models: A folder with the four mini models (default: the shipped ones).
+        names: Which results, without `built-in/` (default: all, and others are removed).
+        runs: The folder of the runs that compute them (default: a temporary one).
+        report: Called with a line for each result.
+    """
+    from workbench.runs.api import begun, require_finished
+    from workbench.runs.launch import follow
+
+    known = {recipe.name: recipe for recipe in RECIPES}
+    for name in names:
+        if name not in known:
+            raise WorkbenchError(
+                f"there is no built-in result {name!r}.",
+                code="run-not-found",
+                remedy=did_you_mean(name, known),
+            )
+    draft = drafted(target)
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    seen: dict[Any, Any] = {}
+    with _environment(runs):
+        for name in names or known:
+            run = begun(request_of(known[name], models, seen))
+            for _ in follow(run):
+                pass
+            require_finished(run)
+            pack(run, known[name], draft / name)
+            n_bytes = sum(path.stat().st_size for path in (draft / name).rglob("*.*"))
+            report(f"{name}: {run.status.seconds:.1f} s, {n_bytes:,} bytes")
+    if not names:
+        shutil.rmtree(target, ignore_errors=True)
+        draft.rename(target)
+        return
+    target.mkdir(exist_ok=True)
+    for name in names:
+        shutil.rmtree(target / name, ignore_errors=True)
+        (draft / name).rename(target / name)
+    draft.rmdir()
+
+
+@contextmanager
+def _environment(runs: Path | None) -> Iterator[None]:
+    """Compute with one thread, in a folder of runs that no earlier result is read from."""
+    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+        changed = {
+            "OMP_NUM_THREADS": str(THREADS),
+            "OPENBLAS_NUM_THREADS": str(THREADS),
+            "WORKBENCH_RUNS": str(runs or folder),
+        }
+        before = {name: os.environ.get(name) for name in changed}
+        os.environ.update(changed)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+def outdated(run: Run) -> str:
+    """Return why a built-in result is not what this version would compute; "" if it is."""
+    recipe = recipe_of(run)
+    stored, made = run.spec, request_of(recipe).spec
+    if stored.version != EXPERIMENTS[recipe.experiment].version:
+        return f"{recipe.experiment} has another version"
+    if [model.hash for model in stored.models] != [model.hash for model in made.models]:
+        return "a model has changed"
+    if [corpus.hash for corpus in stored.corpora] != [corpus.hash for corpus in made.corpora]:
+        return "the corpus has changed"
+    return "" if stored.fingerprint == made.fingerprint else "the settings are others"
+
+
+if __name__ == "__main__":
+    try:
+        remake(names=sys.argv[1:])
+    except WorkbenchError as error:
+        sys.exit(f"error: {error}")
