@@ -101,6 +101,7 @@ def built_in(experiment: Experiment[Any]) -> "Run | None":
     now = shipped.status
     is_own = any(
         (own.experiment, own.models, own.corpora) == (now.experiment, now.models, now.corpora)
+        and (own.state == "done" or own.under_way)
         for _, own in run_list.all_statuses()
     )
     return None if is_own else shipped

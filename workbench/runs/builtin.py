@@ -96,13 +96,13 @@ RECIPES = (  # in the order of a story
     # which heads can go
     Recipe("head-importance", (BERT,)),
     Recipe("head-ablation", (BERT,)),
-    Recipe("head-pruning", (BERT,)),
+    Recipe("head-pruning", (BERT,), settings={"random_orders": 20, "max_sentences": 400}),
     # what layers know
-    Recipe("edge-probing", (BERT,), settings={"preset": "quick"}),
-    Recipe("description-length", (BERT,)),
+    Recipe("edge-probing", (BERT,)),
+    Recipe("description-length", (BERT,), settings={"tasks": ("pos", "entities")}),
     Recipe("structural-probe", (BERT,)),
     Recipe("lens", (BERT,)),
-    Recipe("tuned-lens", (BERT,)),
+    Recipe("tuned-lens", (BERT,), settings={"steps": 1500}),
     Recipe("geometry", (BERT,)),
     Recipe("neighbours", (BERT,)),
     Recipe("similarity", MINI),
