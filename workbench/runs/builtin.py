@@ -90,9 +90,9 @@ RECIPES = (  # in the order of a story
     *(Recipe("trigram", (model,), (CORPUS,)) for model in MINI),
     *(Recipe("minimal-pairs", (model,), ("primer/acceptability",)) for model in MINI),
     # what heads do
-    Recipe("heads", (BERT,), settings={"max_examples": 60}),
-    Recipe("heads", (GPT,), settings={"max_examples": 60}),
-    Recipe("heads", (T5,), settings={"max_examples": 60}),
+    Recipe("heads", (BERT,), settings={"max_examples": 20}),
+    Recipe("heads", (GPT,), settings={"max_examples": 20}),
+    Recipe("heads", (T5,), settings={"max_examples": 20}),
     # which heads can go
     Recipe("head-importance", (BERT,)),
     Recipe("head-ablation", (BERT,)),
@@ -107,7 +107,11 @@ RECIPES = (  # in the order of a story
     Recipe("neighbours", (BERT,)),
     Recipe("similarity", MINI),
     # frozen or fine-tuned
-    Recipe("frozen-vs-finetuned", (BERT,)),
+    Recipe(
+        "frozen-vs-finetuned",
+        (BERT,),
+        settings={"tasks": ("sentiment", "entities", "relatedness"), "max_test": 500},
+    ),
     Recipe("drift", (f"{BERT}{RANDOM}", BERT)),
     # why this prediction
     Recipe("attribution", (BERT,)),
@@ -203,7 +207,7 @@ def pack(run: Run, recipe: Recipe, target: Path) -> None:
     facts |= {"command": recipe.command, "files": recorded(target)}
     for name, data in ((status.FILE, asdict(now)), (PROVENANCE, facts)):
         with atomic_write(target / name) as draft:
-            draft.write_text(json.dumps(data, indent=1))
+            draft.write_text(json.dumps(data))
     for text in dict.fromkeys(run.warnings):
         status.add_event(target, "warning", text=text)
 
