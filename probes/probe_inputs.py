@@ -94,6 +94,13 @@ def tasks_in(corpus: Corpus, names: Sequence[str] = ()) -> tuple[Task, ...]:
     return tasks_of(present, names, edges, corpus.name)
 
 
+def tasks_about(ref: str) -> dict[str, str]:
+    """The description of each task of a corpus, by name."""
+    from workbench.corpora import read
+
+    return {task.name: task.about for task in tasks_in(read(ref))}
+
+
 def open_inputs(
     inputs: Inputs,
     home: Path,
