@@ -114,7 +114,7 @@ def open_inputs(
 ) -> ProbeInputs:
     """Read the corpus, encode it, and add the baselines."""
     tasks = tasks_in(inputs.corpus, task_names)
-    progress(0, None, "Reading corpus")
+    progress(0, None, "reading the corpus")
     parts = parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
     batch = encode(parts.docs, [task.layer for task in tasks])
     model = inputs.model

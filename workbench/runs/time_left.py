@@ -181,7 +181,9 @@ def progress_line(event: Mapping[str, Any], age: float = 0.0) -> str:
     """
     doing = str(event["doing"] or "running")
     count, left = count_in_words(event), left_in_words(event, age)
-    return ", ".join(part for part in (f"{doing}: {count}" if count else doing, left) if part)
+    if count:
+        doing += f"{', ' if ': ' in doing else ': '}{count}"
+    return f"{doing}, {left}" if left else doing
 
 
 def count_in_words(event: Mapping[str, Any]) -> str:

@@ -110,10 +110,10 @@ def run(inputs: Inputs, settings: NeighboursOverCorpus, progress: Progress) -> R
     notes: list[str] = []
 
     def counted(begun: int) -> Callable[[int], object]:
-        return lambda done: progress(begun + done, total, "layers")
+        return lambda done: progress(begun + done, total, "comparing neighbours")
 
     with folder_or_temporary(inputs.scratch) as home:
-        progress(0, total, "layers")
+        progress(0, None, "encoding sentences")
         stacks = states_of(model, words, home)
         index = Occurrences(model.name, inputs.corpus.name, words.table, words.sentences, stacks)
         drawn = _drawn(index, words, chosen, forms, settings, inputs.seed)
