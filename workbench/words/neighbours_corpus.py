@@ -115,6 +115,7 @@ def run(inputs: Inputs, settings: NeighboursOverCorpus, progress: Progress) -> R
     with folder_or_temporary(inputs.scratch) as home:
         progress(0, None, "encoding sentences")
         stacks = states_of(model, words, home)
+        progress(0, total, "comparing neighbours")
         index = Occurrences(model.name, inputs.corpus.name, words.table, words.sentences, stacks)
         drawn = _drawn(index, words, chosen, forms, settings, inputs.seed)
         read = _read(index, drawn, settings, inputs.seed, counted(0))
