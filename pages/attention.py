@@ -6,13 +6,13 @@ for each change of the display options.
 
 import streamlit as st
 
-from workbench.app import attention, cache, sidebar
+from workbench.app import attention, cache, choice
 from workbench.app.text import errors_shown
 
 st.title("Attention")
 st.markdown("Attention of every head on one sentence. Click a head to enlarge it.")
 with errors_shown(stop=True):
-    ref = sidebar.model()
+    ref = choice.model()
     model = cache.model(ref)
     if not model.sites:
         attention.without_heads(model)

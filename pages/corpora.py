@@ -5,13 +5,13 @@ Costs: counting and reading a bounded part of the corpus.
 
 import streamlit as st
 
-from workbench.app import cache, corpus_browser, sidebar, text, uploads
+from workbench.app import cache, choice, corpus_browser, text, uploads
 from workbench.app.text import plain
 
 st.title("Corpora")
-st.markdown("Splits, annotation layers and sentences of the corpus chosen in the sidebar.")
+st.markdown("Splits, annotation layers and sentences of the corpus chosen in the top bar.")
 uploads.draw_news("corpus-news")
-st.subheader(plain(sidebar.named(sidebar.corpus(), "corpora"), 120))
+st.subheader(plain(choice.named(choice.corpus(), "corpora"), 120))
 with st.spinner("Starting spaCy …"):
     cache.ready()
 top = st.container()  # filled last: it may take seconds
@@ -33,7 +33,7 @@ st.subheader("Uploaded corpora")
 uploads.draw_list("corpora")
 
 with top, text.errors_shown():
-    ref = sidebar.corpus()
+    ref = choice.corpus()
     if cache.is_remote_corpus(ref) and ref not in st.session_state.get("hub-corpora", ()):
         corpus_browser.draw_fetch(ref)
     else:

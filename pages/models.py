@@ -5,10 +5,10 @@ Costs: a new model is opened once in a process of its own, in seconds.
 
 import streamlit as st
 
-from workbench.app import model_facts, sidebar, uploads
+from workbench.app import choice, model_facts, uploads
 
 st.title("Models")
-st.markdown("Architecture, objective and parameters of the model chosen in the sidebar.")
+st.markdown("Architecture, objective and parameters of the model chosen in the top bar.")
 uploads.draw_news("model-news")
 top = st.container()  # filled last: it may take seconds
 
@@ -31,4 +31,4 @@ uploads.draw_list("models")
 with st.expander("Supported models"):
     uploads.draw_openable()
 with top:
-    model_facts.draw_chosen(sidebar.model())
+    model_facts.draw_chosen(choice.model())

@@ -8,7 +8,7 @@ import pytest
 from tests.app.pages import home, opened, said  # noqa: F401
 from tests.report.making import corpus, made, model
 from workbench import experiments
-from workbench.app import run_form, sidebar
+from workbench.app import choice, run_form
 from workbench.runs import status
 from workbench.runs.builtin import builtin_run, builtin_runs
 
@@ -44,8 +44,8 @@ def test_a_run_of_the_user_takes_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kind = experiments()["head-importance"]
-    monkeypatch.setattr(sidebar, "model", lambda: "mini:bert")
-    monkeypatch.setattr(sidebar, "corpus", lambda: "primer")
+    monkeypatch.setattr(choice, "model", lambda: "mini:bert")
+    monkeypatch.setattr(choice, "corpus", lambda: "primer")
     assert run_form.built_in(kind) == builtin_run("head-importance-mini-bert")
     own_run(home, "mini:gpt")  # of another model
     assert run_form.built_in(kind) is not None
@@ -58,10 +58,10 @@ def test_another_model_or_corpus_has_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kind = experiments()["head-importance"]
-    monkeypatch.setattr(sidebar, "model", lambda: "mini:t5")
+    monkeypatch.setattr(choice, "model", lambda: "mini:t5")
     assert run_form.built_in(kind) is None
-    monkeypatch.setattr(sidebar, "model", lambda: "mini:bert")
-    monkeypatch.setattr(sidebar, "corpus", lambda: "mine.txt")
+    monkeypatch.setattr(choice, "model", lambda: "mini:bert")
+    monkeypatch.setattr(choice, "corpus", lambda: "mine.txt")
     assert run_form.built_in(kind) is None
 
 

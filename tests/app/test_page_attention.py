@@ -53,10 +53,10 @@ def test_choices_that_another_model_or_corpus_does_not_have_are_let_go(tmp_path:
     app.button_group(key="layers").set_value(["3"]).run()
     app.button_group(key="heads").set_value(["1", "3"]).run()
     assert not app.exception and not app.error
-    app.sidebar.selectbox(key="model").set_value("mini:t5").run()
+    app.selectbox(key="model").set_value("mini:t5").run()
     assert not app.exception and not app.error
     app.button_group(key="attention").set_value("decoder cross-attention").run()
-    app.sidebar.selectbox(key="model").set_value("mini:gpt").run()
+    app.selectbox(key="model").set_value("mini:gpt").run()
     assert not app.exception and not app.error
     (tmp_path / "one.txt").write_text("The dog barks.\n")  # it has no split named dev
     app.session_state["next corpus"] = str(tmp_path / "one.txt")

@@ -21,7 +21,7 @@ def _press(app: AppTest, label: str) -> AppTest:
 
 
 def _chosen(app: AppTest, label: str) -> str:
-    return str(next(box for box in app.sidebar.selectbox if box.label == label).value)
+    return str(next(box for box in app.selectbox if box.label == label).value)
 
 
 def _zip(files: dict[str, bytes]) -> bytes:

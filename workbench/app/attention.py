@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import streamlit as st
 
-from workbench.app import cache, sidebar
+from workbench.app import cache, choice
 from workbench.app.tables_and_figures import segment
 from workbench.core.files import open_regular, parse_json
 
@@ -47,7 +47,7 @@ def row() -> "DeltaGenerator":
 
 def text(suffix: str = "") -> "Doc":
     """Draw the boxes for a text and return it; `suffix` separates the keys of a second text."""
-    corpus = sidebar.corpus()
+    corpus = choice.corpus()
     source = segment(f"Text {suffix}".strip(), [CORPUS, OWN], f"from{suffix}")
     if source == OWN:
         typed = st.text_area(
@@ -284,7 +284,7 @@ def _second_model() -> str:
     return str(
         st.selectbox(
             "Second model",
-            list(dict.fromkeys([*sidebar.models(), *([str(current)] if current else [])])),
+            list(dict.fromkeys([*choice.models(), *([str(current)] if current else [])])),
             index=1,
             key="model2",
             bind="query-params",
@@ -301,7 +301,7 @@ def link_to_averages() -> None:
         "pages/experiments.py",
         label="Average every head over the whole corpus",
         icon=":material/functions:",
-        query_params={**sidebar.in_url(), "experiment": "attention-averages"},
+        query_params={**choice.in_url(), "experiment": "attention-averages"},
         help="Runs attention-averages: attention by relative offset and by pairs of tags. You can "
         "then choose its table of heads under More, as badges.",
     )
@@ -317,5 +317,5 @@ def without_heads(model: "Model") -> None:
         st.page_link("pages/experiments.py", label="Run an experiment on its layers")
         st.page_link("pages/models.py", label="About this model")
         st.button(
-            "Use mini:bert", on_click=sidebar.choose_model, args=("mini:bert",), type="tertiary"
+            "Use mini:bert", on_click=choice.choose_model, args=("mini:bert",), type="tertiary"
         )

@@ -117,7 +117,7 @@ def model(ref: str) -> "Model":
         raise WorkbenchError(
             f"{ref} is not a folder on this machine and has not been downloaded.",
             code="model-not-found",
-            remedy="Choose another model in the sidebar, or download it on the page Models.",
+            remedy="Choose another model in the top bar, or download it on the page Models.",
         )
     ready()
     with st.spinner(f"Loading {ref} …"):

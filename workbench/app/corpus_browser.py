@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import cache, sidebar
+from workbench.app import cache, choice
 from workbench.app.text import plain
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def draw_row(ref: str, split: str, index: int, text: str, opened: bool) -> None:
             "pages/attention.py",
             label="Show attention on this sentence",
             icon=":material/visibility:",
-            query_params=sidebar.showing(split, index),
+            query_params=choice.showing(split, index),
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.app import cache, sidebar, text
+from workbench.app import cache, choice, text
 from workbench.app.text import amount, plain
 from workbench.core.errors import WorkbenchError
 
@@ -28,7 +28,7 @@ KINDS = {
 
 def draw_chosen(ref: str) -> None:
     """Draw the facts, stacks and parameters of the chosen model."""
-    st.subheader(plain(sidebar.named(ref, "models"), 120))
+    st.subheader(plain(choice.named(ref, "models"), 120))
     fetch = cache.is_remote_model(ref) and "fetched" in st.session_state.get("hub", {}).get(ref, "")
     if cache.is_remote_model(ref) and not fetch:
         st.warning(

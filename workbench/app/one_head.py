@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import heads_views, sidebar, tables_and_figures, text
+from workbench.app import choice, heads_views, tables_and_figures, text
 from workbench.app.attention import NAMES
 from workbench.app.heads_views import OpenHead
 from workbench.app.text import as_html, marked, plain, shortened
@@ -186,18 +186,18 @@ def link(selection: OpenHead, case: Case | None = None) -> None:
     label = "Show in Attention" if case is None else "Show the first in Attention"
     about = "The same head on a sentence of the corpus, with this run's scores as badges."
     icon = ":material/open_in_new:"
-    chosen_here = {key: query[key] for key in sidebar.in_url()}
-    if sidebar.in_url() == chosen_here:
+    chosen_here = {key: query[key] for key in choice.in_url()}
+    if choice.in_url() == chosen_here:
         st.page_link("pages/attention.py", label=label, icon=icon, query_params=query, help=about)
     elif st.button(
         label,
         icon=icon,
-        help=f"{about} Chooses the model {plain(query[sidebar.MODEL])}.",
+        help=f"{about} Chooses the model {plain(query[choice.MODEL])}.",
         type="tertiary",
         key=f"attention {case}",
     ):
-        sidebar.choose_model(str(selection.run.spec.models[0].ref))
-        sidebar.choose_corpus(str(selection.run.spec.corpora[0].ref))
+        choice.choose_model(str(selection.run.spec.models[0].ref))
+        choice.choose_corpus(str(selection.run.spec.corpora[0].ref))
         others = {key: value for key, value in query.items() if key not in chosen_here}
         st.switch_page("pages/attention.py", query_params=others)
 
@@ -212,8 +212,8 @@ def address(selection: OpenHead, case: Case | None = None) -> dict[str, str]:
     group = selection.heads[(selection.heads[GROUP] == [stack, kind]).all(axis=1)]
     row = sorted(set(group["layer"])).index(scores["layer"])
     query = {
-        sidebar.MODEL: sidebar.named(model, "models"),
-        sidebar.CORPUS: sidebar.named(corpus, "corpora"),
+        choice.MODEL: choice.named(model, "models"),
+        choice.CORPUS: choice.named(corpus, "corpora"),
         "unit": "words",
         "cell": f"{row}.{scores['head']}",
         "badges": f"{selection.run.name}: heads",
@@ -221,7 +221,7 @@ def address(selection: OpenHead, case: Case | None = None) -> dict[str, str]:
     if selection.several:
         query["attention"] = f"{stack} {NAMES.get(kind, kind)}"
     if spec.split:
-        query |= sidebar.showing(spec.split, case.sentence if case else 0)
+        query |= choice.showing(spec.split, case.sentence if case else 0)
         if case and case.looks_at >= 0 and kind != "cross":  # items are the words
             query |= {"special": "hidden", "pin": f"{case.word}.{case.looks_at}.row"}
     return query

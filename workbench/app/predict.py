@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from workbench.app import attention, cache, run_list, sidebar
+from workbench.app import attention, cache, choice, run_list
 from workbench.app.tables_and_figures import segment
 
 if TYPE_CHECKING:
@@ -121,11 +121,11 @@ def _example(labels: tuple[str, ...]) -> tuple[str, ...]:
 
 def _sentence() -> "Doc":
     """Draw the boxes for a sentence of the corpus."""
-    corpus = sidebar.corpus()
+    corpus = choice.corpus()
     split = st.selectbox(
         "Split",
         list(cache.corpus(corpus).splits),
-        key=sidebar.SPLIT,
+        key=choice.SPLIT,
         bind="query-params",
         on_change=forget_place,
         width=120,
@@ -135,7 +135,7 @@ def _sentence() -> "Doc":
         min_value=0,
         max_value=999_999_999,
         step=1,
-        key=sidebar.SENTENCE,
+        key=choice.SENTENCE,
         bind="query-params",
         on_change=forget_place,
         width=130,
@@ -147,7 +147,7 @@ def _sentence() -> "Doc":
 def second_model(width: int = 220) -> str:
     """Draw a box for a second model; return its reference, or "" for none."""
     current = st.session_state.get(OTHER)
-    options = [NOTHING, *sidebar.models(), *([str(current)] if current else [])]
+    options = [NOTHING, *choice.models(), *([str(current)] if current else [])]
     picked = st.selectbox(
         "Compare with",
         list(dict.fromkeys(options)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from workbench.app import attention, predict_explain, predict_results, sidebar
+from workbench.app import attention, choice, predict_explain, predict_results
 from workbench.app.attention import row
 from workbench.app.predict_results import Parts, Side
 from workbench.app.text import errors_shown, plain
@@ -118,7 +118,7 @@ def _link(side: Side) -> None:
     """Draw a link to the attention of these heads on the same text."""
     if not side.model.sites:
         return
-    query: dict[str, Any] = dict(sidebar.in_url())
+    query: dict[str, Any] = dict(choice.in_url())
     st.page_link(
         "pages/attention.py",
         label="See what these heads attend to in this text",

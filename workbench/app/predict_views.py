@@ -10,6 +10,7 @@ import streamlit as st
 
 from workbench.app import (
     cache,
+    choice,
     predict,
     predict_edits,
     predict_explain,
@@ -17,7 +18,6 @@ from workbench.app import (
     predict_parts,
     predict_patching,
     predict_results,
-    sidebar,
 )
 from workbench.app.predict import Place
 from workbench.app.predict_results import COUNT, Side, Top
@@ -50,7 +50,7 @@ LABEL = "What the fine-tuned model predicts for the text, and why."
 
 def page() -> None:
     """Draw the page."""
-    ref = sidebar.model()
+    ref = choice.model()
     model = cache.model(ref)
     task = _task(model)
     st.markdown(LABEL if task or model.classes else ABOUT[model.objective])
@@ -487,6 +487,6 @@ def _over_a_corpus(experiments: Sequence[tuple[str, str]], model: "Model") -> No
                     "pages/experiments.py",
                     label=label,
                     icon=":material/functions:",
-                    query_params={**sidebar.in_url(), "experiment": name},
+                    query_params={**choice.in_url(), "experiment": name},
                     help=f"Opens the form of the experiment {name}, with its latest runs.",
                 )

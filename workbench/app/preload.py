@@ -58,7 +58,7 @@ def _imported(name: str) -> None:
 def _show_ahead() -> None:
     """Store what the pages show of the first model and corpus; other processes compute it."""
     from workbench.app import cache, probing, run_form
-    from workbench.app.sidebar import CORPORA, FIRST_MODEL
+    from workbench.app.choice import CORPORA, FIRST_MODEL
     from workbench.runs.isolated import look
     from workbench.runs.request import make_request
 

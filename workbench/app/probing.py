@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from pydantic import create_model
 
-from workbench.app import probing_views as views
 from workbench.app import (
+    choice,
     run_form,
     run_view,
     settings_form,
-    sidebar,
     tables_and_figures,
     uploads,
 )
+from workbench.app import probing_views as views
 from workbench.app.analysis import TABLES, Analysis, View
 from workbench.app.probing_views import (
     COMPARE,
@@ -58,7 +58,7 @@ def draw_form(experiment: Experiment[Any], run: "Run | None") -> None:
 
 
 def _form(experiment: Experiment[Any], initial: Mapping[str, Any]) -> None:
-    models, corpora = run_form.inputs(experiment, sidebar.model(), sidebar.corpus())
+    models, corpora = run_form.inputs(experiment, choice.model(), choice.corpus())
     tasks = _chosen_tasks(corpora[0], initial)
     if tasks is None:
         return

@@ -42,7 +42,7 @@ def pruned_model(run: "Run") -> None:
         return
     st.subheader("Use the model", anchor=False)
     st.code(f'import workbench as wb\nmodel = wb.load("{run.name}")', language="python")
-    st.caption("You can also choose this run as the model in the sidebar.")
+    st.caption("You can also choose this run as the model in the top bar.")
     if st.button("Create zip", icon=":material/archive:", key=f"pack {run.name}"):
         with st.spinner("Creating the zip …"):
             st.session_state[PACKED] = (run.name, _packed(folder))
@@ -86,7 +86,7 @@ def slider(run: "Run") -> None:
     if run.settings.get("task"):
         st.text(
             "The run trained a classifier first and saved only the pruned one. To inspect that "
-            "model, choose this run in the sidebar."
+            "model, choose this run in the top bar."
         )
         return
     if model is None or corpus is None:

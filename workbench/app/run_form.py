@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import run_list, settings_form, sidebar
+from workbench.app import choice, run_list, settings_form
 from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, PLURALS, Experiment, counted
@@ -97,7 +97,7 @@ def built_in(experiment: Experiment[Any]) -> "Run | None":
     """The built-in result for the chosen model and corpus; None if the user has a run for them."""
     from workbench.runs.builtin import builtin_run_of
 
-    shipped = builtin_run_of(experiment.name, sidebar.model(), sidebar.corpus())
+    shipped = builtin_run_of(experiment.name, choice.model(), choice.corpus())
     if shipped is None:
         return None
     now = shipped.status
@@ -112,7 +112,7 @@ def built_in(experiment: Experiment[Any]) -> "Run | None":
 def inputs(
     experiment: Experiment[Any], model: str, corpus: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The models and corpora of the request: those of the sidebar, and additional ones."""
+    """The models and corpora of the request: those of the top bar, and additional ones."""
     both = experiment.models[1] != 0 and experiment.corpora[1] != 0
     left, right = (
         st.columns(2, vertical_alignment="center") if both else (st.container(), st.container())
@@ -120,7 +120,7 @@ def inputs(
     with left:
         models = _inputs(experiment, "model", experiment.models, model, MINI)
     with right:
-        corpora = _inputs(experiment, "corpus", experiment.corpora, corpus, sidebar.CORPORA)
+        corpora = _inputs(experiment, "corpus", experiment.corpora, corpus, choice.CORPORA)
     return models, corpora
 
 
@@ -136,9 +136,9 @@ def _inputs(
     if maximum == 0:
         return ()
     if minimum:
-        st.markdown(f"{what.capitalize()}: **{plain(first)}** (from the sidebar)")
+        st.markdown(f"{what.capitalize()}: **{plain(first)}** (from the top bar)")
     elif not st.checkbox(
-        f"Use the {what} of the sidebar: {plain(first)}",
+        f"Use the {what} of the top bar: {plain(first)}",
         key=f"use {experiment.name} {what}",
         help=f"Optional: this experiment also runs without a {what}.",
         wrap=True,
@@ -314,7 +314,7 @@ def form(experiment: Experiment[Any], run: "Run | None", about: str = "") -> Non
     """Draw inputs, settings, options and the button that starts the run."""
     if about:
         st.text(about)
-    models, corpora = inputs(experiment, sidebar.model(), sidebar.corpus())
+    models, corpora = inputs(experiment, choice.model(), choice.corpus())
     settings = settings_form.settings(experiment, run.settings if run else {})
     offer({RUN: (experiment.name, models, corpora, settings, run_options(experiment))})
 

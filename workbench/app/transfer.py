@@ -11,10 +11,10 @@ import streamlit as st
 
 from workbench.app import (
     cache,
+    choice,
     run_form,
     run_view,
     settings_form,
-    sidebar,
     tables_and_figures,
     text,
 )
@@ -44,7 +44,7 @@ def draw_form(experiment: Experiment[Any], run: "Run | None") -> None:
 
 def _preselect_models(experiment: Experiment[Any], run: "Run") -> None:
     """Preselect the models of the run as further models."""
-    first = sidebar.model()
+    first = choice.model()
     all_refs = [known_as(model.ref) for model in run.spec.models if model.ref is not None]
     refs = [ref for ref in all_refs if ref != first]
     maximum = experiment.models[1]
@@ -89,8 +89,8 @@ def comparison(run: "Run") -> None:
         label="Compare the attention of both",
         icon=":material/compare:",
         query_params={
-            sidebar.MODEL: sidebar.named(before, "models"),
-            sidebar.CORPUS: sidebar.named(corpus, "corpora"),
+            choice.MODEL: choice.named(before, "models"),
+            choice.CORPUS: choice.named(corpus, "corpora"),
             "compare": "another model",
             "model2": after,
         },

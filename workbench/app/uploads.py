@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import sidebar
+from workbench.app import choice
 from workbench.app.text import errors_shown, facts, plain, size
 from workbench.core.errors import WorkbenchError
 from workbench.models.references import catalogue
@@ -145,8 +145,8 @@ def draw_list(kind: Kind) -> None:
     if not stored:
         st.caption("No uploads yet.")
         return
-    use = sidebar.choose_model if kind == "models" else sidebar.choose_corpus
-    current = sidebar.model() if kind == "models" else sidebar.corpus()
+    use = choice.choose_model if kind == "models" else choice.choose_corpus
+    current = choice.model() if kind == "models" else choice.corpus()
     for upload in stored:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             st.markdown(
@@ -179,10 +179,10 @@ def _removed(kind: Kind, upload: Upload) -> None:
     except WorkbenchError as error:
         st.session_state["upload-problem"] = str(error)
         return
-    if sidebar.model() == str(upload.path):
-        sidebar.choose_model(sidebar.FIRST_MODEL)
-    if sidebar.corpus() == str(upload.path):
-        sidebar.choose_corpus(sidebar.CORPORA[0])
+    if choice.model() == str(upload.path):
+        choice.choose_model(choice.FIRST_MODEL)
+    if choice.corpus() == str(upload.path):
+        choice.choose_corpus(choice.CORPORA[0])
 
 
 def draw_news(key: str) -> None:
@@ -196,7 +196,7 @@ def draw_news(key: str) -> None:
 
 def news(kind: str, upload: Upload) -> str:
     """The message for an upload that was stored."""
-    return f"Stored the {kind} {plain(upload.name)}. It is now chosen in the sidebar."
+    return f"Stored the {kind} {plain(upload.name)}. It is now chosen in the top bar."
 
 
 # --- uploading a corpus ---------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def news(kind: str, upload: Upload) -> str:
 def use_typed_corpus() -> None:
     """Choose the corpus that was typed."""
     if typed := str(st.session_state.get("typed-corpus") or "").strip():
-        sidebar.choose_corpus(typed)
+        choice.choose_corpus(typed)
 
 
 def draw_corpus_upload() -> None:
@@ -239,7 +239,7 @@ def draw_corpus_upload() -> None:
         except FaultyError as faulty:
             draw_faults(faulty)
             return
-        sidebar.choose_corpus(str(upload.path))
+        choice.choose_corpus(str(upload.path))
         st.session_state["corpus-turn"] = turn + 1
         st.session_state["corpus-news"] = news("corpus", upload)
         st.rerun()
@@ -278,7 +278,7 @@ def draw_columns(
 def use_typed_model() -> None:
     """Choose the model that was typed."""
     if typed := str(st.session_state.get("typed-model") or "").strip():
-        sidebar.choose_model(typed)
+        choice.choose_model(typed)
 
 
 def draw_model_upload() -> None:
@@ -296,7 +296,7 @@ def draw_model_upload() -> None:
         return
     with errors_shown(), st.spinner("Unpacking and opening the model …"):
         upload = receive_model(file)
-        sidebar.choose_model(str(upload.path))
+        choice.choose_model(str(upload.path))
         st.session_state["model-turn"] = turn + 1
         st.session_state["model-news"] = news("model", upload)
         st.rerun()

@@ -12,9 +12,9 @@ import streamlit as st
 
 from workbench.app import (
     cache,
+    choice,
     predict,
     predict_explain,
-    sidebar,
     words,
     words_index,
     words_results,
@@ -42,7 +42,7 @@ ALL = "all splits"
 
 def searched() -> Searched:
     """Draw the boxes for the part of the corpus that is searched."""
-    corpus = sidebar.corpus()
+    corpus = choice.corpus()
     with st.popover("Corpus", icon=":material/database:"):
         split = select(
             "Split",
@@ -272,7 +272,7 @@ def open_sentence(model: Any, part: Searched, among: set[int], key: str) -> None
                 "pages/corpora.py",
                 label="Open in Corpora",
                 icon=":material/open_in_new:",
-                query_params={**sidebar.in_url(), **sidebar.showing(each.split, each.text)},
+                query_params={**choice.in_url(), **choice.showing(each.split, each.text)},
             )
             st.button(
                 "Close",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import predict_explain, sidebar, words, words_results
+from workbench.app import choice, predict_explain, words, words_results
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError, listed
 from workbench.models.references import MINI
@@ -51,14 +51,14 @@ def _models(ref: str) -> list[str]:
     default = list(dict.fromkeys([*MINI, ref]))
     picked = st.multiselect(
         "Models",
-        list(dict.fromkeys([*default, *sidebar.models(), *st.query_params.get_all("models")])),
+        list(dict.fromkeys([*default, *choice.models(), *st.query_params.get_all("models")])),
         default=default,
         key="models",
         bind="query-params",
         accept_new_options=True,
         max_selections=MOST,
         help="Built-in models, runs, folders or hub ids: type the reference of a model of your "
-        "own (default: the built-in ones, and the model of the sidebar).",
+        "own (default: the built-in ones, and the model of the top bar).",
     )
     if not picked:
         raise WorkbenchError(

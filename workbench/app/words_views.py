@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import streamlit as st
 
 from workbench.app import (
+    choice,
     run_list,
     run_view,
-    sidebar,
     tables_and_figures,
     words,
     words_neighbours,
@@ -34,7 +34,7 @@ ABOUT = (
 
 def page() -> None:
     """Draw the page."""
-    ref = sidebar.model()
+    ref = choice.model()
     st.markdown(ABOUT)
     docs = words.texts()
     chosen = words.chosen_words(docs)
@@ -125,7 +125,7 @@ def _over_a_corpus(experiments: Sequence[OverCorpus]) -> None:
                 "pages/experiments.py",
                 label=label,
                 icon=":material/functions:",
-                query_params={**sidebar.in_url(), "experiment": name},
+                query_params={**choice.in_url(), "experiment": name},
                 help=f"Opens the form of the experiment {name}. {EXPERIMENTS[name].about}",
             )
     for each in experiments:
@@ -135,7 +135,7 @@ def _over_a_corpus(experiments: Sequence[OverCorpus]) -> None:
 
 def _last_run(experiment: OverCorpus) -> None:
     """Draw the findings and the main figure of the last run for this model and corpus."""
-    model, corpus = sidebar.model(), sidebar.corpus()
+    model, corpus = choice.model(), choice.corpus()
     runs = (
         (name, now)
         for name, now in run_list.all_statuses()

@@ -28,6 +28,9 @@ TRAINING_EXPERIMENTS = ("train", "head-pruning", "finetune")  # experiments whos
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # of a task head that `finetune` stores next to a model: its task and architecture; its weights
 TASK_FILES = TASK, HEAD = ("task/task.json", "task/head.safetensors")
+# names of the numbers of layers and heads in a configuration of transformers
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers")
+_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
 _RUN = re.compile(rf"(?:{'|'.join(TRAINING_EXPERIMENTS)})-\w*")
 
@@ -117,6 +120,18 @@ def folder_of(ref: str) -> Path | None:
         return None
     folder = Path(source.removeprefix("vectors:")).expanduser()
     return folder if folder.is_dir() else cached(source)
+
+
+def shape_of(ref: str) -> tuple[int, int] | None:
+    """The number of layers, and of heads in each, by the model's `config.json`; None if unknown."""
+    with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
+        folder = folder_of(ref.removesuffix(RANDOM))
+        config = parse_json(read_regular(folder / "config.json")) if folder else {}
+        counts = (next(filter(None, map(config.get, keys)), None) for keys in (_LAYERS, _HEADS))
+        layers, heads = counts
+        if isinstance(layers, int) and isinstance(heads, int):
+            return layers, heads
+    return None
 
 
 def cached(source: str) -> Path | None:

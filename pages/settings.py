@@ -55,7 +55,7 @@ SERVE = """
 """
 
 
-st.title("Doctor", anchor=False)
+st.title("Settings", anchor=False)
 st.markdown("Missing packages, hardware and folders of this machine, and how to share the app.")
 if st.button("Check again", icon=":material/refresh:", help="After you install a package."):
     cache.machine.clear()

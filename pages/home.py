@@ -49,7 +49,7 @@ st.markdown(
 )
 if here.missing:
     st.page_link(
-        "pages/doctor.py",
+        "pages/settings.py",
         label=f"{len(here.missing)} optional packages or tools are missing"
         if len(here.missing) > 1
         else f"One optional package or tool is missing: {here.missing[0].what}",

@@ -1,6 +1,6 @@
-"""The model and the corpus of all pages: chosen once in the sidebar, and part of the address.
+"""The model and the corpus of all pages: chosen once in the top bar, and part of the address.
 
-`choose` draws the two boxes and is called once; `model` and `corpus` return the chosen references.
+`choose` draws the two chips and is called once; `model` and `corpus` return the chosen references.
 A page changes them with `choose_model` and `choose_corpus`, in a callback or before `st.rerun()`.
 A reference is opened only by a page that needs it. Costs: listing the folders of runs and uploads.
 """
@@ -10,23 +10,25 @@ from pathlib import Path
 
 import streamlit as st
 
+from workbench.app.text import plain
 from workbench.core import machine
-from workbench.models.references import MINI, TRAINED
+from workbench.models.references import MINI, TRAINED, shape_of
 from workbench.uploads import Kind, folder, uploads
 
 MODEL, CORPUS = "model", "corpus"
 SPLIT, SENTENCE = "split", "sentence"  # in the address of pages that show one sentence
 CORPORA = ("primer", "primer:size=200")
 FIRST_MODEL = MINI[0]
+_ICONS = {MODEL: ":material/deployed_code:", CORPUS: ":material/menu_book:"}
 _SHOW = "show"  # a sentence, in a link from one page to another
 _SHOWN = "shown"
 _NEXT = "next "  # the choice to set when the boxes are drawn again
 
 
 def choose() -> None:
-    """Draw the two boxes in the sidebar."""
+    """Draw a chip for the model and one for the corpus; each opens its picker."""
     _show_sentence()
-    boxes: tuple[tuple[str, Kind, list[str], str], ...] = (
+    pickers: tuple[tuple[str, Kind, list[str], str], ...] = (
         (
             MODEL,
             "models",
@@ -42,18 +44,38 @@ def choose() -> None:
             "can type a name that is not in the list.",
         ),
     )
-    for key, kind, options, about in boxes:
+    for key, kind, options, about in pickers:
         if _NEXT + key in st.session_state:
             st.session_state[key] = st.session_state.pop(_NEXT + key)
-        st.sidebar.selectbox(
-            key.capitalize(),
-            _with_current(kind, key, options),
-            key=key,
-            bind="query-params",
-            accept_new_options=True,
-            format_func=_named(kind),
-            help=about,
-        )
+        options = _with_current(kind, key, options)
+        current = str(st.session_state.get(key) or st.query_params.get(key) or options[0])
+        with st.popover(
+            plain(chip(current, kind)), icon=_ICONS[key], help=f"{key.capitalize()}: {current}"
+        ):
+            st.selectbox(
+                key.capitalize(),
+                options,
+                key=key,
+                bind="query-params",
+                accept_new_options=True,
+                format_func=_named(kind),
+                help=about,
+            )
+            st.page_link(
+                f"pages/{kind}.py",
+                label="About it, uploads and downloads",
+                icon=":material/open_in_new:",
+            )
+
+
+def chip(ref: str, kind: Kind) -> str:
+    """The name of a reference, and what is known of its size: `my-bert · 6×12`."""
+    name = named(ref, kind)
+    if kind == "models":
+        name = name if name.startswith(("mini:", "elmo:", "vectors:")) else Path(name).name or name
+        shape = shape_of(ref)
+        return f"{name} · {shape[0]}×{shape[1]}" if shape else name
+    return Path(name).name if name.startswith(("/", "~", ".")) else name
 
 
 def model() -> str:

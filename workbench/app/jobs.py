@@ -1,0 +1,42 @@
+"""The jobs under way as a chip of the top bar: how many, which; drawn anew while there are any.
+
+Costs: one look at the status of each unfinished run.
+"""
+
+import streamlit as st
+
+from workbench.app import run_list
+from workbench.app.text import plain, subject
+from workbench.runs.status import UNDER_WAY
+
+EVERY = 3.0  # seconds between looks while a job is under way
+MOST = 8  # jobs in the list
+
+
+def draw() -> None:
+    """Draw the chip, if a job is under way."""
+    if _under_way():
+        st.fragment(_watch, run_every=EVERY)()
+
+
+def _under_way() -> list[run_list.NamedStatus]:
+    return [(name, now) for name, now in run_list.all_statuses() if now.state in UNDER_WAY]
+
+
+def _watch() -> None:
+    jobs = _under_way()
+    if not jobs:
+        return
+    running = sum(now.state == "running" for _, now in jobs)
+    queued = len(jobs) - running
+    label = f"{running} running" + (f", {queued} queued" if queued else "")
+    with st.popover(label, icon=":material/progress_activity:", help="Jobs under way"):
+        for name, now in jobs[:MOST]:
+            st.page_link(
+                "pages/runs.py",
+                label=plain(f"{now.state}: {subject(now.experiment, now.models, now.corpora)}"),
+                query_params={run_list.OPENED: name},
+            )
+        if len(jobs) > MOST:
+            st.caption(f"and {len(jobs) - MOST} more")
+        st.page_link("pages/runs.py", label="All runs", icon=":material/list:")

@@ -1,0 +1,72 @@
+"""The style of what surrounds a page: chips in the top bar, the bar of a phone, and presentations.
+
+Streamlit's own elements keep the style of its theme; here are only places and sizes that a theme
+cannot set. Costs: nothing.
+"""
+
+import streamlit as st
+
+_COLOURS = {  # of the page and of lines, as in .streamlit/config.toml
+    "light": ("#ffffff", "#d5dce3"),
+    "dark": ("#15191e", "#3a4551"),
+}
+_ALWAYS = """<style>
+:root { font-variant-numeric: tabular-nums; }
+/* chips of the model, the corpus and the jobs, in the bar on the right */
+.st-key-context {
+  position: fixed; top: 0.4rem; right: 3.25rem; z-index: 999991; width: auto;
+  max-width: calc(100vw - 27rem); flex-wrap: nowrap; justify-content: flex-end;
+  align-items: center;
+}
+.st-key-context [data-testid="stPopoverButton"], .st-key-context button {
+  min-height: 2rem; padding: 0.1rem 0.6rem; font-size: 13px; white-space: nowrap;
+}
+.st-key-context [data-testid="stPopoverButton"] p, .st-key-context button p {
+  font-size: 13px; overflow: hidden; text-overflow: ellipsis; max-width: 15rem;
+}
+/* both are outside the flow of the page */
+[data-testid="stLayoutWrapper"]:has(> .st-key-context),
+[data-testid="stLayoutWrapper"]:has(> .st-key-phone-bar) { position: absolute; }
+.st-key-phone-bar { display: none; }
+@media (max-width: 1000px) and (min-width: 641px) {
+  .st-key-context [data-testid="stPopoverButton"] p { max-width: 7rem; }
+}
+@media (max-width: 640px) {
+  .st-key-context {
+    right: 0.5rem; left: 3.2rem; max-width: none; justify-content: flex-start; overflow-x: auto;
+  }
+  .st-key-context [data-testid="stPopoverButton"] p { max-width: 6.5rem; }
+  .st-key-present { display: none; }
+  .st-key-phone-bar {
+    display: flex; position: fixed; bottom: 0; left: 0; right: 0; z-index: 999991; width: 100%;
+    padding: 0.25rem 0.25rem calc(0.25rem + env(safe-area-inset-bottom));
+    background: var(--shell-page); border-top: 1px solid var(--shell-line);
+    flex-wrap: nowrap; justify-content: space-around;
+  }
+  .st-key-phone-bar a { flex-direction: column; gap: 0; padding: 0.25rem; min-width: 3.5rem; }
+  .st-key-phone-bar a p { font-size: 12px; }
+  [data-testid="stMainBlockContainer"] { padding-bottom: 6rem; }
+}
+@media (prefers-reduced-motion: reduce) {
+  *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }
+}
+</style>"""
+_PRESENT = """<style>
+html { font-size: 18px !important; }
+[data-testid="stHeader"], .st-key-context, .st-key-phone-bar { display: none !important; }
+[data-testid="stMainBlockContainer"] { padding-top: 1rem; max-width: none; }
+.st-key-leave-presentation {
+  position: fixed; top: 0.25rem; right: 0.5rem; z-index: 999991; width: auto;
+}
+</style>"""
+
+
+def draw() -> None:
+    """Place the chips, and the bar of a phone."""
+    page, line = _COLOURS["dark" if st.context.theme.type == "dark" else "light"]
+    st.html(f"{_ALWAYS}<style>:root {{ --shell-page: {page}; --shell-line: {line}; }}</style>")
+
+
+def draw_present() -> None:
+    """Enlarge the text and hide what surrounds the page."""
+    st.html(_PRESENT)
