@@ -126,11 +126,24 @@ def doctor(json: Json = False) -> None:
 
 
 @app.command()
-def demo(json: Json = False) -> None:
-    """Run every experiment on the built-in corpus and models, offline, and write one report."""
-    from workbench.cli.demo import tour
+def demo(
+    all_: Annotated[
+        bool, typer.Option("--all", help="Run every experiment instead; takes some minutes.")
+    ] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Open the report in a browser at the end.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Look inside four small language models in eight stops, offline, and write one report."""
+    if all_:
+        from workbench.cli.demo_all import every_experiment
 
-    tour(json)
+        every_experiment(json, open_)
+    else:
+        from workbench.cli.demo import tour
+
+        tour(json, open_)
 
 
 @app.command(name="app")
