@@ -19,16 +19,16 @@ from typing import Any
 
 from workbench.cli import output, pictures
 from workbench.core import machine
-from workbench.core.findings import Finding, percent
+from workbench.core.findings import percent
 from workbench.runs.run import Run
 
 REPORT = "demo.html"
 TITLE = "Inside four small language models"
 ABSTRACT = (
-    "Four small models, BERT, GPT, ELMo and T5, were trained for a few minutes on `primer`, a corpus "
-    "of simple English sentences. Eight questions are asked of them, each answered by one analysis "
-    "of Workbench on held-out sentences; every effect is tested against a baseline. All of it can be "
-    "asked of any other model and corpus: the commands are below each answer."
+    "Four small models, BERT, GPT, ELMo and T5, were trained for a few minutes on `primer`, a "
+    "corpus of simple English sentences. Eight questions are asked of them, each answered by one "
+    "analysis of Workbench on held-out sentences; every effect is tested against a baseline. All "
+    "of it can be asked of any other model and corpus: the commands are below each answer."
 )
 WIDEST = 100  # characters of a line
 INDENT = "  "
@@ -159,6 +159,7 @@ STOPS = (
         Computed("describe"),
         _tags,
         "workbench corpora show FILE",
+        "tags",
     ),
     Stop(
         "How well do BERT, GPT, ELMo and T5 predict?",
@@ -166,7 +167,7 @@ STOPS = (
         "of the same training text, which knows only the two pieces before, is the baseline.",
         tuple(f"trigram-mini-{name}" for name in ("bert", "gpt", "elmo", "t5")),
         _accuracies,
-        'workbench predict --model mini:bert --text "The dog [MASK] the cat."',
+        'workbench predict "The dog [MASK] the cat." --model mini:bert',
     ),
     Stop(
         "What do the attention heads of BERT do?",
@@ -222,7 +223,7 @@ STOPS = (
             "attribution", ("mini:bert",), settings={"max_predictions": 15, "random_models": 1}
         ),
         _scored_text,
-        'workbench attribute --model mini:bert --text "The dog [MASK] the cat."',
+        "workbench run attribution --model FOLDER --corpus FILE",
         "examples",
     ),
     Stop(
@@ -323,17 +324,13 @@ def _await(run: Run) -> None:
 def _tell(stop: Stop, runs: Sequence[Run]) -> None:
     """Print the finding of a stop, its picture, and how to go on."""
     from workbench.figures.sanitize import visible
+    from workbench.report.paper import first_decided
 
-    finding = _first_decided(runs[0])
+    finding = first_decided(runs[0].findings)
     claim = f"{finding.claim} [{finding.badge}]" if finding.badge else finding.claim
     width = min(output.out.width, WIDEST) - len(INDENT)
     lines = [*wrap(visible(claim), width), *map(visible, stop.picture(runs)), *_way_on(stop, runs)]
     print("\n".join(f"{INDENT}{line}" for line in lines), flush=True)
-
-
-def _first_decided(run: Run) -> Finding:
-    """Return the first finding that is not undecided, if there is one."""
-    return next((each for each in run.findings if each.verdict != "undecided"), run.findings[0])
 
 
 def _way_on(stop: Stop, runs: Sequence[Run]) -> list[str]:
@@ -358,11 +355,13 @@ def _report(answers: Sequence[Sequence[Run]]) -> Path:
 
 
 def _as_data(answers: Sequence[Sequence[Run]], path: Path) -> dict[str, Any]:
+    from workbench.report.paper import first_decided
+
     return {
         "stops": [
             {
                 "question": stop.question,
-                "finding": _first_decided(runs[0]).claim,
+                "finding": first_decided(runs[0].findings).claim,
                 "runs": [run.name for run in runs],
                 "built_in": runs[0].is_builtin,
             }

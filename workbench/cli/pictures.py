@@ -31,7 +31,7 @@ def bars(rows: Iterable[tuple[str, float, str]], most: float = 1.0) -> list[str]
     rows = list(rows)
     width = max(cell_len(name) for name, _, _ in rows)
     return [
-        f"{_padded(name, width)}  {_bar(share / most)} {percent(share):>5}{f'  {rest}' if rest else ''}"
+        f"{_padded(name, width)}  {_bar(share / most)} {percent(share):>5}  {rest}".rstrip()
         for name, share, rest in rows
     ]
 

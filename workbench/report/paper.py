@@ -57,10 +57,22 @@ class Answer:
         )
 
     @property
+    def first(self) -> Finding:
+        """Return the finding that answers the question in one sentence."""
+        return first_decided(self.findings)
+
+    @property
     def drawings(self) -> tuple[Drawing, ...]:
-        """Return the figure of each run."""
+        """Return the figure of each run, under what it measures; the findings are next to it."""
         every = [part.drawings.get(self.chapter.figure, part.main) for part in self.parts]
-        return tuple(drawing for drawing in every if drawing is not None)
+        several = len(self.parts) > 1
+        return tuple(
+            replace(drawing, title=part.spec.models[0].name)
+            if several
+            else replace(drawing, title=drawing.subtitle or drawing.title, subtitle="")
+            for part, drawing in zip(self.parts, every, strict=True)
+            if drawing is not None
+        )
 
     @property
     def is_builtin(self) -> bool:
@@ -70,6 +82,11 @@ class Answer:
     def seconds(self) -> str:
         """Return how long its runs took."""
         return duration(sum(part.run.status.seconds for part in self.parts))
+
+
+def first_decided(findings: Sequence[Finding]) -> Finding:
+    """Return the first finding that is not undecided, if there is one."""
+    return next((each for each in findings if each.verdict != "undecided"), findings[0])
 
 
 def write_paper(chapters: Sequence[Chapter], path: Path, title: str, abstract: str) -> Path:
