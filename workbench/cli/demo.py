@@ -19,7 +19,7 @@ from typing import Any
 
 from workbench.cli import output, pictures
 from workbench.core import machine
-from workbench.core.findings import percent
+from workbench.core.findings import first_decided, percent
 from workbench.runs.run import Run
 
 REPORT = "demo.html"
@@ -324,7 +324,6 @@ def _await(run: Run) -> None:
 def _tell(stop: Stop, runs: Sequence[Run]) -> None:
     """Print the finding of a stop, its picture, and how to go on."""
     from workbench.figures.sanitize import visible
-    from workbench.report.paper import first_decided
 
     finding = first_decided(runs[0].findings)
     claim = f"{finding.claim} [{finding.badge}]" if finding.badge else finding.claim
@@ -355,8 +354,6 @@ def _report(answers: Sequence[Sequence[Run]]) -> Path:
 
 
 def _as_data(answers: Sequence[Sequence[Run]], path: Path) -> dict[str, Any]:
-    from workbench.report.paper import first_decided
-
     return {
         "stops": [
             {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.core.files import atomic_write
-from workbench.core.findings import Finding
+from workbench.core.findings import Finding, first_decided
 from workbench.report.content import Drawing, Part, content, duration
 from workbench.report.html import paper_page
 from workbench.runs.run import Run
@@ -82,11 +82,6 @@ class Answer:
     def seconds(self) -> str:
         """Return how long its runs took."""
         return duration(sum(part.run.status.seconds for part in self.parts))
-
-
-def first_decided(findings: Sequence[Finding]) -> Finding:
-    """Return the first finding that is not undecided, if there is one."""
-    return next((each for each in findings if each.verdict != "undecided"), findings[0])
 
 
 def write_paper(chapters: Sequence[Chapter], path: Path, title: str, abstract: str) -> Path:
