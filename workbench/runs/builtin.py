@@ -102,7 +102,11 @@ RECIPES = (  # in the order of a story
     Recipe("description-length", (BERT,), settings={"tasks": ("pos", "entities")}),
     Recipe("structural-probe", (BERT,)),
     Recipe("lens", (BERT,)),
-    Recipe("tuned-lens", (BERT,), settings={"steps": 1500}),
+    Recipe(
+        "tuned-lens",
+        (BERT,),
+        settings={"max_sentences": 4000, "max_train": 4000, "steps": 1500},
+    ),
     Recipe("geometry", (BERT,)),
     Recipe("neighbours", (BERT,)),
     Recipe("similarity", MINI),
