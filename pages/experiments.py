@@ -20,10 +20,15 @@ run_form.needs(experiment)
 run = run_form.opened(experiment)
 run_form.form(experiment, run)
 
+run = run or run_form.built_in(experiment)
 if run is not None:
     st.divider()
     with errors_shown():
-        st.header("Result" if run.status.state == "done" else "Run", anchor=False)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            title = "Result" if run.status.state == "done" else "Run"
+            st.header(title, anchor=False, width="content")
+            if run.is_builtin:
+                run_view.badge(run)
         if run_view.watched(run):
             run_form.note_if_cached(run)
             st.page_link(
@@ -32,5 +37,8 @@ if run is not None:
                 icon=":material/open_in_new:",
                 query_params={run_list.OPENED: run.name},
             )
-            text.facts([("run", run.name)])
+            if run.is_builtin:
+                run_view.built_in(run)
+            else:
+                text.facts([("run", run.name)])
             run_view.show_results(run)

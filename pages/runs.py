@@ -15,5 +15,6 @@ if runs:
     run_list.draw(runs)
 else:
     run_list.draw_empty()
+run_list.draw_built_in()
 run_view.show_opened_runs(run_list.opened())
 run_view.removed()

@@ -79,3 +79,11 @@ def test_built_in_models_are_installed(installed: Path) -> None:
     there = {path.relative_to(installed / here) for path in (installed / here).rglob("*.*")}
     assert there == shipped
     assert sum(path.suffix == ".safetensors" for path in there) == 4
+
+
+def test_built_in_results_are_installed(installed: Path) -> None:
+    here = Path("workbench", "runs", "built_in")
+    shipped = {path.relative_to(ROOT / here) for path in (ROOT / here).rglob("*") if path.is_file()}
+    there = {path.relative_to(installed / here) for path in (installed / here).rglob("*.*")}
+    assert there == shipped
+    assert sum(path.name == "spec.json" for path in there) > 30

@@ -21,7 +21,9 @@ from workbench.corpora.tables import Pair, minimal_pairs
 from workbench.heads.tables import best_heads
 from workbench.models.lm_scoring import PSEUDO, score
 from workbench.models.references import MINI, folder_of, located
+from workbench.runs import builtin
 from workbench.runs.request import checked_settings
+from workbench.runs.run import Run
 from workbench.training import mini
 from workbench.training.experiments import EXPERIMENT
 
@@ -156,6 +158,8 @@ def test_the_same_command_makes_them(
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(mini, "CORPUS", "primer:size=500")
     monkeypatch.setattr(quartet, "SCORED", 30)
+    few = (builtin.Recipe("profile", ("mini:t5",)), builtin.Recipe("similarity", MINI))
+    monkeypatch.setattr(builtin, "RECIPES", few)
     command = ["workbench", "train", "mini", "--budget", "4s", "--device", "cpu"]
 
     def run(*more: str) -> str:
@@ -172,6 +176,11 @@ def test_the_same_command_makes_them(
     for name in NAMES:
         assert made[name].keys() == SCORES[name].keys()
         assert wb.load(tmp_path / "minis" / name, device="cpu").objective
+    results = tmp_path / "minis" / quartet.RESULTS
+    assert sorted(path.name for path in results.iterdir()) == sorted(each.name for each in few)
+    models = {facts["name"] for facts in Run(results / "similarity-mini").provenance["models"]}
+    assert models == {*MINI}
+    assert str(tmp_path) not in (results / "similarity-mini" / "spec.json").read_text()
     stored = json.loads(run("--json"))  # trained already
     assert {name: model["run"] for name, model in stored["models"].items()} == {
         name: model["run"] for name, model in made.items()

@@ -91,6 +91,7 @@ class Analysis:
         else:
             about = experiment.about if len(self.experiments) > 1 else ""
             run_form.draw(experiment, run, about)
+        run = run or run_form.built_in(experiment)
         if run is None:
             return
         st.divider()

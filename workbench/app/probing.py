@@ -18,7 +18,6 @@ from workbench.app import (
     settings_form,
     sidebar,
     tables_and_figures,
-    text,
     uploads,
 )
 from workbench.app.analysis import TABLES, Analysis, View
@@ -168,13 +167,8 @@ ALWAYS = ("preview", "Preset quick", "did not learn", "still improving", "More t
 def draw_header(run: "Run") -> OpenRuns:
     """Draw the title, the caveats and the summary; return the run and the one to compare with."""
     curves = curves_of(run)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.header(plain(run_view.run_title(run)), anchor=False, width="content")
-        text.state(run.status.state)
-        quick = "preview" if is_preview(run) else str(run.settings.get("preset"))
-        if quick in ("preview", "quick"):
-            st.badge(quick, icon=":material/bolt:", color="orange")
-    text.facts([("run", run.name), ("created", text.ago(run.status.created))])
+    quick = "preview" if is_preview(run) else str(run.settings.get("preset"))
+    run_view.heading(run, quick if quick in ("preview", "quick") else "")
     run_view.findings(run.findings)
     run_view.caveats(run, ALWAYS)
     _summary(run)

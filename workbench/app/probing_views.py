@@ -343,6 +343,12 @@ def _compared(
 ) -> None:
     """Draw the best layers of two runs in one mode, and whether they differ."""
     st.subheader("Comparison of best layers", anchor=False)
+    if first.is_builtin or second.is_builtin:
+        st.text(
+            "Built-in results are shipped without the counts of each sentence, so the difference "
+            "is not tested. Run the command of the built-in result to test it."
+        )
+        return
     table = _between(str(first.path), first.status.ended, str(second.path), second.status.ended)
     table = table[table["task"].isin(tasks) & (table["mode"] == mode)]
     if table.empty:

@@ -14,6 +14,7 @@ from workbench.app.tables_and_figures import first_of_page
 from workbench.app.text import STATES
 from workbench.core import machine
 from workbench.runs import status
+from workbench.runs.run import BUILT_IN
 from workbench.runs.status import Status
 
 if TYPE_CHECKING:
@@ -191,15 +192,73 @@ def draw(runs: Sequence[NamedStatus]) -> None:
     )
 
 
+def draw_built_in() -> None:
+    """Draw the list of built-in results; ticked ones are opened, next to the user's runs."""
+    from workbench.runs.builtin import builtin_runs
+
+    runs = builtin_runs()
+    if not runs:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.subheader("Built-in results", anchor=False, width="content")
+        st.badge("built-in", icon=":material/inventory_2:", color="violet")
+    st.caption(
+        "Results of the mini models, shipped with Workbench. They are not runs of yours. Tick one "
+        "to open it, or tick several, here and above, to compare them."
+    )
+    names = [run.name for run in runs]
+    key = f"built-in {hash((*names, *opened()))}"
+    st.dataframe(
+        _built_in_table(),
+        hide_index=True,
+        height=min(len(runs) + 1, VIEW) * 35 + 3,
+        column_config={
+            "models": st.column_config.TextColumn("models", width="small"),
+            "finding": st.column_config.TextColumn(
+                "finding", width="large", help="The first finding of the result."
+            ),
+        },
+        on_select=lambda: _select(key, names),
+        selection_mode="multi-row",
+        selection_default={"selection": {"rows": _rows(names)}},
+        key=key,
+    )
+
+
+@st.cache_data(max_entries=1, show_spinner=False)
+def _built_in_table() -> "pd.DataFrame":
+    """The built-in results as a table, one row each; they do not change while the app runs."""
+    import pandas as pd
+
+    from workbench.runs.builtin import builtin_runs
+    from workbench.runs.run import first_claim
+
+    pairs = [(run, run.status) for run in builtin_runs()]
+    rows = [
+        (
+            now.experiment,
+            ", ".join(now.models),
+            ", ".join(now.corpora),
+            first_claim(run.path, now),
+            _duration(now),
+        )
+        for run, now in pairs
+    ]
+    return pd.DataFrame(rows, columns=["experiment", "models", "corpora", "finding", "duration"])
+
+
 def _rows(names: Sequence[str]) -> list[int]:
     names_opened = opened()
     return [row for row, name in enumerate(names) if name in names_opened]
 
 
 def _select(key: str, names: Sequence[str]) -> None:
-    """Put the ticked runs into the address."""
+    """Put the ticked runs into the address, after those of the other list."""
     rows = st.session_state[key]["selection"]["rows"]
-    set_opened([names[row] for row in rows if row < len(names)][:MAX_OPENED])
+    ticked = [names[row] for row in rows if row < len(names)]
+    is_shipped = bool(names) and names[0].startswith(BUILT_IN)
+    others = [name for name in opened() if name.startswith(BUILT_IN) != is_shipped]
+    set_opened([*others, *ticked][:MAX_OPENED])
 
 
 def set_opened(names: Sequence[str]) -> None:

@@ -75,12 +75,38 @@ def findings(found: "Sequence[Finding]") -> None:
         st.markdown("\n".join(lines))
 
 
-def heading(run: "Run") -> None:
-    """Draw the title of a run, its state, its name and when it was created."""
+def heading(run: "Run", quick: str = "") -> None:
+    """Draw the title of a run, its state, its name and when it was created.
+
+    `quick` names settings that are fast and less accurate; it is drawn as a badge.
+    """
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(plain(run_title(run)), anchor=False, width="content")
+        badge(run)
+        if quick:
+            st.badge(quick, icon=":material/bolt:", color="orange")
+    if run.is_builtin:
+        built_in(run)
+    else:
+        text.facts([("run", run.name), ("created", text.ago(run.status.created))])
+
+
+def badge(run: "Run") -> None:
+    """Draw the state of a run as a badge; that of a built-in result is `built-in`."""
+    if run.is_builtin:
+        st.badge("built-in", icon=":material/inventory_2:", color="violet")
+    else:
         text.state(run.status.state)
-    text.facts([("run", run.name), ("created", text.ago(run.status.created))])
+
+
+def built_in(run: "Run") -> None:
+    """Draw what a built-in result is, and the command that computes it again."""
+    text.facts([("run", run.name), ("duration", _duration(run))])
+    st.caption(
+        "This result is shipped with Workbench and is not a run of yours. This command computes it "
+        "again; the time is that of the machine that made it, with one thread."
+    )
+    st.code(str(run.provenance["command"]), language="bash", wrap_lines=True)
 
 
 def caveats(run: "Run", always: Sequence[str] = ()) -> None:
@@ -202,10 +228,13 @@ def _one(run: "Run") -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(plain(run_title(run)), anchor=False, width="content")
         if now.state == "done":
-            text.state(now.state)
-    text.facts(
-        [("run", run.name), ("created", text.ago(now.created)), ("duration", _duration(run))]
-    )
+            badge(run)
+    if run.is_builtin:
+        built_in(run)
+    else:
+        text.facts(
+            [("run", run.name), ("created", text.ago(now.created)), ("duration", _duration(run))]
+        )
     is_done = watched(run)
     _tools(run, is_done)
     labels = ["Results", "Settings", "Log"] if is_done else ["Settings", "Log"]
@@ -226,11 +255,15 @@ def _tools(run: "Run", is_done: bool) -> None:
     if is_done:
         with st.expander("Save a report, table or figure", icon=":material/download:"):
             offer([run], f"save {run.name}")
-    if not run.status.under_way and st.button(
-        "Remove",
-        icon=":material/delete:",
-        key=f"remove {run.name}",
-        help="You can restore the run for a week.",
+    if (
+        not run.status.under_way
+        and not run.is_builtin
+        and st.button(
+            "Remove",
+            icon=":material/delete:",
+            key=f"remove {run.name}",
+            help="You can restore the run for a week.",
+        )
     ):
         with errors_shown():
             _remove(run)

@@ -3,8 +3,8 @@
 Four `train` runs, two in parallel if there are cores for it, then `trigram` and `minimal-pairs`
 runs of each, and the heads that follow a relation; the second time the runs are read from disk.
 With a folder to write to, the models are saved there as they are shipped: in half precision, each
-with its provenance, and all scores (of the rounded weights) in `scores.json`. Costs: its time
-budget, and some minutes for the scores.
+with its provenance, all scores (of the rounded weights) in `scores.json`, and the built-in results
+in `built_in`. Costs: its time budget, some minutes for the scores, and more for the results.
 """
 
 import json
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SCORED = 500  # sentences, and pairs, of the held-out split
 LEFT_OUT = ("weights.hdf5", "curves.csv")  # files that a shipped model does not need
 SCORES = "scores.json"
+RESULTS = "built_in"  # the folder of built-in results, next to the models
 MEASURE = {"bert": "accuracy", "gpt": "perplexity", "elmo": "perplexity", "t5": "accuracy"}
 
 
@@ -75,6 +76,7 @@ def make(
         with atomic_write(draft / SCORES) as file:
             file.write_text(_as_json(scores), "utf-8")
         draft.rename(out)
+        _make_results(out)
     if json:
         output.print_json({"models": scores, "out": str(out) if out else None})
         return
@@ -219,6 +221,16 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
         with output.progress(f"{name}: heads"):
             result["relations"] = _relations(ref)
     return result
+
+
+def _make_results(models: Path) -> None:
+    """Compute the built-in results of the models in a folder, and write them there."""
+    from workbench.runs import builtin
+
+    def report(line: str) -> None:
+        output.note(f"built-in result {line}")
+
+    builtin.remake(models / RESULTS, models=models.absolute(), report=report)
 
 
 def _relations(ref: str) -> dict[str, dict[str, float]]:

@@ -21,8 +21,8 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="A .html, .md, .tex, .pdf or .zip file (default: report.html in the run's folder; of a "
-            "built-in result, NAME.html in the current folder)."
+            help="A .html, .md, .tex, .pdf or .zip file (default: report.html in the run's folder; "
+            "of a built-in result, NAME.html in the current folder)."
         ),
     ] = None,
     title: Annotated[

@@ -166,6 +166,7 @@ def _parts(run: Run) -> list[Run]:
 
 def remove(run: Run) -> None:
     """Delete a run that is not under way; the folder is renamed first, then deleted."""
+    require_own(run, "removed")
     _move(run, run.path.with_name(f".{run.name}.removed-{os.getpid()}"))
     _clear(run.path.parent)
 
@@ -175,6 +176,7 @@ def move_to_bin(run: Run) -> str:
 
     It stays complete for `KEPT` seconds; after that a later removal may delete it.
     """
+    require_own(run, "removed")
     entry = f"{run.name}.{time.time_ns() // 1_000_000}"
     _move(run, run.path.parent / BIN / entry)
     _clear(run.path.parent)
@@ -218,7 +220,6 @@ def runs_in_bin() -> list[tuple[str, str, float]]:
 
 def _move(run: Run, target: Path) -> None:
     """Move the folder of a run that is not under way."""
-    require_own(run, "removed")
     try:
         lock, deadline = None, time.monotonic() + GRACE
         while not run.status.under_way and lock is None and time.monotonic() < deadline:
