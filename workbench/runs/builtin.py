@@ -121,6 +121,8 @@ RECIPES = (  # in the order of a story
     Recipe("attribution", (BERT,)),
     Recipe("contributions", (GPT,)),
     Recipe("patching", (GPT,), ("primer/counterfactuals",)),
+    # a model of one's own
+    Recipe("train", settings={"family": "gpt", "size": "tiny", "rows": "sentences", "steps": 600}),
 )
 
 
