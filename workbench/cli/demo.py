@@ -19,7 +19,7 @@ from typing import Any
 
 from workbench.cli import output, pictures
 from workbench.core import machine
-from workbench.core.findings import first_decided, percent
+from workbench.core.findings import percent
 from workbench.runs.run import Run
 
 REPORT = "demo.html"
@@ -32,6 +32,7 @@ ABSTRACT = (
 )
 WIDEST = 100  # characters of a line
 INDENT = "  "
+MIN_WORDS = 9  # of a text in a picture, its special pieces included
 AHEAD = 2  # runs under way at the same time
 
 
@@ -55,6 +56,7 @@ class Stop:
         runs: The run to compute, or the names of built-in results.
         picture: Draws the runs as lines of text.
         go_on: What to do next with one's own model or text, as a command.
+        measure: The measure of the finding that answers ("": the first decided finding).
         figure: The figure of the report ("": the one of the first finding).
     """
 
@@ -63,6 +65,7 @@ class Stop:
     runs: Computed | tuple[str, ...]
     picture: Callable[[Sequence[Run]], list[str]]
     go_on: str
+    measure: str = ""
     figure: str = ""
 
 
@@ -74,7 +77,7 @@ def _tags(runs: Sequence[Run]) -> list[str]:
     tags = tags[tags["layer"] == "upos"]
     shares = tags["count"] / tags["count"].sum()
     rows = [(tag, share, "") for tag, share in zip(tags["tag"][:6], shares, strict=False)]
-    return pictures.side_by_side(pictures.bars(rows, most=shares.max()), 3)
+    return pictures.side_by_side(pictures.bars(rows, shares.max(), length=12), 3)
 
 
 def _accuracies(runs: Sequence[Run]) -> list[str]:
@@ -88,7 +91,7 @@ def _accuracies(runs: Sequence[Run]) -> list[str]:
                 f"(trigrams: {100 * scores['trigram']:.0f} %)",
             )
         )
-    return pictures.bars(rows)
+    return pictures.side_by_side(pictures.bars(rows, length=10))
 
 
 def _roles(runs: Sequence[Run]) -> list[str]:
@@ -128,18 +131,19 @@ def _tuned(runs: Sequence[Run]) -> list[str]:
 
 
 def _scored_text(runs: Sequence[Run]) -> list[str]:
-    """Return the longest text whose hidden word is predicted right."""
+    """Return the surest right prediction in a text of some words."""
     examples = runs[0].tables["examples"]
-    right = examples[
-        (examples["method"] == "integrated-gradients") & (examples["predicted"] == examples["gold"])
-    ]
-    text = right[right["text"] == right["text"].value_counts().sort_index().idxmax()]
+    texts = examples[examples["method"] == "integrated-gradients"].groupby("text")
+    long = texts.filter(lambda text: len(text) >= MIN_WORDS)
+    right = long[long["predicted"] == long["gold"]]
+    text = right[right["text"] == right.loc[right["probability"].idxmax(), "text"]]
     shown = text[~text["fixed"] | (text["word"] == "[MASK]")]
-    words = ["____" if word == "[MASK]" else word for word in shown["word"]]
+    words, scores = shown["word"].replace("[MASK]", "____").tolist(), shown["score"].tolist()
     predicted, probability = text["predicted"].iloc[0], text["probability"].iloc[0]
+    best = words[scores.index(max(scores))]
     return [
-        *pictures.scored_words(words, shown["score"].tolist()),
-        f"prediction for the gap: “{predicted}”, probability {probability:.2f}",
+        *pictures.scored_words(words, scores),
+        f"____ is “{predicted}” (probability {probability:.2f}), most of all because of “{best}”",
     ]
 
 
@@ -159,7 +163,7 @@ STOPS = (
         Computed("describe"),
         _tags,
         "workbench corpora show FILE",
-        "tags",
+        figure="tags",
     ),
     Stop(
         "How well do BERT, GPT, ELMo and T5 predict?",
@@ -205,7 +209,7 @@ STOPS = (
         ),
         _by_layer,
         "workbench run edge-probing --model FOLDER --corpus FILE",
-        "curves",
+        figure="curves",
     ),
     Stop(
         "Frozen or fine-tuned?",
@@ -224,6 +228,7 @@ STOPS = (
         ),
         _scored_text,
         "workbench run attribution --model FOLDER --corpus FILE",
+        "methods faithful beyond random orders",
         "examples",
     ),
     Stop(
@@ -251,17 +256,17 @@ def tour(json: bool = False, open_report: bool = False) -> None:
     starter.begin()
     if not json:
         print(f"{TITLE}: {len(STOPS)} stops, about a minute. Nothing leaves this machine.")
-    answers: list[Sequence[Run]] = []
+    found: list[Sequence[Run]] = []
     for number, (stop, runs) in enumerate(_answered(), start=1):
         if not json:
             output.out.print(f"\n{number} of {len(STOPS)}: {stop.question}", style="bold")
             sys.stdout.flush()
-        answers.append(list(runs))
+        found.append(list(runs))
         if not json:
-            _tell(stop, answers[-1])
-    path = _report(answers)
+            _tell(stop, found[-1])
+    path = _report(found)
     if json:
-        output.print_json(_as_data(answers, path))
+        output.print_json(_as_data(found, path))
     else:
         print(f"\nThe report: {path}")
         print("To browse attention, probe, prune and explain: workbench app")
@@ -324,46 +329,47 @@ def _await(run: Run) -> None:
 def _tell(stop: Stop, runs: Sequence[Run]) -> None:
     """Print the finding of a stop, its picture, and how to go on."""
     from workbench.figures.sanitize import visible
+    from workbench.report.paper import answers
 
-    finding = first_decided(runs[0].findings)
+    finding = answers(runs, stop.measure)[0]
     claim = f"{finding.claim} [{finding.badge}]" if finding.badge else finding.claim
     width = min(output.out.width, WIDEST) - len(INDENT)
-    lines = [*wrap(visible(claim), width), *map(visible, stop.picture(runs)), *_way_on(stop, runs)]
+    lines = [*wrap(visible(claim), width), *map(visible, stop.picture(runs)), _way_on(stop, runs)]
     print("\n".join(f"{INDENT}{line}" for line in lines), flush=True)
 
 
-def _way_on(stop: Stop, runs: Sequence[Run]) -> list[str]:
+def _way_on(stop: Stop, runs: Sequence[Run]) -> str:
+    """Return the command to go on with; of a built-in result, the one that computes it again."""
     if isinstance(stop.runs, Computed):
-        return [f"> {stop.go_on}"]
+        return f"> {stop.go_on}"
     facts = runs[0].provenance
-    return [
-        f"> {stop.go_on}",
-        f"built-in result, computed in {facts['seconds']:.0f} s: {facts['command']}",
-    ]
+    return f"built-in result, computed in {facts['seconds']:.0f} s by: {facts['command']}"
 
 
-def _report(answers: Sequence[Sequence[Run]]) -> Path:
+def _report(found: Sequence[Sequence[Run]]) -> Path:
     with output.err.status("writing the report"):
         from workbench.report.paper import Chapter, write_paper
 
         chapters = [
-            Chapter(stop.question, stop.lead, runs, stop.go_on, stop.figure)
-            for stop, runs in zip(STOPS, answers, strict=True)
+            Chapter(stop.question, stop.lead, runs, stop.go_on, stop.measure, stop.figure)
+            for stop, runs in zip(STOPS, found, strict=True)
         ]
         return write_paper(chapters, machine.runs() / REPORT, TITLE, ABSTRACT)
 
 
-def _as_data(answers: Sequence[Sequence[Run]], path: Path) -> dict[str, Any]:
+def _as_data(found: Sequence[Sequence[Run]], path: Path) -> dict[str, Any]:
+    from workbench.report.paper import answers
+
     return {
         "stops": [
             {
                 "question": stop.question,
-                "finding": first_decided(runs[0].findings).claim,
+                "finding": answers(runs, stop.measure)[0].claim,
                 "runs": [run.name for run in runs],
                 "built_in": runs[0].is_builtin,
             }
-            for stop, runs in zip(STOPS, answers, strict=True)
+            for stop, runs in zip(STOPS, found, strict=True)
         ],
-        "runs": [run.as_data() for runs in answers for run in runs],
+        "runs": [run.as_data() for runs in found for run in runs],
         "report": str(path),
     }

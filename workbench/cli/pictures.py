@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEVELS = "▁▂▃▄▅▆▇█"
-BAR = 20  # width of a bar, in characters
+BAR = 20  # length of a bar, in characters
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -26,12 +26,12 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(LEVELS[round(steps * (v - low) / ((high - low) or 1))] for v in values)
 
 
-def bars(rows: Iterable[tuple[str, float, str]], most: float = 1.0) -> list[str]:
+def bars(rows: Iterable[tuple[str, float, str]], most: float = 1.0, length: int = BAR) -> list[str]:
     """Return one bar a row: its name, its share, and words after it; a share of `most` is full."""
     rows = list(rows)
     width = max(cell_len(name) for name, _, _ in rows)
     return [
-        f"{_padded(name, width)}  {_bar(share / most)} {percent(share):>5}  {rest}".rstrip()
+        f"{_padded(name, width)}  {_bar(share / most, length)} {percent(share):>5}  {rest}".rstrip()
         for name, share, rest in rows
     ]
 
@@ -77,9 +77,9 @@ def side_by_side(lines: Sequence[str], abreast: int = 2, gap: int = 4) -> list[s
     return ["".join(_padded(text, width) for _, text in group).rstrip() for _, group in groups]
 
 
-def _bar(share: float) -> str:
-    filled = round(BAR * min(1.0, max(0.0, share)))
-    return "█" * filled + "░" * (BAR - filled)
+def _bar(share: float, length: int) -> str:
+    filled = round(length * min(1.0, max(0.0, share)))
+    return "█" * filled + "░" * (length - filled)
 
 
 def _padded(text: str, width: int) -> str:

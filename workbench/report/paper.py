@@ -5,6 +5,7 @@ the command that computes it. It opens from disk and needs no network, as a repo
 reading the tables, and some tenths of a second per figure.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ class Chapter:
         lead: What is looked at, and how.
         runs: The runs that answer it; if there are several, each says one finding.
         go_on: The command to go on with.
+        measure: The measure of the finding that answers ("": the first decided finding).
         figure: The name of the figure ("": the one of the first finding).
     """
 
@@ -34,6 +36,7 @@ class Chapter:
     lead: str
     runs: Sequence[Run]
     go_on: str
+    measure: str = ""
     figure: str = ""
 
 
@@ -47,19 +50,8 @@ class Answer:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Return the first findings of the run, or the first of each of several runs."""
-        if len(self.parts) == 1:
-            return self.parts[0].findings[:FINDINGS]
-        return tuple(
-            replace(finding, claim=f"{part.spec.models[0].name}: {finding.claim}")
-            for part in self.parts
-            for finding in part.findings[:1]
-        )
-
-    @property
-    def first(self) -> Finding:
-        """Return the finding that answers the question in one sentence."""
-        return first_decided(self.findings)
+        """Return what answers the question, the answer in one sentence first."""
+        return answers([part.run for part in self.parts], self.chapter.measure)
 
     @property
     def drawings(self) -> tuple[Drawing, ...]:
@@ -82,6 +74,26 @@ class Answer:
     def seconds(self) -> str:
         """Return how long its runs took."""
         return duration(sum(part.run.status.seconds for part in self.parts))
+
+
+def answers(runs: Sequence[Run], measure: str = "") -> tuple[Finding, ...]:
+    """Return the findings that answer a question.
+
+    Of one run: the one with this measure or else the first decided one, then the others. Of several
+    runs: the first of each, which names its model.
+    """
+    if len(runs) > 1:
+        return tuple(_named(run.findings[0], run.spec.models[0].name) for run in runs)
+    found = runs[0].findings
+    named = (each for each in found if each.measure == measure)
+    first = next(named, None) or first_decided(found)
+    return (first, *(each for each in found if each is not first))[:FINDINGS]
+
+
+def _named(finding: Finding, model: str) -> Finding:
+    """Return the finding with the name of its model."""
+    said = re.sub("^The model(?= )", model, finding.claim)
+    return replace(finding, claim=said if said != finding.claim else f"{model}: {said}")
 
 
 def write_paper(chapters: Sequence[Chapter], path: Path, title: str, abstract: str) -> Path:
