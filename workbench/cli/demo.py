@@ -124,10 +124,12 @@ def _by_layer(runs: Sequence[Run]) -> list[str]:
 
 
 def _tuned(runs: Sequence[Run]) -> list[str]:
-    means = runs[0].tables["means"]
-    means = means[means["head"] == "plain"]
-    rows = [(f"{row.task}, {row.method}", float(row.mean), "") for row in means.itertuples()]
-    return pictures.side_by_side(pictures.bars(rows))
+    rows = [
+        (f"{row.task}, {way}", float(score), f"({row.metric})")
+        for row in runs[0].tables["delta"].itertuples()
+        for way, score in (("frozen", row.frozen), ("fine-tuned", row.tuned))
+    ]
+    return pictures.side_by_side(pictures.bars(rows, length=10))
 
 
 def _scored_text(runs: Sequence[Run]) -> list[str]:
