@@ -32,6 +32,7 @@ ABSTRACT = (
 )
 WIDEST = 100  # characters of a line
 INDENT = "  "
+MOST_CURVES = 4  # in a picture
 MIN_WORDS = 9  # of a text in a picture, its special pieces included
 AHEAD = 2  # runs under way at the same time
 
@@ -120,7 +121,7 @@ def _by_layer(runs: Sequence[Run]) -> list[str]:
     means = runs[0].tables["means"]
     is_curve = (means["mode"] == "layer") & (means["encoder"] == "model") & ~means["control"]
     lines = pictures.curves(means[is_curve], "task", "layer", "mean")
-    return pictures.side_by_side(lines)
+    return pictures.side_by_side(lines[:MOST_CURVES])
 
 
 def _tuned(runs: Sequence[Run]) -> list[str]:
@@ -261,7 +262,8 @@ def tour(json: bool = False, open_report: bool = False) -> None:
     found: list[Sequence[Run]] = []
     for number, (stop, runs) in enumerate(_answered(), start=1):
         if not json:
-            output.out.print(f"\n{number} of {len(STOPS)}: {stop.question}", style="bold")
+            before = "" if number == 1 else "\n"
+            output.out.print(f"{before}{number} of {len(STOPS)}: {stop.question}", style="bold")
             sys.stdout.flush()
         found.append(list(runs))
         if not json:
@@ -270,8 +272,8 @@ def tour(json: bool = False, open_report: bool = False) -> None:
     if json:
         output.print_json(_as_data(found, path))
     else:
-        print(f"\nThe report: {path}")
-        print("To browse attention, probe, prune and explain: workbench app")
+        opened = "" if open_report else " (workbench demo --open opens it)"
+        print(f"\nThe report: {path}{opened}. To go on in a browser: workbench app")
     if open_report:
         webbrowser.open(path.resolve().as_uri())
 
