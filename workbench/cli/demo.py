@@ -126,7 +126,7 @@ def _by_layer(runs: Sequence[Run]) -> list[str]:
 
 def _tuned(runs: Sequence[Run]) -> list[str]:
     rows = [
-        (f"{row.task}, {way}", float(score), f"({row.metric})")
+        (f"{row.task}, {way}", float(score), f"({row.metric})" if way == "frozen" else "")
         for row in runs[0].tables["delta"].itertuples()
         for way, score in (("frozen", row.frozen), ("fine-tuned", row.tuned))
     ]
