@@ -4,6 +4,8 @@ import json
 import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Mapping
 from getpass import getuser
 from pathlib import Path
@@ -204,6 +206,21 @@ def test_its_report_can_be_written(name: str, tmp_path: Path) -> None:
 def test_a_report_of_each_can_be_written(run: Run, tmp_path: Path) -> None:
     for ending in (".html", ".md", ".zip"):
         assert wb.report([run], tmp_path / f"{run.path.name}{ending}").is_file()
+
+
+@pytest.mark.slow  # a new process
+def test_drawing_all_of_them_imports_no_model() -> None:
+    """A page shows them in its own process, which must not import torch."""
+    code = """
+import sys
+from workbench.report.content import drawings
+from workbench.runs.builtin import builtin_runs
+for run in builtin_runs():
+    assert drawings(run).keys() == {*run.figures} and run.findings
+print(sorted({"torch", "transformers", "spacy"} & {*sys.modules}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 # --- for a page -----------------------------------------------------------------------------------

@@ -114,7 +114,12 @@ RECIPES = (  # in the order of a story
     Recipe(
         "frozen-vs-finetuned",
         (BERT,),
-        settings={"tasks": ("sentiment", "entities", "relatedness"), "max_test": 500},
+        settings={
+            "tasks": ("sentiment", "entities"),
+            "max_test": 500,
+            "learning_rates": (0.0003, 0.001, 0.003),
+            "max_epochs": 15,
+        },
     ),
     Recipe("drift", (f"{BERT}{RANDOM}", BERT)),
     # why this prediction
