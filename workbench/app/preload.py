@@ -37,7 +37,8 @@ def begin() -> None:
 
 def _prepare() -> None:
     always_fork()
-    starter.begin(ends_with_this=True)
+    starter.end_with_this()
+    starter.begin()
     for name in MODULES:
         with suppress(Exception):  # the page that needs it has the error
             _imported(name)

@@ -61,7 +61,9 @@ class _Tuning:
         self.learnt[stage] = learn(
             model, learning.aim, learning.batch, range(len(learning.batch)), plan,
             dev=dev.questions,
-            on_progress=lambda step, loss: self.progress(step, steps, f"training: {stage}, loss {loss:.3f}"),
+            on_progress=lambda step, loss: self.progress(
+                step, steps, f"training: {stage}, loss {loss:.3f}"
+            ),
         )  # fmt: skip
         return self.learnt[stage]
 
