@@ -43,8 +43,9 @@ def _prepare() -> None:
         with suppress(Exception):  # the page that needs it has the error
             _imported(name)
     starter.await_ready()
-    with suppress(WorkbenchError, OSError):
-        _show_ahead()
+    if starter.is_ready():  # else visitors would wait while this process computes it
+        with suppress(WorkbenchError, OSError):
+            _show_ahead()
 
 
 def _imported(name: str) -> None:

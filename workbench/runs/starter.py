@@ -66,8 +66,8 @@ _THEN = (
 )  # fmt: skip
 # Variables of the terminal, of the app or of a single request, which do not matter to imports.
 _IGNORED = {
-    "COLORTERM", "COLUMNS", "DISPLAY", "LINES", "LS_COLORS", "MPLBACKEND", "OLDPWD", "PS1", "PWD", "SHLVL", "STY",
-    "TERM", "WAYLAND_DISPLAY", "WINDOWID", "_", *resources.THREADS,
+    "COLORTERM", "COLUMNS", "DISPLAY", "LINES", "LS_COLORS", "MPLBACKEND", "OLDPWD", "PS1",
+    "PWD", "SHLVL", "STY", "TERM", "WAYLAND_DISPLAY", "WINDOWID", "_", *resources.THREADS,
 }  # fmt: skip
 _IGNORED_PREFIXES = (
     "DBUS_", "GNOME_", "ITERM_", "KITTY_", "KONSOLE_", "PYTEST_", "SSH_", "STREAMLIT_", "TERM_",
@@ -266,6 +266,14 @@ def _environment() -> dict[str, str]:
         variables.pop(name, None)
     allocator = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
     return {**allocator, **variables, "OPENBLAS_NUM_THREADS": "1"}
+
+
+def is_ready() -> bool:
+    """Return whether there is a starter that forks at once."""
+    with suppress(OSError, WorkbenchError):
+        place = _place()
+        return place is not None and place.ready.exists() and locks.is_held(place.lock)
+    return False
 
 
 def await_ready(patience: float = PATIENCE) -> None:
