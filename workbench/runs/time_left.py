@@ -68,7 +68,7 @@ def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
     found: dict[int, list[tuple[float, Path]]] = {}
     for path in _newest(folder.parent, folder.name):
         other = status.read(path)
-        if not _is_comparable(other, now):
+        if other is None or not _is_comparable(other, now):
             continue
         with suppress(OSError, ValueError, LookupError, TypeError):
             theirs = _request(parse_json(read_regular(path / spec.FILE)))
@@ -81,10 +81,9 @@ def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
     return Earlier(seconds, stages(status.read_events(path, status.last_start(path))[0]))
 
 
-def _is_comparable(other: Status | None, now: Status) -> bool:
+def _is_comparable(other: Status, now: Status) -> bool:
     return (
-        other is not None
-        and other.state == "done"
+        other.state == "done"
         and other.attempt <= 1  # else its duration is that of the last attempt
         and other.seconds > 0
         and other.experiment == now.experiment
