@@ -8,7 +8,7 @@ import os
 
 import streamlit as st
 
-from workbench.app import sidebar
+from workbench.app import preload, sidebar
 from workbench.app.text import guarded
 from workbench.cli.serve import LOCAL, limit_paths
 from workbench.core import machine
@@ -31,6 +31,7 @@ PAGES = (
 
 if st.get_option("server.address") not in LOCAL and machine.ALLOWED not in os.environ:
     limit_paths()  # started with `streamlit run` on an address that others can reach
+preload.begin()
 st.set_page_config(page_title="Workbench", layout="wide")
 pages = [st.Page(f"pages/{name}.py", title=title, default=name == "start") for name, title in PAGES]
 page = st.navigation(pages, position="top")

@@ -138,13 +138,13 @@ def learn(
         for job in jobs:
             if job[1:3] != (encoder, stack) and not (first and job[0] == WORDS):
                 continue
-            progress(done, len(jobs), f"Training probe: {job[0]}, {job[1]}")
+            progress(done, len(jobs), f"training probes: {job[0]}, {job[1]}")
             _learn(trained_probes, job, stack_maps, whole, half)
             done += 1
         if encoder == MODEL:
             (probe,) = trained_probes.probes[Key(ATTENTION, MODEL, stack, ALL, False)]
             trained_probes.head_weights[stack] = probe.weights / sizes
-    progress(len(jobs), len(jobs), "Training probes")
+    progress(len(jobs), len(jobs), "training probes")
     return trained_probes
 
 

@@ -158,7 +158,7 @@ def _sent(
     for done, (name, code, seed, bank) in enumerate(jobs):
 
         def on_progress(
-            part: int, of: int, done: int = done, doing: str = f"{name}, {code}"
+            part: int, of: int, done: int = done, doing: str = f"sending labels: {name}, {code}"
         ) -> None:
             progress(100 * done + 100 * part // max(of, 1), 100 * len(jobs), doing)
 
@@ -169,7 +169,7 @@ def _sent(
             sent = _send_task(tasks[name], banks[bank], code, seed, bank, settings, on_progress)
             _write(path, sent)
         yield sent
-    progress(100 * len(jobs), 100 * len(jobs), "All tasks")
+    progress(100 * len(jobs), 100 * len(jobs), "sending labels")
 
 
 def _send_task(

@@ -175,7 +175,7 @@ def train_trials(
     def on_progress(index: int, stopped: int, total: int) -> None:
         with lock:
             done[index] = 100 * stopped // max(total, 1)
-            progress(sum(done), 100 * len(stacks), stacks[index].task)
+            progress(sum(done), 100 * len(stacks), f"training probes: {stacks[index].task}")
 
     with JobPool(banks[0].device) as jobs:
         results: list[Callable[[], list[Trial]]] = []
@@ -192,7 +192,7 @@ def train_trials(
             yield from results[index]()
             results[index] = list  # free the memory of its probes
             on_progress(index, 1, 1)
-    progress(100 * len(stacks), 100 * len(stacks), "All tasks")
+    progress(100 * len(stacks), 100 * len(stacks), "training probes")
 
 
 def _finish(

@@ -94,6 +94,13 @@ def tasks_in(corpus: Corpus, names: Sequence[str] = ()) -> tuple[Task, ...]:
     return tasks_of(present, names, edges, corpus.name)
 
 
+def tasks_about(ref: str) -> dict[str, str]:
+    """The description of each task of a corpus, by name."""
+    from workbench.corpora import read
+
+    return {task.name: task.about for task in tasks_in(read(ref))}
+
+
 def open_inputs(
     inputs: Inputs,
     home: Path,
@@ -107,7 +114,7 @@ def open_inputs(
 ) -> ProbeInputs:
     """Read the corpus, encode it, and add the baselines."""
     tasks = tasks_in(inputs.corpus, task_names)
-    progress(0, None, "Reading corpus")
+    progress(0, None, "reading the corpus")
     parts = parts_of(inputs.corpus, inputs.split, sizes, inputs.seed)
     batch = encode(parts.docs, [task.layer for task in tasks])
     model = inputs.model

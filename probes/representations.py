@@ -120,7 +120,7 @@ def encoded(
     """Every layer of every stack, from one pass over the batch."""
 
     def on_progress(pass_: Passing) -> None:
-        progress(pass_.done, pass_.total, _DOING.get(encoder, "Encoding corpus"))
+        progress(pass_.done, pass_.total, _DOING.get(encoder, "encoding the corpus"))
 
     kind = "bf16" if model.precision == "bf16" else "fp16"
     try:
@@ -138,7 +138,7 @@ def encoded(
     return Encoded(tuple(sources), missing, report)
 
 
-_DOING = {MODEL: "Encoding corpus", RANDOM: "Encoding corpus with random weights"}
+_DOING = {MODEL: "encoding the corpus", RANDOM: "encoding the corpus with random weights"}
 
 
 def randomised(

@@ -145,7 +145,7 @@ def learn(
         trees["dev"],
         probes,
         rank,
-        lambda done, most: progress(done, most, f"Training {len(probes)} probes"),
+        lambda done, most: progress(done, most, f"training probes: {len(probes)}"),
     )
     half_probes = [
         probe
@@ -164,7 +164,7 @@ def learn(
             half_probes,
             rank,
             lambda done, most: progress(
-                done, most, f"Training {len(half_probes)} probes on half of the sentences"
+                done, most, f"training probes on half of the sentences: {len(half_probes)}"
             ),
         )
         halves = dict(zip(half_probes, halved.weights[0], strict=True))
@@ -287,7 +287,7 @@ def _tables(
     best: dict[str, int] = {}  # the layer whose trees are shown, by stack
     tasks = [task for task in METRICS if any(probe.task == task for probe in trained_probes.probes)]
     for done, task in enumerate(tasks):
-        progress(done, len(tasks), "Scoring")
+        progress(done, len(tasks), "scoring")
         on_dev = {counts.metric: counts for counts in _counted(trained_probes, "dev", task)}
         for counts in _counted(trained_probes, "test", task):
             selection = on_dev.get(counts.metric) or next(iter(on_dev.values()), None)

@@ -7,6 +7,11 @@ command on every checkout. A ratio compares times of one round; printed and stor
 and range. The analysis itself is the time that a run stores of itself when its process was forked
 from a starter, so without imports. "cold" is a first command, without a starter; "warm" one that
 finds it. Costs: about 40 s a round and checkout on two quiet cores.
+
+    python -m tests.benchmarks.start --app
+
+measures pages of the app while two runs are under way instead (`app_pages.py`), and adds that to
+the same results.
 """
 
 import argparse
@@ -119,12 +124,32 @@ def summary(rounds: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return table
 
 
+def measure_app(before: Path | None, rounds: int, out: Path) -> None:
+    """Measure pages of the app, and store that with what `out` has already."""
+    from tests.benchmarks.app_pages import App, measured
+
+    facts: dict[str, Any] = json.loads(out.read_text("utf-8")) if out.exists() else {}
+    found: dict[str, Any] = {"cores": os.cpu_count(), "rounds": rounds}
+    for name, root in {"before": before, "after": HERE}.items():
+        if root is not None:
+            with tempfile.TemporaryDirectory(prefix="pages-", ignore_cleanup_errors=True) as folder:
+                found[name] = measured(App(root.resolve(), Path(folder)), rounds)
+            print(name, json.dumps(found[name], indent=1), flush=True)
+    facts["app"] = found
+    with atomic_write(out) as draft:
+        draft.write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default 5)")
     parser.add_argument("--before", type=Path, help="an earlier checkout (default: none)")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--app", action="store_true", help="measure the app, not commands")
     chosen = parser.parse_args()
+    if chosen.app:
+        measure_app(chosen.before, chosen.rounds, chosen.out)
+        return
     with tempfile.TemporaryDirectory(prefix="start-", ignore_cleanup_errors=True) as folder:
         roots = {"before": chosen.before, "after": HERE}
         checkouts = {
@@ -140,7 +165,11 @@ def main() -> None:
         for number in range(chosen.rounds):
             rounds.append(measured(checkouts, number))
             print(json.dumps(rounds[-1]), flush=True)
+    before: dict[str, Any] = (
+        json.loads(chosen.out.read_text("utf-8")) if chosen.out.exists() else {}
+    )
     facts: dict[str, Any] = {
+        **({"app": before["app"]} if "app" in before else {}),
         "cores": os.cpu_count(),
         "threads": os.environ.get("OMP_NUM_THREADS", "all"),
         "rounds": chosen.rounds,

@@ -58,8 +58,8 @@ def test_a_ticket_whose_holder_died_is_passed_over(asking: Asking) -> None:
     assert second.status.state == first.status.state == "failed"
 
 
-def never(before: int) -> None:
-    raise AssertionError(f"{before} before")
+def never(ahead: device_queue.Ahead) -> None:
+    raise AssertionError(f"{ahead} before")
 
 
 def test_devices_are_apart_and_any_gpu_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_devices_are_apart_and_any_gpu_will_do(monkeypatch: pytest.MonkeyPatch) 
             pass
 
 
-def stop(before: int) -> None:
+def stop(ahead: device_queue.Ahead) -> None:
     raise KeyboardInterrupt
 
 
@@ -85,14 +85,14 @@ def test_whoever_stops_waiting_leaves_the_line(tmp_path: Path) -> None:
             pass
         looks = []
 
-        def look(before: int) -> None:
-            looks.append(before)
+        def look(ahead: device_queue.Ahead) -> None:
+            looks.append(ahead)
             if len(looks) == 3:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt), device_queue.turn("cpu", look):
             pass
-    assert looks == [0, 0, 0], "it is heard at every look, and nobody is before it"
+    assert looks == [(("",), ())] * 3, "it is heard at every look, and nobody is before it"
     with device_queue.turn("cpu", never):
         pass
     assert not list((tmp_path / "home" / "queue").rglob("*.ticket"))

@@ -223,5 +223,5 @@ def test_progress_names_a_model_once(minis: list[Model]) -> None:
     inputs = Inputs((minis[0],), (wb.read("primer:size=200"),), "train", limit=5)
     run(inputs, Similarity(limit=5), Heard())
     name = minis[0].name
-    assert f"layers of {name}" in said and f"layers of {name}@random" in said
+    assert f"comparing layers: {name}" in said and f"comparing layers: {name}@random" in said
     assert not [doing for doing in said if " and " in doing]

@@ -188,5 +188,6 @@ def test_progress_counts_the_layers_of_all_models() -> None:
     experiment = EXPERIMENTS["neighbours"]
     inputs = wb.Inputs((planted_model(),), (planted_corpus(3),), split="test")
     experiment.run(inputs, experiment.settings(random_models=2, n_permutations=19), Counted())
-    assert [done for done, _ in seen] == [*range(7)] and {total for _, total in seen} == {6}
+    counted = [done for done, total in seen if total]
+    assert counted == [*range(7)] and {total for _, total in seen} == {None, 6}
     assert torch.get_num_threads()

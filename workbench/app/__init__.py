@@ -10,6 +10,8 @@ import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-if PagesManager.uses_pages_directory and get_script_run_ctx(suppress_warning=True) is not None:
+if get_script_run_ctx(suppress_warning=True) is None:
+    PagesManager.uses_pages_directory = False  # before the first page of the process
+elif PagesManager.uses_pages_directory:
     PagesManager.uses_pages_directory = False
     st.rerun()

@@ -41,7 +41,7 @@ def ready() -> None:
         import workbench.corpora  # noqa: F401
 
 
-@st.cache_resource(show_spinner="Checking this machine …")
+@st.cache_resource(show_spinner=False)
 def machine() -> "Facts":
     """Facts of this machine; they do not change while the app runs."""
     from workbench.doctor import facts
@@ -162,7 +162,8 @@ def sizes(ref: str, whole: bool) -> "Sequence[Size]":
     """The size of each split: complete if `whole` is set, else a count up to a bound."""
     from workbench.corpora.browse import stamp
 
-    return _sizes(ref, whole, stamp(ref))
+    with st.spinner("Counting …"):
+        return _sizes(ref, whole, stamp(ref))
 
 
 def layers(ref: str) -> list[str]:
@@ -201,16 +202,29 @@ def _corpus(ref: str, stamp: str) -> "Corpus":
     return read(ref)
 
 
-@st.cache_data(max_entries=64, show_spinner="Counting …")
+@st.cache_data(max_entries=64, show_spinner=False)
 def _sizes(ref: str, whole: bool, stamp: str) -> "Sequence[Size]":
-    from workbench.corpora.browse import COUNTED, sizes
+    from workbench.corpora.browse import COUNTED, Size, counted
+    from workbench.runs.forked_call import forked_call
 
-    return sizes(_corpus(ref, stamp), None if whole else COUNTED)
+    return tuple(Size(*row) for row in forked_call(counted, ref, None if whole else COUNTED))
 
 
-@st.cache_data(max_entries=64, show_spinner="Reading annotation layers …")
+@st.cache_data(max_entries=64, show_spinner=False)
 def _layers(ref: str, stamp: str) -> list[str]:
-    return sorted(_corpus(ref, stamp).layers())
+    from workbench.corpora.browse import layer_names
+    from workbench.runs.forked_call import forked_call
+
+    return forked_call(layer_names, ref)
+
+
+def prepare_corpus(ref: str) -> None:
+    """Count a corpus before a page shows it."""
+    from workbench.corpora.browse import stamp
+
+    key = stamp(ref)
+    _layers(ref, key)
+    _sizes(ref, False, key)
 
 
 @st.cache_resource(max_entries=24, show_spinner="Reading sentences …")

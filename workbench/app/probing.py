@@ -98,12 +98,12 @@ def tasks(corpus: str) -> dict[str, str]:
     return _tasks(corpus, stamp(corpus))
 
 
-@st.cache_data(max_entries=64, show_spinner="Reading the tasks …")
+@st.cache_data(max_entries=64, show_spinner=False)
 def _tasks(corpus: str, stamp: str) -> dict[str, str]:
-    from probes.probe_inputs import tasks_in
-    from workbench.app import cache
+    from probes.probe_inputs import tasks_about
+    from workbench.runs.forked_call import forked_call
 
-    return {task.name: task.about for task in tasks_in(cache.corpus(corpus))}
+    return forked_call(tasks_about, corpus)
 
 
 def _without(experiment: Experiment[Any]) -> Experiment[Any]:

@@ -15,6 +15,7 @@ from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, PLURALS, Experiment, counted
 from workbench.models.references import MINI
+from workbench.runs import starter
 
 if TYPE_CHECKING:
     from workbench.runs.request import Request
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "experiment"  # in the address
 FRESH = "runs that were started in this session"
-WAIT = 60  # seconds that a checked request is cached
+WAIT = 60  # seconds that a request is cached, while files may change
+CHECKED = 3600  # seconds that the check is cached of a request for the same content
 SPLITS = ("train", "dev", "test")
 DEVICES = ("cpu", "cuda", "mps")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
@@ -218,7 +220,17 @@ def preview(arguments: RequestArguments) -> Preview:
 @st.cache_data(ttl=WAIT, max_entries=32, show_spinner="Checking the request …")
 def _checked(arguments: RequestArguments) -> tuple[Any, tuple[WorkbenchError, ...]]:
     request = _request(arguments)
-    return request.spec, tuple(request.unmet_requirements())
+    return request.spec, problems_of(request)
+
+
+def problems_of(request: "Request") -> tuple[WorkbenchError, ...]:
+    """Why a request cannot be computed; reading its corpus for that takes seconds, once."""
+    return _problems(request.spec.name, request)
+
+
+@st.cache_data(ttl=CHECKED, max_entries=128, show_spinner=False)
+def _problems(name: str, _request: "Request") -> tuple[WorkbenchError, ...]:
+    return tuple(_request.unmet_requirements())
 
 
 def _request(arguments: RequestArguments) -> "Request":
@@ -233,6 +245,7 @@ RUN = "Run"
 
 def offer(buttons: Mapping[str, RequestArguments], helps: Mapping[str, str] | None = None) -> None:
     """Draw problems of the requests, a button for each, and the command of the first."""
+    starter.keep_ready()  # a run is likely to be started soon
     previews = {label: preview(arguments) for label, arguments in buttons.items()}
     first = previews[RUN]
     problems = next((each.problems for each in previews.values() if each.problems), ())

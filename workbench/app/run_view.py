@@ -16,6 +16,7 @@ from workbench.app.text import errors_shown, lines, plain, show_error, size, sta
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat
 from workbench.runs.status import Status, log_lines
+from workbench.runs.time_left import age_of, in_words, progress_line
 
 if TYPE_CHECKING:
     from workbench.core.findings import Finding
@@ -529,24 +530,24 @@ def _progress(run: "Run", now: Status) -> None:
     step = next((event for event in reversed(current) if event["kind"] == "progress"), None)
     log = [_log_line(event) for event in current if event["kind"] in ("log", "warning")]
     if step is None:
-        is_queued = now.state == "queued"
-        st.text("Queued. It starts when another run ends." if is_queued else "Starting …")
+        left = f", {in_words(now.expected)} left" if now.expected else ""
+        st.text(f"starting{left}")
         st.progress(0.0)
     else:
-        st.text(_step(step))
-        share = step["done"] / step["total"] if step["total"] else 0.0
-        st.progress(min(max(share, 0.0), 1.0))
+        age = age_of(step)
+        st.text(progress_line(step, age))
+        st.progress(_share(now, step, age))
     if log:
         lines(log[-LOG_LINES:])
 
 
-def _step(step: Mapping[str, Any]) -> str:
-    """The current step, its progress and the time left."""
-    from workbench.report.content import duration
-
-    of = f" of {step['total']:,}" if step["total"] else ""
-    left = f", about {duration(step['left'])} left" if step["left"] else ""
-    return f"{step['doing'] or 'running'}: {step['done']:,}{of}{left}"
+def _share(now: Status, step: Mapping[str, Any], age: float) -> float:
+    """The share of the run that is done, or of its stage if no earlier run tells the former."""
+    left = step.get("left_of_run")
+    share = step["done"] / step["total"] if step["total"] else 0.0
+    if now.state == "running" and left and now.expected:
+        share = 1 - (left - age) / max(now.expected, left)
+    return float(min(1.0, max(0.0, share)))
 
 
 def _log_line(event: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ EVERY = 1.0  # seconds between looks
 PATIENCE = 15.0  # seconds to wait for the process to end
 TAIL = 16 * 1024  # bytes read from the end of the log
 _STOP = re.compile(r"(\d+) of (\d+): (.*)")
-_STEP = re.compile(r"[^:]+: [\d,]+( of [\d,]+)?(, .* left)?")
+_STEP = re.compile(r"[^:]+: [\d,]+( of [\d,]+)?(, .* left.*)?")
 
 
 def offer() -> None:

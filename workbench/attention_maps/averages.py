@@ -43,7 +43,7 @@ def run(inputs: Inputs, settings: Averages, progress: Progress) -> Result:
         encode(docs),
         taps=[sums],
         hidden=False,
-        progress=lambda now: progress(now.done, now.total, "sentences"),
+        progress=lambda now: progress(now.done, now.total, "averaging attention"),
     )
     site_sums = {site: _SiteSums.of(total, max_offset) for site, total in sums.total.items()}
     tables = {

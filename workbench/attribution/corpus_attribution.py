@@ -142,7 +142,7 @@ def _explained(
     for number, (index, doc) in zip(numbers, drawn, strict=True):
         if len(explained) == settings.max_predictions:
             break
-        progress(len(explained), settings.max_predictions, "texts")
+        progress(len(explained), settings.max_predictions, "explaining predictions")
         random = np.random.default_rng([inputs.seed, index])
         prediction, word = _prediction(inputs.model, doc, settings, random)
         units = [] if prediction is None else units_of(prediction, _by(settings))
@@ -317,7 +317,7 @@ def _randomise(
     for seed in range(settings.random_models):
         twin = inputs.model.reinitialised(inputs.seed + seed)
         for index, each in enumerate(some):
-            progress(seed * len(some) + index, total, "texts with random weights")
+            progress(seed * len(some) + index, total, "explaining predictions with random weights")
             free = free_units(each.units)
             prediction = replace(each.prediction, model=twin)
             any_map = next(iter(each.maps.values()))

@@ -208,7 +208,7 @@ def _measured(opened: Reader, batches: Sequence[Places], gold: Ints, progress: P
         logits.append(explained.of_choice(found.logits))
         right.append(_numbers(explained.top) == gold[some])
         done += len(places)
-        progress(done, 2 * len(gold), "words")
+        progress(done, 2 * len(gold), "explaining words")
     assert gradients is not None, "there are words"
     mean = gradients / (len(batches[0]) if opened.bias is not None else len(gold))
     every = []
@@ -218,7 +218,7 @@ def _measured(opened: Reader, batches: Sequence[Places], gold: Ints, progress: P
         )
         every.append(found.values.permute(1, 2, 0).float().cpu().numpy())
         done += len(places)
-        progress(done, 2 * len(gold), "words")
+        progress(done, 2 * len(gold), "explaining words")
     return _All(
         components,
         np.concatenate(own),
@@ -312,7 +312,7 @@ def _measured_labels(
         logits.append(chosen)
         right.append(_numbers(explained.top) == some)
         done += len(labels)
-        progress(done, len(gold), "words" if head.of_words else "texts")
+        progress(done, len(gold), f"explaining {'words' if head.of_words else 'texts'}")
     joined = np.concatenate(values, 1)  # [2 + classes, places, components]
     return _All(
         components,

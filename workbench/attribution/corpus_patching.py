@@ -305,7 +305,7 @@ def _measured(
         effects[index, list(patches)] = found.patched[0] - found.corrupt
         if len(sources) > 1:
             random[index, list(patches)] = found.patched[1:].mean(0) - found.corrupt
-        progress(index + 1, len(pairs), "pairs")
+        progress(index + 1, len(pairs), "patching pairs")
     largest = max(float(np.abs(clean).max()), float(np.abs(corrupt).max()))
     rounding = ROUNDING[pairs[0].clean.model.precision] * largest
     for values in (effects, random):

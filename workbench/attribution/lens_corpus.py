@@ -190,7 +190,7 @@ def _compared_with_random(
     total = len(words.chosen) * (1 + len(twins))
 
     def on_progress(done: int) -> None:
-        progress(done, total, "predictions")
+        progress(done, total, "reading the layers")
 
     read = read_by(model, settings.sublayers, on_progress)
     notes: list[str] = [f"States after attention are left out: {read.note}"] if read.note else []

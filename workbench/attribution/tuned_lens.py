@@ -63,7 +63,7 @@ def run(inputs: Inputs, settings: TunedLens, progress: Progress) -> Result:
         batch,
         documents[TRAIN],
         inputs.seed,
-        lambda done: progress(done, len(documents[TRAIN]), "texts to train on"),
+        lambda done: progress(done, len(documents[TRAIN]), "reading the layers of training texts"),
     )
     trained = trained_maps(
         reader,
@@ -75,12 +75,12 @@ def run(inputs: Inputs, settings: TunedLens, progress: Progress) -> Result:
         settings.batch_size,
         settings.learning_rate,
         inputs.seed,
-        lambda step: progress(step, settings.steps, "training steps"),
+        lambda step: progress(step, settings.steps, "training the lens"),
     )
     scores = _Scores(documents[TEST], reader.choices)
     for predicted in reader.predictions(batch, documents[TEST], inputs.seed):
         _score(reader, predicted, trained.maps, facts, scores, inputs.seed)
-        progress(scores.done, len(documents[TEST]), "held-out texts")
+        progress(scores.done, len(documents[TEST]), "scoring held-out texts")
     if not scores.counts.any():
         raise WorkbenchError(
             "the held-out texts have no piece to predict.",

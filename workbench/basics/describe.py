@@ -21,7 +21,9 @@ def run(inputs: Inputs, settings: Describe, progress: Progress) -> Result:
     if max_sentences is not None:
         docs = {inputs.split or WHOLE: inputs.docs()}
     description = describe(
-        docs, lambda done: progress(done, max_sentences, "Docs"), most=settings.max_words
+        docs,
+        lambda done: progress(done, max_sentences, "reading the corpus"),
+        most=settings.max_words,
     )
     tables = {name: table for name, table in _tables(description).items() if len(table)}
     return Result(tables, caveats=_caveats(corpus, max_sentences))

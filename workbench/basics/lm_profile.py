@@ -85,7 +85,7 @@ def _scored(
 ) -> dict[str, Scores]:
     """Scores of every document by each objective; stored chunks are read from disk."""
     chunks = []
-    progress(0, len(batch), "documents")
+    progress(0, len(batch), "scoring documents")
     for start in range(0, max(len(batch), 1), CHUNK):
         documents = range(start, min(start + CHUNK, len(batch)))
         path = inputs.scratch and inputs.scratch / f"documents-{start:09d}.safetensors"
@@ -106,7 +106,7 @@ def _scored(
             )
             if path:
                 _write(path, chunks[-1])
-        progress(documents.stop, len(batch), "documents")
+        progress(documents.stop, len(batch), "scoring documents")
     return {objective: joined([chunk[objective] for chunk in chunks]) for objective in objectives}
 
 

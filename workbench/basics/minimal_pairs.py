@@ -112,7 +112,7 @@ def _scored(
             nats[side] += scores.nats.tolist()
             pieces[side] += scores.pieces.tolist()
             unscored[side] += scores.bare.tolist()
-        progress(len(nats[0]), len(pairs), "pairs")
+        progress(len(nats[0]), len(pairs), "scoring pairs")
     longer = np.sign(
         np.array(pieces[1]) - np.array(pieces[0])
     )  # [pairs], 1 if the wrong sentence is longer

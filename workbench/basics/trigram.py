@@ -237,7 +237,7 @@ def run(inputs: Inputs, settings: AgainstTrigrams, progress: Progress) -> Result
     score_documents = _scorer(model, trained, batch, inputs.seed)
     for documents in chunks(range(len(batch)), CHUNK):
         score_documents(documents, sums)
-        progress(documents[-1] + 1, len(batch), "documents")
+        progress(documents[-1] + 1, len(batch), "scoring documents")
     if not sums.model.each[:, 2].any():
         raise WorkbenchError(
             "the texts have no piece to predict.",

@@ -235,7 +235,7 @@ STOPS = (
         "examples",
     ),
     Stop(
-        "How long does a model of one's own take?",
+        "How long does it take to train one of your own?",
         "A small GPT is trained from random weights.",
         ("train-primer",),
         _loss,

@@ -23,6 +23,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
+from workbench.app import preload
 from workbench.core import machine
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -79,6 +80,7 @@ def serve(
     """
     if address not in LOCAL or host_names:
         limit_paths(allowed)
+    preload.begin()
     script = machine.app_file()
     sys.argv = [str(script)]  # Streamlit searches its configuration next to the script
     config: dict[str, Any] = {

@@ -172,16 +172,20 @@ S = TypeVar("S", bound=Settings)
 
 
 class Progress(Protocol):
-    """The progress callback of a run: `progress(done, total, "sentences")`.
+    """The progress callback of a run: `progress(done, total, "measuring attention")`.
 
     Example:
         >>> def run(inputs: wb.Inputs, settings: wb.Settings, progress: wb.Progress) -> wb.Result:
-        ...     progress(0, 1, "sentences")
+        ...     progress(0, 1, "reading the corpus")
         ...     return wb.Result({})
     """
 
     def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
-        """Report that `done` of `total` items are done; may be called very often."""
+        """Report that `done` of `total` items are done; may be called very often.
+
+        `doing` names the stage ("training probes"); details that change come after a colon
+        ("training probes: tags, layer 3"). Without a `total` only the name is shown.
+        """
         ...
 
     def log(self, text: str) -> None:

@@ -68,6 +68,20 @@ def sizes(corpus: Corpus, most: int | None = COUNTED) -> tuple[Size, ...]:
     return tuple(counts)
 
 
+def counted(ref: str, most: int | None) -> list[tuple[str, int, int, bool]]:
+    """The sizes of the splits of a corpus, as JSON can hold them."""
+    from workbench.corpora import read
+
+    return [(s.split, s.docs, s.words, s.whole) for s in sizes(read(ref), most)]
+
+
+def layer_names(ref: str) -> list[str]:
+    """The annotation layers of the first Docs of every split of a corpus, sorted."""
+    from workbench.corpora import read
+
+    return sorted(read(ref).layers())
+
+
 def passage(corpus: Corpus, split: str, index: int) -> "list[Doc]":
     """The sentences of the passage with this index; fewer, or none, at the end of the split."""
     start = index * PASSAGE

@@ -61,10 +61,10 @@ def run(inputs: Inputs, settings: Heads, progress: Progress) -> Result:
         batch,
         gold,
         pass_settings,
-        lambda now: progress(now.done, now.total, "sentences"),
+        lambda now: progress(now.done, now.total, "measuring attention"),
         sample=sample if examples else None,
     )
-    progress(len(docs), len(docs), "random blocks that occur twice")
+    progress(len(docs), len(docs), "measuring induction on repeated random blocks")
     copies = repeats(model, model.encode(batch, [0]), inputs.seed)
     sums = tables.sums_of(head_sums, gold)
     rules = Rules(

@@ -435,7 +435,7 @@ def _on_progress(
     """A callback that reports texts, each counted once for every ablated set."""
     each = len(evaluation.batch) * sets
     return lambda done: progress(
-        index * each + done, modes * each, f"{mode}: texts times ablated heads"
+        index * each + done, modes * each, f"removing heads: {mode}, texts times heads"
     )
 
 

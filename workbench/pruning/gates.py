@@ -184,7 +184,9 @@ def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
 
         def on_progress(step: int, loss: float, index: int = index, name: str = name) -> None:
             total = len(trials) * settings.steps
-            progress(index * settings.steps + step, total, f"{name}: loss {loss:.3f}")
+            progress(
+                index * settings.steps + step, total, f"training gates: {name}, loss {loss:.3f}"
+            )
 
         trained, net, step_losses = _train_gates(
             learning, all_, settings, price, sizes.get(budget), inputs.seed, on_progress

@@ -151,7 +151,7 @@ def run(inputs: Inputs, settings: HeadImportance, progress: Progress) -> Result:
         evaluation.model,
         evaluation.aim,
         evaluation.questions,
-        lambda done: progress(done, total, "texts"),
+        lambda done: progress(done, total, "measuring gradients"),
     )
     whole = baseline(evaluation, gradients.texts, inputs.seed)
     table = table_of(evaluation.model, gradients, inputs.seed)

@@ -7,12 +7,14 @@ request is read from there. Costs: a process.
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
@@ -23,6 +25,7 @@ from workbench.runs.launch import cancel, follow, start
 from workbench.runs.request import Request, make_request, refs
 from workbench.runs.run import Run, open_run
 from workbench.runs.subruns import compute_here, make_sweep
+from workbench.runs.time_left import count_in_words, left_in_words, progress_line, stage_of
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -217,8 +220,9 @@ def start_sweep(
 
 # --- showing a run's progress ---------------------------------------------------------------------
 #
-# On standard error: in a terminal a bar with the time left; otherwise plain lines, one for each
-# stage and for each tenth of its progress. Costs: reading the run's events ten times a second.
+# On standard error: in a terminal a bar with the time left, of the run where an earlier run tells
+# how long it takes, else of its stage; otherwise plain lines, one for each stage and for each tenth
+# of its progress. Costs: reading the run's events ten times a second.
 
 Events = Iterable[Mapping[str, Any]]
 
@@ -238,27 +242,42 @@ def watched(run: Run) -> None:
         _lines(follow(run))
 
 
+class _LeftColumn(ProgressColumn):
+    """The time left, which goes on between events."""
+
+    def render(self, task: Task) -> Text:
+        event = task.fields["event"]
+        return Text(left_in_words(event, time.monotonic() - task.fields["since"]))
+
+
 def _bar(events: Events, console: Console) -> None:
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[count]}"),
+        _LeftColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("queued", total=None, left="")
+        began = time.monotonic()
+        task = bar.add_task("starting", total=None, count="", event={}, since=began)
         for event in events:
+            now = time.monotonic()
             if event["kind"] == "progress":
                 bar.update(
                     task,
                     description=event["doing"],
                     completed=event["done"],
                     total=event["total"],
-                    left=_left(event["left"]),
+                    count=count_in_words(event),
+                    event=event,
+                    since=now,
                 )
             elif event["kind"] == "state":
-                bar.update(task, description=event["state"])
+                is_queued = event["state"] == "queued"  # until it says what it waits for
+                bar.update(task, description="starting" if is_queued else event["state"])
+                if event.get("left_of_run"):
+                    bar.update(task, event=event, since=now)
             else:
                 console.print(_message(event), markup=False)
 
@@ -267,35 +286,22 @@ def _lines(events: Events) -> None:
     last = ("", -1)
     for event in events:
         if event["kind"] == "progress":
+            stage = event["doing"] if _is_queued(event) else stage_of(event["doing"])
             tenth = 10 * event["done"] // event["total"] if event["total"] else 0
-            if (event["doing"], tenth) != last:
-                last = (event["doing"], tenth)
-                print(_line(event), file=sys.stderr, flush=True)
+            if (stage, tenth) != last:
+                last = (stage, tenth)
+                print(progress_line(event), file=sys.stderr, flush=True)
         elif event["kind"] == "state":
-            print(event["state"], file=sys.stderr, flush=True)
+            left = left_in_words(event)
+            line = f"{event['state']}, {left}" if left else event["state"]
+            print(line, file=sys.stderr, flush=True)
         else:
             print(_message(event), file=sys.stderr, flush=True)
 
 
-def _line(event: Mapping[str, Any]) -> str:
-    """Return a progress event as a line: `sentences: 30 of 100, 5 s left`, or `Loading model…`."""
-    if not event["total"] and not event["done"]:
-        return f"{event['doing']}…"
-    of = f" of {event['total']:,}" if event["total"] else ""
-    line = f"{event['doing']}: {event['done']:,}{of}"
-    left = _left(event["left"])
-    return f"{line}, {left}" if left else line
+def _is_queued(event: Mapping[str, Any]) -> bool:
+    return stage_of(event["doing"]) == "queued"
 
 
 def _message(event: Mapping[str, Any]) -> str:
     return f"warning: {event['text']}" if event["kind"] == "warning" else str(event["text"])
-
-
-def _left(seconds: float | None) -> str:
-    if not seconds:
-        return ""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min left"
-    return f"{minutes} min {rest} s left" if minutes else f"{rest} s left"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
@@ -178,12 +179,22 @@ def _name(card: Card) -> str:
     return re.sub(r"[^\w.-]", "-", card.key if card.has_uuid else f"cuda-{card.key}")
 
 
+class Ahead(NamedTuple):
+    """The jobs before another in a queue, by the folders of their runs; "" for other jobs."""
+
+    running: tuple[str, ...]
+    queued: tuple[str, ...]
+
+
 @contextmanager
-def turn(device: str, waiting: Callable[[int], None]) -> Iterator[Slot]:
-    """Wait for a device and hold it during the block; `waiting` gets the number of jobs ahead."""
+def turn(device: str, waiting: Callable[[Ahead], None], job: str = "") -> Iterator[Slot]:
+    """Wait for a device and hold it during the block; `waiting` gets the jobs ahead.
+
+    `job` is the folder of the run that waits, for those behind it.
+    """
     folder = machine.home() / "queue" / socket.gethostname()
     try:
-        slot, held = _waited(folder, slots(device), waiting)
+        slot, held = _waited(folder, slots(device), waiting, job)
     except OSError as error:
         raise WorkbenchError(
             f"the run cannot queue for {device}: {error.strerror or error}.",
@@ -195,30 +206,43 @@ def turn(device: str, waiting: Callable[[int], None]) -> Iterator[Slot]:
     try:
         yield slot
     finally:
+        with suppress(OSError):
+            os.ftruncate(held, 0)
         os.close(held)
 
 
 def _waited(
-    folder: Path, options: Sequence[Slot], waiting: Callable[[int], None]
+    folder: Path, options: Sequence[Slot], waiting: Callable[[Ahead], None], job: str
 ) -> tuple[Slot, int]:
     """Wait until one of the slots is free for this job; return it and its lock."""
     names = [slot.name for slot in options]
-    number, ticket = _draw(folder, names)
+    number, ticket = _draw(folder, names, job)
     try:
         while True:
-            before = _before(folder, number, names)
-            for slot in options if not before else ():
+            queued = _before(folder, number, names)
+            for slot in options if not queued else ():
                 held = locks.take(folder / f"{slot.name}.slot")
                 if held is not None:
+                    os.ftruncate(held, 0)  # of a job that was killed
+                    os.write(held, os.fsencode(job))
                     return slot, held
-            waiting(before)
+            waiting(Ahead(tuple(_running(folder, names)), queued))
             time.sleep(EVERY)
     finally:
         (folder / f"{number:012d}.ticket").unlink(missing_ok=True)
         os.close(ticket)
 
 
-def _draw(folder: Path, names: Sequence[str]) -> tuple[int, int]:
+def _running(folder: Path, names: Sequence[str]) -> Iterator[str]:
+    """Yield the jobs that hold these slots."""
+    for name in names:
+        path = folder / f"{name}.slot"
+        if locks.is_held(path):
+            with suppress(OSError):
+                yield os.fsdecode(read_regular(path))
+
+
+def _draw(folder: Path, names: Sequence[str], job: str) -> tuple[int, int]:
     """Take a ticket with the next number; return the number and the lock of the ticket."""
     counter = folder / "counter"
     with locks.held(folder / "counter.lock"):
@@ -230,7 +254,7 @@ def _draw(folder: Path, names: Sequence[str]) -> tuple[int, int]:
             file.write(str(number))
         ticket = locks.take(folder / f"{number:012d}.ticket")
         assert ticket is not None, "a new number has no other holder"
-        os.write(ticket, " ".join(names).encode())
+        os.write(ticket, os.fsencode(f"{' '.join(names)}\n{job}"))
     return number, ticket
 
 
@@ -240,19 +264,19 @@ def _tickets(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(path.stem), path) for path in paths if path.stem.isdecimal())
 
 
-def _before(folder: Path, number: int, names: Sequence[str]) -> int:
-    """Return how many jobs are ahead in the queues of these slots; remove tickets of dead jobs."""
-    before = 0
+def _before(folder: Path, number: int, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the jobs ahead in the queues of these slots; remove tickets of dead jobs."""
+    before = []
     for other, path in _tickets(folder):
         if other >= number:
             break
         try:
-            overlap = set(read_regular(path).decode().split()) & set(names)
-        except (OSError, ValueError):
+            theirs, _, job = os.fsdecode(read_regular(path)).partition("\n")
+        except OSError:
             continue
         if not locks.is_held(path):
             with suppress(OSError):
                 path.unlink()
-        elif overlap:
-            before += 1
-    return before
+        elif set(theirs.split()) & set(names):
+            before.append(job)
+    return tuple(before)

@@ -32,7 +32,7 @@ from workbench.core.experiment import (
 from workbench.core.files import FULL, atomic_write, unwritable
 from workbench.core.machine import peak_memory
 from workbench.models.references import TRAINED, folder_of
-from workbench.runs import device_queue, resources, run, spec, status
+from workbench.runs import device_queue, resources, run, spec, status, time_left
 from workbench.runs.request import checked_settings
 from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import unlinked
@@ -131,7 +131,8 @@ def _unfinished(journal: Journal, state: status.State, failure: Failure | None =
 
 def _attempt(journal: Journal, subruns: SubRuns, share: bool, opened: Open | None) -> None:
     run_spec = _checked_spec(journal.folder)
-    journal.check()
+    journal(0, None, "starting")
+    journal.earlier = time_left.earlier(journal.folder, journal.status, run_spec)
     if run_spec.sweep:
         _run(
             journal,
@@ -190,18 +191,23 @@ def _on(slot: device_queue.Slot, alone: bool) -> AbstractContextManager[str]:
 
 @contextmanager
 def _turn(device: str, journal: Journal, share: bool) -> Iterator[device_queue.Slot]:
-    logged: list[int] = []
+    logged: list[device_queue.Ahead] = []
 
-    def waiting(n_before: int) -> None:
+    def waiting(ahead: device_queue.Ahead) -> None:
         journal.check()
-        if n_before not in logged[-1:]:
-            jobs = "1 job" if n_before == 1 else f"{n_before} jobs"
-            why = f"queued behind {jobs}" if n_before else "another job is using it"
-            journal.log(f"Waiting for {device}: {why}. The option --share does not wait.")
-            logged.append(n_before)
+        place = time_left.place_in_line(*ahead)
+        if ahead not in logged[-1:]:
+            journal.log(f"Waiting for {device}: {place}. The option --share does not wait.")
+            logged.append(ahead)
+        lefts = [time_left.left_of(Path(path)) for path in (*ahead.running, *ahead.queued)]
+        known = [journal.status.expected or None, *lefts]
+        total = sum(left or 0.0 for left in known) if all(known) else None
+        journal(0, None, f"queued: {place}", left_of_run=total)
 
     turn = (
-        nullcontext(device_queue.slots(device)[0]) if share else device_queue.turn(device, waiting)
+        nullcontext(device_queue.slots(device)[0])
+        if share
+        else device_queue.turn(device, waiting, str(journal.folder))
     )
     with turn as slot:
         yield slot
@@ -221,6 +227,7 @@ def _run(
     experiment = EXPERIMENTS[run_spec.experiment]
     with _warnings_to(journal):
         result, facts = compute()
+        journal(0, None, "writing tables and figures")
         about = facts.pop("about", experiment.tables)
         rows = run.write(folder, result, about)
         tables = run.Tables(folder)  # as they are on disk, each read once
@@ -293,8 +300,8 @@ def _compute(
 def _loading(run_spec: spec.Spec) -> str:
     """Return the progress text while models and corpora are opened."""
     if not run_spec.models:
-        return "Loading corpus" if run_spec.corpora else "Starting"
-    return "Loading model" if len(run_spec.models) == 1 else "Loading models"
+        return "reading the corpus" if run_spec.corpora else "starting"
+    return "loading the model" if len(run_spec.models) == 1 else "loading the models"
 
 
 def inputs_of(

@@ -3,8 +3,9 @@
     facts = forked_call(opened_facts, "mini:bert", 0, False)
 
 So the calling process imports neither. Arguments and results are JSON. If there is no starter, or
-this process has imported them anyway, the function is called here. Costs: a fork; the first time
-the imports of the starter.
+this process has imported them anyway, the function is called here; except in a process of many
+threads (`always_fork`), which others would wait for. Costs: a fork; the first time the imports of
+the starter.
 """
 
 import contextlib
@@ -24,11 +25,22 @@ T = TypeVar("T")
 _ERROR = ("what", "code", "where", "remedy")
 
 
+_always = False
+
+
+def always_fork() -> None:
+    """Fork from here on whenever the starter is ready, also if this process has imported torch."""
+    global _always
+    _always = True
+
+
 def forked_call(function: Callable[..., T], *arguments: Any) -> T:
     """Return what a function of a module returns, or raise its `WorkbenchError`."""
-    if {"torch", "spacy"} & sys.modules.keys():
+    has_imported = bool({"torch", "spacy"} & sys.modules.keys())
+    if has_imported and not _always:
         return function(*arguments)
-    starter.begin()
+    if not has_imported:
+        starter.begin()
     with tempfile.TemporaryFile() as out, Path(os.devnull).open("rb") as nothing:
         process = starter.fork(
             __name__,
@@ -36,7 +48,7 @@ def forked_call(function: Callable[..., T], *arguments: Any) -> T:
             stdin=nothing.fileno(),
             stdout=out.fileno(),
             stderr=_standard_error(nothing.fileno()),
-            patience=starter.PATIENCE,
+            patience=0.0 if has_imported else starter.PATIENCE,
         )
         if process is None:
             return function(*arguments)

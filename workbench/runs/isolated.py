@@ -5,7 +5,7 @@ size of the files. When the time is over it is killed with all processes it star
 browser still waits; when its parent process ends, it ends too. Nothing is downloaded by default.
 Run as a module, this file is that process: it reads a request as JSON in the first line of standard
 input, which stays open while the result is needed, and prints the result on standard output.
-Costs: half a second if the facts are cached; else the model is opened once, some seconds.
+Costs: hashing the files if the facts are stored; else the model is opened once, some seconds.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO, Any, Literal
 
 from workbench.core import machine
@@ -27,7 +28,7 @@ from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.core.machine import is_out_of_memory, limit_memory, machine_memory
 from workbench.models.references import RANDOM, require_model
 from workbench.runs import starter
-from workbench.runs.model_facts import files_of, known
+from workbench.runs.model_facts import Known, files_of, known, stored
 
 Question = Literal["facts", "parts"]
 FETCHING = 900.0  # maximum seconds of a download
@@ -50,6 +51,8 @@ _ELMO = (
 def look(ref: str, kind: Question, fetch: bool = False) -> dict[str, Any]:
     """Return facts of a model, or its parameters by part; `fetch` allows a download."""
     require_model(ref)  # checked here, so that a mistyped name fails at once
+    if not fetch and (stored := _stored(ref, kind)):
+        return stored
     offline = {} if fetch else {"HF_HUB_OFFLINE": "1"}
     memory, seconds = limits(ref, fetch)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
@@ -154,17 +157,37 @@ def _result(ref: str, kind: str) -> dict[str, Any]:
     model = known(ref)
     if kind == "facts":
         return {"facts": {**model.facts, "name": ref}}
-    path = machine.home() / "known" / "parts" / f"{model.hash}.json"
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        cached = parse_json(read_regular(path))
-        if cached["check"] == _check(cached["parts"]):
-            return {"parts": cached["parts"]}
+    path = _parts_file(model)
+    if cached := _stored_parts(path):
+        return {"parts": cached}
     from workbench.models.loading import load
 
     parts = _together(load(ref, "cpu", "fp32").parameters_by_part())
     with contextlib.suppress(WorkbenchError), atomic_write(path) as draft:
         draft.write_text(json.dumps({"parts": parts, "check": _check(parts)}))
     return {"parts": parts}
+
+
+def _stored(ref: str, kind: Question) -> dict[str, Any] | None:
+    """Return the result for a model that was opened before with the same files; else None."""
+    if (model := stored(ref)) is None:
+        return None
+    if kind == "facts":
+        return {"facts": {**model.facts, "name": ref}}
+    parts = _stored_parts(_parts_file(model))
+    return {"parts": parts} if parts else None
+
+
+def _parts_file(model: Known) -> Path:
+    return machine.home() / "known" / "parts" / f"{model.hash}.json"
+
+
+def _stored_parts(path: Path) -> dict[str, int] | None:
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        cached = parse_json(read_regular(path))
+        if cached["check"] == _check(cached["parts"]):
+            return dict(cached["parts"])
+    return None
 
 
 def _together(parts: Mapping[str, int]) -> dict[str, int]:

@@ -27,6 +27,7 @@ from workbench.runs.process import GRACE
 from workbench.runs.run import Run, is_whole, require_own
 from workbench.runs.spec import checked, no_link, unlinked
 from workbench.runs.status import CANCEL, LOCK, SCRATCH, Failure, Journal, Status
+from workbench.runs.time_left import earlier
 
 EVERY = 0.1  # seconds between checks of a run
 DYING = 60.0  # seconds to wait until a killed process has freed its lock and memory
@@ -342,8 +343,16 @@ def _queue(folder: Path, run_spec: spec.Spec, queued: Status) -> None:
         attempt=before.attempt + 1 if before else 1,
         device=run_spec.device,
     )
+    before_it = earlier(folder, queued, run_spec)
+    queued = replace(queued, expected=before_it.seconds if before_it else 0.0)
     status.write(folder, queued)
-    status.add_event(folder, "state", state="queued", attempt=queued.attempt)
+    status.add_event(
+        folder,
+        "state",
+        state="queued",
+        attempt=queued.attempt,
+        left_of_run=queued.expected or None,
+    )
 
 
 def _not_started(folder: Path, error: BaseException) -> None:

@@ -59,10 +59,15 @@ def opened_facts(ref: str, seed: int, pickled: bool) -> dict[str, Any]:
     return facts_of_files(ref, seed, pickled)
 
 
+def stored(ref: str) -> Known | None:
+    """Return what is known of a model that was opened before, with the same files; else None."""
+    key = files_hash(ref)
+    return _cached(machine.home() / "known" / f"{key}.json") if key else None
+
+
 def is_known(ref: str) -> bool:
     """Return whether a model with these files was opened before without an error."""
-    key = files_hash(ref)
-    return bool(key) and _cached(machine.home() / "known" / f"{key}.json") is not None
+    return stored(ref) is not None
 
 
 def _cached(path: Path) -> Known | None:

@@ -6,7 +6,8 @@
 A forked process is what `python -P -m MODULE ARGUMENTS` would be, without the seconds of imports: a
 session of its own, with the environment, working directory and files of the client. The starter
 runs no operation of torch, starts no thread and does not touch CUDA, so forking is safe. It ends
-when it has not been needed for some minutes, or when the code or the installed packages change.
+when it has not been needed for some minutes, when the code or the installed packages change, or
+with the app that began it.
 
 There is one for each user, interpreter, version of the code, and everything that a process would
 inherit from the one that starts it (`_key`). Its socket is in a folder that only its user may
@@ -63,10 +64,10 @@ _THEN = (
     "transformers.models.t5.modeling_t5", "workbench.models.word_models",
     "workbench.runs.isolated", "scipy.stats", "sklearn.linear_model",
 )  # fmt: skip
-# Variables of the terminal or of a single request, which do not matter to imports.
+# Variables of the terminal, of the app or of a single request, which do not matter to imports.
 _IGNORED = {
-    "COLORTERM", "COLUMNS", "DISPLAY", "LINES", "LS_COLORS", "OLDPWD", "PS1", "PWD", "SHLVL", "STY",
-    "TERM", "WAYLAND_DISPLAY", "WINDOWID", "_", *resources.THREADS,
+    "COLORTERM", "COLUMNS", "DISPLAY", "LINES", "LS_COLORS", "MPLBACKEND", "OLDPWD", "PS1",
+    "PWD", "SHLVL", "STY", "TERM", "WAYLAND_DISPLAY", "WINDOWID", "_", *resources.THREADS,
 }  # fmt: skip
 _IGNORED_PREFIXES = (
     "DBUS_", "GNOME_", "ITERM_", "KITTY_", "KONSOLE_", "PYTEST_", "SSH_", "STREAMLIT_", "TERM_",
@@ -196,6 +197,16 @@ def _inherited() -> Iterator[Any]:
 
 # --- asking for a process -------------------------------------------------------------------------
 
+_owned: list[int] = []  # ends of pipes, open as long as this process lives
+_ends_with_this = False
+_kept = -EVERY  # when `keep_ready` last looked
+
+
+def end_with_this() -> None:
+    """Have the starters that this process begins end with it, however it ends, not when idle."""
+    global _ends_with_this
+    _ends_with_this = True
+
 
 def begin() -> None:
     """Have the starter of this process import, unless it does so already; return at once."""
@@ -204,6 +215,7 @@ def begin() -> None:
         if place is None or (lock := locks.take(place.lock)) is None:
             return
         listening = socket.socket(socket.AF_UNIX)
+        owner, own = os.pipe() if _ends_with_this else (-1, -1)
         try:
             place.ready.unlink(missing_ok=True)  # of one that was killed
             place.importing.unlink(missing_ok=True)
@@ -212,19 +224,35 @@ def begin() -> None:
             process = subprocess.Popen(
                 [
                     *(sys.executable, "-P", "-m", _PROGRAM, os.fspath(place.folder), place.key),
-                    *(str(lock), str(listening.fileno()), _ROOM),
+                    *(str(lock), str(listening.fileno()), str(owner), _ROOM),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=_environment(),
-                pass_fds=[lock, listening.fileno()],
+                pass_fds=[lock, listening.fileno(), *([owner] if owner >= 0 else [])],
                 start_new_session=True,
             )
+            if own >= 0:
+                _owned.append(own)
+        except BaseException:
+            if own >= 0:
+                os.close(own)
+            raise
         finally:
             listening.close()
             os.close(lock)
+            if owner >= 0:
+                os.close(owner)
         threading.Thread(target=process.wait, daemon=True).start()  # so it leaves no zombie
+
+
+def keep_ready() -> None:
+    """Have it import again if it has ended, in the background."""
+    global _kept
+    if time.monotonic() - _kept > EVERY:
+        _kept = time.monotonic()
+        threading.Thread(target=begin, daemon=True).start()
 
 
 def _environment() -> dict[str, str]:
@@ -238,6 +266,14 @@ def _environment() -> dict[str, str]:
         variables.pop(name, None)
     allocator = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
     return {**allocator, **variables, "OPENBLAS_NUM_THREADS": "1"}
+
+
+def is_ready() -> bool:
+    """Return whether there is a starter that forks at once."""
+    with suppress(OSError, WorkbenchError):
+        place = _place()
+        return place is not None and place.ready.exists() and locks.is_held(place.lock)
+    return False
 
 
 def await_ready(patience: float = PATIENCE) -> None:
@@ -444,6 +480,7 @@ class _Starter:
     listening: socket.socket
     inode: int  # of its socket
     later: list[str]  # modules to import when the first command has what it needs
+    owner: int = -1  # a pipe that ends when the process that began it does; -1: none
     n_forks: int = 0
     children: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
@@ -451,10 +488,18 @@ class _Starter:
     def serve(self) -> _Job | None:
         """Fork processes until it is not needed any more; in a child, return its job."""
         self.selector.register(self.listening, selectors.EVENT_READ)
+        if self.owner >= 0:
+            self.selector.register(self.owner, selectors.EVENT_READ)
         used = checked = time.monotonic()
+        idle = _seconds_idle()
         while True:
             imports = bool(self.later) and (not self.children or self.n_forks > FIRST_FORKS)
-            for key, _ in self.selector.select(0 if imports else min(EVERY, _seconds_idle())):
+            for key, _ in self.selector.select(0 if imports else min(EVERY, idle)):
+                if key.fileobj == self.owner:
+                    self._forget_owner()
+                    idle, imports = 0.0, False
+                    self.later.clear()
+                    continue
                 used = time.monotonic()
                 if key.fileobj is not self.listening:
                     self._reap(key.data)
@@ -468,8 +513,13 @@ class _Starter:
                 checked = now
                 if not self._is_current():
                     used = -math.inf
-            if not self.children and now - used >= _seconds_idle():
+            if not self.children and now - used >= idle:
                 return None
+
+    def _forget_owner(self) -> None:
+        self.selector.unregister(self.owner)
+        os.close(self.owner)
+        self.owner = -1
 
     def _is_current(self) -> bool:
         """Return whether it can still fork, and a new process would be the same."""
@@ -521,6 +571,8 @@ class _Starter:
         self.selector.close()
         self.listening.close()
         os.close(self.lock)
+        if self.owner >= 0:
+            os.close(self.owner)
         for pidfd, connection in self.children.values():
             os.close(pidfd)
             connection.close()
@@ -576,7 +628,7 @@ def _analyses() -> Iterator[str]:
 
 def main() -> int | None:
     """Import, then fork processes until nobody needs them; in each of them, do what it is for."""
-    folder, key, lock, listening, _ = sys.argv[1:]
+    folder, key, lock, listening, owner, _ = sys.argv[1:]
     place = _Place(Path(folder), key)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # its client may ignore it
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -590,7 +642,8 @@ def main() -> int | None:
         elif place.is_current():
             place.importing.rename(place.ready)
             later = [*_THEN, *_analyses()]
-            starter = _Starter(place, int(lock), accepting, place.ready.stat().st_ino, later)
+            inode = place.ready.stat().st_ino
+            starter = _Starter(place, int(lock), accepting, inode, later, int(owner))
             if (job := starter.serve()) is not None:
                 return job.run()
         place.remove()

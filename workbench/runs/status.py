@@ -10,13 +10,14 @@ import json
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import Field, asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
@@ -30,6 +31,9 @@ from workbench.core.files import (
 )
 from workbench.runs import locks
 from workbench.runs.spec import unlinked
+
+if TYPE_CHECKING:
+    from workbench.runs.time_left import Earlier
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 UNDER_WAY = ("queued", "running")
@@ -73,6 +77,7 @@ class Status:
     started: str = ""
     ended: str = ""
     seconds: float = 0.0  # of the last attempt, by a monotonic clock
+    expected: float = 0.0  # seconds, by an earlier run of the same experiment; 0: not known
     attempt: int = 0
     pid: int = 0
     host: str = ""
@@ -296,9 +301,11 @@ def _parsed(content: bytes) -> Iterator[Mapping[str, Any]]:
 #
 # How a run reports its state, its progress with the time left, and log lines, and is cancelled.
 #
-# An experiment may report as often as it likes; at most two lines a second are written. The time
-# left is computed with a monotonic clock. A file `cancel` in the folder of the run, or SIGTERM,
-# ends the run at its next step.
+# An experiment may report as often as it likes; at most two lines a second are written. What it is
+# doing is the name of a stage, followed by a colon and details if there are any; only a new name
+# begins a new stage. The time left is computed with a monotonic clock: that of the stage from its
+# own rate, that of the run from an earlier one (`time_left`). A file `cancel` in the folder of the
+# run, or SIGTERM, ends the run at its next step.
 
 EVERY = 0.5  # minimum number of seconds between two lines of progress
 
@@ -315,31 +322,65 @@ class Journal:
         stored = read(folder) or Status("queued")
         self.status = replace(stored, pid=os.getpid(), host=socket.gethostname())
         write(folder, self.status)
-        self._doing, self._since, self._reported, self._base = "", time.monotonic(), 0.0, 0
+        self.earlier: Earlier | None = None  # what the time left is estimated by
+        self._doing, self._reported = "", 0.0
+        self._began: float | None = None  # when it was running
+        self._stage, self._stages = ("", 0), Counter[str]()
+        self._since = self._loop = time.monotonic()  # the stage began, and its loop
+        self._base = self._done = 0  # items at the beginning of the loop, and now
+        self._loops = 1  # of the stage: its counter began again
 
     def becomes(self, state: State, **facts: Any) -> None:
         """Set and write a new state of the run."""
         now = replace(self.status, state=state, **facts)
         write(self.folder, now)
         self.status = now
+        if state == "running":
+            self._began = time.monotonic()
+            self._stage, self._stages = ("", 0), Counter()
         failure = self.status.failure
         add_event(self.folder, "state", state=state, text=failure.what if failure else "")
 
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
+    def __call__(
+        self,
+        done: int,
+        total: int | None = None,
+        doing: str = "",
+        *,
+        left_of_run: float | None = None,
+    ) -> None:
         now = time.monotonic()
-        doing = doing or self._doing
-        if doing != self._doing or done < self._base:
-            self._doing, self._since, self._base, self._reported = doing, now, done, 0.0
+        doing = str(doing or self._doing)
+        if (name := doing.partition(": ")[0]) != self._stage[0]:
+            self._stage = name, self._stages[name]
+            self._stages[name] += 1
+            self._since = self._loop = now
+            self._base, self._loops, self._reported = done, 1, 0.0
+        elif done < self._done:
+            self._loop, self._base = now, done
+            self._loops += 1
+        self._doing, self._done = doing, done
         if now - self._reported < EVERY and done != total:
             return
         self.check()
         self._reported = now
         left = None
         if total and done > self._base:
-            left = round(float((now - self._since) * (total - done) / (done - self._base)), 1)
+            left = round(float((now - self._loop) * (total - done) / (done - self._base)), 1)
         total = None if total is None else int(total)
-        facts = {"done": int(done), "total": total, "doing": str(doing), "left": left}
-        add_event(self.folder, "progress", **facts)
+        if left_of_run is None:
+            left_of_run = self._left_of_run(now, done / total if total else None, left)
+        facts = {"done": int(done), "total": total, "doing": doing, "left": left}
+        add_event(self.folder, "progress", **facts, left_of_run=left_of_run)
+
+    def _left_of_run(self, now: float, share: float | None, left: float | None) -> float | None:
+        """Return the seconds that the whole run has left, by an earlier run."""
+        if self._began is None or self.earlier is None:
+            return (self.status.expected or None) if self._began is None else None
+        if self._loops > 1:  # what is done of this loop says little of the stage
+            share = left = None
+        in_stage = now - self._since
+        return self.earlier.left(now - self._began, self._stage, in_stage, share, left)
 
     def log(self, text: str) -> None:
         add_event(self.folder, "log", text=text)

@@ -99,7 +99,10 @@ def prepare(
             own_tokenizer = _train_tokenizer(row, size, text, lowercase, progress)
             save_tokenizer(own_tokenizer, scratch / TOKENIZER)
         store = tokenize_text(
-            text, own_tokenizer, home, progress=lambda done: progress(done, None, "bytes of text")
+            text,
+            own_tokenizer,
+            home,
+            progress=lambda done: progress(done, None, "tokenizing (bytes of text)"),
         )
         record = {
             "manifest": str(store.folder / f"{store.manifest.key}.json"),

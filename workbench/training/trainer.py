@@ -415,10 +415,10 @@ class Record:
         history = LossHistory(history.first, history.mean, history.seen)
         self.state = replace(state, history=history, rows=(*state.rows, row))
         if plan.steps is not None:
-            self.progress(state.step, plan.steps, "steps")
+            self.progress(state.step, plan.steps, "training")
         else:
             total = round(plan.seconds or 0)
-            self.progress(min(int(now), total), total, "seconds")
+            self.progress(min(int(now), total), total, "training by time (seconds)")
 
     def _diverged(self, loss: float, finite: bool) -> WorkbenchError:
         what = f"the loss is {loss:.3g}" if finite else "the gradient is NaN or infinite"

@@ -195,14 +195,14 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     with words_of(inputs, batch, settings.max_words, progress) as words:
         old, new = words.models
         states = layer_by_layer(words, old, new, progress)
-        progress(0, None, "similarity of all pairs of layers")
+        progress(0, None, "comparing all pairs of layers")
         tables["similarity"] = similarity(old, new, every_pair(words, old, new))
         word_texts = [*word_caveats(words), *_few_words(len(words.rows), old.width)]
         word_texts += stack_caveats(words.models)
     attention_compared = bool(before.sites) and same_pieces(before, after, batch)
     if attention_compared:
         sums = attention_change(
-            before, after, batch, lambda now: progress(now.done, now.total, "attention")
+            before, after, batch, lambda now: progress(now.done, now.total, "comparing attention")
         )
         tables["heads"] = heads(sums, inputs.seed)
         if roles is not None:
@@ -217,17 +217,17 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
             after,
             head,
             scored,
-            lambda done, total: progress(done, total, "layers reset"),
+            lambda done, total: progress(done, total, "resetting layers"),
             inputs.seed,
         )
     no_losses = no_forgetting(before, after)
     if not no_losses:
-        tables["losses"] = forgetting(before, after, batch, inputs.seed, progress)
+        tables["scoring documents"] = forgetting(before, after, batch, inputs.seed, progress)
     tables["modules"] = weights.modules
     tables["drift"] = _by_layer(states, weights, tables)
     caveats = [Caveat(text, ("drift", "similarity")) for text in word_texts]
     caveats += [Caveat(text, ("rewound",)) for text in scored_texts]
-    with_intervals = tuple(name for name in ("heads", "losses") if name in tables)
+    with_intervals = tuple(name for name in ("heads", "scoring documents") if name in tables)
     caveats += [
         Caveat(text, with_intervals) for text in few_sentences_caveat(len(batch)) if with_intervals
     ]
@@ -294,7 +294,7 @@ def _means(table: pd.DataFrame | None, column: str, shift: int = 0) -> dict[Any,
 
 def _roles(inputs: Inputs, settings: Drift, progress: Progress) -> pd.DataFrame:
     """Each head's role before and after, from runs of `heads`, and the change of its scores."""
-    progress(0, None, "roles of heads")
+    progress(0, None, "finding the roles of heads")
     heads_settings = {"max_sentences": settings.max_sentences}
     tables = [
         inputs.run_experiment(
@@ -415,9 +415,14 @@ def forgetting(
     before: Model, after: Model, batch: Batch, seed: int, progress: Progress
 ) -> pd.DataFrame:
     """The table `losses`: both models' losses and their change."""
-    old = _scored(before, batch, seed, lambda now: progress(now, 2 * len(batch), "losses"))
+    old = _scored(
+        before, batch, seed, lambda now: progress(now, 2 * len(batch), "scoring documents")
+    )
     new = _scored(
-        after, batch, seed, lambda now: progress(len(batch) + now, 2 * len(batch), "losses")
+        after,
+        batch,
+        seed,
+        lambda now: progress(len(batch) + now, 2 * len(batch), "scoring documents"),
     )
     objective = str(before.objective)
     measures_before, measures_after = measures(old, objective), measures(new, objective)

@@ -90,7 +90,7 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
         notes += [f"{split.task.name}: {note}" for note in split.notes]
         task_cells: list[Cell] = []
         for method, head in methods:
-            activity = f"{split.task.name}, {method}"
+            activity = f"training: {split.task.name}, {method}"
             progress(
                 len(cells) + len(task_cells),
                 total,
@@ -145,7 +145,7 @@ def _parts(inputs: Inputs, settings: FrozenVsFinetuned) -> list[Part]:
 def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Result:
     """Run each part and concatenate their tables."""
     n_parts = len(parts)
-    progress(0, n_parts, "parts")
+    progress(0, n_parts, "training on parts of the tasks")
     cost = [part.model.parameters * len(part.settings.tasks) for part in parts]
     order = sorted(range(n_parts), key=lambda index: -cost[index])  # the most expensive parts first
     requests = [
@@ -159,7 +159,9 @@ def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Resu
         )
         for part in (parts[index] for index in order)
     ]
-    finished = inputs.run_experiments(requests, lambda done: progress(done, n_parts, "parts"))
+    finished = inputs.run_experiments(
+        requests, lambda done: progress(done, n_parts, "training on parts of the tasks")
+    )
     results = [finished[order.index(index)] for index in range(n_parts)]
     tables = {
         name: pd.concat(

@@ -169,9 +169,9 @@ def _pretrain(
         )
         for source in sources
     ]
-    progress(0, len(sources), "pretraining")
+    progress(0, len(sources), "pretraining models")
     results = inputs.run_experiments(
-        requests, lambda done: progress(done, len(sources), "pretraining")
+        requests, lambda done: progress(done, len(sources), "pretraining models")
     )
     return dict(zip(sources, results, strict=True))
 
@@ -215,7 +215,7 @@ def _cells(
                         inputs, settings, folder, scored.corpus, scored.name, settings.method, head
                     )
                 )
-    activity = "models adapted to tasks"
+    activity = "adapting models to tasks"
     progress(0, len(keys), activity)
     results = inputs.run_experiments(requests, lambda done: progress(done, len(keys), activity))
     return [Cell(*key, result) for key, result in zip(keys, results, strict=True)]
@@ -341,7 +341,7 @@ def _caveats(
             f"{row['arm']} {row['size']} (seed {row['pretraining']}) is hardly better than a "
             f"unigram model ({row['unigram']:.2f} nats): its pretraining was too short to "
             "compare its scores. Raise pretraining_steps.",
-            ("table", "sizes", "pretraining"),
+            ("table", "sizes", "pretraining models"),
         )
     if {"ltr", "ltr+lstm"} & set(arms) and {"mlm", NEXT} & set(arms):
         yield Caveat(

@@ -326,7 +326,7 @@ def _states(model: Model, name: str, batch: Batch, home: Path, progress: Progres
         batch,
         home,
         kind="fp32",
-        progress=lambda now: progress(now.done, now.total, f"sentences through {name}"),
+        progress=lambda now: progress(now.done, now.total, f"encoding sentences: {name}"),
     )
     layers = (
         Layer(stack.name, layer) for stack in model.stacks for layer in range(stack.layers + 1)
@@ -366,7 +366,7 @@ def layer_by_layer(
     """Debiased CKA and Procrustes distance of each layer before and after training."""
     distances = {}
     for index, layer in enumerate(before.layers):
-        progress(index, len(before.layers), "layers")
+        progress(index, len(before.layers), "comparing layers")
         moments = Moments()
         for rows in words.chunks():
             moments.add(before.read([layer], rows), after.read([layer], rows))
@@ -392,14 +392,16 @@ def run(inputs: Inputs, settings: Similarity, progress: Progress) -> Result:
         parts = []
         for index, (a, b) in enumerate(pairs):
             progress(
-                index, len(pairs), "layers of " + " and ".join(dict.fromkeys((a.name, b.name)))
+                index,
+                len(pairs),
+                "comparing layers: " + " and ".join(dict.fromkeys((a.name, b.name))),
             )
             parts.append(similarity(a, b, every_pair(words, a, b)))
         word_counts = [
             (each.name, words.all, int(each.missing.sum()), len(words.rows))
             for each in words.models
         ]
-        progress(len(pairs), len(pairs), "layers")
+        progress(len(pairs), len(pairs), "comparing layers")
         caveats = [Caveat(text, ("similarity",)) for text in word_caveats(words)]
     texts = [*stack_caveats(words.models), *(twin_caveats(words.models) if with_twin else ())]
     caveats += [Caveat(text, ("similarity",)) for text in texts]

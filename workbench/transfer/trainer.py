@@ -466,7 +466,7 @@ def _linear(
             split.task, head, fitting, (train, split.train), (dev, split.dev),
             settings.ridge_strengths,
             lambda done, loss: on_progress(
-                done / total, f"ridge {done} of {total}: loss {loss:.3f}"
+                done / total, f"fitting: ridge {done} of {total}, loss {loss:.3f}"
             ),
         ):  # fmt: skip
             now = perf_counter()
@@ -543,7 +543,9 @@ def _attempt(
             (train, split.train),
             (dev, split.dev),
             plan,
-            lambda step, steps, loss: on_progress(step / steps, f"{what}: loss {loss:.3f}"),
+            lambda step, steps, loss: on_progress(
+                step / steps, f"training: {what}, loss {loss:.3f}"
+            ),
         )
     trained = [*fitting.trained_weights, *head.parameters()]
     return Trial(

@@ -236,7 +236,7 @@ def run(inputs: Inputs, settings: GeometrySettings, progress: Progress) -> Resul
                     random.append(_measured(stores, drawn.sample, settings.n_components))
         except UnsupportedError as error:
             notes.append(f"There is no random-weight baseline: {error.what}")
-    progress(n_passes, n_passes, "models")
+    progress(n_passes, n_passes, "measuring geometry")
     tables = _Tables(drawn, read, random, settings, inputs.seed)
     notes += _notes(words, usable, drawn, settings)
     return Result(tables.all(), caveats=tuple(Caveat(note) for note in notes))
@@ -246,7 +246,7 @@ def _stores(
     model: Model, batch: Batch, home: Path, progress: Progress, done: int, total: int
 ) -> list[Store]:
     """The states of every word, and the progress of the passes."""
-    name = "sentences through the model" if not done else f"sentences through random model {done}"
+    name = "encoding sentences" if not done else f"encoding with random weights: model {done}"
     stores, _ = word_states(
         model,
         batch,

@@ -110,11 +110,12 @@ def run(inputs: Inputs, settings: NeighboursOverCorpus, progress: Progress) -> R
     notes: list[str] = []
 
     def counted(begun: int) -> Callable[[int], object]:
-        return lambda done: progress(begun + done, total, "layers")
+        return lambda done: progress(begun + done, total, "comparing neighbours")
 
     with folder_or_temporary(inputs.scratch) as home:
-        progress(0, total, "layers")
+        progress(0, None, "encoding sentences")
         stacks = states_of(model, words, home)
+        progress(0, total, "comparing neighbours")
         index = Occurrences(model.name, inputs.corpus.name, words.table, words.sentences, stacks)
         drawn = _drawn(index, words, chosen, forms, settings, inputs.seed)
         read = _read(index, drawn, settings, inputs.seed, counted(0))

@@ -97,7 +97,7 @@ def run(inputs: Inputs, settings: TokenizationSettings, progress: Progress) -> R
     for model, name in zip(inputs.models, _names(inputs.models), strict=True):
 
         def on_progress(now: int) -> None:
-            progress(len(splits) * len(docs) + now, total, "sentences")
+            progress(len(splits) * len(docs) + now, total, "splitting sentences")
 
         splits.append(_split(model, name, batch, on_progress))
     words = _words(docs)

@@ -1,0 +1,73 @@
+"""Prepares the app in the background when it starts: imports of pages, and the starter of runs.
+
+Without it the first visit of each page would import what it needs while its reader waits. The
+starter ends with the app. Nothing here opens a model in this process, or touches a GPU. Costs:
+seconds of processor time when the app starts, in a thread and in other processes.
+"""
+
+import threading
+from contextlib import suppress
+from importlib import import_module
+
+from workbench.core.errors import WorkbenchError
+from workbench.runs import starter
+from workbench.runs.forked_call import always_fork
+
+MODULES = (  # in the order in which a reader is likely to need them
+    "pandas", "plotly.graph_objects", "workbench.corpora", "torch", "transformers",
+    "workbench.runs.api", "workbench.models.loading", "workbench.corpora.primer.gold",
+    "transformers.models.bert.modeling_bert", "workbench.attention_browser.component",
+    "workbench.attention_browser.scene", "workbench.attention_maps.capture", "workbench.doctor",
+    "workbench.app.corpus_browser", "workbench.app.predict_views", "workbench.app.words_views",
+    "workbench.app.heads", "workbench.app.pruning", "workbench.app.probing",
+    "workbench.app.transfer", "workbench.app.run_form", "workbench.app.run_view",
+    "probes.probe_inputs", "workbench.report.content",
+)  # fmt: skip
+_once = threading.Lock()
+
+
+FORMS = "heads", "head-pruning", "edge-probing", "frozen-vs-finetuned"  # of pages, as first opened
+
+
+def begin() -> None:
+    """Import what pages need, and have the starter import, in the background, once a process."""
+    if _once.acquire(blocking=False):
+        threading.Thread(target=_prepare, name="preload", daemon=True).start()
+
+
+def _prepare() -> None:
+    always_fork()
+    starter.end_with_this()
+    starter.begin()
+    for name in MODULES:
+        with suppress(Exception):  # the page that needs it has the error
+            _imported(name)
+    starter.await_ready()
+    if starter.is_ready():  # else visitors would wait while this process computes it
+        with suppress(WorkbenchError, OSError):
+            _show_ahead()
+
+
+def _imported(name: str) -> None:
+    from workbench.app import cache
+
+    if name == "workbench.corpora":
+        cache.ready()  # one thread at a time
+    else:
+        import_module(name)
+
+
+def _show_ahead() -> None:
+    """Store what the pages show of the first model and corpus; other processes compute it."""
+    from workbench.app import cache, probing, run_form
+    from workbench.app.sidebar import CORPORA, FIRST_MODEL
+    from workbench.runs.isolated import look
+    from workbench.runs.request import make_request
+
+    for kind in ("facts", "parts"):
+        look(FIRST_MODEL, kind)
+    cache.machine()
+    probing.tasks(CORPORA[0])
+    for experiment in FORMS:
+        run_form.problems_of(make_request(experiment, [FIRST_MODEL], [CORPORA[0]]))
+    cache.prepare_corpus(CORPORA[0])

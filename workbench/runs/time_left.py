@@ -1,0 +1,249 @@
+"""Estimates how long a run takes, and has left, from an earlier run of the same experiment.
+
+The events of a finished run say when each of its stages began and ended. A run under way is
+compared with them: its own speed counts for what it has done, the earlier run for the stages that
+follow. Of the earlier runs, those with the same models, corpora and settings come first, and of
+these the one of median duration. Without an earlier run nothing is claimed of the whole run. Costs:
+reading the status and the request of at most 30 runs, once a run, and the events of one.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from workbench.core.files import parse_json, read_regular
+from workbench.runs import spec, status
+from workbench.runs.status import Status
+
+NEWEST = 30  # earlier runs that are looked at
+SETTLED = 2.0  # seconds of the earlier run, before which the speed of a run is not compared
+FACTOR = 5.0  # a run is taken to be at most this many times as fast or slow as the earlier one
+STEPS = (1, 2, 3, 5, 10, 15, 20, 30, 40, 50)  # seconds that an estimate is rounded to
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A finished run that another is compared with: its duration and its stages."""
+
+    seconds: float
+    stages: Mapping[tuple[str, int], tuple[float, float]]  # name, how often before: begin, end
+
+    def left(
+        self,
+        elapsed: float,
+        stage: tuple[str, int],
+        in_stage: float,
+        share: float | None = None,
+        left_of_stage: float | None = None,
+    ) -> float | None:
+        """Return the seconds that a run has left; None if it takes longer than the earlier one.
+
+        `stage` is its current stage, `in_stage` the seconds since that began, `share` what is done
+        of it, and `left_of_stage` the seconds left by its own rate.
+        """
+        if stage not in self.stages:
+            left = self.seconds - elapsed
+        else:
+            begin, end = self.stages[stage]
+            length = end - begin
+            if share is None:
+                share = min(1.0, in_stage / length) if length else 1.0
+            then = begin + share * length  # the same moment in the earlier run
+            speed = min(FACTOR, max(1 / FACTOR, elapsed / then)) if then > SETTLED else 1.0
+            own = (1 - share) * length * speed if left_of_stage is None else left_of_stage
+            left = own + (self.seconds - end) * speed
+        return round(left, 1) if left > 0 else None
+
+
+def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
+    """Return the earlier run that a run of this request is best compared with, if there is one."""
+    own = _request(request.model_dump(mode="json"))
+    found: dict[int, list[tuple[float, Path]]] = {}
+    for path in _newest(folder.parent, folder.name):
+        other = status.read(path)
+        if other is None or not _is_comparable(other, now):
+            continue
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            theirs = _request(parse_json(read_regular(path / spec.FILE)))
+            if theirs["parts"] == own["parts"]:
+                found.setdefault(_likeness(own, theirs), []).append((other.seconds, path))
+    if not found:
+        return None
+    runs = sorted(found[max(found)])
+    seconds, path = runs[(len(runs) - 1) // 2]
+    return Earlier(seconds, stages(status.read_events(path, status.last_start(path))[0]))
+
+
+def _is_comparable(other: Status, now: Status) -> bool:
+    return (
+        other.state == "done"
+        and other.attempt <= 1  # else its duration is that of the last attempt
+        and other.seconds > 0
+        and other.experiment == now.experiment
+        and other.device.startswith("cuda") == now.device.startswith("cuda")
+        and bool(other.scheduler) == bool(now.scheduler)
+    )
+
+
+def _request(data: Any) -> dict[str, Any]:
+    """Return what of a request decides how long its run takes."""
+    return {
+        "parts": len(data.get("parts", ())),
+        "models": [model["hash"] for model in data["models"]],
+        "corpora": [corpus["hash"] for corpus in data["corpora"]],
+        "settings": json.dumps([data["settings"], data["split"]], sort_keys=True),
+    }
+
+
+def _likeness(own: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """Return a number that is larger the more alike two requests are."""
+    models, corpora, settings = (own[k] == other[k] for k in ("models", "corpora", "settings"))
+    return 4 * models + 2 * corpora + settings if models or corpora else 0
+
+
+def _newest(runs: Path, name: str) -> Iterator[Path]:
+    """Yield the folders of other runs of the same experiment, the newest first."""
+    prefix, changed = f"{name.rpartition('-')[0]}-", []
+    with suppress(OSError), os.scandir(runs) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and entry.name != name:
+                with suppress(OSError):
+                    changed.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
+    yield from (Path(path) for _, path in sorted(changed, reverse=True)[:NEWEST])
+
+
+def stages(
+    events: Sequence[Mapping[str, Any]],
+) -> dict[tuple[str, int], tuple[float, float]]:
+    """Return begin and end of each stage of a finished run, in seconds since it was running."""
+    started, begun = None, list[tuple[tuple[str, int], float]]()
+    seen: Counter[str] = Counter()
+    at = 0.0
+    for event in events:
+        if event.get("state") == "running":
+            started, begun, seen = _seconds(event), [], Counter()
+        if started is None:
+            continue
+        at = max(at, _seconds(event) - started)
+        if event["kind"] == "progress":
+            name = stage_of(str(event["doing"]))
+            if not begun or begun[-1][0][0] != name:
+                begun.append(((name, seen[name]), at))
+                seen[name] += 1
+    ends = [begin for _, begin in begun[1:]] + [at]
+    return {stage: (begin, end) for (stage, begin), end in zip(begun, ends, strict=True)}
+
+
+def _seconds(event: Mapping[str, Any]) -> float:
+    try:
+        return datetime.fromisoformat(str(event["time"])).timestamp()
+    except (LookupError, ValueError, OverflowError):
+        return 0.0
+
+
+def stage_of(doing: str) -> str:
+    """Return the name of a stage: what comes before a colon; after it are details that change."""
+    return doing.partition(": ")[0]
+
+
+def left_of(folder: Path) -> float | None:
+    """Return about how many seconds a run under way has left; None if that is not known."""
+    now = status.read(folder)
+    if now is None or not now.under_way:
+        return None
+    if now.state == "queued":
+        return now.expected or None
+    events = status.last(folder)
+    for event in reversed(events):
+        if event.get("state") == "running":
+            left = now.expected - (time.time() - _seconds(event))
+            return left if left > 0 else None
+        if event["kind"] == "progress":
+            if not (left := event.get("left_of_run")):
+                return None
+            left -= max(0.0, time.time() - _seconds(event))
+            return left if left > 0 else None
+    return None
+
+
+def progress_line(event: Mapping[str, Any], age: float = 0.0) -> str:
+    """Return a progress event as a line: `sentences: 30 of 100, about 5 s left`, or `starting`.
+
+    `age` is how many seconds ago it was written.
+    """
+    doing = str(event["doing"] or "running")
+    count, left = count_in_words(event), left_in_words(event, age)
+    if count:
+        doing += f"{', ' if ': ' in doing else ': '}{count}"
+    return f"{doing}, {left}" if left else doing
+
+
+def count_in_words(event: Mapping[str, Any]) -> str:
+    """Return how many items of a progress event are done; empty if it does not count."""
+    if event["total"]:
+        return f"{event['done']:,} of {event['total']:,}"
+    return f"{event['done']:,}" if event["done"] else ""
+
+
+def left_in_words(event: Mapping[str, Any], age: float = 0.0) -> str:
+    """Return the time left of the run, or of its stage if that is all that is known."""
+    of_run, of_stage = event.get("left_of_run"), event.get("left")
+    if of_run:
+        return f"{in_words(of_run - age)} left" if of_run > age else ""
+    return f"{in_words(of_stage - age)} left in this stage" if of_stage and of_stage > age else ""
+
+
+def age_of(event: Mapping[str, Any]) -> float:
+    """Return how many seconds ago an event was written."""
+    return max(0.0, time.time() - _seconds(event))
+
+
+def in_words(seconds: float) -> str:
+    """Return an estimate without false precision: `about 40 s`, `about 3 min`."""
+    if seconds < STEPS[-1] + 5:
+        return f"about {min(STEPS, key=lambda step: abs(step - seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 10:
+        return f"about {max(minutes, 1)} min"
+    minutes = 5 * round(minutes / 5)
+    hours, minutes = divmod(minutes, 60)
+    if not hours:
+        return f"about {minutes} min"
+    return f"about {hours} h" + (f" {15 * (minutes // 15)} min" if minutes >= 15 else "")
+
+
+def place_in_line(running: Sequence[str], queued: Sequence[str]) -> str:
+    """Return the place of a job in a queue, and what is in front of it, by folders of runs.
+
+    The folder of a job that is not a run is "".
+    """
+    ahead = [*(_job(path, "running, ") for path in running), *(_job(path) for path in queued)]
+    if not ahead:
+        return "next in line"
+    named, rest = ahead[:3], len(ahead) - 3
+    if rest > 0:
+        named.append(f"{rest} more")
+    text = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+    place = f"{_ordinal(len(queued) + 1)} in line" if queued else "next in line"
+    return f"{place}, behind {text}"
+
+
+def _job(path: str, state: str = "") -> str:
+    left = left_of(Path(path)) if path else None
+    name = Path(path).name if path else "another job"
+    if left is None:
+        return f"{name} ({state.rstrip(', ')})" if state else name
+    return f"{name} ({state}{in_words(left)}{' left' if state else ''})"
+
+
+def _ordinal(number: int) -> str:
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{({1: 'st', 2: 'nd', 3: 'rd'}).get(number % 10, 'th')}"
