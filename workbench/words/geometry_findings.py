@@ -292,10 +292,20 @@ def _keys(row: Row) -> dict[str, object]:
 
 
 def _fertility(row: Row, several: bool) -> Finding:
+    n_unknown = round(row["unknown"] * row["n"])
+    n_known = row["n"] - n_unknown
+    words = plural(n_known, "known word" if n_unknown else "word")
+    stay = f"{percent(row['whole'])} of {words} stay whole" if n_known else "no word is known"
+    unknown = (
+        f"; {whole(n_unknown)} of {plural(row['n'], 'word')} {'is' if n_unknown == 1 else 'are'} "
+        "unknown"
+        if n_unknown
+        else ""
+    )
     return Finding(
         f"A word has {decimal(row['fertility'], 2)} pieces on average{_in(row, several)} (95 % "
         f"{decimal(row['fertility_lower'], 2)} to {decimal(row['fertility_upper'], 2)}), and "
-        f"{percent(row['whole'])} of {plural(row['n'], 'word')} stay whole.",
+        f"{stay}{unknown}.",
         row["fertility"],
         (row["fertility_lower"], row["fertility_upper"]),
         None,
@@ -344,7 +354,8 @@ def _models(row: Row) -> Finding:
         else f"{row['model']} is not shown to split words into more or fewer pieces than {other}"
     )
     return Finding(
-        f"{does}: {decimal(row['first'], 2)} against {decimal(row['second'], 2)} per word (ratio "
+        f"{does}: {decimal(row['first'], 2)} against {decimal(row['second'], 2)} per word, of "
+        f"{plural(row['n_first'], 'word')} that both know (ratio "
         f"95 % {decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; {p_text(row['p'])}).",
         row["ratio"],
         (row["lower"], row["upper"]),
