@@ -750,11 +750,14 @@ def patching(tables: Tables) -> Iterator[Finding]:
 
 def _prefers(row: Row, pairs: Sequence[Row]) -> Finding:
     single = [each for each in pairs if each["phenomenon"] != "all"]
+    others = [each for each in single if not each["significant"]]
     known = [each["phenomenon"] for each in single if each["significant"]]
-    unknown = [each["phenomenon"] for each in single if not each["significant"]]
+    unknown = [each["phenomenon"] for each in others if _can_be_significant(each, len(others))]
+    few = [each["phenomenon"] for each in others if each["phenomenon"] not in unknown]
     by_name = (
         f" By phenomenon: {listing(known, 4) if known else 'none'}"
-        f"{f'; not {listing(unknown, 4)}' if unknown else ''}."
+        f"{f'; not {listing(unknown, 4)}' if unknown else ''}"
+        f"{f'; too few exchanges to tell: {listing(few, 4)}' if few else ''}."
         if len(single) > 1
         else ""
     )
@@ -776,6 +779,12 @@ def _prefers(row: Row, pairs: Sequence[Row]) -> Finding:
         column="difference",
         decided_by=MORE_PAIRS,
     )
+
+
+def _can_be_significant(row: Row, n_tests: int) -> bool:
+    """Whether the smallest p-value of sign flips is below 0.05 after Holm's correction."""
+    smallest = 2.0 ** (1 - row["exchanges"])
+    return bool(n_tests * smallest < LEVEL)
 
 
 _PLACE_NAMES = {
