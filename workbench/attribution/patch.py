@@ -465,14 +465,12 @@ def _require_different(clean: Prediction, corrupt: Prediction, notes: Sequence[s
     both = [*zip(clean.inputs.values(), corrupt.inputs.values(), strict=False)]
     if not all(torch.equal(one.ids, other.ids) for one, other in both):
         return
-    if clean.doc.text == corrupt.doc.text:
+    if clean.doc.text == corrupt.doc.text and not notes:  # a note: a part of the texts is read
         raise _nothing_to_restore(clean, "the texts are equal", notes)
     raise _nothing_to_restore(clean, "the model reads the same pieces of both texts", notes)
 
 
-def _nothing_to_restore(
-    clean: Prediction, what: str, notes: Sequence[str]
-) -> WorkbenchError:
+def _nothing_to_restore(clean: Prediction, what: str, notes: Sequence[str]) -> WorkbenchError:
     return WorkbenchError(
         " ".join([f"{what}, so there is nothing to restore.", *dict.fromkeys(notes)]),
         code="texts-not-different",

@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.attribution.patch import Patching
+from workbench.core.findings import percent
 from workbench.core.head_names import has_several_kinds, head_name
 from workbench.core.public import public
 from workbench.figures.primitives import CELLS, Trace, ends, head_grid, heat_map, panels
@@ -85,7 +86,7 @@ def finding(
     if rows.empty or not (rows["effect"] > 0).any():
         return f"Nothing restores {label}"
     best = rows.iloc[int(rows["effect"].argmax())]
-    return f"{_said(best, table, what)} restores {best['effect']:.0%} of {label}"
+    return f"{_said(best, table, what)} restores {percent(best['effect'])} of {label}"
 
 
 def _said(row: pd.Series, table: pd.DataFrame, what: str) -> str:
@@ -163,6 +164,6 @@ def patch_figure(found: Patching) -> go.Figure:
         >>> model = wb.load("mini:bert", device="cpu")
         >>> found = wb.patch(model, "The girls [MASK] tall.", "The girl [MASK] tall.")
         >>> wb.patch_figure(found).layout.title.text
-        "The state of “girls” (for “girl”) in layer 1 restores 99% of 'were' rather than 'was'"
+        "The state of “girls” (for “girl”) in layer 1 restores 99 % of 'were' rather than 'was'"
     """
     return effects(found.table, found.what, found.label, found.is_distinguished)

@@ -179,11 +179,12 @@ def grid(
     legend: tuple[str, str] | None = None,
     diverging: bool = False,
     top: float | None = None,
+    percent: bool = False,
     note: str = "",
 ) -> View:
     """A grid of cells, coloured by their values; `texts` stand in them instead of numbers.
 
-    `marked` cells have a frame; `row` and `column` are selected.
+    `marked` cells have a frame; `row` and `column` are selected. Shares are written in percent.
     """
     finite = [[_finite(value) for value in line] for line in values]
     largest = max((abs(v) for line in finite for v in line if v is not None), default=0.0)
@@ -204,6 +205,7 @@ def grid(
         "legend": None if legend is None else {"low": legend[0], "high": legend[1]},
         "diverging": diverging,
         "top": top or largest or 1.0,
+        "percent": percent,
         "note": note,
     }
 

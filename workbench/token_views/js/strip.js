@@ -110,7 +110,11 @@ function tint(node, share, colours, diverging) {
   node.style.setProperty("color", luminance > 0.18 ? "#101418" : "#ffffff");
 }
 
-function signed(score, top, diverging) {
+function signed(score, top, diverging, percent) {
+  if (percent) {
+    const share = Math.round(100 * score);
+    return `${share < 0 ? "−" : ""}${Math.abs(share)} %`;
+  }
   const decimals = top >= 10 ? 1 : top >= 0.095 ? 2 : 3;
   const text = Math.abs(score).toFixed(decimals);
   if (Number(text) === 0) return "0";
@@ -122,7 +126,7 @@ function legend(view, colours) {
   const stops = (view.diverging ? colours.around : colours.scale).join(", ");
   const bar = make("span", { class: "scale" });
   bar.style.setProperty("background", `linear-gradient(90deg, ${stops})`);
-  const end = (value) => signed(value, view.top, view.diverging);
+  const end = (value) => signed(value, view.top, view.diverging, view.percent);
   return make("p", { class: "legend" },
     make("span", { text: `${view.diverging ? end(-view.top) : 0} ${view.legend.low}` }), bar,
     make("span", { text: `${end(view.top)} ${view.legend.high}` }));
