@@ -125,16 +125,19 @@ def strip(
     diverging: bool = True,
     top: float | None = None,
     note: str = "",
+    scrolls: bool = False,
 ) -> View:
     """A strip of tokens; `legend` says what low and high scores mean.
 
-    `top` is the score of the strongest colour (default: the largest of the strip).
+    `top` is the score of the strongest colour (default: the largest of the strip). A strip that
+    scrolls is never higher than some lines.
     """
     items = [{**asdict(token), "score": _finite(token.score)} for token in tokens]
     scores = [abs(item["score"]) for item in items if item["score"] is not None]
     words = [token.t for token in tokens if not token.special and not token.slot]
     return {
         "kind": "strip",
+        "scrolls": scrolls,
         "name": name,
         "label": label,
         "items": items,

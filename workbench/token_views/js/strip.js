@@ -10,6 +10,7 @@ function strip(view, colours, send, memory) {
   const can = (item) => view.pickable && !item.fixed;
   const list = make("div", { class: "strip", role: "group", "aria-label": view.label, dir: view.rtl ? "rtl" : "ltr" });
   const shown = view.items.length <= NUMBERS;
+  if (view.scrolls) scrolling(list, state, view.items.length);
 
   view.items.forEach((item, at) => {
     const node = can(item)
@@ -63,6 +64,18 @@ function strip(view, colours, send, memory) {
     list,
     view.legend && legend(view, colours),
     view.note && make("p", { class: "note", text: view.note }));
+}
+
+/** A long strip scrolls within its height, and stays where it was when it is drawn again. */
+function scrolling(list, state, size) {
+  if (state.size !== size) Object.assign(state, { size, scroll: undefined }); // another text
+  list.classList.add("scrolls");
+  list.addEventListener("scroll", () => { state.scroll = list.scrollTop; });
+  requestAnimationFrame(() => {
+    const selected = list.querySelector(".selected");
+    if (state.scroll !== undefined) list.scrollTop = state.scroll;
+    else if (selected && selected.offsetTop + selected.offsetHeight > list.clientHeight) list.scrollTop = selected.offsetTop - list.clientHeight / 2;
+  });
 }
 
 const MARKS = { hidden: "hidden", deleted: "deleted", changed: "changed", moved: "moved" };
