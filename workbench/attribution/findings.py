@@ -118,11 +118,12 @@ def _earlier(row: Row, name: str, others: str) -> Finding:
         if row["random_models"]
         else "; no random-weight baseline"
     )
+    p = f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""  # else there is no test
     return Finding(
         f"Predictions of {name} {does} final earlier than those of {others}: mean layer "
         f"{decimal(row['first'], 2)} against {decimal(row['second'], 2)} (difference "
         f"{signed(decimal(row['difference'], 2))} layers, 95 % {decimal(row['lower'], 2)} to "
-        f"{decimal(row['upper'], 2)}{null}; {p_text(row['p'])}).",
+        f"{decimal(row['upper'], 2)}{null}{p}).",
         row["difference"],
         (row["lower"], row["upper"]),
         row["random"] if row["random_models"] else 0.0,

@@ -78,8 +78,13 @@ def _numbers(row: Row, unit: str = "") -> str:
     )
     return (
         f"{signed(decimal(row['difference'], 2))}{unit}, 95 % {decimal(row['lower'], 2)} to "
-        f"{decimal(row['upper'], 2)}{null}; {p_text(row['p'])}"
+        f"{decimal(row['upper'], 2)}{null}{_p(row)}"
     )
+
+
+def _p(row: Row) -> str:
+    """The p-value, if there are enough random-weight models for one."""
+    return f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""
 
 
 def _of(row: Row, several: bool) -> str:
@@ -141,7 +146,7 @@ def _anisotropy(row: Row, layer: int, several: bool) -> Finding:
         f"{decimal(row['upper'], 2)}"
     )
     if row["random_models"]:
-        claim += f"; with random weights {decimal(row['random'], 2)}; {p_text(row['p'])}"
+        claim += f"; with random weights {decimal(row['random'], 2)}{_p(row)}"
     else:
         claim = claim.replace(does, f"The last layer{_of(row, several)} has no baseline")
     return _test(row, f"{claim}).", "anisotropy of the last layer", "anisotropy", WORDS, several)
