@@ -544,7 +544,7 @@ class Experiment(Generic[S]):
 
     @property
     def default_splits(self) -> tuple[str, ...]:
-        """The splits of which the first that a corpus has is the default; none: the whole corpus."""
+        """The first of these that a corpus has is its default split; else all of it is used."""
         return {"all": (), "held-out": HELD_OUT, "train": TRAIN}[self.split]
 
     def split_of(self, corpus: "Corpus", split: str | None) -> str | None:

@@ -25,7 +25,6 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from workbench.core.errors import WorkbenchError
 from workbench.core.public import require_choice
 from workbench.engine.batch import sent
 from workbench.engine.forward_pass import PIECES

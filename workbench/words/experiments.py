@@ -222,11 +222,11 @@ TOKENIZATION = Experiment(
             "without unknown pieces, rare words (rank above 1,000; with fewer ranks, above 100) "
             "against words up to rank 100, proper nouns against other content words, function "
             "words against content words; or the name of the first model, over the words of the "
-            "texts without unknown pieces in both models. lower, upper: 95 % bootstrap interval over distinct words; of two models over "
-            "documents. p: of permutations of distinct words, for proper nouns within decades of "
-            "frequency ranks; of two models, of sign flips by document; corrected for the number "
-            "of rows (Holm). holds: the interval excludes 1 and p < 0.05. n_first, n_second: "
-            "number of words.",
+            "texts without unknown pieces in both models. lower, upper: 95 % bootstrap interval "
+            "over distinct words; of two models over documents. p: of permutations of distinct "
+            "words, for proper nouns within decades of frequency ranks; of two models, of sign "
+            "flips by document; corrected for the number of rows (Holm). holds: the interval "
+            "excludes 1 and p < 0.05. n_first, n_second: number of words.",
             ("model", "comparison"),
         ),
     },
