@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from workbench import __version__
 from workbench.cli import (
@@ -32,8 +33,22 @@ from workbench.core.ending import run_process
 from workbench.core.errors import WorkbenchError
 
 _OUTPUT_FAULTS = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT}
+
+
+class _Commands(TyperGroup):
+    """The commands; messages of wrong values have no prefix of the library that checks them."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="workbench",
+    cls=_Commands,
     help="Train or load language models, and analyse what they have learnt.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
