@@ -42,7 +42,7 @@ PAGES = {  # in the address: in the navigation
 }
 BUSY = ("head-pruning", "edge-probing")
 PATIENCE = 120.0  # seconds that a page may take
-LATER = 20.0  # seconds in which an app that was just started prepares its pages
+LATER = 45.0  # seconds in which an app that was just started prepares its pages
 _THERE = """([path, before]) => {
     const app = document.querySelector('[data-testid="stApp"]');
     const title = document.querySelector('h1');

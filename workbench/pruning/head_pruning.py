@@ -110,7 +110,7 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
         drawn.append(
             curves.curve(selection, ruler, method, steps, settings.normalised, on_progress)
         )
-    on_progress("trying each layer with one head")
+    on_progress("measuring curves: each layer with one head")
     alone = curves.alone(ruler, all_, _losses_without(selection, all_))
     removed = _heads_to_remove(selection, settings, all_, on_progress)
     small = without(whole, removed)
