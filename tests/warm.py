@@ -142,7 +142,7 @@ def answer(patch: pytest.MonkeyPatch) -> None:
     def look(ref: str, question: isolated.Question, fetch: bool = False) -> dict[str, Any]:
         require_model(ref)
         try:
-            return isolated._result(ref, question)
+            return isolated.facts_or_parts(ref, question)
         except Exception as error:
             raise isolated._as_error(ref, error) from None
 

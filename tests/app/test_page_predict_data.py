@@ -14,6 +14,7 @@ from tests.attribution.task_folders import doc_of, with_head
 from workbench import Model, WorkbenchError
 from workbench.app import (
     predict_explain,
+    predict_patching,
     predict_results,
     predict_views,
 )
@@ -202,6 +203,17 @@ def test_a_text_that_is_cut_is_said_to_be(model: str, place: Place, said: str) -
     note = predict_results.cut_note(side_of(model, "girls walk " * 300, place))
     assert said in note and "of the 600 words" in note
     assert not predict_results.cut_note(side_of(model, "The girls walk to it .", place))
+
+
+def test_the_map_of_where_says_shares_in_percent_and_tiny_effects_in_nats() -> None:
+    side = side_of("mini:bert", "The girls were tall .", Place("word", 2))
+    corrupt = predict_results.corrupt_side(side, typed("The girl were tall ."))
+    found = predict_results.patching(side, corrupt, "states", "were", "was")
+    (shares,) = predict_patching.grids(found.table, "states")
+    assert shares["percent"] and shares["tips"][-1][2] == "layer 0, girl ← girls: 100.0 % restored"
+    (nats,) = predict_patching.grids(found.table, "states", found.corrupt)
+    gap = found.clean - found.corrupt
+    assert nats["tips"][-1][2] == f"layer 0, girl ← girls: {gap:+.3f} nats"
 
 
 def test_experiments_that_refuse_a_model_are_not_offered(folders: dict[str, Path]) -> None:

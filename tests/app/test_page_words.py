@@ -2,11 +2,13 @@
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from streamlit.elements.lib import policies
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
@@ -56,6 +58,25 @@ def test_every_tab_is_drawn(view: str) -> None:
         "Tokenizers": "Step by step: hill",
     }
     assert expected[view] in said(app).replace("**", "")
+
+
+@pytest.mark.usefixtures("home")
+def test_search_from_here_sets_the_text_without_a_warning(
+    monkeypatch: pytest.MonkeyPatch, bert: Model
+) -> None:
+    corpus, text = wb.read(SMALL), "Ben walks to the hill."
+    table = wb.neighbours(bert, corpus, text, "hill", layers=4).table
+    sentence, nearest = table["sentence"].iloc[0], table["occurrence"].iloc[0]
+    warnings: list[Any] = []
+    monkeypatch.setattr(policies, "runtime", SimpleNamespace(exists=lambda: True))
+    monkeypatch.setattr(policies, "_shown_default_value_warning", False)
+    monkeypatch.setattr(policies._LOGGER, "warning", lambda *a, **more: warnings.append(a))
+    app = drawn(view="Neighbours", text2="", open=str(nearest))
+    (button,) = [each for each in app.button if each.label == "Search from here"]
+    well(button.click().run())
+    assert app.text_input(key="text").value == sentence and not warnings
+    well(app.run())
+    assert app.text_input(key="text").value == sentence and not warnings
 
 
 @pytest.mark.usefixtures("home")

@@ -105,7 +105,8 @@ def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[
     assert shown(app) == ["head-gates"]
     app.button_group(key="analysis of pruning Gates").set_value("Curves").run()
     assert not app.exception
-    assert not shown(app) and experiments()["head-pruning"].about in said(app)
+    assert "run" not in app.query_params and experiments()["head-pruning"].about in said(app)
+    assert shown(app) == ["head-pruning"] and "is not a run of yours" in said(app)  # the built-in
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,20 @@ def test_few_exchanges_or_few_distinguished_pairs_decide_nothing() -> None:
         assert all("more pairs" in each.decided_by for each in later)
 
 
+def test_a_phenomenon_with_too_few_exchanges_is_not_called_absent() -> None:
+    found = tables(significant=False)
+    row, whole = found["pairs"].to_dict("records")
+    names = {"known": 7, "absent": 7, "few": 6, "fewer": 2}
+    rows = [
+        {**row, "phenomenon": name, "exchanges": n, "significant": name == "known"}
+        for name, n in names.items()
+    ]
+    found["pairs"] = pd.DataFrame([*rows, whole])
+    # of three tests that remain, 3 · 2⁻⁶ = 0.047 can be significant, 3 · 2⁻⁵ = 0.094 cannot
+    claim = next(iter(findings_of("patching", found).values())).claim
+    assert "By phenomenon: known; not absent; too few exchanges to tell: few and fewer." in claim
+
+
 def test_a_model_that_distinguishes_no_pair_has_no_numbers() -> None:
     none: Tables = tables(significant=False)
     for name in ("states", "heads", "mlps"):

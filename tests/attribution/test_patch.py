@@ -280,6 +280,7 @@ def test_a_classifier_of_transformers_is_patched(name: str, architecture: str) -
         (("The girls ___ tall.", "The girl is tall."), {}, "marker-missing"),
         (("The girls ___ tall.", "  "), {}, "text-empty"),
         (PAIRS["mini:bert"], {"what": "neurons"}, "setting-invalid"),
+        (PAIRS["mini:bert"], {"what": ["states"]}, "setting-invalid"),
         (PAIRS["mini:bert"], {"by": "letter"}, "setting-invalid"),
         (PAIRS["mini:bert"], {"target": "were", "against": "were"}, "setting-invalid"),
         (PAIRS["mini:bert"], {"target": "walkingly"}, "target-unknown"),
@@ -292,6 +293,33 @@ def test_what_cannot_be_patched_is_said(
     with pytest.raises(WorkbenchError) as raised:
         wb.patch(mini("mini:bert"), *texts, **options)
     assert raised.value.code == code and raised.value.remedy
+
+
+def test_equal_texts_and_texts_that_differ_beyond_what_is_read_are_told_apart() -> None:
+    model = mini("mini:gpt")
+    with pytest.raises(WorkbenchError, match="the texts are equal") as same:
+        wb.patch(model, "The girls", "The girls")
+    assert "words were read" not in same.value.what
+    with pytest.raises(WorkbenchError, match="same pieces") as cut:
+        wb.patch(model, "the cat " * 300, "the dog " + "the cat " * 299)
+    assert "only its last 63 words were read" in cut.value.what
+
+
+def test_shares_of_a_tiny_difference_are_not_claimed() -> None:
+    clear = wb.patch(mini("mini:bert"), *PAIRS["mini:bert"])
+    assert clear.is_distinguished and not any("nats" in note for note in clear.notes)
+    clean, corrupt = predictions("mini:bert", *PAIRS["mini:bert"])
+    with torch.no_grad():
+        gaps = (clean.logits() - corrupt.logits())[0]  # [choices]
+    of_all = (gaps[:, None] - gaps[None, :]).flatten()  # of every two choices
+    near = int((of_all.abs() - 0.05).abs().argmin())  # the two whose difference is 0.05 nats
+    one, other = divmod(near, len(gaps))
+    found = wb.patch(mini("mini:bert"), *PAIRS["mini:bert"], one, other)
+    assert abs(found.clean_value - found.corrupt_value) == pytest.approx(0.05, abs=1e-3)
+    assert not found.is_distinguished and not found.as_dict()["is_distinguished"]
+    assert any("by only 0.05" in note and "shares say little" in note for note in found.notes)
+    title = wb.patch_figure(found).layout.title.text
+    assert "hardly differ" in title and "%" not in title
 
 
 def test_a_predicted_place_without_a_counterpart_is_refused() -> None:

@@ -165,7 +165,11 @@ def main() -> None:
         for number in range(chosen.rounds):
             rounds.append(measured(checkouts, number))
             print(json.dumps(rounds[-1]), flush=True)
+    before: dict[str, Any] = (
+        json.loads(chosen.out.read_text("utf-8")) if chosen.out.exists() else {}
+    )
     facts: dict[str, Any] = {
+        **({"app": before["app"]} if "app" in before else {}),
         "cores": os.cpu_count(),
         "threads": os.environ.get("OMP_NUM_THREADS", "all"),
         "rounds": chosen.rounds,

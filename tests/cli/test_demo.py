@@ -1,41 +1,155 @@
-"""The tour: every experiment there is, offline, in one report; the second time from disk."""
+"""The demo: eight questions with answers, one short paper; and every experiment with `--all`."""
 
 import json
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import typer
 
 from workbench import experiments
-from workbench.cli.demo import STOPS
-from workbench.cli.main import main
+from workbench.cli import demo, demo_all, pictures
+from workbench.cli.main import app, main
+from workbench.runs.builtin import builtin_names
+
+LINES, BYTES = 60, 2_000_000  # of the output, and of the report
 
 
-def demo(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+def run_demo(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["workbench", "demo", *arguments])
     with pytest.raises(SystemExit) as end:
         main()
     return int(end.value.code or 0)
 
 
-def test_the_tour_has_every_experiment() -> None:
-    assert {stop.experiment for stop in STOPS} == set(experiments().built_in)
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def test_a_curve_has_its_lowest_value_lowest() -> None:
+    assert pictures.sparkline([0, 7, 3.5, 1]) == "▁█▅▂"
+    assert pictures.sparkline([2, 2]) == "▁▁"
+
+
+def test_bars_show_shares() -> None:
+    assert pictures.bars([("a", 0.5, ""), ("long", 1.0, "all")]) == [
+        "a     ██████████░░░░░░░░░░  50 %",
+        "long  ████████████████████ 100 %  all",
+    ]
+    assert pictures.bars([("a", 0.2, "")], most=0.2) == ["a  ████████████████████  20 %"]
+
+
+def test_heads_are_a_grid_of_roles() -> None:
+    heads = pd.DataFrame(
+        {"layer": [0, 0, 1, 1], "head": [0, 1, 0, 1], "role": ["", "first", "", ""]}
+    )
+    assert pictures.head_roles(heads) == ["layer 0   ·      first", "layer 1   ·      ·"]
+
+
+def test_words_have_blocks_as_high_as_their_scores() -> None:
+    assert pictures.scored_words(["the", "cat", "sat"], [-1.0, 2.0, 1.0]) == [
+        "the cat sat",
+        "▁▁▁ ███ ▅▅▅",
+    ]
+
+
+def test_a_curve_says_its_range_and_its_best_layer() -> None:
+    table = pd.DataFrame({"task": "pos", "layer": [0, 1, 2], "mean": [0.5, 0.9, 0.8]})
+    assert pictures.curves(table, "task", "layer", "mean") == [
+        "pos  ▁█▆  F1 50 to 90, best layer 1"
+    ]
+
+
+# --- the stops ------------------------------------------------------------------------------------
+
+
+def test_a_stop_shows_a_built_in_result_or_names_an_experiment() -> None:
+    for stop in demo.STOPS:
+        if isinstance(stop.runs, demo.Computed):
+            assert stop.runs.experiment in experiments().built_in
+        else:
+            assert set(stop.runs) <= set(builtin_names())
+
+
+def test_a_stop_goes_on_with_a_command_that_there_is() -> None:
+    commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    for stop in demo.STOPS:
+        assert stop.go_on.split()[:1] == ["workbench"]
+        assert stop.go_on.split()[1] in commands
+
+
+def test_built_in_results_make_a_story_and_a_short_paper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By day, the stops that are computed show the built-in result of the same experiment."""
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("COLUMNS", "100")
+    stops = [
+        replace(stop, runs=(_built_in(stop.runs.experiment),))
+        if isinstance(stop.runs, demo.Computed)
+        else stop
+        for stop in demo.STOPS
+    ]
+    monkeypatch.setattr(demo, "STOPS", tuple(stops))
+    demo.tour()
+    out = capsys.readouterr().out
+    for number, stop in enumerate(stops, start=1):
+        assert f"{number} of {len(stops)}: {stop.question}" in out
+    assert out.count("built-in result, computed in") == len(stops)
+    assert len(out.splitlines()) <= LINES
+    prose = [line for line in out.splitlines()[:-2] if " s by: workbench" not in line]
+    assert max(map(len, prose)) <= demo.WIDEST
+    page = (tmp_path / "runs" / "demo.html").read_text()
+    assert len(page.encode()) < BYTES
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", page)
+    for stop in stops:
+        assert stop.question in page
+
+
+def _built_in(experiment: str) -> str:
+    return next(name for name in builtin_names() if re.fullmatch(f"{experiment}-[a-z0-9-]+", name))
 
 
 @pytest.mark.slow
-def test_the_tour_ends_in_one_report_and_is_answered_from_disk_the_second_time(
+def test_the_demo_is_computed_and_answered_from_disk_the_second_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-    assert demo(monkeypatch) == 0
+    assert run_demo(monkeypatch) == 0
     out, err = capsys.readouterr()
-    for number, stop in enumerate(STOPS, start=1):
-        assert f"{number} of {len(STOPS)}: {stop.title}" in out
+    assert len(out.splitlines()) + len(err.splitlines()) <= LINES
     report = (tmp_path / "runs" / "demo.html").read_bytes()
+    assert run_demo(monkeypatch, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [stop["question"] for stop in data["stops"]] == [stop.question for stop in demo.STOPS]
+    assert all(run["status"] == "done" for run in data["runs"])
+    assert Path(data["report"]).read_bytes() == report
+
+
+# --- every experiment -----------------------------------------------------------------------------
+
+
+def test_all_has_every_experiment() -> None:
+    assert {stop.experiment for stop in demo_all.STOPS} == set(experiments().built_in)
+
+
+@pytest.mark.slow
+def test_every_experiment_ends_in_one_report_and_is_answered_from_disk_the_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    assert run_demo(monkeypatch, "--all") == 0
+    out, err = capsys.readouterr()
+    for number, stop in enumerate(demo_all.STOPS, start=1):
+        assert f"{number} of {len(demo_all.STOPS)}: {stop.title}" in out
+    report = (tmp_path / "runs" / "demo-all.html").read_bytes()
     assert "Read from disk" not in err
-    assert demo(monkeypatch, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [run["experiment"] for run in told["runs"]] == [stop.experiment for stop in STOPS]
-    assert all(run["status"] == "done" for run in told["runs"])
-    assert Path(told["report"]).read_bytes() == report
+    assert run_demo(monkeypatch, "--all", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [run["experiment"] for run in data["runs"]] == [s.experiment for s in demo_all.STOPS]
+    assert all(run["status"] == "done" for run in data["runs"])
+    assert Path(data["report"]).read_bytes() == report

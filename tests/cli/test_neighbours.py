@@ -30,6 +30,8 @@ def test_neighbours_are_printed_and_are_in_the_json(workbench: Command) -> None:
         (("", "a"), "text-empty"),
         ((TEXT, "hill", "--layer", "9"), "layer-missing"),
         ((TEXT, "hill", "--split", "no"), "split-not-found"),
+        ((TEXT, "hill", "--seed", "-1"), "seed-invalid"),
+        ((TEXT, "hill", "--same-word", "x"), "'--same-word': 'x' is not one of"),
         ((TEXT, "hill", "--stack", "decoder"), "setting-invalid"),
         ((TEXT, "hill", "--same-word", "form", "--distinct"), "setting-invalid"),
     ],

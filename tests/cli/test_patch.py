@@ -37,7 +37,7 @@ def test_gaps_are_null_and_their_note_is_elsewhere(workbench: Command) -> None:
         (("mini:bert", PAIR[0], PAIR[0]), "texts-not-different"),
         (("mini:bert", PAIR[0], "Ben walks."), "marker-missing"),
         (("mini:elmo", *PAIR, "--what", "heads"), "model-unsupported"),
-        (("mini:bert", *PAIR, "--what", "neurons"), "neurons"),
+        (("mini:bert", *PAIR, "--what", "neurons"), "'--what': 'neurons' is not one of"),
         (("mini:gpt", "The unbelievable", "The old girls"), "texts-not-aligned"),
     ],
 )

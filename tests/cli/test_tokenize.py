@@ -41,6 +41,8 @@ def test_the_json_has_pieces_losses_and_steps(workbench: Command) -> None:
         (("Ben", "--model", "no-such-model"), "hf download"),
         (("Ben", "--model", "mini:bert", "--word", "Anna"), "word-unknown"),
         (("Ben", "--model", "mini:bert", "--word", "7"), "word-unknown"),
+        (("the man saw the dog", "--model", "mini:gpt", "--word", "the"), "index: 0, 3"),
+        (("", "--model", "mini:gpt"), "text-empty"),
     ],
 )
 def test_mistakes_end_with_a_code_and_a_remedy(

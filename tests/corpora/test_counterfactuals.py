@@ -150,6 +150,16 @@ def test_a_corpus_without_usable_pairs_is_an_error_with_a_remedy(ref: str, messa
         counterfactual_pairs(read(ref).docs("train"))
     assert error.value.code == "no-minimal-pairs"
     assert "primer/counterfactuals" in (error.value.remedy or "")
+    assert " 0 are" not in error.value.what
+
+
+@pytest.mark.parametrize("missing", ["target", "against"])
+def test_a_table_without_one_of_the_words_names_the_missing_column(
+    pairs: Pairs, missing: str
+) -> None:
+    with pytest.raises(WorkbenchError, match=f"no column {missing!r}") as error:
+        pairs("a.tsv", HEADER.replace(missing, "other") + "The girl\tThe girls\twas\twere\tx\n")
+    assert error.value.code == "column-not-found" and "clean, corrupt" in error.value.remedy
 
 
 def test_a_text_that_is_no_pair_among_pairs_is_an_error() -> None:

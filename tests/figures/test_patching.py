@@ -40,7 +40,13 @@ def test_a_map_has_a_row_for_each_layer_and_a_column_for_each_word() -> None:
     assert list(cells.y) == ["0", "1", "2"]
     assert list(cells.x) == ["a", "(only)", "a ", "<b>"]  # a word that occurs twice has two columns
     assert (cells.zmin, cells.zmax) == (-1, 1)
-    assert figure.layout.title.text == "The state of “a” in layer 1 restores 70% of 'x'"
+    assert figure.layout.title.text == "The state of “a” in layer 1 restores 70 % of 'x'"
+
+
+def test_the_title_names_the_restored_word_and_the_one_in_whose_place_it_is_put() -> None:
+    table = states(["do", "a"], [[1, 0], [0.5, 0], [0, 1]]).assign(clean=["did", "a"] * 3)
+    assert finding(table, "states", "'x'").startswith("The state of “did” (for “do”) in layer 1")
+    assert "%" not in finding(table, "states", "'x'", is_distinguished=False)
 
 
 def test_stacks_and_kinds_have_panels_and_heads_a_grid() -> None:
@@ -52,7 +58,7 @@ def test_stacks_and_kinds_have_panels_and_heads_a_grid() -> None:
     assert "in the encoder, layer 0" in figure.layout.title.text
     figure = effects(heads([[0.1, 0.2], [0.9, -0.4]]), "heads", "'x'")
     np.testing.assert_allclose(figure.data[0].z, [[0.1, 0.2], [0.9, -0.4]])
-    assert figure.layout.title.text == "Head 1-0 restores 90% of 'x'"
+    assert figure.layout.title.text == "Head 1-0 restores 90 % of 'x'"
 
 
 def test_heads_by_word_have_a_row_each() -> None:

@@ -42,6 +42,7 @@ def made(
     warnings: Sequence[str] = (),
     findings: Sequence[Finding] | None = None,
     state: status.State = "done",
+    failure: status.Failure | None = None,
     facts: Mapping[str, Any] | None = None,
     **request: Any,
 ) -> Run:
@@ -90,7 +91,8 @@ def made(
         **(facts or {}),
     }
     (path / PROVENANCE).write_text(json.dumps(provenance))
-    failure = status.Failure("out of memory.") if state == "failed" else None
+    if state == "failed" and failure is None:
+        failure = status.Failure("out of memory.")
     status.write(path, status.Status(state, experiment=experiment, failure=failure))
     return Run(path)
 

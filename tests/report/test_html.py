@@ -28,6 +28,7 @@ from workbench import Caveat, Run, Table, WorkbenchError
 from workbench.core.experiment import few_sentences_caveat
 from workbench.report import write_report
 from workbench.report.format import FEWER, MOST
+from workbench.runs.status import Failure
 
 
 class Page(HTMLParser):
@@ -326,6 +327,14 @@ def test_a_run_without_results_is_an_error_that_says_so(tmp_path: Path, state: s
     with pytest.raises(WorkbenchError, match="has no results"):
         write_report([run], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_run_that_bad_input_ended_names_it_and_its_remedy(tmp_path: Path) -> None:
+    wrong = WorkbenchError("there are no pairs.", where="a.tsv", remedy="Name a table of pairs.")
+    run = made(tmp_path, state="failed", failure=Failure.of(wrong))
+    with pytest.raises(WorkbenchError, match=r"a\.tsv: there are no pairs") as error:
+        write_report([run], tmp_path / "report.html")
+    assert error.value.remedy == "Name a table of pairs." and "resume" not in str(error.value)
 
 
 @pytest.mark.parametrize(

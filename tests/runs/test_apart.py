@@ -35,7 +35,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts_and_parts_add_up() -> None:
-    parts = isolated._result("mini:elmo", "parts")["parts"]  # opens it, and its facts are kept
+    parts = isolated.facts_or_parts("mini:elmo", "parts")[
+        "parts"
+    ]  # opens it, and its facts are kept
     facts = look("mini:elmo", "facts")["facts"]
     assert facts["name"] == "mini:elmo" and facts["stacks"][0]["heads"] == 0
     assert sum(parts.values()) == facts["parameters"]
@@ -62,11 +64,18 @@ def test_nonsense_is_an_error(ref: str) -> None:
         look(ref, "facts")
 
 
+def in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Built-in models too, which otherwise are opened in a fork, once."""
+    monkeypatch.setattr(isolated, "_stored", lambda ref, kind: None)
+    monkeypatch.setattr(isolated.starter, "is_ready", lambda: False)
+
+
 def test_a_process_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     dies = tmp_path / "dies"
     dies.write_text("#!/bin/sh\nkill -9 $$\n")
     dies.chmod(0o755)
     monkeypatch.setattr(isolated.sys, "executable", str(dies))
+    in_a_new_process(monkeypatch)
     with pytest.raises(WorkbenchError, match="signal 9"):
         look("mini:bert", "facts")
 
@@ -115,6 +124,7 @@ def test_what_takes_too_long_is_killed_with_all_it_started(
     slow.chmod(0o755)
     monkeypatch.setattr(isolated.sys, "executable", str(slow))
     monkeypatch.setattr(isolated, "PATIENCE", 1.0)
+    in_a_new_process(monkeypatch)
     with pytest.raises(WorkbenchError, match="longer than 1 seconds"):
         look("mini:bert", "facts")
     end = time.monotonic() + 20  # a busy machine takes its time to end what was killed

@@ -236,6 +236,29 @@ def test_it_ends_when_it_is_not_needed_any_more(
     assert running(place) is None
 
 
+def test_it_ends_with_the_app_that_began_it(place: starter._Place, tmp_path: Path) -> None:
+    """However the app ends; but not before the processes that it has forked."""
+    app = os.fork()
+    if app == 0:
+        starter.end_with_this()
+        starter.begin()
+        time.sleep(600)
+    wait_until(place.ready.exists)
+    with (tmp_path / "out").open("w+") as out, Path(os.devnull).open() as nothing:
+        waits = starter.fork(
+            "tests.runs.forked", ["wait"], stdin=nothing.fileno(), stdout=out.fileno(),
+            stderr=out.fileno(),
+        )  # fmt: skip
+    assert waits is not None
+    os.kill(app, signal.SIGKILL)
+    os.waitpid(app, 0)
+    time.sleep(0.3)
+    assert running(place) is not None and waits.poll() is None
+    waits.kill()
+    wait_until(lambda: running(place) is None, seconds=10)
+    assert not place.ready.exists() and not place.lock.exists()
+
+
 def test_it_ends_when_the_code_has_changed(place: starter._Place) -> None:
     """Before it is ready, and afterwards: whoever asks then asks elsewhere."""
     older = starter._Place(place.folder, "0123-4567")

@@ -80,6 +80,13 @@ def test_a_model_whose_neighbours_share_tags_and_senses_is_said_to() -> None:
     assert "“that”" in found[EXTREMES].claim
 
 
+def test_one_random_model_is_no_test_and_no_p_value_is_said() -> None:
+    one, five = (findings_of("neighbours", tables_of(random_models=n))[TAG] for n in (1, 5))
+    assert one.verdict == "undecided" and "random_models" in one.decided_by
+    assert "p =" not in one.claim and "p <" not in one.claim
+    assert "p =" in five.claim or "p <" in five.claim
+
+
 def test_without_random_models_or_with_little_data_nothing_is_decided() -> None:
     found = findings_of("neighbours", tables_of(random_models=0))
     assert {found[TAG].verdict, found[ACCURACY].verdict} == {"undecided"}

@@ -79,6 +79,13 @@ def test_measures_that_disagree_decide_nothing() -> None:
     assert depth.verdict == "supported" and "become less context-specific" in depth.claim
 
 
+def test_one_random_model_is_no_test_and_no_p_value_is_said() -> None:
+    one, five = (findings_of("geometry", geometry(random_models=n)).values() for n in (1, 5))
+    undecided = [each.claim for each in one if "random_models" in each.decided_by]
+    assert undecided and not any("p =" in claim or "p <" in claim for claim in undecided)
+    assert any("p <" in each.claim or "p =" in each.claim for each in five)
+
+
 def test_without_random_models_or_with_few_forms_nothing_is_decided() -> None:
     found = findings_of("geometry", geometry(random_models=0))
     tested = [each for each in found.values() if each.null is not None]

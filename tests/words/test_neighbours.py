@@ -10,6 +10,7 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 import workbench as wb
+from tests.judges.odd import run_here
 from tests.planted.senses import doc_of, planted_corpus, planted_model
 
 
@@ -109,6 +110,9 @@ def test_a_model_that_was_loaded_again_fits_the_index_and_another_does_not() -> 
         ({"layers": []}, "setting-invalid"),
         ({"stack": "decoder"}, "setting-invalid"),
         ({"k": 0}, "setting-invalid"),
+        ({"max_occurrences": 0}, "setting-invalid"),
+        ({"seed": -1}, "seed-invalid"),
+        ({"seed": 2**70}, "seed-invalid"),
         ({"same_word": "stem"}, "setting-invalid"),
         ({"same_word": "form", "distinct": True}, "setting-invalid"),
         ({"text": "a zebra", "word": "zebra", "same_word": "form"}, "word-unknown"),
@@ -123,6 +127,50 @@ def test_mistakes_have_a_code_and_a_remedy(change: dict[str, Any], code: str) ->
     with pytest.raises(wb.WorkbenchError) as error:
         wb.neighbours(planted_model(), **given)
     assert error.value.code == code and error.value.remedy
+
+
+def test_arguments_are_checked_as_well_where_an_index_is_given() -> None:
+    model = planted_model()
+    index = wb.occurrences(model, planted_corpus(1))
+    for change, code in (
+        ({"max_occurrences": -5}, "setting-invalid"),
+        ({"split": "nope"}, "split-not-found"),
+        ({"seed": -1}, "seed-invalid"),
+    ):
+        with pytest.raises(wb.WorkbenchError) as error:
+            wb.neighbours(model, index, "the play", "play", **change)  # type: ignore[arg-type]
+        assert error.value.code == code
+        with pytest.raises(wb.WorkbenchError) as error:
+            wb.senses(model, index, "play", **change)  # type: ignore[arg-type]
+        assert error.value.code == code
+
+
+def test_a_word_that_the_tokenizer_does_not_know_is_noted() -> None:
+    model, corpus = wb.load("mini:bert", device="cpu"), wb.read("primer:size=40")
+    known, unknown = (
+        wb.neighbours(model, corpus, "Ben sees \u2603.", word, k=1, split="test").notes
+        for word in ("Ben", "\u2603")
+    )
+    assert not known and "'\u2603' has an unknown piece in mini:bert" in unknown[0]
+    elmo = wb.load("mini:elmo", device="cpu")  # reads every word by its characters
+    found = wb.neighbours(elmo, corpus, "Ben sees \u2603.", "\u2603", k=1, split="test")
+    assert not found.notes
+
+
+def test_states_that_are_not_numbers_are_an_error() -> None:
+    bert = wb.load("mini:bert", device="cpu")
+    broken = bert.copy()
+    with torch.no_grad():
+        broken.net.bert.encoder.layer[1].output.dense.weight.fill_(float("nan"))
+    corpus = wb.read("primer:size=40")
+    for ask in (
+        lambda: wb.neighbours(broken, corpus, "Ben walks.", "walks", layers=4, split="test"),
+        lambda: wb.senses(broken, corpus, "to", split="train"),
+        lambda: run_here("geometry", broken, corpus, random_models=0),
+    ):
+        with pytest.raises(wb.WorkbenchError, match="not a number") as error:
+            ask()
+        assert error.value.code == "model-unreadable"
 
 
 def test_a_word_without_a_state_is_an_error() -> None:

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score, v_measure_score
 
 import workbench as wb
-from tests.planted.senses import planted_corpus, planted_model
+from tests.planted.senses import doc_of, planted_corpus, planted_model
 from workbench.words.nearest import Rows
 from workbench.words.senses import permutations, separation, v_measures
 
@@ -139,6 +139,9 @@ def test_mistakes_have_a_code_and_a_remedy() -> None:
         ({"layer": 2}, "layer-missing"),
         ({"stack": "decoder"}, "setting-invalid"),
         ({"most": 0}, "setting-invalid"),
+        ({"most": 3}, "setting-invalid"),
+        ({"seed": -1}, "seed-invalid"),
+        ({"max_occurrences": 0}, "setting-invalid"),
         ({"n_clusters": 0}, "setting-invalid"),
         ({"labels": ["senses"]}, "layer-missing"),
         ({"corpus": planted_index(1.0), "labels": ["senses"]}, "layer-missing"),
@@ -147,6 +150,15 @@ def test_mistakes_have_a_code_and_a_remedy() -> None:
         with pytest.raises(wb.WorkbenchError) as error:
             wb.senses(model, **given)  # type: ignore[arg-type]
         assert error.value.code == code and error.value.remedy, change
+
+
+def test_frequent_words_are_named_where_a_word_is_unknown() -> None:
+    texts = [doc_of(["(", "the", "zebra", "3"], ["X", "DET", "NOUN", "X"], str(n)) for n in (1, 2)]
+    texts.append(doc_of(["the", "a", "'s"], ["DET", "DET", "X"], "3"))
+    corpus = wb.Corpus("plain", {"test": lambda: iter(texts)})
+    with pytest.raises(wb.WorkbenchError) as error:
+        wb.senses(planted_model(), corpus, "absent")
+    assert "Known: the, zebra, a, (, 3, 's." in error.value.remedy
 
 
 def test_the_figure_has_each_sentence_on_hover_and_no_markup_of_the_corpus() -> None:

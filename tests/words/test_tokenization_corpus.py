@@ -36,9 +36,10 @@ def test_pieces_by_hand() -> None:
     assert groups.loc[("tag", "DET"), "fertility"] == 1.0
     assert everything["unknown"] == pytest.approx(2 / 5)
     assert everything["fertility"] == pytest.approx((1 + 1 + 1 + 2 + 1) / 5)
-    assert everything["whole"] == pytest.approx(4 / 5)
+    # of the three known words, "the" and "dog" are whole; an unknown word is not
+    assert everything["whole"] == pytest.approx(2 / 3)
     assert everything["pieces_per_character"] == pytest.approx(6 / (3 + 3 + 4 + 2 + 1))
-    assert tables["pieces"].set_index("pieces")["n"].to_dict() == {1: 4, 2: 1}
+    assert tables["pieces"].set_index("pieces")["n"].to_dict() == {1: 2, 2: 1}
     (first, *_) = tables["words"].to_dict("records")
     assert (first["word"], first["split"], first["pieces"]) == ("ad", "a ##d", 2)
 
@@ -93,6 +94,28 @@ def test_several_models_are_compared_on_the_same_words() -> None:
     assert EXPERIMENTS["tokenization"].findings_of(tables)
     for draw in EXPERIMENTS["tokenization"].drawings().values():
         assert draw(tables).data
+
+
+def test_unknown_words_are_neither_whole_nor_compared() -> None:
+    texts = corpus((["the", "dog", "\u2603", "\u2603\u2603"], None))
+    few = model_of("the", "dog")
+    tables = run_here("tokenization", few, texts).tables
+    claims = [each.claim for each in EXPERIMENTS["tokenization"].findings_of(tables)]
+    assert "100 % of 2 known words stay whole; 2 of 4 words are unknown" in claims[0]
+    both: list[Any] = [few, wb.HuggingFace(*wb.tiny_bert(["the", "\u2603"]), "other")]
+    test = run_here("tokenization", both, texts).tables["tests"]
+    row = test[test["comparison"] == "tiny"].iloc[0]
+    assert row["n_first"] == 1  # only "the" is known to both
+    claim = EXPERIMENTS["tokenization"].findings_of(run_here("tokenization", both, texts).tables)
+    assert any("of 1 word that both know" in each.claim for each in claim)
+
+
+def test_a_tokenizer_that_knows_nothing() -> None:
+    found = run_here("tokenization", model_of("the"), corpus((["\u2603", "\u2602"], None)))
+    claims = [each.claim for each in EXPERIMENTS["tokenization"].findings_of(found.tables)]
+    assert "no word is known; 2 of 2 words are unknown" in claims[0]
+    for draw in EXPERIMENTS["tokenization"].drawings().values():
+        draw(found.tables)
 
 
 def test_words_beyond_the_maximum_length_are_left_out() -> None:

@@ -240,7 +240,7 @@ def test_pieces_and_words_are_those_that_the_model_reads(
 
 @pytest.mark.parametrize("name", MINIS)
 def test_steps_of_the_minis_end_in_their_pieces(name: str, opened: dict[str, wb.Model]) -> None:
-    for text in ODD.values():
+    for text in filter(str.strip, ODD.values()):
         (own,) = wb.tokenizations(text, opened[name]).results
         steps = wb.tokenization_steps(opened[name], text)
         assert steps.pieces == tuple(piece.piece for piece in own.pieces if not piece.special)
@@ -250,7 +250,7 @@ def test_steps_of_the_minis_end_in_their_pieces(name: str, opened: dict[str, wb.
 
 def test_steps_of_one_word_have_its_place_in_the_text(opened: dict[str, wb.Model]) -> None:
     model, text = opened["mini:gpt"], "the unlocks unlocks"
-    first, second = (wb.tokenization_steps(model, text, word=word) for word in ("unlocks", 2))
+    first, second = (wb.tokenization_steps(model, text, word=word) for word in (1, "2"))
     assert (first.parts[0].first, second.parts[0].first) == (3, 11)  # with the space before it
     assert first.pieces == second.pieces
     (row,) = [line for line in repr(first).splitlines() if "merge 76" in line]
@@ -258,6 +258,9 @@ def test_steps_of_one_word_have_its_place_in_the_text(opened: dict[str, wb.Model
     with pytest.raises(wb.WorkbenchError, match="no word") as error:
         wb.tokenization_steps(model, text, word="absent")
     assert error.value.code == "word-unknown"
+    with pytest.raises(wb.WorkbenchError, match="2 times") as several:
+        wb.tokenization_steps(model, text, word="unlocks")
+    assert "1, 2" in several.value.remedy
 
 
 def test_elmo_reads_characters_and_says_where_it_stops(opened: dict[str, wb.Model]) -> None:
@@ -301,6 +304,16 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(wb.WorkbenchError) as surrogate:
         wb.tokenizations("\ud800", "mini:bert")
     assert surrogate.value.code == "text-encoding"
+    found = wb.tokenizations("Ben", BagOfEmbeddings())
+    for name in ("bag-of", 5):
+        with pytest.raises(wb.WorkbenchError, match="no tokenization") as absent:
+            found[name]  # type: ignore[index]
+        assert BagOfEmbeddings().name in absent.value.remedy
+    for split in (wb.tokenizations, lambda text, model: wb.tokenization_steps(model, text)):
+        for text in ("", " \n"):
+            with pytest.raises(wb.WorkbenchError) as empty:
+                split(text, "mini:gpt")
+            assert empty.value.code == "text-empty"
 
 
 def test_a_text_too_long_for_the_model_is_split_whole_and_says_so(

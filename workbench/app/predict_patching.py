@@ -160,16 +160,16 @@ def _suggested(side: Side, own: Sequence[str]) -> list[str]:
 
 
 def _map(side: Side, found: Patched, what: str) -> None:
-    title = drawn.finding(found.table, what, found.label)
+    title = drawn.finding(found.table, what, found.label, found.is_distinguished)
     st.markdown(f"**{plain(title)}** · {plain(side.model.name)}")
-    views = grids(found.table, what)
+    views = grids(found.table, what, None if found.is_distinguished else found.corrupt)
     token_views(views, f"where {side.ref}", lambda chosen: None)
     st.caption(
         plain(
             f"{found.measure.capitalize()} of {found.label}: {number(found.clean)} for the "
             f"text, {number(found.corrupt)} for its counterfactual. A cell is the share of this "
-            f"difference that one {ONE[what]} of the text restores in the counterfactual: 1 all of "
-            "it, 0 nothing; below 0 it leads further away."
+            f"difference that one {ONE[what]} of the text restores in the counterfactual: 100 % "
+            "all of it, 0 % nothing; below 0 % it leads further away."
         )
     )
     for note in found.notes:
@@ -179,13 +179,16 @@ def _map(side: Side, found: Patched, what: str) -> None:
         f"patching-{what}",
         found.table,
         lambda: [(heading, views)],
-        lambda: drawn.effects(found.table, what, found.label),
+        lambda: drawn.effects(found.table, what, found.label, found.is_distinguished),
         heading,
     )
 
 
-def grids(table: "pd.DataFrame", what: str) -> list[View]:
-    """A grid for each stack and kind of attention: layers by words, or by heads."""
+def grids(table: "pd.DataFrame", what: str, corrupt: float | None = None) -> list[View]:
+    """A grid for each stack and kind of attention: layers by words, or by heads.
+
+    With the number of the corrupt text, effects are said in nats: the shares say little.
+    """
     keys = [name for name in ("stack", "kind") if name in table]
     top = float(table["effect"].abs().max())
     groups = list(table.groupby(keys, sort=False))
@@ -195,6 +198,7 @@ def grids(table: "pd.DataFrame", what: str) -> list[View]:
         columns, tips = _columns(own.iloc[: len(own) // n_layers])
         layers = list(dict.fromkeys(own["layer"]))
         values = own["effect"].to_numpy().reshape(n_layers, -1)[::-1]
+        numbers = own["value"].to_numpy().reshape(n_layers, -1)[::-1]
         rows = [f"layer {layer}" for layer in reversed(layers)]
         name = " ".join(map(str, names))
         is_last = names == groups[-1][0]
@@ -207,13 +211,16 @@ def grids(table: "pd.DataFrame", what: str) -> list[View]:
                 values.tolist(),
                 tips=[
                     [
-                        f"{layer}, {tip}: {value:.1%} restored"
-                        for tip, value in zip(tips, line, strict=True)
+                        f"{layer}, {tip}: {100 * value:.1f} % restored"
+                        if corrupt is None
+                        else f"{layer}, {tip}: {number - corrupt:+.3f} nats"
+                        for tip, value, number in zip(tips, line, own_numbers, strict=True)
                     ]
-                    for layer, line in zip(rows, values, strict=True)
+                    for layer, line, own_numbers in zip(rows, values, numbers, strict=True)
                 ],
                 corner=name if len(groups) > 1 else "",
                 diverging=True,
+                percent=True,
                 top=top,
                 legend=("further away", "restored") if is_last else None,
                 note=NOTE[what] if is_last else "",

@@ -549,6 +549,7 @@ class Patched:
     corrupt: float
     table: "pd.DataFrame"
     notes: tuple[str, ...]
+    is_distinguished: bool = True
 
 
 def patching(side: Side, corrupt: Side, what: "What", target: str, against: str) -> Patched:
@@ -566,6 +567,7 @@ def _patching(
     _corrupt: Side,
 ) -> Patched:
     from workbench.attention_maps.capture import ALONE
+    from workbench.attribution.generate import cut_notes
     from workbench.attribution.patch import patch_predictions
 
     first = top(_side, LISTED)
@@ -574,15 +576,23 @@ def _patching(
         for text in (explained.target, explained.against)
     ]
     with ALONE:
-        found = patch_predictions(
-            prediction_at(_side), prediction_at(_corrupt), *choices, what=what
-        )
+        both = [(prediction_at(side), side.doc) for side in (_side, _corrupt)]
+        notes = [note for own in both for note in cut_notes(*own)]
+        found = patch_predictions(both[0][0], both[1][0], *choices, what=what, notes=notes)
     names = [name for name in (found.target, found.against) if name]
     label = " rather than ".join(f"“{name}”" for name in names)
     measure = f"{found.measure} difference" if found.against else found.measure
     if is_score(_side):
         label, measure = "the score", "value"
-    return Patched(label, measure, found.clean_value, found.corrupt_value, found.table, found.notes)
+    return Patched(
+        label,
+        measure,
+        found.clean_value,
+        found.corrupt_value,
+        found.table,
+        tuple(note for note in found.notes if note not in notes),  # the page says what is cut
+        found.is_distinguished,
+    )
 
 
 def counterfactual_swap(side: Side) -> tuple[int, str] | None:

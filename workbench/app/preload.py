@@ -37,13 +37,15 @@ def begin() -> None:
 
 def _prepare() -> None:
     always_fork()
-    starter.begin(ends_with_this=True)
+    starter.end_with_this()
+    starter.begin()
     for name in MODULES:
         with suppress(Exception):  # the page that needs it has the error
             _imported(name)
     starter.await_ready()
-    with suppress(WorkbenchError, OSError):
-        _show_ahead()
+    if starter.is_ready():  # else visitors would wait while this process computes it
+        with suppress(WorkbenchError, OSError):
+            _show_ahead()
 
 
 def _imported(name: str) -> None:

@@ -213,7 +213,6 @@ def draw_built_in() -> None:
         hide_index=True,
         height=min(len(runs) + 1, VIEW) * 35 + 3,
         column_config={
-            "models": st.column_config.TextColumn("models", width="small"),
             "finding": st.column_config.TextColumn(
                 "finding", width="large", help="The first finding of the result."
             ),

@@ -544,9 +544,10 @@ def _progress(run: "Run", now: Status) -> None:
 def _share(now: Status, step: Mapping[str, Any], age: float) -> float:
     """The share of the run that is done, or of its stage if no earlier run tells the former."""
     left = step.get("left_of_run")
+    share = step["done"] / step["total"] if step["total"] else 0.0
     if now.state == "running" and left and now.expected:
-        return min(1.0, max(0.0, 1 - (left - age) / max(now.expected, left)))
-    return min(1.0, max(0.0, step["done"] / step["total"])) if step["total"] else 0.0
+        share = 1 - (left - age) / max(now.expected, left)
+    return float(min(1.0, max(0.0, share)))
 
 
 def _log_line(event: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ FORM, OPENED = "form", "open"
 EXAMPLES = ("They will play a game.", "The play was long.")
 SHORT = 3  # characters of a word that is not chosen because two texts share it
 SIZES = ("10000", "50000", "250000")  # words of a corpus that are searched
+_SET = "text was set"  # by a button: Streamlit warns of a default value next to a value that is set
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,13 @@ def texts() -> "list[Doc]":
         "Optional: the same word in another context, to compare its neighbours.",
     )
     typed = []
+    is_set = st.session_state.pop(_SET, False)
     for number, column in enumerate(st.columns(2)):
         with column:
             typed.append(
                 st.text_input(
                     labels[number],
-                    value=EXAMPLES[number],
+                    value="" if is_set and not number else EXAMPLES[number],
                     key=TEXTS[number],
                     bind="query-params",
                     live=TYPED_AT,
@@ -130,6 +132,7 @@ def search_from(sentence: str, start: int) -> None:
     offset = len(" ".join(before.split())) + bool(before.split() and before[-1:].isspace())
     text = " ".join(sentence.split())[: cache.LONGEST]
     st.session_state[TEXTS[0]] = text
+    st.session_state[_SET] = True
     forget_words()
     doc = cache.typed(text)
     if word := [token.i for token in doc if token.idx <= offset < token.idx + len(token)]:

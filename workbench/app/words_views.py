@@ -61,7 +61,7 @@ def _strips(docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
         tokens = [Token(token.text, token.i) for token in doc]
         with column:
             token_views(
-                [strip(f"word {number}", label, tokens, selected=chosen[number])],
+                [strip(f"word {number}", label, tokens, selected=chosen[number], scrolls=True)],
                 f"words {number}",
                 pick,
             )

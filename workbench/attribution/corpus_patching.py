@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.attribution.experiments import PatchingOverCorpus
-from workbench.attribution.patch import open_points
+from workbench.attribution.patch import MARGIN, open_points
 from workbench.attribution.prediction import Prediction, of_word
 from workbench.attribution.target import Target, fixed_pieces
 from workbench.core.errors import WorkbenchError, did_you_mean
@@ -60,7 +60,6 @@ Ints = NDArray[np.int64]
 PLACES = ("changed", "between", "previous", "predicted", "other", "special")
 KEYS = {"states": ("layer", "place"), "heads": ("kind", "layer", "head"), "mlps": ("layer",)}
 ALL, NO_NAME = "all", "(none)"  # the row of all pairs; of pairs whose phenomenon is not known
-MARGIN = 0.1  # nats between the two texts from which a model distinguishes them
 MANY = 6  # exchanges; with fewer, no p-value can be below 0.05
 # what rounding can change of a number, relative to the largest one, by precision
 ROUNDING = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 2e-3, "bf16": 1e-2}

@@ -118,11 +118,12 @@ def _earlier(row: Row, name: str, others: str) -> Finding:
         if row["random_models"]
         else "; no random-weight baseline"
     )
+    p = f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""  # else there is no test
     return Finding(
         f"Predictions of {name} {does} final earlier than those of {others}: mean layer "
         f"{decimal(row['first'], 2)} against {decimal(row['second'], 2)} (difference "
         f"{signed(decimal(row['difference'], 2))} layers, 95 % {decimal(row['lower'], 2)} to "
-        f"{decimal(row['upper'], 2)}{null}; {p_text(row['p'])}).",
+        f"{decimal(row['upper'], 2)}{null}{p}).",
         row["difference"],
         (row["lower"], row["upper"]),
         row["random"] if row["random_models"] else 0.0,
@@ -750,11 +751,14 @@ def patching(tables: Tables) -> Iterator[Finding]:
 
 def _prefers(row: Row, pairs: Sequence[Row]) -> Finding:
     single = [each for each in pairs if each["phenomenon"] != "all"]
+    others = [each for each in single if not each["significant"]]
     known = [each["phenomenon"] for each in single if each["significant"]]
-    unknown = [each["phenomenon"] for each in single if not each["significant"]]
+    unknown = [each["phenomenon"] for each in others if _can_be_significant(each, len(others))]
+    few = [each["phenomenon"] for each in others if each["phenomenon"] not in unknown]
     by_name = (
         f" By phenomenon: {listing(known, 4) if known else 'none'}"
-        f"{f'; not {listing(unknown, 4)}' if unknown else ''}."
+        f"{f'; not {listing(unknown, 4)}' if unknown else ''}"
+        f"{f'; too few exchanges to tell: {listing(few, 4)}' if few else ''}."
         if len(single) > 1
         else ""
     )
@@ -776,6 +780,12 @@ def _prefers(row: Row, pairs: Sequence[Row]) -> Finding:
         column="difference",
         decided_by=MORE_PAIRS,
     )
+
+
+def _can_be_significant(row: Row, n_tests: int) -> bool:
+    """Whether the smallest p-value of sign flips is below 0.05 after Holm's correction."""
+    smallest = 2.0 ** (1 - row["exchanges"])
+    return bool(n_tests * smallest < LEVEL)
 
 
 _PLACE_NAMES = {

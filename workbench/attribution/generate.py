@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from workbench.attribution.prediction import Prediction, following, not_a_number, written
+from workbench.attribution.prediction import Prediction, following, written
 from workbench.attribution.results import Choice, Generated, Labelled, WrittenPiece
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public, require_seed
 from workbench.corpora.encode import encode
 from workbench.corpora.typed import readable
-from workbench.engine.model import Model, refusal
+from workbench.engine.model import Model, not_a_number, refusal
 from workbench.models.generation import Sampling, Step, choose, continued, seeded
 from workbench.transfer.checkpoints import pair_of, thought
 
@@ -104,7 +104,7 @@ def generate(
 
     def step_done(step: Step) -> None:
         if math.isnan(step.probability):
-            raise not_a_number(model)
+            raise not_a_number(model.name)
         piece = _named(model, step, prompt[-1:], [each.index for each in steps])
         steps.append(piece)
         if on_piece is not None:
@@ -210,7 +210,7 @@ def label(model: Model, doc: "Doc") -> Labelled:
     if found.kind == "score":
         shares.append(float(found.guess))
     if any(map(math.isnan, [*shares, found.answer or 0])):
-        raise not_a_number(model)
+        raise not_a_number(model.name)
     notes = (cut_note(model),) if found.cut else ()
     return Labelled(
         model.name,

@@ -27,6 +27,7 @@ from workbench.attribution.prediction import Prediction
 from workbench.attribution.results import SHOWN, printable
 from workbench.attribution.target import Measure, Target
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import decimal
 from workbench.core.public import public
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 # A smaller difference between the texts, relative to the larger number, is not divided by.
 SMALLEST = 1e-3
+MARGIN = 0.1  # nats between the two texts from which a model distinguishes them
 WIDE = 100  # characters of a printed row
+CELL = 5  # least characters of its cells
 
 
 class Cell(NamedTuple):
@@ -263,6 +266,7 @@ class Patching:
     measure: Measure
     found: PatchEffects
     notes: tuple[str, ...] = ()
+    is_distinguished: bool = True  # whether the texts differ enough for shares to say something
 
     @property
     def clean_value(self) -> float:
@@ -320,14 +324,15 @@ class Patching:
             "measure": self.measure,
             "clean_value": self.clean_value,
             "corrupt_value": self.corrupt_value,
+            "is_distinguished": self.is_distinguished,
             "rows": rows,
             "notes": list(self.notes),
         }
 
     def __repr__(self) -> str:
-        """The numbers of both texts, and the effects in percent: layers by words, or by heads."""
+        """The numbers of both texts, and the effects: layers by words, or by heads."""
         said = [
-            f"{self.model}: {printable(self.label)}, effects of restored {self.what} in percent",
+            f"{self.model}: {printable(self.label)}, effects of restored {self.what}",
             f"  clean   {self.clean_value:+.3f}  {printable(self.clean[:SHOWN])}",
             f"  corrupt {self.corrupt_value:+.3f}  {printable(self.corrupt[:SHOWN])}",
         ]
@@ -377,7 +382,9 @@ def patch(
         on_progress: Function that is called with the number of patched texts that are computed.
 
     Returns:
-        A `Patching`: its `table`, `effects` as arrays, `clean_value` and `corrupt_value`.
+        A `Patching`: its `table`, `effects` as arrays, `clean_value` and `corrupt_value`. Where the
+        two texts differ by less than 0.1 nats, shares say little: a note says so, and
+        `is_distinguished` is False.
 
     Raises:
         WorkbenchError: The texts cannot be aligned, the target has (nearly) the same number for
@@ -421,16 +428,22 @@ def patch_predictions(
     on_progress: OnProgress | None = None,
 ) -> Patching:
     """`patch` for two predictions that are already made."""
+    _require_different(clean, corrupt, notes)
     chosen, more = _target(clean, corrupt, target, against, measure)
     found = patch_effects(clean, corrupt, chosen, what, by=by, on_progress=on_progress)
     if not found.is_restorable:
-        raise WorkbenchError(
+        raise _nothing_to_restore(
+            clean,
             f"the {chosen.measure} is (nearly) the same for both texts: {found.clean:.4f} and "
-            f"{found.corrupt:.4f}, so there is nothing to restore.",
-            code="texts-not-different",
-            where=clean.model.name,
-            remedy="Exchange a word on which the prediction depends, or name a target and another "
-            "choice with against.",
+            f"{found.corrupt:.4f}",
+            notes,
+        )
+    in_nats = chosen.measure != "probability" and clean.kind != "score"
+    is_distinguished = not in_nats or abs(found.difference) > MARGIN
+    if not is_distinguished:
+        more.append(
+            f"The two texts differ by only {decimal(abs(found.difference))} nats, so shares say "
+            "little: read the effects in nats (value, minus that of the corrupt text)."
         )
     names = clean.names([chosen.choice, *([] if chosen.against is None else [chosen.against])])
     return Patching(
@@ -443,6 +456,27 @@ def patch_predictions(
         chosen.measure,
         replace(found, notes=()),
         tuple(dict.fromkeys([*notes, *more, *found.notes])),
+        is_distinguished,
+    )
+
+
+def _require_different(clean: Prediction, corrupt: Prediction, notes: Sequence[str]) -> None:
+    """An error if the model reads the same of both texts."""
+    both = [*zip(clean.inputs.values(), corrupt.inputs.values(), strict=False)]
+    if not all(torch.equal(one.ids, other.ids) for one, other in both):
+        return
+    if clean.doc.text == corrupt.doc.text and not notes:  # a note: a part of the texts is read
+        raise _nothing_to_restore(clean, "the texts are equal", notes)
+    raise _nothing_to_restore(clean, "the model reads the same pieces of both texts", notes)
+
+
+def _nothing_to_restore(clean: Prediction, what: str, notes: Sequence[str]) -> WorkbenchError:
+    return WorkbenchError(
+        " ".join([f"{what}, so there is nothing to restore.", *dict.fromkeys(notes)]),
+        code="texts-not-different",
+        where=clean.model.name,
+        remedy="Exchange a word on which the prediction depends, or name a target and another "
+        "choice with against.",
     )
 
 
@@ -514,7 +548,7 @@ def _grid_lines(table: "pd.DataFrame") -> Iterator[str]:
         columns, cells = _columns(own)
         layers = list(dict.fromkeys(own["layer"]))
         kept = _kept([len(name) for name in columns], cells)
-        sizes = [max(len(columns[n]), 4) for n in kept]
+        sizes = [max(len(columns[n]), CELL) for n in kept]
         yield f"  {' '.join(map(str, names))}"
         yield "  ".join(
             ["  layer", *(columns[n].rjust(z) for n, z in zip(kept, sizes, strict=True))]
@@ -549,7 +583,7 @@ def _kept(widths: Sequence[int], cells: Floats) -> list[int]:
     kept: list[int] = []
     room = WIDE
     for n in np.argsort(-largest, kind="stable").tolist():
-        room -= max(widths[n], 4) + 2
+        room -= max(widths[n], CELL) + 2
         if room < 0:
             break
         kept.append(n)
@@ -557,4 +591,4 @@ def _kept(widths: Sequence[int], cells: Floats) -> list[int]:
 
 
 def _percent(effect: float) -> str:
-    return "·" if np.isnan(effect) else f"{round(100 * effect)}"
+    return "·" if np.isnan(effect) else f"{round(100 * effect)} %"

@@ -21,7 +21,7 @@ from torch import Tensor
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import encode
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
-from workbench.engine.model import Model, refusal
+from workbench.engine.model import Model, not_a_number, refusal
 from workbench.engine.taps import StackName
 from workbench.models.lm_losses import (
     candidates,
@@ -72,7 +72,7 @@ class Prediction:
         """
         logits = self._logits(text or self.text, target or self.target)
         if bool(logits.isnan().any()):
-            raise not_a_number(self.model)
+            raise not_a_number(self.model.name)
         return logits
 
     def _logits(self, text: Pieces, target: Pieces | None) -> Tensor:
@@ -152,17 +152,6 @@ class Prediction:
         left = model.word_logits(text, place - 1, "next")
         right = model.word_logits(text, place + 1, "previous")
         return left.log_softmax(-1) + right.log_softmax(-1)
-
-
-def not_a_number(model: Model) -> WorkbenchError:
-    """The error for an output that is not a number."""
-    return WorkbenchError(
-        "the model's output is not a number (NaN) for this text.",
-        code="model-unreadable",
-        where=model.name,
-        remedy="Its weights are damaged or overflow: train it again with a lower learning rate, "
-        "copy it again, or open it with a type of more bits.",
-    )
 
 
 # --- predictions of a text ------------------------------------------------------------------------

@@ -1,262 +1,379 @@
-"""`workbench demo`: every experiment on the built-in corpus and models, offline.
+"""`workbench demo`: what is inside four small language models, in eight stops, offline.
 
-Each stop is a normal run, so the demo can be interrupted and continued, and the second time all
-results are read from disk. At the end it writes one report of all runs. Add new experiments to
-`STOPS`. Costs: the sum of its runs, some minutes. Most runs take less time than the start of their
-process, so the next runs start while one computes.
+Each stop asks one question and answers it by one finding, with a small picture and a command to go
+on with. Four stops are computed here, as normal runs that begin while earlier stops are read; the
+others show built-in results. At the end is one report, which reads like a short paper. `--all` runs
+every experiment instead (`demo_all`). Costs: about a minute on two cores, mostly probes; the second
+time some seconds.
 """
 
+import sys
+import webbrowser
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
-from workbench.cli import output
+from workbench.cli import output, pictures
 from workbench.core import machine
+from workbench.core.findings import percent
 from workbench.runs.run import Run
-from workbench.training.mini import CORPUS
+
+REPORT = "demo.html"
+TITLE = "Inside four small language models"
+ABSTRACT = (
+    "Four small models, BERT, GPT, ELMo and T5, were trained for a few minutes on `primer`, a "
+    "corpus of simple English sentences. Eight questions are asked of them, each answered by one "
+    "analysis of Workbench on held-out sentences; every effect is tested against a baseline. All "
+    "of it can be asked of any other model and corpus: the commands are below each answer."
+)
+WIDEST = 100  # characters of a line
+INDENT = "  "
+MOST_CURVES = 4  # in a picture
+MIN_WORDS = 9  # of a text in a picture, its special pieces included
+AHEAD = 2  # runs under way at the same time
 
 
 @dataclass(frozen=True)
-class Stop:
-    """One run of the demo."""
+class Computed:
+    """A run that the demo computes."""
 
-    title: str
     experiment: str
     models: tuple[str, ...] = ()
     corpora: tuple[str, ...] = ("primer",)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-AHEAD = 2  # runs that start while one computes
-SHORT: Mapping[str, Any] = {  # settings for a fine-tuning of a few seconds
-    "max_train": 80, "max_dev": 40, "max_test": 80,
-    "max_epochs": 2, "learning_rates": (1e-3,), "seeds": (0,),
-}  # fmt: skip
+@dataclass(frozen=True)
+class Stop:
+    """A question, the runs that answer it, and how to go on.
+
+    Args:
+        question: The heading.
+        lead: What is looked at, and how; for the report.
+        runs: The run to compute, or the names of built-in results.
+        picture: Draws the runs as lines of text.
+        go_on: What to do next with one's own model or text, as a command.
+        measure: The measure of the finding that answers ("": the first decided finding).
+        figure: The figure of the report ("": the one of the first finding).
+    """
+
+    question: str
+    lead: str
+    runs: Computed | tuple[str, ...]
+    picture: Callable[[Sequence[Run]], list[str]]
+    go_on: str
+    measure: str = ""
+    figure: str = ""
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def _tags(runs: Sequence[Run]) -> list[str]:
+    tags = runs[0].tables["tags"]
+    tags = tags[tags["layer"] == "upos"]
+    shares = tags["count"] / tags["count"].sum()
+    rows = [(tag, share, "") for tag, share in zip(tags["tag"][:6], shares, strict=False)]
+    return pictures.side_by_side(pictures.bars(rows, shares.max(), length=12), 3)
+
+
+def _accuracies(runs: Sequence[Run]) -> list[str]:
+    rows = []
+    for run in runs:
+        scores = run.tables["scores"].set_index("measure").loc["accuracy"]
+        rows.append(
+            (
+                run.spec.models[0].name,
+                scores["model"],
+                f"(trigrams: {100 * scores['trigram']:.0f} %)",
+            )
+        )
+    return pictures.side_by_side(pictures.bars(rows, length=10))
+
+
+def _roles(runs: Sequence[Run]) -> list[str]:
+    return pictures.head_roles(runs[0].tables["heads"])
+
+
+def _pruned(runs: Sequence[Run]) -> list[str]:
+    curve = runs[0].tables["curve"]
+    curve = curve[(curve["metric"] == "accuracy") & (curve["seed"] == curve["seed"].min())]
+    orders = {"ablation": "by ablation", "random": "at random"}
+    lines = []
+    for order, name in orders.items():
+        is_order = (curve["method"] == order) & (curve["rescored"] == (order != "random"))
+        rows = curve[is_order].sort_values("heads_removed")
+        if not rows.empty:
+            ends = f"{percent(rows['value'].iloc[0])} to {percent(rows['value'].iloc[-1])}"
+            removed = rows["heads_removed"].iloc[-1]
+            lines.append(
+                f"accuracy  {pictures.sparkline(rows['value'].tolist())}  {ends}, "
+                f"0 to {removed} heads removed {name}"
+            )
+    return lines
+
+
+def _by_layer(runs: Sequence[Run]) -> list[str]:
+    means = runs[0].tables["means"]
+    is_curve = (means["mode"] == "layer") & (means["encoder"] == "model") & ~means["control"]
+    lines = pictures.curves(means[is_curve], "task", "layer", "mean")
+    return pictures.side_by_side(lines[:MOST_CURVES])
+
+
+def _tuned(runs: Sequence[Run]) -> list[str]:
+    rows = [
+        (f"{row.task}, {way}", float(score), f"({row.metric})" if way == "frozen" else "")
+        for row in runs[0].tables["delta"].itertuples()
+        for way, score in (("frozen", row.frozen), ("fine-tuned", row.tuned))
+    ]
+    return pictures.side_by_side(pictures.bars(rows, length=10))
+
+
+def _scored_text(runs: Sequence[Run]) -> list[str]:
+    """Return the surest right prediction in a text of some words."""
+    examples = runs[0].tables["examples"]
+    texts = examples[examples["method"] == "integrated-gradients"].groupby("text")
+    long = texts.filter(lambda text: len(text) >= MIN_WORDS)
+    right = long[long["predicted"] == long["gold"]]
+    text = right[right["text"] == right.loc[right["probability"].idxmax(), "text"]]
+    shown = text[~text["fixed"] | (text["word"] == "[MASK]")]
+    words, scores = shown["word"].replace("[MASK]", "____").tolist(), shown["score"].tolist()
+    predicted, probability = text["predicted"].iloc[0], text["probability"].iloc[0]
+    best = words[scores.index(max(scores))]
+    return [
+        *pictures.scored_words(words, scores),
+        f"____ is “{predicted}” (probability {probability:.2f}), most of all because of “{best}”",
+    ]
+
+
+def _loss(runs: Sequence[Run]) -> list[str]:
+    loss = runs[0].tables["curves"]["loss"].dropna().tolist()
+    every = max(1, len(loss) // 40)
+    return [f"loss  {pictures.sparkline(loss[::every])}  {loss[0]:.2f} to {loss[-1]:.2f} nats"]
+
+
+# --- the stops ------------------------------------------------------------------------------------
+
 STOPS = (
-    Stop("Statistics of the built-in corpus", "describe"),
-    Stop("A small BERT: size, architecture and loss", "profile", ("mini:bert",)),
     Stop(
-        "Acceptability judgements of BERT on minimal pairs",
-        "minimal-pairs",
-        ("mini:bert",),
-        ("primer/acceptability",),
-        {"max_sentences": 200},
+        "What does the corpus hold?",
+        "The models are trained and examined on `primer`, a corpus of simple English sentences "
+        "that is built in, with nine layers of annotation.",
+        Computed("describe"),
+        _tags,
+        "workbench corpora show FILE",
+        figure="tags",
     ),
     Stop(
-        "Logit lens: what each layer of BERT would predict",
-        "lens",
-        ("mini:bert",),
-        settings={"max_predictions": 200},
+        "How well do BERT, GPT, ELMo and T5 predict?",
+        "Each model predicts the pieces of held-out sentences, as in its training. A trigram model "
+        "of the same training text, which knows only the two pieces before, is the baseline.",
+        tuple(f"trigram-mini-{name}" for name in ("bert", "gpt", "elmo", "t5")),
+        _accuracies,
+        'workbench predict "The dog [MASK] the cat." --model mini:bert',
     ),
     Stop(
-        "Into how many pieces BERT and GPT split words", "tokenization", ("mini:bert", "mini:gpt")
+        "What do the attention heads of BERT do?",
+        "Each head is tested for roles: whether it attends to a fixed offset, follows a syntactic "
+        "relation beyond every fixed offset, or attends to rare words, to separators or to the "
+        "first position.",
+        Computed("heads", ("mini:bert",), settings={"max_examples": 20}),
+        _roles,
+        "workbench run heads --model FOLDER --corpus FILE",
     ),
     Stop(
-        "Geometry of word states: how contextual and isotropic each layer of BERT is",
-        "geometry",
-        ("mini:bert",),
-        settings={"max_sentences": 300, "random_models": 2, "n_permutations": 200},
+        "Which heads can go?",
+        "Heads are removed one after another, the least important first, and the model is scored "
+        "on other texts after each step.",
+        ("head-pruning-mini-bert",),
+        _pruned,
+        "workbench run head-pruning --model FOLDER --corpus FILE",
     ),
     Stop(
-        "Average attention of each head, by offset and by part of speech",
-        "attention-averages",
-        ("mini:bert",),
-        settings={"max_sentences": 300},
+        "What do the layers of BERT know?",
+        "Probes, small classifiers, read linguistic labels from the states of each layer. What "
+        "they read counts where it is more than they read from static vectors, from a model with "
+        "random weights, and from words without context.",
+        Computed(
+            "edge-probing",
+            ("mini:bert",),
+            settings={
+                "tasks": ("pos", "constituents", "dependencies", "coreference"),
+                "modes": ("lexical", "layer"),
+                "preset": "quick",
+                "max_sentences": 600,
+                "control_tasks": False,
+                "half_data_check": False,
+            },
+        ),
+        _by_layer,
+        "workbench run edge-probing --model FOLDER --corpus FILE",
+        figure="curves",
     ),
     Stop(
-        "Roles of attention heads: offsets, relations, rare words, separators",
-        "heads",
-        ("mini:bert",),
-        settings={"max_sentences": 300, "max_examples": 20},
+        "Frozen or fine-tuned?",
+        "The same tasks are learned twice: by a classifier on the frozen model, and by fine-tuning "
+        "all of its weights.",
+        ("frozen-vs-finetuned-mini-bert",),
+        _tuned,
+        "workbench run frozen-vs-finetuned --model FOLDER --corpus primer",
     ),
     Stop(
-        "Importance of each head, from gradients",
-        "head-importance",
-        ("mini:bert",),
-        settings={"max_sentences": 200},
+        "Why this prediction?",
+        "Attribution methods score each word by its part in a prediction. A method is faithful if "
+        "the prediction falls without the words that it scores highest, and stays with them alone.",
+        Computed(
+            "attribution", ("mini:bert",), settings={"max_predictions": 15, "random_models": 1}
+        ),
+        _scored_text,
+        "workbench run attribution --model FOLDER --corpus FILE",
+        "methods faithful beyond random orders",
+        "examples",
     ),
     Stop(
-        "Ablation of each head: loss without it",
-        "head-ablation",
-        ("mini:bert",),
-        settings={"max_sentences": 100},
-    ),
-    Stop(
-        "Head pruning: how many heads can be removed, and in which order",
-        "head-pruning",
-        ("mini:bert",),
-        settings={
-            "max_sentences": 100,
-            "selection_texts": 40,
-            "steps": 4,
-            "random_orders": 1,
-            "recovery_steps": 10,
-        },
-    ),
-    Stop(
-        "Learned head gates with a sparsity penalty",
-        "head-gates",
-        ("mini:bert",),
-        settings={"max_sentences": 100, "lambdas": (0.03,), "budgets": (0.25,), "steps": 60},
-    ),
-    Stop(
-        "Edge probing of each layer, from words to roles",
-        "edge-probing",
-        ("mini:bert",),
-        settings={"max_sentences": 100, "preset": "quick"},
-    ),
-    Stop(
-        "Description length of parts of speech in each layer",
-        "description-length",
-        ("mini:bert",),
-        settings={
-            "max_sentences": 100,
-            "max_targets": 300,
-            "tasks": ("pos",),
-            "variational_steps": 100,
-        },
-    ),
-    Stop(
-        "Structural probe: syntax trees in each layer",
-        "structural-probe",
-        ("mini:bert",),
-        settings={"max_sentences": 60, "seeds": (0,)},
-    ),
-    Stop(
-        "Attention probe: syntactic heads from all attention maps",
-        "attention-probe",
-        ("mini:bert",),
-        settings={"max_sentences": 60, "seeds": (0,)},
-    ),
-    Stop(
-        "BERT frozen and fine-tuned: scores of both",
-        "frozen-vs-finetuned",
-        ("mini:bert",),
-        settings={**SHORT, "tasks": ("sentiment",), "lstm_baseline": False},
-    ),
-    Stop(
-        "Fine-tuning BERT for one task",
-        "finetune",
-        ("mini:bert",),
-        ("primer/sentiment",),
-        SHORT,
-    ),
-    Stop(
-        "What training changes: BERT with random weights and trained",
-        "drift",
-        ("mini:bert@random", "mini:bert"),
-        settings={"max_sentences": 60},
-    ),
-    Stop(
-        "Similarity of the layers of four models",
-        "similarity",
-        ("mini:bert", "mini:gpt", "mini:elmo", "mini:t5"),
-        settings={"max_sentences": 60},
-    ),
-    Stop(
-        "Nearest neighbours of words in each layer of BERT, and senses of ambiguous words",
-        "neighbours",
-        ("mini:bert",),
-        settings={"max_queries": 200, "max_occurrences": 4000, "random_models": 2},
-    ),
-    Stop(
-        "Which words carry the predictions of BERT, and which attribution method is faithful",
-        "attribution",
-        ("mini:bert",),
-        settings={"max_predictions": 15, "random_models": 1},
-    ),
-    Stop(
-        "Pretraining objectives: masked or left-to-right, scored after fine-tuning",
-        "pretraining",
-        settings={
-            **SHORT,
-            "arms": ("mlm", "ltr"),
-            "pretraining_steps": 60,
-            "tasks": ("sentiment",),
-            "seeds": (0,),
-        },
-    ),
-    Stop(
-        "What each head and MLP of GPT adds to the words it predicts",
-        "contributions",
-        ("mini:gpt",),
-        settings={"max_words": 150},
-    ),
-    Stop(
-        "Where GPT has what decides between two words: activation patching",
-        "patching",
-        ("mini:gpt",),
-        ("primer/counterfactuals",),
-        {"max_pairs": 40},
-    ),
-    Stop(
-        "GPT and a trigram model of its training text",
-        "trigram",
-        ("mini:gpt",),
-        (CORPUS,),
-        {"max_sentences": 300},
-    ),
-    Stop(
-        "What each layer of BERT predicts: logit lens and tuned lens",
-        "tuned-lens",
-        ("mini:bert",),
-        settings={"max_sentences": 200, "max_train": 400, "steps": 75},
-    ),
-    Stop(
-        "Training a tiny GPT in a few seconds",
-        "train",
-        (),
-        ("primer:size=2000",),
-        {"family": "gpt", "size": "tiny", "rows": "sentences", "steps": 200},
+        "How long does it take to train one of your own?",
+        "A small GPT is trained from random weights.",
+        ("train-primer",),
+        _loss,
+        "workbench train gpt --corpus FILE --time-budget 5m",
     ),
 )
 
 
-def tour(json: bool = False) -> None:
-    """Run all stops in order, start the next ones meanwhile, and write the report."""
-    runs: list[Run] = []
-    ahead: deque[tuple[Run, bool]] = deque()
-    waiting = iter(STOPS)
-    try:
-        for number, stop in enumerate(STOPS, start=1):
-            if not json:
-                output.heading(f"{number} of {len(STOPS)}: {stop.title}")
-            ahead.extend(map(_started, islice(waiting, AHEAD + 1 - len(ahead))))
-            run, from_disk = ahead.popleft()
-            output.follow(run, from_disk)
-            if not json or run.status.state != "done":
-                output.result(run, json)
-            runs.append(run)
-    finally:
-        _end(run for run, _ in ahead)
-    with output.progress("writing the report"):
-        from workbench.report import write_report
+# --- the tour -------------------------------------------------------------------------------------
 
-        title = f"A tour of Workbench: {len(runs)} analyses of the built-in models"
-        path = write_report(runs, machine.runs() / "demo.html", title=title)
+
+def tour(json: bool = False, open_report: bool = False) -> None:
+    """Answer the questions one after another, and write the report.
+
+    Args:
+        json: Print one JSON object instead of the story.
+        open_report: Open the report in a browser.
+    """
+    from workbench.runs import starter
+
+    starter.begin()
+    if not json:
+        print(f"{TITLE}: {len(STOPS)} stops, about a minute. Nothing leaves this machine.")
+    found: list[Sequence[Run]] = []
+    for number, (stop, runs) in enumerate(_answered(), start=1):
+        if not json:
+            before = "" if number == 1 else "\n"
+            output.out.print(f"{before}{number} of {len(STOPS)}: {stop.question}", style="bold")
+            sys.stdout.flush()
+        found.append(list(runs))
+        if not json:
+            _tell(stop, found[-1])
+    path = _report(found)
     if json:
-        output.print_json({"runs": [run.as_data() for run in runs], "report": str(path)})
-        return
-    output.heading("Report")
-    print(f"{path}\nOpen it in a browser; it needs no network.")
+        output.print_json(_as_data(found, path))
+    else:
+        opened = "" if open_report else " (workbench demo --open opens it)"
+        print(f"\nThe report: {path}{opened}. To go on in a browser: workbench app")
+    if open_report:
+        webbrowser.open(path.resolve().as_uri())
 
 
-def _end(runs: Iterable[Run]) -> None:
-    """Cancel the runs under way after a stop failed or was cancelled."""
-    if under_way := [run for run in runs if run.status.under_way]:
-        from workbench.runs.launch import end
+def _answered() -> Iterator[tuple[Stop, Iterator[Run]]]:
+    """Yield each stop with its runs, which are awaited when they are read.
 
-        end(under_way)
-        output.note("Continue the demo with: workbench demo")
+    The next computed runs begin ahead; those under way are cancelled after an error.
+    """
+    from workbench.runs.builtin import builtin_run
+
+    waiting = iter([stop.runs for stop in STOPS if isinstance(stop.runs, Computed)])
+    ahead: deque[Run] = deque()
+
+    def next_computed() -> Iterator[Run]:
+        ahead.extend(map(_begun, islice(waiting, AHEAD - len(ahead))))
+        _await(ahead[0])
+        yield ahead.popleft()
+        ahead.extend(map(_begun, islice(waiting, AHEAD - len(ahead))))
+
+    try:
+        for stop in STOPS:
+            is_computed = isinstance(stop.runs, Computed)
+            yield stop, next_computed() if is_computed else map(builtin_run, stop.runs)
+    finally:
+        if under_way := [run for run in ahead if run.status.under_way]:
+            from workbench.runs.launch import end
+
+            end(under_way)
+            output.note("Continue the demo with: workbench demo")
 
 
-def _started(stop: Stop) -> tuple[Run, bool]:
-    """Start the run of a stop; return it, and whether it was done before."""
-    with output.progress("preparing the run"):
+def _begun(computed: Computed) -> Run:
+    with output.err.status("preparing the run"):
         from workbench.runs.api import begun
         from workbench.runs.request import make_request
 
-        run = begun(make_request(stop.experiment, stop.models, stop.corpora, dict(stop.settings)))
-    return run, run.status.state == "done"
+        request = make_request(
+            computed.experiment, computed.models, computed.corpora, dict(computed.settings)
+        )
+        return begun(request, share=True)
+
+
+def _await(run: Run) -> None:
+    """Wait for a run; its progress is shown in a terminal only."""
+    from workbench.runs.api import require_finished
+    from workbench.runs.launch import follow
+
+    with output.err.status("starting") as shown:
+        for event in follow(run):
+            if event["kind"] == "progress":
+                of = f": {event['done']:,} of {event['total']:,}" if event["total"] else ""
+                shown.update(f"{event['doing']}{of}")
+    require_finished(run)
+
+
+def _tell(stop: Stop, runs: Sequence[Run]) -> None:
+    """Print the finding of a stop, its picture, and how to go on."""
+    from workbench.figures.sanitize import visible
+    from workbench.report.paper import answers
+
+    finding = answers(runs, stop.measure)[0]
+    claim = f"{finding.claim} [{finding.badge}]" if finding.badge else finding.claim
+    width = min(output.out.width, WIDEST) - len(INDENT)
+    lines = [*wrap(visible(claim), width), *map(visible, stop.picture(runs)), _way_on(stop, runs)]
+    print("\n".join(f"{INDENT}{line}" for line in lines), flush=True)
+
+
+def _way_on(stop: Stop, runs: Sequence[Run]) -> str:
+    """Return the command to go on with; of a built-in result, the one that computes it again."""
+    if isinstance(stop.runs, Computed):
+        return f"> {stop.go_on}"
+    facts = runs[0].provenance
+    return f"built-in result, computed in {facts['seconds']:.0f} s by: {facts['command']}"
+
+
+def _report(found: Sequence[Sequence[Run]]) -> Path:
+    with output.err.status("writing the report"):
+        from workbench.report.paper import Chapter, write_paper
+
+        chapters = [
+            Chapter(stop.question, stop.lead, runs, stop.go_on, stop.measure, stop.figure)
+            for stop, runs in zip(STOPS, found, strict=True)
+        ]
+        return write_paper(chapters, machine.runs() / REPORT, TITLE, ABSTRACT)
+
+
+def _as_data(found: Sequence[Sequence[Run]], path: Path) -> dict[str, Any]:
+    from workbench.report.paper import answers
+
+    return {
+        "stops": [
+            {
+                "question": stop.question,
+                "finding": answers(runs, stop.measure)[0].claim,
+                "runs": [run.name for run in runs],
+                "built_in": runs[0].is_builtin,
+            }
+            for stop, runs in zip(STOPS, found, strict=True)
+        ],
+        "runs": [run.as_data() for runs in found for run in runs],
+        "report": str(path),
+    }

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from workbench import __version__
 from workbench.cli import (
@@ -32,8 +33,22 @@ from workbench.core.ending import run_process
 from workbench.core.errors import WorkbenchError
 
 _OUTPUT_FAULTS = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT}
+
+
+class _Commands(TyperGroup):
+    """The commands; messages of wrong values have no prefix of the library that checks them."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="workbench",
+    cls=_Commands,
     help="Train or load language models, and analyse what they have learnt.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -126,11 +141,24 @@ def doctor(json: Json = False) -> None:
 
 
 @app.command()
-def demo(json: Json = False) -> None:
-    """Run every experiment on the built-in corpus and models, offline, and write one report."""
-    from workbench.cli.demo import tour
+def demo(
+    all_: Annotated[
+        bool, typer.Option("--all", help="Run every experiment instead; takes some minutes.")
+    ] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Open the report in a browser at the end.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Look inside four small language models in eight stops, offline, and write one report."""
+    if all_:
+        from workbench.cli.demo_all import every_experiment
 
-    tour(json)
+        every_experiment(json, open_)
+    else:
+        from workbench.cli.demo import tour
+
+        tour(json, open_)
 
 
 @app.command(name="app")

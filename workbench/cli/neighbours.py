@@ -15,7 +15,6 @@ from workbench.cli.options import (
     Precision,
     Reading,
     Seed,
-    Split,
     corpus_refs,
     model_refs,
     opened_corpus,
@@ -48,7 +47,9 @@ def neighbours(
             autocompletion=corpus_refs,
         ),
     ],
-    split: Split = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split to search, such as train (default: all).")
+    ] = None,
     layer: Annotated[
         list[int] | None,
         typer.Option(

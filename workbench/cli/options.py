@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Split = Annotated[str | None, typer.Option(help="Split to use, such as train, dev or test.")]
+ExperimentSplit = Annotated[
+    str | None,
+    typer.Option(
+        help="Split to use (default: test for most; `workbench experiments show` names it)."
+    ),
+]
 Unit = Literal["sentence", "document"]
 UnitOption = Annotated[Unit, typer.Option("--unit", help="Unit of a Doc (default: sentence).")]
 Pipeline = Annotated[str | None, typer.Option(help="spaCy pipeline for raw text.")]

@@ -403,6 +403,7 @@ def experiment(
         "version": kind.version,
         "models": list(kind.models),
         "corpora": list(kind.corpora),
+        "splits": list(kind.default_splits),
         "needs": {
             "models": [need.what for need in kind.needs],
             "layers": list(kind.layers_for(checked)),
@@ -445,6 +446,8 @@ def print_experiment(data: Mapping[str, Any]) -> None:
     ]
     print_table("Settings", ("setting", "default", "allowed", ""), rows)
     print_table("Tables", ("table", ""), data["tables"].items())
+    if data["corpora"][1] != 0:
+        print(f"Default split: {', else '.join([*data['splits'], 'all'])}")
     needs = [*data["needs"]["models"], *data["needs"]["layers"]]
     if needs:
         print(f"Needs: {', '.join(needs)}")

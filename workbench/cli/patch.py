@@ -78,7 +78,8 @@ def patch(
 ) -> None:
     """Restore activations of a clean text in a corrupt one, one at a time.
 
-    Effects are shares of the difference of the two texts: 100 is the clean text, 0 the corrupt one.
+    Effects are shares of the difference of the two texts: 100 % is the clean text, 0 % the corrupt
+    one.
     """
     from workbench.cli import output
 

@@ -41,9 +41,8 @@ def tokenize(
 
         models = [load(ref, "cpu", pickled=pickled) for ref in model]
     found = tokenizations(text, *models)
-    chosen = int(word) if word is not None and word.isdigit() else word
     shown = steps or word is not None
-    followed = [tokenization_steps(one, text, word=chosen) for one in models] if shown else []
+    followed = [tokenization_steps(one, text, word=word) for one in models] if shown else []
     if json:
         data = found.as_dict()
         if shown:

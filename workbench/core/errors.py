@@ -44,9 +44,12 @@ class WorkbenchError(Exception):
         )
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a remedy for an unknown name: the nearest known name, and the known names."""
-    known = sorted(known)
+def did_you_mean(name: str, known: Iterable[str], *, ordered: bool = False) -> str:
+    """Return a remedy for an unknown name: the nearest known name, and the known names.
+
+    They are sorted, unless their order says something (`ordered`).
+    """
+    known = list(known) if ordered else sorted(known)
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]!r}? Known: {listed(known)}."

@@ -77,7 +77,7 @@ class Settings(BaseModel):
     former_names: ClassVar[Mapping[str, str]] = {"max_sentences": "limit"}
 
     max_sentences: int | None = Field(
-        None, ge=1, description="Maximum number of sentences (default: all)."
+        None, ge=1, description="Maximum number of sentences of the split (default: all)."
     )
 
     def __init__(self, **values: Any) -> None:
@@ -172,16 +172,20 @@ S = TypeVar("S", bound=Settings)
 
 
 class Progress(Protocol):
-    """The progress callback of a run: `progress(done, total, "sentences")`.
+    """The progress callback of a run: `progress(done, total, "measuring attention")`.
 
     Example:
         >>> def run(inputs: wb.Inputs, settings: wb.Settings, progress: wb.Progress) -> wb.Result:
-        ...     progress(0, 1, "sentences")
+        ...     progress(0, 1, "reading the corpus")
         ...     return wb.Result({})
     """
 
     def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
-        """Report that `done` of `total` items are done; may be called very often."""
+        """Report that `done` of `total` items are done; may be called very often.
+
+        `doing` names the stage ("training probes"); details that change come after a colon
+        ("training probes: tags, layer 3"). Without a `total` only the name is shown.
+        """
         ...
 
     def log(self, text: str) -> None:
@@ -542,13 +546,17 @@ class Experiment(Generic[S]):
             return ()
         return check_findings(self.findings(tables), tables)
 
+    @property
+    def default_splits(self) -> tuple[str, ...]:
+        """The first of these that a corpus has is its default split; else all of it is used."""
+        return {"all": (), "held-out": HELD_OUT, "train": TRAIN}[self.split]
+
     def split_of(self, corpus: "Corpus", split: str | None) -> str | None:
         """Return the split to use: the given one, or the default; None for the whole corpus."""
         if split is not None:
             corpus.docs(split, 0)  # raises if there is no such split
             return split
-        defaults = {"all": (), "held-out": HELD_OUT, "train": TRAIN}[self.split]
-        return next((name for name in defaults if name in corpus.splits), None)
+        return next((name for name in self.default_splits if name in corpus.splits), None)
 
 
 PLURALS = {"model": "models", "corpus": "corpora"}

@@ -142,6 +142,11 @@ def judged(holds: object, enough: object = True) -> Verdict:
     return "supported" if holds else "not supported"
 
 
+def first_decided(findings: Sequence[Finding]) -> Finding:
+    """Return the first finding that is not undecided, if there is one."""
+    return next((each for each in findings if each.verdict != "undecided"), findings[0])
+
+
 def check_findings(findings: Iterable[Finding], tables: Mapping[str, Any]) -> tuple[Finding, ...]:
     """Return the findings of a run; an error if one does not fit its tables."""
     found = tuple(findings)

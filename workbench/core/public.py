@@ -6,7 +6,8 @@
 `wb.attention("mini:bert", "Ben walks.")` then says that `model` is a string, not a Model, and that
 `wb.load` opens one. Arguments are compared with the annotations, and whole numbers of NumPy and
 torch become those of Python. A class whose module is not yet imported has no instances, so nothing
-is imported to check. `require_choice` and `require_seed` check values.
+is imported to check. An argument `seed` must be in the range of all random generators.
+`require_choice` and `require_seed` check other values.
 `docs/decisions/arguments.md` says why no library does this. Costs: some 50 microseconds per call,
 less once every class is imported.
 """
@@ -84,6 +85,8 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             for index, each in enumerate(args[first:] if several else (value,), first):
                 if not _accepts(known[key], each):
                     raise _wrong_type(name, key, known[key], each)
+                if key == "seed" and isinstance(each, int):
+                    require_seed(each)
                 if key in named:
                     named[key] = _python_integer(known[key], each)
                 else:

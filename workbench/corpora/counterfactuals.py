@@ -59,7 +59,9 @@ def counterfactual_pairs(docs: "Iterable[Doc]") -> tuple[list[Counterfactual], M
         is_marked = PREDICTED in first.spans
         pairs = list(map(_marked, every) if is_marked else _of_minimal_pairs(every, left_out))
     if not pairs:
-        reasons = "".join(f" {count:,} are left out: {why}." for why, count in left_out.items())
+        reasons = "".join(
+            f" {count:,} are left out: {why}." for why, count in left_out.items() if count
+        )
         raise WorkbenchError(
             f"there are no counterfactual pairs in this corpus.{reasons}",
             code="no-minimal-pairs",

@@ -196,6 +196,8 @@ def columns_of(
             remedy="Name one column, or the two columns of a pair.",
         )
     counterfactual = () if text else _named_so(scores, COUNTERFACTUAL)
+    if not text and not counterfactual:
+        _require_no_column_missing(scores, where)
     texts = tuple(text) or counterfactual[:2] or _texts(scores, where)
     label_names = labels or [
         name
@@ -213,6 +215,20 @@ def _named_so(names: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         by_lower.setdefault(name.lower(), name)
     return tuple(by_lower[name] for name in known) if set(known) <= by_lower.keys() else ()
+
+
+def _require_no_column_missing(names: Iterable[str], where: str) -> None:
+    """An error for a table of counterfactual pairs with all columns but one of the words."""
+    given = {name.lower() for name in names}
+    missing = [name for name in COUNTERFACTUAL if name not in given]
+    if len(missing) == 1 and missing[0] in COUNTERFACTUAL[2:]:
+        raise WorkbenchError(
+            f"there is no column {missing[0]!r}, which a table of counterfactual pairs has.",
+            code="column-not-found",
+            where=where,
+            remedy=f"Its columns are {', '.join(COUNTERFACTUAL)}: target is right in clean, "
+            "against in corrupt. For other uses name the text columns with text= (--text).",
+        )
 
 
 def _texts(names: Collection[str], where: str) -> tuple[str, ...]:

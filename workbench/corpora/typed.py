@@ -3,6 +3,7 @@
 Costs: splitting the text into words, a millisecond.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.core.errors import WorkbenchError
@@ -22,16 +23,21 @@ def readable(text: "str | Doc", name: str = "text") -> "Doc":
 
 def word_index(doc: "Doc", word: str | int) -> int:
     """The index of a word of a Doc, given as text or as its index."""
+    return index_of([token.text for token in doc], word)
+
+
+def index_of(words: Sequence[str], word: str | int) -> int:
+    """The index of one of the words of a text, given as text or as its index."""
     if isinstance(word, int):
-        if 0 <= word < len(doc):
+        if 0 <= word < len(words):
             return word
         raise WorkbenchError(
-            f"the text has no word {word}; it has {len(doc):,} words.",
+            f"the text has no word {word}; it has {len(words):,} words.",
             code="word-unknown",
-            remedy=f"Choose an index from 0 to {len(doc) - 1}.",
+            remedy=f"Choose an index from 0 to {len(words) - 1}.",
         )
-    found = [token.i for token in doc if token.text == word]
-    found = found or [token.i for token in doc if token.text.lower() == word.lower()]
+    found = [index for index, text in enumerate(words) if text == word]
+    found = found or [n for n, text in enumerate(words) if text.lower() == word.lower()]
     if len(found) == 1:
         return found[0]
     if found:
@@ -41,9 +47,9 @@ def word_index(doc: "Doc", word: str | int) -> int:
             remedy=f"Name its index: {', '.join(map(str, found))}.",
         )
     if word.isdecimal() and word.isascii():
-        return word_index(doc, int(word))
+        return index_of(words, int(word))
     raise WorkbenchError(
         f"the text has no word {word!r}.",
         code="word-unknown",
-        remedy=f"Choose a word as it is split: {' · '.join(token.text for token in doc[:20])}",
+        remedy=f"Choose a word as it is split: {' · '.join(words[:20])}",
     )

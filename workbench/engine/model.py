@@ -371,6 +371,17 @@ def refusal(model: Model, what: str, remedy: str) -> UnsupportedError:
     )
 
 
+def not_a_number(name: str, read: str = "this text") -> WorkbenchError:
+    """The error for an output of a model that is not a number."""
+    return WorkbenchError(
+        f"the model's output is not a number (NaN) for {read}.",
+        code="model-unreadable",
+        where=name,
+        remedy="Its weights are damaged or overflow: train it again with a lower learning rate, "
+        "copy it again, or open it with a type of more bits.",
+    )
+
+
 def require_sites(model: Model, taps: Iterable[Tap]) -> None:
     """Raise if attention is requested from a model without attention."""
     if list(taps) and not model.sites:

@@ -4,11 +4,11 @@ Pure functions of the tables of `lens`, and of one `LensReading`. Costs: millise
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.attribution.lens import LensReading
 from workbench.core.errors import listed
 from workbench.core.public import public
 from workbench.figures.primitives import (
@@ -26,6 +26,9 @@ from workbench.figures.primitives import (
 )
 from workbench.figures.sanitize import escaped
 from workbench.figures.theme import BASELINE, MODEL, TUNED
+
+if TYPE_CHECKING:
+    from workbench.attribution.lens import LensReading
 
 SHARE: Look = {"title": "share of words", "tickformat": ".0%", "range": [0, 1.03]}
 FEW = 10  # words of a tag; rarer tags are left out of the figure
@@ -168,7 +171,7 @@ def grid(tables: Tables) -> go.Figure:
 
 
 @public
-def lens_figure(reading: LensReading) -> go.Figure:
+def lens_figure(reading: "LensReading") -> go.Figure:
     """Draw what each layer would predict, as a heat map: layers by words, with the top choices.
 
     Args:

@@ -3,6 +3,8 @@
 Pure functions of the tables of `neighbours`, and of `Senses`. Costs: milliseconds.
 """
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -27,8 +29,9 @@ from workbench.figures.primitives import (
 )
 from workbench.figures.sanitize import escaped
 from workbench.figures.theme import BASELINE, CONTROL, MARKS, MODEL, SERIES
-from workbench.words.occurrences import in_context
-from workbench.words.senses import Senses
+
+if TYPE_CHECKING:
+    from workbench.words.senses import Senses
 
 SHARE: Look = {"title": "share of neighbours", "tickformat": ".0%", "rangemode": "tozero"}
 SIDE = 420  # pixels of a map
@@ -186,7 +189,7 @@ def _dashed(rows: pd.DataFrame, column: str, name: str, colour: str, style: int)
 
 
 @public
-def senses_figure(found: Senses, colour: str = "tag") -> go.Figure:
+def senses_figure(found: "Senses", colour: str = "tag") -> go.Figure:
     """Draw the occurrences of a word form on a map, with their sentences on hover.
 
     Args:
@@ -203,6 +206,8 @@ def senses_figure(found: Senses, colour: str = "tag") -> go.Figure:
         >>> figure.data[0].type
         'scatter'
     """
+    from workbench.words.occurrences import in_context
+
     table = found.table
     if colour not in table:
         raise WorkbenchError(
@@ -242,7 +247,7 @@ def _points(table: pd.DataFrame, colour: str, contexts: pd.Series) -> list[Trace
     return traces
 
 
-def _title(found: Senses) -> str:
+def _title(found: "Senses") -> str:
     """How well the clusters fit the labels."""
     counted = plural(len(found.table), "occurrence")
     size = f"{counted} of “{escaped(found.word)}” in {plural(found.n_clusters, 'cluster')}"

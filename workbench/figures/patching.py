@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.attribution.patch import Patching
+from workbench.core.findings import percent
 from workbench.core.head_names import has_several_kinds, head_name
 from workbench.core.public import public
 from workbench.figures.primitives import CELLS, Trace, ends, head_grid, heat_map, panels
@@ -22,7 +23,12 @@ NAMES = {
 }
 
 
-def effects(table: pd.DataFrame, what: str = "states", label: str = "the prediction") -> go.Figure:
+def effects(
+    table: pd.DataFrame,
+    what: str = "states",
+    label: str = "the prediction",
+    is_distinguished: bool = True,
+) -> go.Figure:
     """Share of the difference between two texts that each restored activation restores.
 
     How to read: 100 % is the number of the clean text, 0 % that of the corrupt one; below 0 an
@@ -30,8 +36,9 @@ def effects(table: pd.DataFrame, what: str = "states", label: str = "the predict
     states (layer 0 is the embeddings), MLPs and attentions; layers by heads for heads. Words
     without a counterpart in the other text are empty.
     """
+    title = {"text": escaped(finding(table, what, label, is_distinguished))}
     if "head" in table and "position" not in table:
-        return _heads(table, label)
+        return _heads(table, title)
     keys = [name for name in ("stack", "kind") if name in table]
     parts: list[tuple[object, list[Trace]]] = []
     heights: list[float] = []
@@ -54,17 +61,24 @@ def effects(table: pd.DataFrame, what: str = "states", label: str = "the predict
         heights,
         x={**CELLS, "type": "category"},
         y={**CELLS, "type": "category", "title": "layer" if what == "states" else "block"},
-        title={"text": escaped(finding(table, what, label))},
+        title=title,
         top=40,
     )
 
 
-def finding(table: pd.DataFrame, what: str = "states", label: str = "the prediction") -> str:
-    """The activation with the largest effect, as a sentence.
+def finding(
+    table: pd.DataFrame,
+    what: str = "states",
+    label: str = "the prediction",
+    is_distinguished: bool = True,
+) -> str:
+    """The activation with the largest effect, as a sentence; no share of a tiny difference.
 
     States before the first and after the last layer are left out if there are others: there the
     changed word and the predicted place restore everything in any model.
     """
+    if not is_distinguished:
+        return f"The two texts hardly differ in {label}: shares say little"
     rows = table[table["effect"].notna()]
     if what == "states":
         inner = rows[(rows["layer"] > 0) & (rows["layer"] < rows["layer"].max())]
@@ -72,11 +86,11 @@ def finding(table: pd.DataFrame, what: str = "states", label: str = "the predict
     if rows.empty or not (rows["effect"] > 0).any():
         return f"Nothing restores {label}"
     best = rows.iloc[int(rows["effect"].argmax())]
-    return f"{_said(best, table, what)} restores {best['effect']:.0%} of {label}"
+    return f"{_said(best, table, what)} restores {percent(best['effect'])} of {label}"
 
 
 def _said(row: pd.Series, table: pd.DataFrame, what: str) -> str:
-    word = f"“{row['corrupt']}”" if "corrupt" in table else "all pieces"
+    word = _restored_word(row) if "corrupt" in table else "all pieces"
     if "head" in table:
         name = head_name(row, has_several_kinds(table))
         name = f"{name[0].upper()}{name[1:]}"
@@ -86,7 +100,13 @@ def _said(row: pd.Series, table: pd.DataFrame, what: str) -> str:
     return f"{NAMES.get(what, 'The state of')} {word} in {stack}layer {row['layer']}"
 
 
-def _heads(table: pd.DataFrame, label: str) -> go.Figure:
+def _restored_word(row: pd.Series) -> str:
+    """The word of the clean text, whose activation it is, and the one in whose place it is put."""
+    clean, corrupt = row["clean"], row["corrupt"]
+    return f"“{clean}”" if clean == corrupt else f"“{clean}” (for “{corrupt}”)"
+
+
+def _heads(table: pd.DataFrame, title: dict[str, str]) -> go.Figure:
     return head_grid(
         table,
         table["effect"],
@@ -96,7 +116,7 @@ def _heads(table: pd.DataFrame, label: str) -> go.Figure:
         tickformat=".0%",
         top=40,
         **ends(table["effect"].fillna(0)),
-    ).update_layout(title={"text": escaped(finding(table, "heads", label))})
+    ).update_layout(title=title)
 
 
 def _wide(table: pd.DataFrame) -> pd.DataFrame:
@@ -144,6 +164,6 @@ def patch_figure(found: Patching) -> go.Figure:
         >>> model = wb.load("mini:bert", device="cpu")
         >>> found = wb.patch(model, "The girls [MASK] tall.", "The girl [MASK] tall.")
         >>> wb.patch_figure(found).layout.title.text
-        "The state of “girl” in layer 1 restores 99% of 'were' rather than 'was'"
+        "The state of “girls” (for “girl”) in layer 1 restores 99 % of 'were' rather than 'was'"
     """
-    return effects(found.table, found.what, found.label)
+    return effects(found.table, found.what, found.label, found.is_distinguished)

@@ -54,18 +54,19 @@ def fertility_by_frequency(tables: Tables) -> go.Figure:
 
 
 def whole_by_frequency(tables: Tables) -> go.Figure:
-    """Share of words that stay whole, as one piece, by frequency in the texts.
+    """Share of known words that stay whole, as one piece, by frequency in the texts.
 
-    How to read: words are grouped by their rank; 1 is the most frequent word.
+    How to read: words are grouped by their rank; 1 is the most frequent word. Words with an unknown
+    piece are left out.
     """
     axis: Look = {"title": "share of whole words", "tickformat": ".0%", "range": [0, 1.03]}
     return _by_frequency(tables, "whole", axis, ":.1%")
 
 
 def pieces(tables: Tables) -> go.Figure:
-    """Share of words by their number of pieces.
+    """Share of known words by their number of pieces.
 
-    How to read: the first bar are words that stay whole.
+    How to read: the first bar are words that stay whole. Words with an unknown piece are left out.
     """
     table = tables["pieces"]
     traces = []

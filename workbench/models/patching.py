@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.public import require_choice
 from workbench.engine.batch import sent
 from workbench.engine.forward_pass import PIECES
 from workbench.engine.halving import Limit, Places, in_halves
@@ -118,12 +118,7 @@ def patch_points(model: Model, what: What = "states", predicting: bool = False) 
     Raises:
         WorkbenchError: The model has no such activations, or they cannot be found.
     """
-    if what not in _NAMES:
-        raise WorkbenchError(
-            f"{what!r:.60} cannot be restored.",
-            code="setting-invalid",
-            remedy=f"Choose one of {', '.join(_NAMES)}.",
-        )
+    require_choice("what", what, _NAMES)
     if getattr(model, "elmo", None) is not None:
         return _elmo_points(model, what)
     net = require_transformer(model, _WITHOUT, _REMEDY)

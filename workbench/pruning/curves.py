@@ -89,7 +89,7 @@ def order_of(
     for step, n_removed in enumerate(steps):
         if n_removed <= len(removed):
             continue
-        on_progress(f"ranking heads: {method.name}, step {step} of {len(steps) - 1}")
+        on_progress(f"measuring curves: {method.name}, step {step} of {len(steps) - 1}")
         heads = [head for unit in removed for head in all_[unit].heads]
         scores = _scores(evaluation, all_, left, heads, method, normalised)
         lowest = np.argsort(scores, kind="stable")[: n_removed - len(removed)].tolist()
@@ -197,7 +197,7 @@ def curve(
     order = order_of(selection, all_, method, steps, normalised, on_progress)
     measured_steps = []
     for n_removed in steps:
-        on_progress(f"removing heads: {method.name}, {n_removed} of {len(all_)} removed")
+        on_progress(f"measuring curves: {method.name}, {n_removed} of {len(all_)} removed")
         removed = [head for unit in order[:n_removed] for head in all_[unit].heads]
         measured_steps.append(ruler.measured(removed))
     return Curve(method, order, measured_steps)

@@ -61,7 +61,9 @@ class _Tuning:
         self.learnt[stage] = learn(
             model, learning.aim, learning.batch, range(len(learning.batch)), plan,
             dev=dev.questions,
-            on_progress=lambda step, loss: self.progress(step, steps, f"training: {stage}, loss {loss:.3f}"),
+            on_progress=lambda step, loss: self.progress(
+                step, steps, f"training: {stage}, loss {loss:.3f}"
+            ),
         )  # fmt: skip
         return self.learnt[stage]
 
@@ -108,7 +110,7 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
         drawn.append(
             curves.curve(selection, ruler, method, steps, settings.normalised, on_progress)
         )
-    on_progress("trying each layer with one head")
+    on_progress("measuring curves: each layer with one head")
     alone = curves.alone(ruler, all_, _losses_without(selection, all_))
     removed = _heads_to_remove(selection, settings, all_, on_progress)
     small = without(whole, removed)

@@ -69,6 +69,8 @@ def write_report(
             code="too-few-runs",
             remedy="Name a run; workbench runs list shows them.",
         )
+    for run in found:
+        _require_usable_input(run)
     from workbench.report import export, html, printed, text_formats
     from workbench.report.content import content
     from workbench.report.format import FEWER, MOST
@@ -83,6 +85,19 @@ def write_report(
     most = FEWER if ending == ".tex" else MOST
     writers[ending](content(found, title, notes, most), path)
     return path
+
+
+def _require_usable_input(run: Run) -> None:
+    """An error with the remedy of what was wrong, if bad input ended the run: it ends so again."""
+    failure = run.status.failure
+    if run.status.state == "failed" and failure is not None and failure.kind == "input":
+        where = f"{failure.where}: " if failure.where else ""
+        raise WorkbenchError(
+            f"the run failed and has no results: {where}{failure.what}",
+            code="run-not-finished",
+            where=run.name,
+            remedy=failure.remedy,
+        )
 
 
 class _Report(ModuleType):

@@ -45,6 +45,14 @@ def html(content: Content, printed: bool = False) -> str:
     return _page("report", content.title, scripts, content=content, printed=printed)
 
 
+def paper_page(content: Content, abstract: str, answers: Sequence[Any]) -> str:
+    """Return the page of a paper: the answers to its questions, see `workbench.report.paper`."""
+    scripts = [_own("report.js")]
+    return _page(
+        "paper", content.title, scripts, content=content, abstract=abstract, answers=answers
+    )
+
+
 def figure_page(run: str, drawing: Drawing) -> str:
     """Return a page with one figure of a run, drawn by Plotly."""
     kinds = {kind: template(kind).to_plotly_json() for kind in ("light", "dark", "print")}

@@ -102,7 +102,11 @@ RECIPES = (  # in the order of a story
     Recipe("description-length", (BERT,), settings={"tasks": ("pos", "entities")}),
     Recipe("structural-probe", (BERT,)),
     Recipe("lens", (BERT,)),
-    Recipe("tuned-lens", (BERT,), settings={"steps": 1500}),
+    Recipe(
+        "tuned-lens",
+        (BERT,),
+        settings={"max_sentences": 4000, "max_train": 4000, "steps": 1500},
+    ),
     Recipe("geometry", (BERT,)),
     Recipe("neighbours", (BERT,)),
     Recipe("similarity", MINI),
@@ -110,13 +114,20 @@ RECIPES = (  # in the order of a story
     Recipe(
         "frozen-vs-finetuned",
         (BERT,),
-        settings={"tasks": ("sentiment", "entities", "relatedness"), "max_test": 500},
+        settings={
+            "tasks": ("sentiment", "entities"),
+            "max_test": 500,
+            "learning_rates": (0.0003, 0.001, 0.003),
+            "max_epochs": 15,
+        },
     ),
     Recipe("drift", (f"{BERT}{RANDOM}", BERT)),
     # why this prediction
     Recipe("attribution", (BERT,)),
     Recipe("contributions", (GPT,)),
     Recipe("patching", (GPT,), ("primer/counterfactuals",)),
+    # a model of one's own
+    Recipe("train", settings={"family": "gpt", "size": "tiny", "rows": "sentences", "steps": 600}),
 )
 
 
@@ -246,9 +257,6 @@ def remake(
         runs: The folder of the runs that compute them (default: a temporary one).
         report: Called with a line for each result.
     """
-    from workbench.runs.api import begun, require_finished
-    from workbench.runs.launch import follow
-
     known = {recipe.name: recipe for recipe in RECIPES}
     for name in names:
         if name not in known:
@@ -259,26 +267,40 @@ def remake(
             )
     draft = drafted(target)
     shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
+    try:
+        _compute([known[name] for name in names or known], draft, models, runs, report)
+        for name in names:
+            target.mkdir(exist_ok=True)
+            shutil.rmtree(target / name, ignore_errors=True)
+            (draft / name).rename(target / name)
+        if not names:
+            shutil.rmtree(target, ignore_errors=True)
+            draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _compute(
+    recipes: Sequence[Recipe],
+    target: Path,
+    models: Path | None,
+    runs: Path | None,
+    report: Callable[[str], object],
+) -> None:
+    from workbench.runs.api import begun, require_finished
+    from workbench.runs.launch import follow
+
     seen: dict[Any, Any] = {}
     with _environment(runs):
-        for name in names or known:
-            run = begun(request_of(known[name], models, seen))
+        for recipe in recipes:
+            run = begun(request_of(recipe, models, seen))
             for _ in follow(run):
                 pass
             require_finished(run)
-            pack(run, known[name], draft / name)
-            n_bytes = sum(path.stat().st_size for path in (draft / name).rglob("*.*"))
-            report(f"{name}: {run.status.seconds:.1f} s, {n_bytes:,} bytes")
-    if not names:
-        shutil.rmtree(target, ignore_errors=True)
-        draft.rename(target)
-        return
-    target.mkdir(exist_ok=True)
-    for name in names:
-        shutil.rmtree(target / name, ignore_errors=True)
-        (draft / name).rename(target / name)
-    draft.rmdir()
+            pack(run, recipe, target / recipe.name)
+            files = (target / recipe.name).rglob("*.*")
+            n_bytes = sum(path.stat().st_size for path in files)
+            report(f"{recipe.name}: {run.status.seconds:.1f} s, {n_bytes:,} bytes")
 
 
 @contextmanager

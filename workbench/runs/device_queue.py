@@ -190,7 +190,7 @@ class Ahead(NamedTuple):
 def turn(device: str, waiting: Callable[[Ahead], None], job: str = "") -> Iterator[Slot]:
     """Wait for a device and hold it during the block; `waiting` gets the jobs ahead.
 
-    `job` is the folder of the run that waits, which those behind it are told.
+    `job` is the folder of the run that waits, for those behind it.
     """
     folder = machine.home() / "queue" / socket.gethostname()
     try:

@@ -26,8 +26,9 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.core.machine import is_out_of_memory, limit_memory, machine_memory
-from workbench.models.references import RANDOM, require_model
+from workbench.models.references import MINI, RANDOM, require_model
 from workbench.runs import starter
+from workbench.runs.forked_call import forked_call
 from workbench.runs.model_facts import Known, files_of, known, stored
 
 Question = Literal["facts", "parts"]
@@ -51,8 +52,10 @@ _ELMO = (
 def look(ref: str, kind: Question, fetch: bool = False) -> dict[str, Any]:
     """Return facts of a model, or its parameters by part; `fetch` allows a download."""
     require_model(ref)  # checked here, so that a mistyped name fails at once
-    if not fetch and (stored := _stored(ref, kind)):
-        return stored
+    if not fetch and (known_before := _stored(ref, kind)):
+        return known_before
+    if ref.removesuffix(RANDOM) in MINI and starter.is_ready():
+        return forked_call(facts_or_parts, ref, kind)  # its files are ours
     offline = {} if fetch else {"HF_HUB_OFFLINE": "1"}
     memory, seconds = limits(ref, fetch)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
@@ -153,7 +156,8 @@ def _died(ref: str, code: int, log: str) -> WorkbenchError:
     )
 
 
-def _result(ref: str, kind: str) -> dict[str, Any]:
+def facts_or_parts(ref: str, kind: str) -> dict[str, Any]:
+    """Return facts of a model, which are stored for the next time; it may be opened here."""
     model = known(ref)
     if kind == "facts":
         return {"facts": {**model.facts, "name": ref}}
@@ -213,7 +217,7 @@ def main() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            result = _result(ref, kind)
+            result = facts_or_parts(ref, kind)
     except Exception as error:
         failure = _too_large(ref, memory) if is_out_of_memory(error) else _as_error(ref, error)
         fields = ("what", "code", "where", "remedy")

@@ -64,10 +64,10 @@ _THEN = (
     "transformers.models.t5.modeling_t5", "workbench.models.word_models",
     "workbench.runs.isolated", "scipy.stats", "sklearn.linear_model",
 )  # fmt: skip
-# Variables of the terminal or of a single request, which do not matter to imports.
+# Variables of the terminal, of the app or of a single request, which do not matter to imports.
 _IGNORED = {
-    "COLORTERM", "COLUMNS", "DISPLAY", "LINES", "LS_COLORS", "OLDPWD", "PS1", "PWD", "SHLVL", "STY",
-    "TERM", "WAYLAND_DISPLAY", "WINDOWID", "_", *resources.THREADS,
+    "COLORTERM", "COLUMNS", "DISPLAY", "LINES", "LS_COLORS", "MPLBACKEND", "OLDPWD", "PS1",
+    "PWD", "SHLVL", "STY", "TERM", "WAYLAND_DISPLAY", "WINDOWID", "_", *resources.THREADS,
 }  # fmt: skip
 _IGNORED_PREFIXES = (
     "DBUS_", "GNOME_", "ITERM_", "KITTY_", "KONSOLE_", "PYTEST_", "SSH_", "STREAMLIT_", "TERM_",
@@ -198,20 +198,24 @@ def _inherited() -> Iterator[Any]:
 # --- asking for a process -------------------------------------------------------------------------
 
 _owned: list[int] = []  # ends of pipes, open as long as this process lives
+_ends_with_this = False
 _kept = -EVERY  # when `keep_ready` last looked
 
 
-def begin(ends_with_this: bool = False) -> None:
-    """Have the starter of this process import, unless it does so already; return at once.
+def end_with_this() -> None:
+    """Have the starters that this process begins end with it, however it ends, not when idle."""
+    global _ends_with_this
+    _ends_with_this = True
 
-    `ends_with_this`: it does not wait until it is idle when this process has ended, however it did.
-    """
+
+def begin() -> None:
+    """Have the starter of this process import, unless it does so already; return at once."""
     with suppress(OSError, WorkbenchError):  # a folder without locks, a full disk
         place = _place()
         if place is None or (lock := locks.take(place.lock)) is None:
             return
         listening = socket.socket(socket.AF_UNIX)
-        owner, own = os.pipe() if ends_with_this else (-1, -1)
+        owner, own = os.pipe() if _ends_with_this else (-1, -1)
         try:
             place.ready.unlink(missing_ok=True)  # of one that was killed
             place.importing.unlink(missing_ok=True)
@@ -244,11 +248,11 @@ def begin(ends_with_this: bool = False) -> None:
 
 
 def keep_ready() -> None:
-    """Have it import again if it has ended, in the background; it ends with this process."""
+    """Have it import again if it has ended, in the background."""
     global _kept
     if time.monotonic() - _kept > EVERY:
         _kept = time.monotonic()
-        threading.Thread(target=begin, args=(True,), daemon=True).start()
+        threading.Thread(target=begin, daemon=True).start()
 
 
 def _environment() -> dict[str, str]:
@@ -262,6 +266,14 @@ def _environment() -> dict[str, str]:
         variables.pop(name, None)
     allocator = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
     return {**allocator, **variables, "OPENBLAS_NUM_THREADS": "1"}
+
+
+def is_ready() -> bool:
+    """Return whether there is a starter that forks at once."""
+    with suppress(OSError, WorkbenchError):
+        place = _place()
+        return place is not None and place.ready.exists() and locks.is_held(place.lock)
+    return False
 
 
 def await_ready(patience: float = PATIENCE) -> None:

@@ -25,7 +25,7 @@ from workbench.runs.status import Status
 NEWEST = 30  # earlier runs that are looked at
 SETTLED = 2.0  # seconds of the earlier run, before which the speed of a run is not compared
 FACTOR = 5.0  # a run is taken to be at most this many times as fast or slow as the earlier one
-STEPS = (1, 2, 3, 5, 10, 15, 20, 30, 40, 50, 60, 90)  # seconds that an estimate is rounded to
+STEPS = (1, 2, 3, 5, 10, 15, 20, 30, 40, 50)  # seconds that an estimate is rounded to
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
     found: dict[int, list[tuple[float, Path]]] = {}
     for path in _newest(folder.parent, folder.name):
         other = status.read(path)
-        if not _is_comparable(other, now):
+        if other is None or not _is_comparable(other, now):
             continue
         with suppress(OSError, ValueError, LookupError, TypeError):
             theirs = _request(parse_json(read_regular(path / spec.FILE)))
@@ -81,10 +81,9 @@ def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
     return Earlier(seconds, stages(status.read_events(path, status.last_start(path))[0]))
 
 
-def _is_comparable(other: Status | None, now: Status) -> bool:
+def _is_comparable(other: Status, now: Status) -> bool:
     return (
-        other is not None
-        and other.state == "done"
+        other.state == "done"
         and other.attempt <= 1  # else its duration is that of the last attempt
         and other.seconds > 0
         and other.experiment == now.experiment
@@ -208,8 +207,8 @@ def age_of(event: Mapping[str, Any]) -> float:
 
 def in_words(seconds: float) -> str:
     """Return an estimate without false precision: `about 40 s`, `about 3 min`."""
-    if seconds < STEPS[-1] - 15:
-        return f"about {min(STEPS[:-1], key=lambda step: abs(step - seconds))} s"
+    if seconds < STEPS[-1] + 5:
+        return f"about {min(STEPS, key=lambda step: abs(step - seconds))} s"
     minutes = round(seconds / 60)
     if minutes < 10:
         return f"about {max(minutes, 1)} min"

@@ -125,16 +125,19 @@ def strip(
     diverging: bool = True,
     top: float | None = None,
     note: str = "",
+    scrolls: bool = False,
 ) -> View:
     """A strip of tokens; `legend` says what low and high scores mean.
 
-    `top` is the score of the strongest colour (default: the largest of the strip).
+    `top` is the score of the strongest colour (default: the largest of the strip). A strip that
+    scrolls is never higher than some lines.
     """
     items = [{**asdict(token), "score": _finite(token.score)} for token in tokens]
     scores = [abs(item["score"]) for item in items if item["score"] is not None]
     words = [token.t for token in tokens if not token.special and not token.slot]
     return {
         "kind": "strip",
+        "scrolls": scrolls,
         "name": name,
         "label": label,
         "items": items,
@@ -179,11 +182,12 @@ def grid(
     legend: tuple[str, str] | None = None,
     diverging: bool = False,
     top: float | None = None,
+    percent: bool = False,
     note: str = "",
 ) -> View:
     """A grid of cells, coloured by their values; `texts` stand in them instead of numbers.
 
-    `marked` cells have a frame; `row` and `column` are selected.
+    `marked` cells have a frame; `row` and `column` are selected. Shares are written in percent.
     """
     finite = [[_finite(value) for value in line] for line in values]
     largest = max((abs(v) for line in finite for v in line if v is not None), default=0.0)
@@ -204,6 +208,7 @@ def grid(
         "legend": None if legend is None else {"low": legend[0], "high": legend[1]},
         "diverging": diverging,
         "top": top or largest or 1.0,
+        "percent": percent,
         "note": note,
     }
 

@@ -200,13 +200,15 @@ TOKENIZATION = Experiment(
     tables={
         "groups": Table(
             f"Pieces of words. {_TOKEN_GROUPS} fertility: pieces per word. whole: share of words "
-            "of one piece. unknown: share of words with an unknown piece. pieces_per_character: "
+            "of one piece, of those without unknown pieces. unknown: share of words with an "
+            "unknown piece. pieces_per_character: "
             "pieces over characters of words. Columns with the endings _lower and _upper: 95 % "
             "bootstrap intervals over documents. n: number of words.",
             ("model", "by", "group"),
         ),
         "pieces": Table(
-            "Share of words by number of pieces. n: number of words with so many.",
+            "Share of words by number of pieces, of those without unknown pieces. n: number of "
+            "words with so many.",
             ("model", "pieces"),
         ),
         "words": Table(
@@ -219,17 +221,18 @@ TOKENIZATION = Experiment(
             "Ratios of pieces per word (first, over second). comparison: over distinct words "
             "without unknown pieces, rare words (rank above 1,000; with fewer ranks, above 100) "
             "against words up to rank 100, proper nouns against other content words, function "
-            "words against content words; or the name of the first model, over all words of the "
-            "texts. lower, upper: 95 % bootstrap interval over distinct words; of two models over "
-            "documents. p: of permutations of distinct words, for proper nouns within decades of "
-            "frequency ranks; of two models, of sign flips by document; corrected for the number "
-            "of rows (Holm). holds: the interval excludes 1 and p < 0.05. n_first, n_second: "
-            "number of words.",
+            "words against content words; or the name of the first model, over the words of the "
+            "texts without unknown pieces in both models. lower, upper: 95 % bootstrap interval "
+            "over distinct words; of two models over documents. p: of permutations of distinct "
+            "words, for proper nouns within decades of frequency ranks; of two models, of sign "
+            "flips by document; corrected for the number of rows (Holm). holds: the interval "
+            "excludes 1 and p < 0.05. n_first, n_second: number of words.",
             ("model", "comparison"),
         ),
     },
     models=(1, None),
     split="held-out",
+    version=2,
     figures="workbench.figures.tokenization:FIGURES",
     findings="workbench.words.geometry_findings:tokenization",
     papers=("rust-2021-tokenizer",),

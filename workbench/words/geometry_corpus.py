@@ -38,7 +38,7 @@ from workbench.corpora.layers import document_numbers
 from workbench.corpora.word_groups import CONTENT, FUNCTION
 from workbench.engine.activation_store import Store, word_states
 from workbench.engine.batch import Batch
-from workbench.engine.model import Model, UnsupportedError
+from workbench.engine.model import Model, UnsupportedError, not_a_number
 from workbench.words.experiments import GeometrySettings
 from workbench.words.geometry import Layer, Sample, layer_measures
 
@@ -226,14 +226,14 @@ def run(inputs: Inputs, settings: GeometrySettings, progress: Progress) -> Resul
         stores = _stores(model, batch, home, progress, 0, n_passes)
         usable = _usable(stores)
         drawn = _drawn(words, usable, settings, inputs.seed)
-        read = _measured(stores, drawn.sample, settings.n_components)
+        read = _measured(model, stores, drawn.sample, settings.n_components)
         random: list[_Measured] = []
         try:
             for number in range(settings.random_models):
                 twin = model.reinitialised(inputs.seed + number + 1)
                 with TemporaryDirectory(dir=home) as folder:
                     stores = _stores(twin, batch, Path(folder), progress, number + 1, n_passes)
-                    random.append(_measured(stores, drawn.sample, settings.n_components))
+                    random.append(_measured(twin, stores, drawn.sample, settings.n_components))
         except UnsupportedError as error:
             notes.append(f"There is no random-weight baseline: {error.what}")
     progress(n_passes, n_passes, "measuring geometry")
@@ -265,14 +265,18 @@ def _usable(stores: Sequence[Store]) -> NDArray[np.bool_]:
     return usable
 
 
-def _measured(stores: Sequence[Store], sample: Sample, n_components: int) -> _Measured:
-    return {
-        _Place(store.description.stack, layer): layer_measures(
-            store.layer(layer), sample, n_components
-        )
-        for store in stores
-        for layer in range(store.description.layers + 1)
-    }
+def _measured(
+    model: Model, stores: Sequence[Store], sample: Sample, n_components: int
+) -> _Measured:
+    found = {}
+    for store in stores:
+        for layer in range(store.description.layers + 1):
+            states = store.layer(layer)
+            if not bool(states.isfinite().all()):
+                raise not_a_number(model.name, "texts of the corpus")
+            place = _Place(store.description.stack, layer)
+            found[place] = layer_measures(states, sample, n_components)
+    return found
 
 
 def _notes(

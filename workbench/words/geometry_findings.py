@@ -78,8 +78,13 @@ def _numbers(row: Row, unit: str = "") -> str:
     )
     return (
         f"{signed(decimal(row['difference'], 2))}{unit}, 95 % {decimal(row['lower'], 2)} to "
-        f"{decimal(row['upper'], 2)}{null}; {p_text(row['p'])}"
+        f"{decimal(row['upper'], 2)}{null}{_p(row)}"
     )
+
+
+def _p(row: Row) -> str:
+    """The p-value, if there are enough random-weight models for one."""
+    return f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""
 
 
 def _of(row: Row, several: bool) -> str:
@@ -141,7 +146,7 @@ def _anisotropy(row: Row, layer: int, several: bool) -> Finding:
         f"{decimal(row['upper'], 2)}"
     )
     if row["random_models"]:
-        claim += f"; with random weights {decimal(row['random'], 2)}; {p_text(row['p'])}"
+        claim += f"; with random weights {decimal(row['random'], 2)}{_p(row)}"
     else:
         claim = claim.replace(does, f"The last layer{_of(row, several)} has no baseline")
     return _test(row, f"{claim}).", "anisotropy of the last layer", "anisotropy", WORDS, several)
@@ -292,10 +297,20 @@ def _keys(row: Row) -> dict[str, object]:
 
 
 def _fertility(row: Row, several: bool) -> Finding:
+    n_unknown = round(row["unknown"] * row["n"])
+    n_known = row["n"] - n_unknown
+    words = plural(n_known, "known word" if n_unknown else "word")
+    stay = f"{percent(row['whole'])} of {words} stay whole" if n_known else "no word is known"
+    unknown = (
+        f"; {whole(n_unknown)} of {plural(row['n'], 'word')} {'is' if n_unknown == 1 else 'are'} "
+        "unknown"
+        if n_unknown
+        else ""
+    )
     return Finding(
         f"A word has {decimal(row['fertility'], 2)} pieces on average{_in(row, several)} (95 % "
         f"{decimal(row['fertility_lower'], 2)} to {decimal(row['fertility_upper'], 2)}), and "
-        f"{percent(row['whole'])} of {plural(row['n'], 'word')} stay whole.",
+        f"{stay}{unknown}.",
         row["fertility"],
         (row["fertility_lower"], row["fertility_upper"]),
         None,
@@ -344,7 +359,8 @@ def _models(row: Row) -> Finding:
         else f"{row['model']} is not shown to split words into more or fewer pieces than {other}"
     )
     return Finding(
-        f"{does}: {decimal(row['first'], 2)} against {decimal(row['second'], 2)} per word (ratio "
+        f"{does}: {decimal(row['first'], 2)} against {decimal(row['second'], 2)} per word, of "
+        f"{plural(row['n_first'], 'word')} that both know (ratio "
         f"95 % {decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; {p_text(row['p'])}).",
         row["ratio"],
         (row["lower"], row["upper"]),

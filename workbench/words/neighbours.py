@@ -24,7 +24,7 @@ from workbench.core.public import public
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
 from workbench.corpora.typed import readable, word_index
-from workbench.engine.model import Model
+from workbench.engine.model import Model, not_a_number
 from workbench.engine.taps import StackName
 from workbench.engine.words import by_word
 from workbench.words.nearest import nearest
@@ -34,6 +34,7 @@ from workbench.words.occurrences import (
     OnProgress,
     in_context,
     occurrences,
+    require_counts,
 )
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def neighbours(
             which is any lemma that the form has in the corpus (default: all words).
         distinct: One neighbour for each form, its nearest occurrence.
         max_occurrences: Maximum number of occurrences in the index, drawn at random (default
-            250,000).
+            250,000). Of a corpus only, as the next two: an index is searched as it is.
         seed: Seed of the draw (default 0).
         on_progress: Function that is called with the number of texts done, and of all texts, while
             the index is made.
@@ -159,8 +160,10 @@ def neighbours(
     doc = readable(text)
     index = word_index(doc, word)
     _require_options(k, same_word, distinct)
+    require_counts(max_occurrences=max_occurrences)
     if isinstance(corpus, Occurrences):
         found = corpus
+        found.require_split(split)
         _require_same_model(found, model)
     else:
         found = occurrences(
@@ -187,7 +190,7 @@ def neighbours(
         parts.append(table)
     token = doc[index]
     n_found = min(len(part) for part in parts)
-    notes = found.notes(rows[0], allowed)
+    notes = [*_unknown_note(model, doc, index), *found.notes(rows[0], allowed)]
     if n_found < k:
         notes.append(f"The index has only {plural(n_found, 'such occurrence')} with a state.")
     return Neighbours(
@@ -201,6 +204,19 @@ def neighbours(
         in_context(doc.text, token.idx, token.idx + len(token)),
         tuple(notes),
     )
+
+
+def _unknown_note(model: Model, doc: "Doc", index: int) -> list[str]:
+    """A note if a word is unknown to the tokenizer: its state is that of any unknown word."""
+    ranges = np.array([(token.idx, token.idx + len(token)) for token in doc], dtype=np.int64)
+    pieces = model.segmented(doc.text, ranges).pieces
+    # an unknown word without an id has no shared piece
+    if not any(p.unknown and p.id >= 0 and p.word == index for p in pieces):
+        return []
+    return [
+        f"{doc[index].text!r} has an unknown piece in {model.name}: it is read as any "
+        "other unknown word, so its neighbours say little of it."
+    ]
 
 
 def layers_of(layers: Sequence[int] | int | None, n_layers: int) -> list[int]:
@@ -227,6 +243,8 @@ def states_of_word(
     for layer in layers:
         words, has_piece = by_word(hidden[layer], text.to(hidden[layer].device))
         state = words[0, word].float().cpu() if word < words.shape[1] else torch.zeros(1)
+        if not bool(state.isfinite().all()):
+            raise not_a_number(model.name)
         if not bool(has_piece[0, word : word + 1].any()) or not bool(state.any()):
             raise WorkbenchError(
                 f"{doc[word].text!r} has no state: it is unknown to the model, has no piece, or "

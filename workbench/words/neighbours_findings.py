@@ -79,9 +79,10 @@ def _difference(row: Row, in_points: bool = True) -> str:
         if row["random_models"]
         else "no random-weight baseline"
     )
+    p = f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""  # else there is no test
     return (
         f"{signed(number(row['difference']))}{' points' if in_points else ''}, 95 % "
-        f"{number(row['lower'])} to {number(row['upper'])}; {null}; {p_text(row['p'])}"
+        f"{number(row['lower'])} to {number(row['upper'])}; {null}{p}"
     )
 
 

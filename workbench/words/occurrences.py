@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.core import machine
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import DAMAGED, reason_of, require_regular, unwritable
 from workbench.core.findings import plural
 from workbench.core.public import public
@@ -36,7 +36,7 @@ from workbench.corpora.layers import layers as layers_of
 from workbench.engine import batch as batches
 from workbench.engine.activation_store import word_states
 from workbench.engine.batch import Batch
-from workbench.engine.model import Model
+from workbench.engine.model import Model, not_a_number
 from workbench.engine.taps import StackName
 from workbench.words.nearest import Rows
 
@@ -204,6 +204,17 @@ class Occurrences:
         codes, names = lowered_codes(self.table["form"])
         return codes, {name: code for code, name in enumerate(names)}
 
+    def require_split(self, name: str | None) -> None:
+        """An error if the index has no sentence of this split."""
+        names = self.sentences["split"].unique().tolist()
+        if name is not None and name not in names:
+            raise WorkbenchError(
+                f"the index has no split {name!r:.60}.",
+                code="split-not-found",
+                where=self.corpus,
+                remedy=did_you_mean(name, names),
+            )
+
     def stack(self, name: str | None) -> StackName:
         """The stack of this name (default: the first one, which reads the text)."""
         for own in self.stacks:
@@ -226,7 +237,10 @@ class Occurrences:
                 remedy=f"Choose a layer from 0 (the embeddings) to {len(layers) - 1}.",
             )
         if (stack, layer) not in self._rows:
-            self._rows[stack, layer] = Rows.of(layers[layer])
+            rows = Rows.of(layers[layer])
+            if not bool(rows.norms.isfinite().all()):
+                raise not_a_number(self.model, "texts of the corpus")
+            self._rows[stack, layer] = rows
         return self._rows[stack, layer]
 
     def notes(self, rows: Rows, chosen: NDArray[np.bool_] | None = None) -> list[str]:
@@ -265,6 +279,15 @@ class Occurrences:
         return shown.assign(
             split=where["split"], document=where["document"], sentence=where["text"]
         )
+
+
+def require_counts(**counts: int | None) -> None:
+    """An error for a count below 1; None is no limit."""
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise WorkbenchError(
+                f"{name} is {value}.", code="setting-invalid", remedy="Use 1 or more."
+            )
 
 
 def lowered_codes(forms: pd.Series) -> tuple[Ints, list[str]]:
@@ -313,12 +336,7 @@ def occurrences(
         >>> index.table["form"].astype(str).tolist()[:3], index.stacks["encoder"][4].shape
         (['Ben', 'walks', 'to'], torch.Size([35, 128]))
     """
-    if max_occurrences is not None and max_occurrences < 1:
-        raise WorkbenchError(
-            f"max_occurrences is {max_occurrences}.",
-            code="setting-invalid",
-            remedy="Use 1 or more, or None for all.",
-        )
+    require_counts(max_occurrences=max_occurrences)
     corpus.require(labels, "this index")
     folder = machine.home() / "words" if home is None else Path(home)
     words = _read_or_written(corpus, split, max_occurrences, labels, seed, folder)

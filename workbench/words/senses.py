@@ -11,7 +11,7 @@ against permuted labels. Costs: an index of the corpus, the first time; then a s
 occurrences.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,6 +32,7 @@ from workbench.words.occurrences import (
     OnProgress,
     in_context,
     occurrences,
+    require_counts,
 )
 
 if TYPE_CHECKING:
@@ -136,10 +137,10 @@ def senses(
         n_clusters: Number of clusters (default: that with the largest silhouette, up to 8).
         labels: Layers of the corpus whose spans of one word label this word, such as senses, in
             addition to tag and lemma.
-        most: Maximum number of occurrences, drawn at random (default 500).
+        most: Maximum number of occurrences, drawn at random (default 500, at least 4).
         n_permutations: Number of permutations of the labels (default 1,000).
         max_occurrences: Maximum number of occurrences of all words in the index, drawn at random
-            (default 250,000).
+            (default 250,000). Of a corpus only: an index is used as it is.
         seed: Seed of all draws (default 0).
         on_progress: Function that is called with the number of texts done, and of all texts, while
             the index is made.
@@ -158,9 +159,18 @@ def senses(
     """
     import pandas as pd
 
-    _require_counts(most=most, n_permutations=n_permutations, n_clusters=n_clusters)
+    require_counts(
+        n_permutations=n_permutations, n_clusters=n_clusters, max_occurrences=max_occurrences
+    )
+    if most < FEWEST:
+        raise WorkbenchError(
+            f"most is {most}; a map needs {FEWEST} occurrences.",
+            code="setting-invalid",
+            remedy=f"Use {FEWEST} or more.",
+        )
     if isinstance(corpus, Occurrences):
         found = corpus
+        found.require_split(split)
     else:
         found = occurrences(
             model,
@@ -201,14 +211,6 @@ def senses(
     )
 
 
-def _require_counts(**counts: int | None) -> None:
-    for name, value in counts.items():
-        if value is not None and value < 1:
-            raise WorkbenchError(
-                f"{name} is {value}.", code="setting-invalid", remedy="Use 1 or more."
-            )
-
-
 def _of_form(
     found: Occurrences,
     word: str,
@@ -225,7 +227,7 @@ def _of_form(
             f"the corpus has no word {word!r}.",
             code="word-unknown",
             where=found.corpus,
-            remedy=did_you_mean(word.lower(), names),
+            remedy=did_you_mean(word.lower(), _by_frequency(codes, names), ordered=True),
         )
     rows = found.rows(stack, layer)
     own = codes == names[word.lower()]
@@ -242,8 +244,14 @@ def _of_form(
         )
     if len(chosen) > most:
         random = np.random.default_rng([seed, len(chosen)])
-        chosen = np.sort(random.choice(chosen, max(most, FEWEST), replace=False))
+        chosen = np.sort(random.choice(chosen, most, replace=False))
     return rows.take(chosen), chosen, found.notes(rows, own)
+
+
+def _by_frequency(codes: Ints, names: Mapping[str, int]) -> list[str]:
+    """The forms of a corpus, the most frequent first; those that begin with no letter last."""
+    counts = np.bincount(codes, minlength=len(names))
+    return sorted(names, key=lambda form: (not form[:1].isalpha(), -counts[names[form]]))
 
 
 # --- map and clusters -----------------------------------------------------------------------------

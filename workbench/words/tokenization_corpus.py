@@ -194,12 +194,13 @@ class _Compared:
 
     @cached_property
     def sums(self) -> Floats:
-        """Of each word: pieces, whether it is whole, has an unknown piece, characters, and 1.
+        """Of each word: pieces, whether it is known and whole, unknown, characters, and 1.
 
+        An unknown piece may stand for any number of characters: such a word is not whole.
         # [5, words]
         """
         found: Floats = np.array(
-            [self.counts, self.counts == 1, self.unknown, self.words.lengths,
+            [self.counts, (self.counts == 1) & ~self.unknown, self.unknown, self.words.lengths,
              np.ones(len(self.counts))], dtype=np.float64
         )  # fmt: skip
         return found
@@ -224,15 +225,16 @@ class _Compared:
         return pd.DataFrame(rows)
 
     def pieces(self) -> pd.DataFrame:
-        """The shares of words by number of pieces."""
-        numbers, n = np.unique(self.counts, return_counts=True)
-        return pd.DataFrame({"model": self.name, "pieces": numbers, "share": n / n.sum(), "n": n})
+        """The shares of known words by number of pieces; empty if all words are unknown."""
+        numbers, n = np.unique(self.counts[~self.unknown], return_counts=True)
+        share = n / max(1, n.sum())
+        return pd.DataFrame({"model": self.name, "pieces": numbers, "share": share, "n": n})
 
 
 def _measures(sums: Floats) -> Floats:
     """The measures, in the order of MEASURES.  # [..., 5] -> [..., 4]"""
     pieces, whole, unknown, characters, n = np.moveaxis(sums, -1, 0)
-    parts = [(pieces, n), (whole, n), (unknown, n), (pieces, characters)]
+    parts = [(pieces, n), (whole, n - unknown), (unknown, n), (pieces, characters)]
     found: Floats = np.stack([ratio(part, of, np.nan) for part, of in parts], -1)
     return found
 
@@ -393,14 +395,16 @@ def _of_two(of: _Compared, name: str, distinct: _Distinct, n_permutations: int, 
 
 
 def _of_models(first: _Compared, other: _Compared, seed: int) -> Iterator[_Test]:
-    """This model's fertility over that of the first model, on the same words."""
-    n = len(other.counts)
-    everything = np.ones(n, dtype=bool)
-    a, b = other.by_document(everything)[:, 0], first.by_document(everything)[:, 0]
+    """This model's fertility over that of the first model, on the words that both know."""
+    known = ~(first.unknown | other.unknown)  # an unknown word is one piece, however long
+    n = int(known.sum())
+    if not n:
+        return
+    a, b = other.by_document(known)[:, 0], first.by_document(known)[:, 0]
     draws = ratio(other.weights @ a, other.weights @ b, np.nan)
     value = float(a.sum() / b.sum())
     p = float(sign_flip_p_values((a - b)[:, None], seed)[0])
     yield _Test(
-        other.name, first.name, float(other.counts.mean()), float(first.counts.mean()),
+        other.name, first.name, float(a.sum() / n), float(b.sum() / n),
         _ends(draws, value), p, (n, n),
     )  # fmt: skip

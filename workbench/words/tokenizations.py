@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from workbench.core.errors import WorkbenchError, listed
+from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.public import public
-from workbench.corpora.encode import doc_of
+from workbench.corpora.typed import index_of, readable
 from workbench.engine.batch import NO_WORD
 from workbench.engine.model import Model
 from workbench.engine.text_pieces import Segmentation, Segmented, TextPiece
@@ -206,7 +206,14 @@ class Tokenizations:
 
     def __getitem__(self, model: str) -> Tokenization:
         """The result of one model, by its name."""
-        return next(each for each in self.results if each.model == model)
+        names = [each.model for each in self.results]
+        if model not in names:
+            raise WorkbenchError(
+                f"no tokenization is of {model!r:.60}.",
+                code="model-missing",
+                remedy=did_you_mean(str(model), names),
+            )
+        return self.results[names.index(model)]
 
     @property
     def table(self) -> "pd.DataFrame":
@@ -342,7 +349,7 @@ def tokenizations(text: "str | Doc", *models: "Model | str") -> Tokenizations:
         `losses` are tables, `results` has each model's `pieces` and what they do not say.
 
     Raises:
-        WorkbenchError: No model is given, or one cannot be opened.
+        WorkbenchError: No model is given, one cannot be opened, or the text is empty.
 
     Example:
         >>> wb.tokenizations("Ben unlocks it.", "mini:bert", "mini:elmo")
@@ -356,7 +363,7 @@ def tokenizations(text: "str | Doc", *models: "Model | str") -> Tokenizations:
             where="wb.tokenizations",
             remedy='Name one: wb.tokenizations(text, "mini:bert").',
         )
-    doc = doc_of(text)
+    doc = readable(text)
     ranges = tuple((token.idx, token.idx + len(token)) for token in doc if not token.is_space)
     return Tokenizations(
         doc.text, tuple(_tokenization(_opened(model), doc.text, ranges) for model in models)
@@ -629,36 +636,19 @@ def tokenization_steps(
         `TokenizationSteps`: print it to see the steps; `table` has a row for each.
 
     Raises:
-        WorkbenchError: The model cannot be opened, the text has no such word, or the tokenizer
-            cannot be followed.
+        WorkbenchError: The model cannot be opened, the text is empty, it has no such word or has
+            it several times, or the tokenizer cannot be followed.
 
     Example:
         >>> wb.tokenization_steps("mini:gpt", "walks")
         mini:gpt (byte-level BPE): walks
         ...
     """
-    opened, doc = _opened(model), doc_of(text)
+    opened, doc = _opened(model), readable(text)
     ranges = [(token.idx, token.idx + len(token)) for token in doc if not token.is_space]
     words = np.array(ranges, dtype=np.int64).reshape(-1, 2)
     parts = opened.segmentation_steps(doc.text, words)
     if word is not None:
-        first, last = ranges[_index(doc.text, ranges, word)]
+        first, last = ranges[index_of([doc.text[slice(*each)] for each in ranges], word)]
         parts = [part for part in parts if part.first < last and part.last > first]
     return TokenizationSteps(opened.name, doc.text, tuple(parts))
-
-
-def _index(text: str, ranges: Sequence[tuple[int, int]], word: str | int) -> int:
-    """The index of a word: the first such word, or the index itself."""
-    names = [text[first:last] for first, last in ranges]
-    if isinstance(word, int) and 0 <= word < len(names):
-        return word
-    if isinstance(word, str) and word in names:
-        return names.index(word)
-    raise WorkbenchError(
-        f"the text has no word {word!r:.60}.",
-        code="word-unknown",
-        where="wb.tokenization_steps",
-        remedy=f"Choose one of {listed(names)}, or an index from 0 to {len(names) - 1}."
-        if names
-        else "Use a text with a word.",
-    )

@@ -13,7 +13,7 @@ function grid(view, colours, send, memory) {
     ...view.columns.map((_, c) => {
       const value = view.values[r][c];
       if (value === null || value === undefined) return make("td", { class: "none" });
-      const text = view.texts ? view.texts[r][c] : signed(value, view.top, view.diverging);
+      const text = view.texts ? view.texts[r][c] : signed(value, view.top, view.diverging, view.percent);
       const button = make("button", { type: "button", tabindex: "-1", class: "cell" }, make("bdi", { text: visible(String(text)) }));
       button.dataset.at = r * view.columns.length + c;
       const tip = view.tips ? view.tips[r][c] : `${name}, ${view.columns[c]}: ${value.toPrecision(4)}`;

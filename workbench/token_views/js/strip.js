@@ -10,6 +10,7 @@ function strip(view, colours, send, memory) {
   const can = (item) => view.pickable && !item.fixed;
   const list = make("div", { class: "strip", role: "group", "aria-label": view.label, dir: view.rtl ? "rtl" : "ltr" });
   const shown = view.items.length <= NUMBERS;
+  if (view.scrolls) scrolling(list, state, view.items.length);
 
   view.items.forEach((item, at) => {
     const node = can(item)
@@ -65,6 +66,18 @@ function strip(view, colours, send, memory) {
     view.note && make("p", { class: "note", text: view.note }));
 }
 
+/** A long strip scrolls within its height, and stays where it was when it is drawn again. */
+function scrolling(list, state, size) {
+  if (state.size !== size) Object.assign(state, { size, scroll: undefined }); // another text
+  list.classList.add("scrolls");
+  list.addEventListener("scroll", () => { state.scroll = list.scrollTop; });
+  requestAnimationFrame(() => {
+    const selected = list.querySelector(".selected");
+    if (state.scroll !== undefined) list.scrollTop = state.scroll;
+    else if (selected && selected.offsetTop + selected.offsetHeight > list.clientHeight) list.scrollTop = selected.offsetTop - list.clientHeight / 2;
+  });
+}
+
 const MARKS = { hidden: "hidden", deleted: "deleted", changed: "changed", moved: "moved" };
 
 /** Arrow keys move between the buttons, of which one is in the order of Tab. */
@@ -110,7 +123,11 @@ function tint(node, share, colours, diverging) {
   node.style.setProperty("color", luminance > 0.18 ? "#101418" : "#ffffff");
 }
 
-function signed(score, top, diverging) {
+function signed(score, top, diverging, percent) {
+  if (percent) {
+    const share = Math.round(100 * score);
+    return `${share < 0 ? "−" : ""}${Math.abs(share)} %`;
+  }
   const decimals = top >= 10 ? 1 : top >= 0.095 ? 2 : 3;
   const text = Math.abs(score).toFixed(decimals);
   if (Number(text) === 0) return "0";
@@ -122,7 +139,7 @@ function legend(view, colours) {
   const stops = (view.diverging ? colours.around : colours.scale).join(", ");
   const bar = make("span", { class: "scale" });
   bar.style.setProperty("background", `linear-gradient(90deg, ${stops})`);
-  const end = (value) => signed(value, view.top, view.diverging);
+  const end = (value) => signed(value, view.top, view.diverging, view.percent);
   return make("p", { class: "legend" },
     make("span", { text: `${view.diverging ? end(-view.top) : 0} ${view.legend.low}` }), bar,
     make("span", { text: `${end(view.top)} ${view.legend.high}` }));

@@ -1,0 +1,203 @@
+"""The time left is what an earlier run took for what is still to do, at the speed of this one."""
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runs.conftest import Asking, done_here, wait_until
+from workbench.runs import launch, status, time_left
+from workbench.runs.launch import start
+from workbench.runs.status import Journal, Status
+from workbench.runs.time_left import Earlier
+
+STAGES = {("reading", 0): (0.0, 10.0), ("training", 0): (10.0, 40.0), ("writing", 0): (40.0, 50.0)}
+EARLIER = Earlier(50.0, STAGES)
+
+
+class Clock:
+    """A clock that stands still until it is moved; also for the times of events."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        patch.setattr(time, "monotonic", lambda: self.now)
+        patch.setattr(time, "time", lambda: self.now)
+        patch.setattr(status, "utc_now", self._text)
+
+    def _text(self) -> str:
+        return datetime.fromtimestamp(self.now, UTC).isoformat(timespec="milliseconds")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def events(folder: Path) -> list[Any]:
+    return [dict(e) for e in status.read_events(folder)[0] if e["kind"] == "progress"]
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "stage", "in_stage", "share", "own", "left"),
+    [
+        (0.0, ("reading", 0), 0.0, 0.0, None, 50.0),
+        (10.0, ("training", 0), 0.0, 0.0, None, 40.0),  # as fast as the earlier run
+        (25.0, ("training", 0), 15.0, 0.5, 15.0, 25.0),
+        (50.0, ("training", 0), 30.0, 0.5, 30.0, 50.0),  # half as fast: so are the later stages
+        (25.0, ("training", 0), 15.0, None, None, 25.0),  # it does not count
+        (45.0, ("writing", 0), 5.0, None, None, 5.0),
+        (70.0, ("writing", 0), 30.0, None, None, None),  # longer than before: nothing is claimed
+        (20.0, ("another stage", 0), 5.0, 0.1, 45.0, 30.0),  # not in the earlier run
+    ],
+)
+def test_what_is_left_of_a_run(
+    elapsed: float,
+    stage: tuple[str, int],
+    in_stage: float,
+    share: float | None,
+    own: float | None,
+    left: float | None,
+) -> None:
+    found = EARLIER.left(elapsed, stage, in_stage, share, own)
+    assert found == (None if left is None else pytest.approx(left, abs=0.05))
+
+
+def test_a_run_is_not_taken_to_be_a_hundred_times_as_slow() -> None:
+    left = EARLIER.left(1000.0, ("training", 0), 990.0, 0.0, None)
+    assert left == pytest.approx(time_left.FACTOR * 40)
+
+
+def test_stages_are_read_from_the_events_of_a_run(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    journal = Journal(tmp_path)
+    journal(0, None, "starting")
+    clock.now += 100  # queued
+    journal.becomes("running")
+    for doing in ("reading", "training: a", "training: b, loss 0.1", "reading", "writing"):
+        journal(0, None, doing)
+        clock.now += 10
+    journal.becomes("done")
+    stages = time_left.stages(status.read_events(tmp_path)[0])
+    assert stages == {
+        ("reading", 0): (0.0, 10.0),
+        ("training", 0): (10.0, 30.0),
+        ("reading", 1): (30.0, 40.0),
+        ("writing", 0): (40.0, 50.0),
+    }
+
+
+def test_a_stage_whose_details_change_has_a_rate(tmp_path: Path, clock: Clock) -> None:
+    journal = Journal(tmp_path)
+    journal.becomes("running")
+    for step in range(11):
+        journal(step, 100, f"training: loss {1 / (step + 1):.2f}")
+        clock.now += 1
+    last = events(tmp_path)[-1]
+    assert last["left"] == pytest.approx(90.0) and last["left_of_run"] is None
+    journal(0, 100, "training: again")  # the counter begins again: so does the rate
+    clock.now += 1
+    journal(1, 100, "training: again")
+    assert events(tmp_path)[-1]["left"] == pytest.approx(99.0)
+
+
+def test_the_time_left_is_there_from_the_first_event_on(tmp_path: Path, clock: Clock) -> None:
+    status.write(tmp_path, Status("queued", expected=50.0))
+    journal = Journal(tmp_path)
+    journal.earlier = EARLIER
+    journal(0, None, "starting")
+    journal.becomes("running")
+    clock.now += 10
+    journal(0, 30, "training")
+    clock.now += 15
+    journal(15, 30, "training")
+    assert [event["left_of_run"] for event in events(tmp_path)] == [50.0, 40.0, 25.0]
+    assert time_left.left_of(tmp_path) == 25.0
+    clock.now += 5
+    assert time_left.left_of(tmp_path) == 20.0, "it goes on between events"
+    line = time_left.progress_line(events(tmp_path)[-1], 5.0)
+    assert line == "training: 15 of 30, about 20 s left"
+
+
+def made(asking: Asking, seconds: float, seed: int, **settings: Any) -> None:
+    """A finished run that took this long, as far as its status says."""
+    run = done_here(asking(seed, **settings))
+    path = run.path / status.FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": seconds}))
+
+
+def test_the_estimate_is_the_median_of_the_most_similar_runs(asking: Asking, place: Path) -> None:
+    asked = asking(9, steps=3)
+    new = place / asked.name
+    like = Status("queued", "steps", device="cpu")
+    assert time_left.earlier(new, like, asked) is None, "nothing is claimed without an earlier run"
+    made(asking, 100.0, 0, steps=4)
+    found = time_left.earlier(new, like, asked)
+    assert found and found.seconds == 100.0
+    for seed, seconds in enumerate((7.0, 5.0, 60.0)):
+        made(asking, seconds, seed, steps=3)
+    found = time_left.earlier(new, like, asked)
+    assert found and found.seconds == 7.0, "those of the same settings"
+    on_gpu = Status("queued", "steps", device="cuda")
+    assert time_left.earlier(new, on_gpu, asked) is None, "another kind of device"
+    run = launch.start(asked, compute=lambda journal: journal.becomes("failed"))
+    assert run.status.expected == 7.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.3, "about 1 s"),
+        (4.4, "about 5 s"),
+        (37, "about 40 s"),
+        (54, "about 50 s"),
+        (76, "about 1 min"),
+        (150, "about 2 min"),
+        (1000, "about 15 min"),
+        (3500, "about 1 h"),
+        (5500, "about 1 h 30 min"),
+    ],
+)
+def test_an_estimate_has_no_false_precision(seconds: float, text: str) -> None:
+    assert time_left.in_words(seconds) == text
+
+
+def test_a_place_in_the_queue_names_what_is_ahead(tmp_path: Path, clock: Clock) -> None:
+    names = ["heads-1", "edge-2", "lens-3", "probe-4", "train-5"]
+    for number, name in enumerate(names):
+        (tmp_path / name).mkdir()
+        expected = 0.0 if number == 2 else 40.0 * (number + 1)
+        status.write(tmp_path / name, Status("queued", expected=expected))
+    status.write(tmp_path / names[0], Status("running", expected=40.0))
+    status.add_event(tmp_path / names[0], "state", state="running")
+    running, *queued = [str(tmp_path / name) for name in names]
+    place = time_left.place_in_line
+    assert place((), ()) == "next in line"
+    assert place((running,), ()) == "next in line, behind heads-1 (running, about 40 s left)"
+    clock.now += 100
+    assert place((running,), ()) == "next in line, behind heads-1 (running)", "longer than before"
+    clock.now -= 100
+    assert place((running,), queued[:1]) == (
+        "2nd in line, behind heads-1 (running, about 40 s left) and edge-2 (about 1 min)"
+    )
+    assert place((running,), queued) == (
+        "5th in line, behind heads-1 (running, about 40 s left), edge-2 (about 1 min), lens-3 and "
+        "2 more"
+    )
+    assert place(("",), ()) == "next in line, behind another job (running)"
+
+
+def test_a_queued_run_says_what_it_waits_for(asking: Asking) -> None:
+    first = start(asking(mood="numb"))
+    wait_until(lambda: first.status.state == "running")
+    second = start(asking(1))
+    wait_until(lambda: [e for e in events(second.path) if "queued" in e["doing"]])
+    third = start(asking(2))
+    wait_until(lambda: [e for e in events(third.path) if "queued" in e["doing"]])
+    told = events(third.path)[-1]["doing"]
+    assert told == f"queued: 2nd in line, behind {first.name} (running) and {second.name}"
+    assert any(told.partition(": ")[2] in line for line in status.log_lines(third.path))
+    for run in (third, second, first):
+        launch.cancel(run)
