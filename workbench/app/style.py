@@ -53,7 +53,9 @@ _ALWAYS = """<style>
 </style>"""
 _PRESENT = """<style>
 html { font-size: 18px !important; }
-[data-testid="stHeader"], .st-key-context, .st-key-phone-bar { display: none !important; }
+[data-testid="stHeader"], .st-key-context, .st-key-phone-bar, [class*="st-key-controls"] {
+  display: none !important;
+}
 [data-testid="stMainBlockContainer"] { padding-top: 1rem; max-width: none; }
 .st-key-leave-presentation {
   position: fixed; top: 0.25rem; right: 0.5rem; z-index: 999991; width: auto;
