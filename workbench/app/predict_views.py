@@ -77,6 +77,17 @@ def page() -> None:
     _tabs(sides)
 
 
+def draw_predictions(ref: str, typed: "Doc") -> None:
+    """Draw a text, whose words can be chosen, and what a model predicts at the chosen place."""
+    model = cache.model(ref)
+    doc, gaps, places, written = _read(ref, model, typed)
+    if not places:
+        _nothing_predicted(model)
+        return
+    side = Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)
+    _question([side], places, gaps, _task(model), written)
+
+
 def _read(
     ref: str, model: "Model", typed: "Doc"
 ) -> tuple["Doc", list[int], list[Place], predict_results.Written | None]:

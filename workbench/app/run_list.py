@@ -294,10 +294,11 @@ def draw_latest(count: int, busy: bool = False) -> None:
 
 def _latest(count: int) -> None:
     from workbench.app.text import ago, plain, state, subject
+    from workbench.runs.run import first_claim
 
     runs = all_statuses()[:count]
     if not runs:
-        st.markdown("No runs yet. Run an experiment, or run the tour.")
+        st.markdown("No runs yet.")
         return
     for name, now in runs:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -305,4 +306,6 @@ def _latest(count: int) -> None:
             title = subject(now.experiment or name, now.models, now.corpora)
             st.page_link("pages/runs.py", label=plain(title), query_params={OPENED: name})
             st.caption(plain(ago(now.created)), width="content")
+        if claim := first_claim(machine.runs() / name, now):
+            st.caption(plain(claim))
     st.page_link("pages/runs.py", label="All runs", icon=":material/list:")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from workbench.app import choice, jobs
+from workbench.app import choice, guided_tour, jobs
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
 
@@ -53,6 +53,7 @@ def pages() -> dict[str, list[st.Page]]:
 def draw() -> None:
     """Draw what surrounds the page."""
     draw_style()
+    guided_tour.draw()
     if is_presenting():
         draw_present()
         st.button(

@@ -6,15 +6,15 @@ cannot set. Costs: nothing.
 
 import streamlit as st
 
-_COLOURS = {  # of the page and of lines, as in .streamlit/config.toml
-    "light": ("#ffffff", "#d5dce3"),
-    "dark": ("#15191e", "#3a4551"),
+_COLOURS = {  # of the page, of lines and of what is outlined, as in .streamlit/config.toml
+    "light": ("#ffffff", "#d5dce3", "#1f6fa8"),
+    "dark": ("#15191e", "#3a4551", "#6bb3ea"),
 }
 _ALWAYS = """<style>
 :root { font-variant-numeric: tabular-nums; }
 /* chips of the model, the corpus and the jobs, in the bar on the right */
 .st-key-context {
-  position: fixed; top: 0.4rem; right: 3.25rem; z-index: 999991; width: auto;
+  position: fixed; top: 0.8rem; right: 3.25rem; z-index: 999991; width: auto;
   max-width: calc(100vw - 27rem); flex-wrap: nowrap; justify-content: flex-end;
   align-items: center;
 }
@@ -65,8 +65,11 @@ html { font-size: 18px !important; }
 
 def draw() -> None:
     """Place the chips, and the bar of a phone."""
-    page, line = _COLOURS["dark" if st.context.theme.type == "dark" else "light"]
-    st.html(f"{_ALWAYS}<style>:root {{ --shell-page: {page}; --shell-line: {line}; }}</style>")
+    page, line, accent = _COLOURS["dark" if st.context.theme.type == "dark" else "light"]
+    st.html(
+        f"{_ALWAYS}<style>:root {{ --shell-page: {page}; --shell-line: {line}; "
+        f"--shell-accent: {accent}; }}</style>"
+    )
 
 
 def draw_present() -> None:

@@ -1,7 +1,7 @@
-"""The tour (`workbench demo`) as a process of its own, so that it outlives the page that began it.
+"""The demo (`workbench demo`) as a process of its own, so that it outlives the page that began it.
 
 While it runs it holds the lock of a folder among the runs, and writes its log there; so every page
-shows the same tour. Costs: a process.
+shows the same. Costs: a process.
 """
 
 import os
@@ -38,7 +38,7 @@ def offer() -> None:
     report = machine.runs() / REPORT
     done = report.is_file() and _ended_well(report)
     if st.button(
-        "Run the tour again" if done else "Run the tour",
+        "Make the report again" if done else "Make the report",
         type="secondary" if done else "primary",
         icon=":material/explore:",
         help="The same as the command: workbench demo",
@@ -50,7 +50,7 @@ def offer() -> None:
         _report(report)
     elif log := _last_lines():
         st.text(
-            "The last tour was not finished. If you run it again, it continues where it stopped."
+            "The last one was not finished. If you begin again, it continues where it stopped."
         )
         if errors := [line for line in log if line.startswith("error")]:
             st.code(errors[-1], language=None, wrap_lines=True)
@@ -131,7 +131,7 @@ def _watch() -> None:
             st.text(f"{index} of {total}: {title}")
             st.progress(min(1.0, (int(index) - 1) / max(1, int(total))))
         else:
-            st.text("Starting the tour …")
+            st.text("Starting …")
             st.progress(0.0)
         steps = [line for line in log if _STEP.fullmatch(line.strip())]
         if steps:
@@ -145,7 +145,7 @@ def _watch() -> None:
 def _report(report: Path) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
-            "Save the tour's report",
+            "Save the report",
             partial(read_regular, report),
             file_name="workbench-demo.html",
             mime="text/html",
