@@ -12,10 +12,12 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from workbench.app import shell
+
 pytestmark = pytest.mark.browser
 
 PAGES = {  # by address: what is there when it is drawn
-    "": "This machine",
+    "": "in the place of",
     "models": "Parameters by part",
     "corpora?corpus=primer:size%3D200&split=test&sentence=1": "Dependencies",
     "attention?corpus=primer:size%3D200&split=test&cell=1.1&pin=2.1.row": "attends to",
@@ -26,10 +28,17 @@ PAGES = {  # by address: what is there when it is drawn
     "transfer": "Ready to run",
     "experiments": "Ready to run",
     "runs": "There are no runs yet|Tick one run to open it",
-    "doctor": "Move a folder",
+    "settings": "Move a folder",
 }
+GROUPS = {group: [file for file, _, _ in pages] for group, pages in shell.GROUPS.items()}
 VIEWS = ((1280, "light"), (390, "dark"))
-LOADED = ("", "corpora", "attention", "words")  # by their addresses; others by the links
+LOADED = (
+    "",
+    "corpora",
+    "attention",
+    "words",
+    "experiments",
+)  # by their addresses; others by the links
 
 
 @dataclass
@@ -87,14 +96,10 @@ def test_a_page_stays_on_the_machine_and_within_the_screen(
     if name in LOADED or page.url == "about:blank":
         page.goto(f"{app_url}/{address}")
     else:
-        link = page.get_by_role("link", name=name.capitalize(), exact=True)
-        more = page.get_by_text(re.compile(r"^\d more$"))
-        expect(more).to_be_visible()  # the links are laid out for the wide screen: not all fit
-        page.wait_for_timeout(300)
-        if not link.count():  # in the menu at the end
-            more.click()
-            link = page.get_by_role("menuitem", name=name.capitalize(), exact=True)
-        link.first.click()
+        page.wait_for_timeout(300)  # until the links are laid out for the wide screen
+        group = next(title for title, members in GROUPS.items() if name in members)
+        page.get_by_test_id("stTopNav").get_by_text(group).click()
+        page.get_by_role("menuitem", name=name.capitalize(), exact=True).click()
         expect(page).to_have_url(re.compile(f"/{name}"))
     visit.stays_well(address, 1280, at_rest=False)
     page.emulate_media(color_scheme="dark")

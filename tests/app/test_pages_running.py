@@ -61,20 +61,26 @@ def made(seed: int = 0, **settings: Any) -> Run:
     return start(spec, compute=in_process(lambda requests, on_progress: ((), ())))
 
 
-def test_start() -> None:
-    app = opened("start")
+def test_the_first_page_shows_a_sentence_and_ways_on() -> None:
+    app = opened("home")
+    assert not app.exception
     said = texts(app)
-    assert (
-        "what each attention head does" in said and "No runs yet." in said and "Python 3." in said
-    )
+    assert "See what a language model does with your sentence" in said and "No runs yet." in said
+    (maps,) = [html for html in bodies(app) if "Attention of all heads" in html]
+    assert maps.count("<img") == 16  # the heads of mini:bert
+    assert "attention?model=mini%3Abert" in maps and "cell=3.3" in maps
     ways = {str(link.proto.label).strip("*"): link.proto.page for link in app.get("page_link")}
     for way, page in (
-        ("Look at attention", "attention"),
-        ("Run an experiment", "experiments"),
-        ("Browse a corpus", "corpora"),
-        ("Open a model", "models"),
+        ("Browse attention", "attention"),
+        ("Probe a model", "probing"),
+        ("Compare fine-tuning", "transfer"),
+        ("Take the tour: five steps, under two minutes", "attention"),
     ):
         assert ways[way] == page
+
+
+def bodies(app: Any) -> list[str]:
+    return [str(each.proto.body) for each in app.get("html")]
 
 
 def test_the_tour_outlives_the_page_and_can_be_ended(
@@ -84,14 +90,14 @@ def test_the_tour_outlives_the_page_and_can_be_ended(
     program.write_text("#!/bin/sh\necho '1 of 9: What there is'\nexec sleep 600\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    button(opened("start"), "Run the tour").click().run()
-    wait_until(lambda: "1 of 9: What there is" in texts(opened("start")))
-    app = opened("start")  # another visit sees the same tour
+    button(opened("home"), "Make the report").click().run()
+    wait_until(lambda: "1 of 9: What there is" in texts(opened("home")))
+    app = opened("home")  # another visit sees the same
     button(app, "Cancel").click().run()
     assert not app.exception and not tour.is_under_way()
-    app = opened("start")
-    assert button(app, "Run the tour")
-    assert "The last tour was not finished" in texts(app)
+    app = opened("home")
+    assert button(app, "Make the report")
+    assert "The last one was not finished" in texts(app)
     assert not (place / "demo.html").exists()
 
 
@@ -100,7 +106,7 @@ def test_runs_of_which_there_are_none() -> None:
 
 
 def test_doctor() -> None:
-    app = opened("doctor")
+    app = opened("settings")
     said = texts(app)
     assert "localhost" in said and "WORKBENCH_RUNS" in said and "[auth]" in said
     assert "Missing packages and tools" in said and "server_metadata_url" in said

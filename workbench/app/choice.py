@@ -10,9 +10,17 @@ from pathlib import Path
 
 import streamlit as st
 
-from workbench.app.text import plain
+from workbench.app import names
+from workbench.app.text import errors_shown, plain
 from workbench.core import machine
-from workbench.models.references import MINI, TRAINED, shape_of
+from workbench.models.references import (
+    MINI,
+    RANDOM,
+    TRAINED,
+    folder_name,
+    is_folder,
+    shape_of,
+)
 from workbench.uploads import Kind, folder, uploads
 
 MODEL, CORPUS = "model", "corpus"
@@ -61,6 +69,7 @@ def choose() -> None:
                 format_func=_named(kind),
                 help=about,
             )
+            _offer_name(current, kind)
             st.page_link(
                 f"pages/{kind}.py",
                 label="About it, uploads and downloads",
@@ -68,14 +77,42 @@ def choose() -> None:
             )
 
 
+def _offer_name(ref: str, kind: Kind) -> None:
+    """Draw a box for the name that is shown in the top bar."""
+    key = f"name of {ref}"
+
+    def changed() -> None:
+        with errors_shown():
+            names.give(ref, str(st.session_state.get(key) or ""))
+
+    st.text_input(
+        "Name in the top bar",
+        value=names.given(ref),
+        key=key,
+        placeholder=_short(ref, kind),
+        max_chars=names.LONGEST,
+        on_change=changed,
+        help="Shown in place of the reference, which stays in addresses, runs and reports.",
+    )
+
+
 def chip(ref: str, kind: Kind) -> str:
     """The name of a reference, and what is known of its size: `my-bert · 6×12`."""
-    name = named(ref, kind)
-    if kind == "models":
-        name = name if name.startswith(("mini:", "elmo:", "vectors:")) else Path(name).name or name
-        shape = shape_of(ref)
-        return f"{name} · {shape[0]}×{shape[1]}" if shape else name
-    return Path(name).name if name.startswith(("/", "~", ".")) else name
+    name = names.given(ref) or _short(ref, kind)
+    if kind == "models" and (shape := shape_of(ref)):
+        return f"{name} · {shape[0]}×{shape[1]}"
+    return name
+
+
+def _short(ref: str, kind: Kind) -> str:
+    """The reference without its folders."""
+    if kind == "models" and is_folder(ref.removesuffix(RANDOM)):
+        path = ref.removesuffix(RANDOM)
+        return folder_name(Path(path).expanduser()) + ref[len(path) :]
+    path = Path(ref)
+    if path.parent == folder(kind):
+        return path.name.partition("-")[2]
+    return path.name if ref.startswith(("/", "~", ".")) else ref
 
 
 def model() -> str:

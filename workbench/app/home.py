@@ -99,7 +99,7 @@ def _look(typed: str) -> None:
 def _heads(model: "Model", doc: "Doc", typed: str) -> None:
     """Draw the map of every head, each with a link to the page Attention."""
     if not model.sites:
-        st.text(f"{model.without_heads}: it has no attention to draw.")
+        st.text(f"{model.without_heads}.")
         return
     from workbench.attention_maps.capture import attention
     from workbench.attention_maps.grids import Options, grid_of, groups

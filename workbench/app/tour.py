@@ -49,9 +49,7 @@ def offer() -> None:
     if done:
         _report(report)
     elif log := _last_lines():
-        st.text(
-            "The last one was not finished. If you begin again, it continues where it stopped."
-        )
+        st.text("The last one was not finished. If you begin again, it continues where it stopped.")
         if errors := [line for line in log if line.startswith("error")]:
             st.code(errors[-1], language=None, wrap_lines=True)
 

@@ -31,6 +31,8 @@ TASK_FILES = TASK, HEAD = ("task/task.json", "task/head.safetensors")
 # names of the numbers of layers and heads in a configuration of transformers
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
+_UPLOADED = re.compile(r"[0-9a-f]{16,64}-(?=.)")  # before the name of an upload
+_SAYS_NOTHING = re.compile(r"model|checkpoint(-\d+)?|best|final|last|output|out", re.IGNORECASE)
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
 _RUN = re.compile(rf"(?:{'|'.join(TRAINING_EXPERIMENTS)})-\w*")
 
@@ -86,6 +88,15 @@ def _require_hub_id(name: str) -> None:
             "run that trained a model, mini:bert, a hub id such as bert-base-uncased, "
             "elmo:OPTIONS.json,WEIGHTS.hdf5, or vectors:FILE.",
         )
+
+
+def folder_name(folder: Path) -> str:
+    """The name of the model in a folder: of its run, of its upload, or of the folder.
+
+    A folder whose name says nothing, such as `model`, is named with the one that it is in.
+    """
+    name = trained_by(folder) or _UPLOADED.sub("", folder.name)
+    return f"{folder.parent.name}/{name}" if _SAYS_NOTHING.fullmatch(name) else name
 
 
 def trained_by(folder: Path) -> str:

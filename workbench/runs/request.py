@@ -26,11 +26,11 @@ from workbench.core.files import user_path
 from workbench.core.machine import has_no_gpu
 from workbench.models.references import (
     RANDOM,
+    folder_name,
     has_rounded_maps,
     is_folder,
     located,
     only_fp32,
-    trained_by,
 )
 from workbench.runs.forked_call import forked_call
 from workbench.runs.model_facts import known
@@ -292,7 +292,7 @@ def _model(
         model = _once(seen, (ref, weights_seed), lambda: known(ref, weights_seed, pickled))
         precision = _precision(precision, experiment, device, model.facts)
         path = ref.removesuffix(RANDOM)
-        name = _folder_name(Path(path)) + ref[len(path) :] if is_folder(path) else str(source)
+        name = folder_name(Path(path)) + ref[len(path) :] if is_folder(path) else str(source)
         spec = ModelSpec(ref=ref, name=name, hash=model.hash, precision=precision, pickled=pickled)
         return spec, {**model.facts, "name": name}
     from workbench.models.references import facts as facts_of
@@ -346,10 +346,6 @@ def _absolute(ref: str) -> str:
         ref = located(ref)
         source = ref.removesuffix(RANDOM)
     return _absolute_path(source) + ref[len(source) :] if is_folder(source) else ref
-
-
-def _folder_name(folder: Path) -> str:
-    return trained_by(folder) or folder.name
 
 
 def _absolute_path(path: str) -> str:

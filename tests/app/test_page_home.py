@@ -1,0 +1,26 @@
+"""The first page without a browser: a typed sentence, and models without attention."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.app.pages import home, opened, said
+
+__all__ = ["home"]
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_a_typed_sentence_is_looked_at_and_linked(home: Path) -> None:
+    app = opened("home", text="One.")
+    (maps,) = [
+        str(each.proto.body) for each in app.get("html") if "Attention of all" in each.proto.body
+    ]
+    assert "text=One." in maps
+
+
+def test_an_empty_text_is_said() -> None:
+    assert "text-empty" in said(opened("home", text=" "))
+
+
+def test_a_model_without_attention_has_its_predictions() -> None:
+    assert "no token attends to another" in said(opened("home", model="mini:elmo"))
