@@ -30,6 +30,7 @@ FIRST_MODEL = MINI[0]
 _ICONS = {MODEL: ":material/deployed_code:", CORPUS: ":material/menu_book:"}
 _SHOW = "show"  # a sentence, in a link from one page to another
 _SHOWN = "shown"
+_RECENT, N_RECENT = "recent ", 4  # references chosen before, the last ones first
 _NEXT = "next "  # the choice to set when the boxes are drawn again
 
 
@@ -69,11 +70,29 @@ def choose() -> None:
                 format_func=_named(kind),
                 help=about,
             )
+            _offer_recent(current, key, kind)
             _offer_name(current, kind)
             st.page_link(
                 f"pages/{kind}.py",
                 label="About it, uploads and downloads",
                 icon=":material/open_in_new:",
+            )
+
+
+def _offer_recent(ref: str, key: str, kind: Kind) -> None:
+    """Draw buttons for the references chosen before in this session."""
+    before: list[str] = st.session_state.get(_RECENT + key, [])
+    st.session_state[_RECENT + key] = list(dict.fromkeys([ref, *before]))[: N_RECENT + 1]
+    for other in before:
+        if other != ref:
+            st.button(
+                plain(chip(other, kind)),
+                key=f"recent {key} {other}",
+                type="tertiary",
+                icon=":material/history:",
+                help=plain(other),
+                on_click=choose_model if kind == "models" else choose_corpus,
+                args=(other,),
             )
 
 

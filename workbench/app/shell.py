@@ -35,7 +35,7 @@ GROUPS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # file, title, icon
     ),
 }
 HIDDEN = (("experiments", "Experiments"),)  # opened by links
-PHONE = ("home", "attention", "predict", "probing", "runs")  # pages of the bar at the bottom
+PHONE = ("home", "attention", "predict", "probing")  # pages of the bar at the bottom
 
 
 def pages() -> dict[str, list[st.Page]]:
@@ -78,11 +78,20 @@ def draw() -> None:
             help="Larger text, and nothing but the page.",
             on_click=present,
         )
+    _phone_bar()
+
+
+def _phone_bar() -> None:
+    """Draw the bar at the bottom of a phone: some pages, and all others behind More."""
+    members = (HOME, *(member for group in GROUPS.values() for member in group))
     with st.container(key="phone-bar", horizontal=True, gap="xxsmall"):
-        known = {name: (title, icon) for name, title, icon in (HOME, *_members())}
-        for name in PHONE:
-            title, icon = known[name]
-            st.page_link(f"pages/{name}.py", label=title.split()[0], icon=f":material/{icon}:")
+        for name, title, icon in members:
+            if name in PHONE:
+                st.page_link(f"pages/{name}.py", label=title.split()[0], icon=f":material/{icon}:")
+        with st.popover("More"):
+            for name, title, icon in members:
+                if name not in PHONE:
+                    st.page_link(f"pages/{name}.py", label=title, icon=f":material/{icon}:")
 
 
 def is_presenting() -> bool:
@@ -96,7 +105,3 @@ def present(on: bool = True) -> None:
         st.query_params[PRESENT] = "1"
     else:
         st.query_params.pop(PRESENT, None)
-
-
-def _members() -> list[tuple[str, str, str]]:
-    return [member for members in GROUPS.values() for member in members]

@@ -6,12 +6,21 @@ cannot set. Costs: nothing.
 
 import streamlit as st
 
-_COLOURS = {  # of the page, of lines and of what is outlined, as in .streamlit/config.toml
-    "light": ("#ffffff", "#d5dce3", "#1f6fa8"),
-    "dark": ("#15191e", "#3a4551", "#6bb3ea"),
+_COLOURS = {  # of the page, lines, what is outlined, and captions, as in .streamlit/config.toml
+    "light": ("#ffffff", "#d5dce3", "#1f6fa8", "#55616f"),
+    "dark": ("#15191e", "#3a4551", "#6bb3ea", "#a5b0bd"),
 }
 _ALWAYS = """<style>
 :root { font-variant-numeric: tabular-nums; }
+/* contrast of at least 4.5, and no text under 12 px */
+[data-testid="stCaptionContainer"] { opacity: 1; color: var(--shell-faint); }
+[data-testid="stCaptionContainer"] * { color: inherit; }
+[data-testid="stMarkdownContainer"] code { font-size: max(0.87em, 12px); }
+[data-testid="stCode"] .token.function, [data-testid="stCode"] .token.builtin {
+  color: var(--shell-accent);
+}
+[data-testid="stBaseButton-segmented_controlActive"] p,
+[data-testid="stBaseButton-pillsActive"] p { color: var(--shell-accent); }
 /* chips of the model, the corpus and the jobs, in the bar on the right */
 .st-key-context {
   position: fixed; top: 0.8rem; right: 3.25rem; z-index: 999991; width: auto;
@@ -37,6 +46,9 @@ _ALWAYS = """<style>
   }
   .st-key-context [data-testid="stPopoverButton"] p { max-width: 6.5rem; }
   .st-key-present { display: none; }
+  /* all pages are in the bar at the bottom */
+  [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"] { display: none; }
+  .st-key-context { left: 0.5rem; }
   .st-key-phone-bar {
     display: flex; position: fixed; bottom: 0; left: 0; right: 0; z-index: 999991; width: 100%;
     padding: 0.25rem 0.25rem calc(0.25rem + env(safe-area-inset-bottom));
@@ -44,7 +56,8 @@ _ALWAYS = """<style>
     flex-wrap: nowrap; justify-content: space-around;
   }
   .st-key-phone-bar a { flex-direction: column; gap: 0; padding: 0.25rem; min-width: 3.5rem; }
-  .st-key-phone-bar a p { font-size: 12px; }
+  .st-key-phone-bar a p, .st-key-phone-bar button p { font-size: 12px; }
+  .st-key-phone-bar [data-testid="stPopoverButton"] { border: 0; padding: 0.25rem; }
   [data-testid="stMainBlockContainer"] { padding-bottom: 6rem; }
 }
 @media (prefers-reduced-motion: reduce) {
@@ -65,10 +78,10 @@ html { font-size: 18px !important; }
 
 def draw() -> None:
     """Place the chips, and the bar of a phone."""
-    page, line, accent = _COLOURS["dark" if st.context.theme.type == "dark" else "light"]
+    page, line, accent, faint = _COLOURS["dark" if st.context.theme.type == "dark" else "light"]
     st.html(
         f"{_ALWAYS}<style>:root {{ --shell-page: {page}; --shell-line: {line}; "
-        f"--shell-accent: {accent}; }}</style>"
+        f"--shell-accent: {accent}; --shell-faint: {faint}; }}</style>"
     )
 
 

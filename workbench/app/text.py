@@ -121,7 +121,7 @@ def _escaped(text: str) -> str:
 # --- marked spans in a text -----------------------------------------------------------------------
 
 AROUND = 160  # characters of context shown on either side of the spans
-_CHIP = "font-size:.7em;font-weight:600;padding:0 .1em 0 .25em;vertical-align:super"
+_CHIP = "font-size:12px;font-weight:600;padding:0 .1em 0 .25em;vertical-align:super"
 Span = tuple[int, int]
 
 
