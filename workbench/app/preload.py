@@ -6,8 +6,11 @@ seconds of processor time when the app starts, in a thread and in other processe
 """
 
 import threading
+import time
 from contextlib import suppress
 from importlib import import_module
+
+from streamlit import runtime
 
 from workbench.core.errors import WorkbenchError
 from workbench.runs import starter
@@ -23,8 +26,8 @@ MODULES = (  # in the order in which a reader is likely to need them
     "workbench.app.transfer", "workbench.app.run_form", "workbench.app.run_view",
     "probes.probe_inputs", "workbench.report.content",
 )  # fmt: skip
+PATIENCE = 30.0  # seconds to wait until the server of the app runs
 _once = threading.Lock()
-
 
 FORMS = "heads", "head-pruning", "edge-probing", "frozen-vs-finetuned"  # of pages, as first opened
 
@@ -39,6 +42,9 @@ def _prepare() -> None:
     always_fork()
     starter.end_with_this()
     starter.begin()
+    deadline = time.monotonic() + PATIENCE
+    while not runtime.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)  # modules with caches would warn that there is no app
     for name in MODULES:
         with suppress(Exception):  # the page that needs it has the error
             _imported(name)
