@@ -26,7 +26,7 @@ MODULES = (  # in the order in which a reader is likely to need them
     "workbench.app.transfer", "workbench.app.run_form", "workbench.app.run_view",
     "probes.probe_inputs", "workbench.report.content",
 )  # fmt: skip
-PATIENCE = 30.0  # seconds to wait until the server of the app runs
+PATIENCE = 10.0  # seconds to wait until the server of the app runs
 _once = threading.Lock()
 
 FORMS = "heads", "head-pruning", "edge-probing", "frozen-vs-finetuned"  # of pages, as first opened
@@ -43,9 +43,9 @@ def _prepare() -> None:
     starter.end_with_this()
     starter.begin()
     deadline = time.monotonic() + PATIENCE
-    while not runtime.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)  # modules with caches would warn that there is no app
     for name in MODULES:
+        while _has_caches(name) and not runtime.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)  # they would warn that there is no app
         with suppress(Exception):  # the page that needs it has the error
             _imported(name)
     starter.await_ready()
@@ -54,10 +54,14 @@ def _prepare() -> None:
             _show_ahead()
 
 
-def _imported(name: str) -> None:
-    from workbench.app import cache
+def _has_caches(name: str) -> bool:
+    return name.startswith("workbench.app.")
 
-    if name == "workbench.corpora":
+
+def _imported(name: str) -> None:
+    if name == "workbench.corpora" and runtime.exists():
+        from workbench.app import cache
+
         cache.ready()  # one thread at a time
     else:
         import_module(name)
