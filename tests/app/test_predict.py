@@ -100,7 +100,9 @@ def test_a_visitor_types_clicks_edits_explains_and_saves(
     page.get_by_role("tab", name="Where?").click()  # the counterfactual is the edited text
     expect(page.get_by_text("rather than “was”").first).to_be_visible()
     states = page.get_by_role("table", name="Effects of restored states")
-    expect(states.get_by_role("button", name="layer 0, he ← they: 100.0% restored")).to_be_visible()
+    expect(
+        states.get_by_role("button", name="layer 0, he ← they: 100.0 % restored")
+    ).to_be_visible()
 
 
 def test_hostile_text_stays_text(page: Page, app_url: str, tmp_path: Path) -> None:

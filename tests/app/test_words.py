@@ -180,3 +180,23 @@ def test_the_page_fits_a_phone(page: Page, app_url: str, scheme: str) -> None:
         still(page)
         wide = page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth")
         assert wide <= 390, view
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_long_text_scrolls_within_a_few_lines(page: Page, app_url: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    text = "the old man saw a dog " * 100
+    page.goto(f"{app_url}/words?corpus={quote(CORPUS)}&text={quote(text)}&text2=&at=400")
+    chosen = words_of(page).locator("button[aria-pressed=true]")
+    expect(chosen).to_be_in_viewport()
+    expect(page.get_by_role("tab", name="Senses")).to_be_in_viewport()
+    box = words_of(page).bounding_box()
+    assert box is not None and box["height"] <= 180
+    still(page)
+    chosen.focus()  # words further on are reached by keyboard
+    for _ in range(60):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("at=460"))
+    expect(words_of(page).locator("button[aria-pressed=true]")).to_be_in_viewport()

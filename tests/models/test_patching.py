@@ -349,7 +349,7 @@ def test_points_that_a_model_lacks_are_refused(tmp_path: Path) -> None:
         patch_points(elmo, "heads")
     with pytest.raises(wb.WorkbenchError, match="layers"):
         patch_points(linear(tmp_path).model, "states")
-    with pytest.raises(wb.WorkbenchError, match="restored"):
+    with pytest.raises(wb.WorkbenchError, match="neurons"):
         patch_points(elmo, "neurons")  # type: ignore[arg-type]
 
 

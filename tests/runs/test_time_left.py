@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.runs.conftest import Asking, done_here, wait_until
-from workbench.runs import launch, status, time_left
+from workbench.runs import api, launch, status, time_left
 from workbench.runs.launch import start
 from workbench.runs.status import Journal, Status
 from workbench.runs.time_left import Earlier
@@ -187,6 +187,40 @@ def test_a_place_in_the_queue_names_what_is_ahead(tmp_path: Path, clock: Clock) 
         "2 more"
     )
     assert place(("",), ()) == "next in line, behind another job (running)"
+
+
+def test_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """One for each stage and tenth; the details of a stage are no new stage, a place in line is."""
+
+    def step(done: int, doing: str, **left: float | None) -> dict[str, Any]:
+        counted = None if doing.startswith(("starting", "queued")) else 100
+        return {"kind": "progress", "done": done, "total": counted, "doing": doing, **left}
+
+    api._lines(
+        [
+            {"kind": "state", "state": "queued", "left_of_run": 41.0},
+            step(0, "starting"),
+            step(0, "queued: 2nd in line, behind a and b"),
+            step(0, "queued: next in line, behind a", left_of_run=62.0),
+            {"kind": "state", "state": "running"},
+            step(0, "training: loss 2"),
+            step(1, "training: loss 1", left=7.0),
+            step(20, "training: loss 0.5", left=7.0),
+            step(30, "training: loss 0.4", left=7.0, left_of_run=12.0),
+            {"kind": "warning", "text": "odd"},
+        ]
+    )
+    assert capsys.readouterr().err.splitlines() == [
+        "queued, about 40 s left",
+        "starting",
+        "queued: 2nd in line, behind a and b",
+        "queued: next in line, behind a, about 1 min left",
+        "running",
+        "training: loss 2, 0 of 100",
+        "training: loss 0.5, 20 of 100, about 5 s left in this stage",
+        "training: loss 0.4, 30 of 100, about 10 s left",
+        "warning: odd",
+    ]
 
 
 def test_a_queued_run_says_what_it_waits_for(asking: Asking) -> None:

@@ -4,6 +4,7 @@ Costs: a forward pass for each word and some candidates to find a counterfactual
 batch for each layer and word, or for each head.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
@@ -15,6 +16,7 @@ from workbench.app.attention import row
 from workbench.app.predict_results import Patched, Side
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
+from workbench.core.findings import decimal, percent, signed
 from workbench.figures import patching as drawn
 from workbench.report.format import number
 from workbench.token_views.component import token_views
@@ -211,9 +213,7 @@ def grids(table: "pd.DataFrame", what: str, corrupt: float | None = None) -> lis
                 values.tolist(),
                 tips=[
                     [
-                        f"{layer}, {tip}: {100 * value:.1f} % restored"
-                        if corrupt is None
-                        else f"{layer}, {tip}: {number - corrupt:+.3f} nats"
+                        f"{layer}, {tip}{_effect(value, number, corrupt)}"
                         for tip, value, number in zip(tips, line, own_numbers, strict=True)
                     ]
                     for layer, line, own_numbers in zip(rows, values, numbers, strict=True)
@@ -227,6 +227,15 @@ def grids(table: "pd.DataFrame", what: str, corrupt: float | None = None) -> lis
             )
         )
     return views
+
+
+def _effect(share: float, value: float, corrupt: float | None) -> str:
+    """The restored share, or with the number of the corrupt text the effect in nats."""
+    if math.isnan(share):
+        return ""  # a word without a counterpart
+    if corrupt is None:
+        return f": {percent(share, 1)} restored"
+    return f": {signed(decimal(value - corrupt, 3))} nats"
 
 
 def _columns(first: "pd.DataFrame") -> tuple[list[str], list[str]]:

@@ -6,8 +6,11 @@ seconds of processor time when the app starts, in a thread and in other processe
 """
 
 import threading
+import time
 from contextlib import suppress
 from importlib import import_module
+
+from streamlit import runtime
 
 from workbench.core.errors import WorkbenchError
 from workbench.runs import starter
@@ -23,8 +26,8 @@ MODULES = (  # in the order in which a reader is likely to need them
     "workbench.app.transfer", "workbench.app.run_form", "workbench.app.run_view",
     "probes.probe_inputs", "workbench.report.content",
 )  # fmt: skip
+PATIENCE = 10.0  # seconds to wait until the server of the app runs
 _once = threading.Lock()
-
 
 FORMS = "heads", "head-pruning", "edge-probing", "frozen-vs-finetuned"  # of pages, as first opened
 
@@ -39,7 +42,10 @@ def _prepare() -> None:
     always_fork()
     starter.end_with_this()
     starter.begin()
+    deadline = time.monotonic() + PATIENCE
     for name in MODULES:
+        while _has_caches(name) and not runtime.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)  # they would warn that there is no app
         with suppress(Exception):  # the page that needs it has the error
             _imported(name)
     starter.await_ready()
@@ -48,10 +54,14 @@ def _prepare() -> None:
             _show_ahead()
 
 
-def _imported(name: str) -> None:
-    from workbench.app import cache
+def _has_caches(name: str) -> bool:
+    return name.startswith("workbench.app.")
 
-    if name == "workbench.corpora":
+
+def _imported(name: str) -> None:
+    if name == "workbench.corpora" and runtime.exists():
+        from workbench.app import cache
+
         cache.ready()  # one thread at a time
     else:
         import_module(name)

@@ -38,7 +38,7 @@ _OUTPUT_FAULTS = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUO
 class _Commands(TyperGroup):
     """The commands; messages of wrong values have no prefix of the library that checks them."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:

@@ -18,7 +18,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.runs import locks
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-NICE = 10  # of 19; the priority of a run on a CPU
+NICE = 5  # of 19; the priority of a run on a CPU
 PRIORITY = os.nice(0)  # of this process, before it is lowered
 _AUTOGROUP = Path("/proc/self/autogroup")
 

@@ -64,10 +64,12 @@ _THEN = (
     "transformers.models.t5.modeling_t5", "workbench.models.word_models",
     "workbench.runs.isolated", "scipy.stats", "sklearn.linear_model",
 )  # fmt: skip
-# Variables of the terminal, of the app or of a single request, which do not matter to imports.
+# Variables of the terminal or of a single request, and those that Streamlit and torch set in their
+# process, which do not matter to imports.
 _IGNORED = {
-    "COLORTERM", "COLUMNS", "DISPLAY", "LINES", "LS_COLORS", "MPLBACKEND", "OLDPWD", "PS1",
-    "PWD", "SHLVL", "STY", "TERM", "WAYLAND_DISPLAY", "WINDOWID", "_", *resources.THREADS,
+    "COLORTERM", "COLUMNS", "DISPLAY", "LINES", "LS_COLORS", "MAPBOX_API_KEY", "MPLBACKEND",
+    "OLDPWD", "PS1", "PWD", "SHLVL", "STY", "TERM", "TORCHINDUCTOR_CACHE_DIR", "WAYLAND_DISPLAY",
+    "WINDOWID", "_", *resources.THREADS,
 }  # fmt: skip
 _IGNORED_PREFIXES = (
     "DBUS_", "GNOME_", "ITERM_", "KITTY_", "KONSOLE_", "PYTEST_", "SSH_", "STREAMLIT_", "TERM_",
