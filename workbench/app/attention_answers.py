@@ -110,6 +110,7 @@ def _predict(ref: str, model: "Model", doc: "Doc", request: "Request") -> Mappin
         former_doc = attention.with_mask(model, cache.typed(before))
         if len(former_doc) == len(doc):
             former, _ = _top(ref, model, former_doc, word)
+            former = [] if former == found else former
     reads = "from the words before it" if model.objective == "causal" else "from its context"
     title = f"{model.name} predicts here, {reads}:" if found else ""
     return {"title": title, "choices": found, "before": former, "note": note}

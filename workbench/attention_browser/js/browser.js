@@ -150,7 +150,7 @@ function attentionBrowser(root, host, message) {
     browser.grids.forEach((grid) => (grid.node.hidden = !shown.includes(grid)));
     shown.forEach((grid) => {
       const order = grid.paint(wide);
-      counts.push(order.shown === order.total && !order.flow ? `${order.total} ${grid.word()}`
+      counts.push(order.shown === order.total && !order.flow ? `${order.total} ${order.total === 1 ? grid.word().slice(0, -1) : grid.word()}`
         : `${order.shown} of ${order.total} ${grid.word()} shown`);
     });
     const own = Math.max(200, ...shown.map((grid) => grid.layout().layout.width));

@@ -166,8 +166,13 @@ function cellView(browser) {
     browser.pin({ i, j, axis }, sheet);
   }
 
-  /** In the line view, a click pins a token and its strongest partner. */
+  /** In the line view, a click pins a token and its strongest partner; then a click on the other side, another partner. */
   function pinnedToken(sheet, { axis, index }) {
+    const before = browser.pinOn(sheet);
+    if (before && before.axis !== axis) {
+      const pair = axis === "row" ? { ...before, i: index } : { ...before, j: index };
+      return sheet.masked(pair.i, pair.j) ? undefined : browser.pin(pair, sheet);
+    }
     const best = partners(sheet, { axis, i: index, j: index }, null)
       .reduce((most, one) => (!most || Math.abs(one.value) > Math.abs(most.value) ? one : most), null);
     if (best) browser.pin({ i: best.i, j: best.j, axis }, sheet);
