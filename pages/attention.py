@@ -6,11 +6,10 @@ for each change of the display options.
 
 import streamlit as st
 
-from workbench.app import attention, cache, choice
+from workbench.app import attention, attention_answers, cache, choice
 from workbench.app.text import errors_shown
 
-st.title("Attention")
-st.markdown("Attention of every head on one sentence. Click a head to enlarge it.")
+attention.style()
 with errors_shown(stop=True):
     ref = choice.model()
     model = cache.model(ref)
@@ -22,14 +21,27 @@ with errors_shown(stop=True):
     from workbench.attention_browser.scene import scene_of, side_of
     from workbench.attention_maps.capture import attention as capture_attention
 
-    with attention.row():
-        doc, comparison = attention.text(), attention.comparison()
+    bar = attention.toolbar()
+    with bar:
+        doc = attention.with_mask(model, attention.sentence())
+        comparison = attention.comparison()
     target = attention.target(doc) if len(model.stacks) > 1 else None
     with st.spinner("Computing attention …"):
         maps = capture_attention(model, doc, target)
-    group, options, tables = attention.display_options(maps)
+        before = attention.maps_before(model, target)
+    group, options, tables = attention.display_options(maps, bar)
     queries = doc if group[0] == "encoder" else target or doc
-    first = side_of(maps, group, options, queries, tables)
+    first = side_of(
+        maps,
+        group,
+        options,
+        queries,
+        tables,
+        before=before,
+        corpus=attention_answers.on_corpus(ref),
+        mask=attention_answers.mask_of(model),
+    )
     second = attention.second(comparison, ref, doc, target, group, options, tables)
-    attention_browser(scene_of([first, *second]))
-    attention.link_to_averages()
+    attention_browser(
+        scene_of([first, *second]), attention_answers.answers(ref, model, doc, group, options)
+    )

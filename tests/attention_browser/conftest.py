@@ -71,6 +71,16 @@ class Shown:
         """Waits until that cell is what is seen."""
         self.page.wait_for_selector(f".attention[data-cell='{row},{column}']")
 
+    def menu(self, name: str, is_open: bool = True) -> None:
+        """Opens or closes a menu of the row above the open head."""
+        summary = self.page.locator("details.menu > summary", has_text=name)
+        summary.evaluate("(one, open) => { one.parentElement.open = open }", is_open)
+
+    def exact_values(self) -> list[float]:
+        """The values of the pinned row or column, unrounded."""
+        found = self.page.locator(".bars .number")
+        return [float(v) for v in found.evaluate_all("all => all.map(one => one.dataset.value)")]
+
     def map_box(self, panel: int = 0) -> dict[str, float]:
         box = self.page.locator(".panel").nth(panel).locator(".map .pane svg").bounding_box()
         assert box

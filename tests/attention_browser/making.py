@@ -42,6 +42,7 @@ PALETTE = {
         "faint": FAINT[kind],
         "lines": LINES[kind],
         "accent": COLOURS[kind][1],
+        "heads": list(COLOURS[kind]),
     }
     for kind in ("light", "dark")
 }

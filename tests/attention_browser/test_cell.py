@@ -76,14 +76,15 @@ def test_hover_is_within_a_255th_and_a_click_is_exact(show: Show) -> None:
         assert abs(number(tip) - one[i, j]) <= one.max() / 255 + 5e-4
     shown.click(3, 5)
     exact = shown.page.locator(".exact")
-    expect(exact).to_contain_text(f"{one[3, 5]:#.6g}".rstrip("."))
+    expect(exact).to_contain_text(f"{one[3, 5]:#.3g}")
+    assert float(exact.get_attribute("data-value") or 0) == pytest.approx(one[3, 5], rel=1e-6)
+    value = f"{one[3, 5]:#.3g}"
+    expect(shown.page.locator(".bars .own .number")).to_have_text(value)
     assert [(r["i"], r["j"]) for r in shown.requests_for("exact")] == [(3, 5)]
-    values = shown.page.locator(".bars .number").all_inner_texts()
-    assert [float(v) for v in values] == pytest.approx(sorted(one[3], reverse=True), rel=1e-5)
+    assert shown.exact_values() == pytest.approx(sorted(one[3], reverse=True), rel=1e-5)
     shown.click(3, 5)  # again: the column
     expect(shown.page.locator("aside h4")).to_contain_text("is attended by")
-    values = shown.page.locator(".bars .number").all_inner_texts()
-    assert [float(v) for v in values] == pytest.approx(sorted(one[:, 5], reverse=True), rel=1e-5)
+    assert shown.exact_values() == pytest.approx(sorted(one[:, 5], reverse=True), rel=1e-5)
 
 
 def test_a_pin_stays_through_layers_heads_and_looks(show: Show) -> None:
@@ -95,7 +96,7 @@ def test_a_pin_stays_through_layers_heads_and_looks(show: Show) -> None:
         page.keyboard.press(key)
         shown.cell(row, column)
         value = shown.world.sides[0].maps[row, column, 2, 4]
-        expect(page.locator(".exact")).to_contain_text(f"{value:#.6g}")
+        expect(page.locator(".exact")).to_contain_text(f"{value:#.3g}")
         expect(page.locator("rect.pin")).to_have_count(1)
     page.keyboard.press("Shift+ArrowRight")
     expect(page.locator(".exact")).to_contain_text("w5")
@@ -105,10 +106,12 @@ def test_a_pin_stays_through_layers_heads_and_looks(show: Show) -> None:
     expect(page.locator("aside h4")).to_be_hidden()
     shown.cell(1, 1)
     page.keyboard.press("Escape")
-    expect(page.locator("canvas.heads")).to_be_visible()
+    expect(page.locator("canvas.heads")).to_be_focused()
     page.wait_for_timeout(450)
     assert shown.world.requests[-1]["state"] == {
-        "cell": None,
+        "cell": [1, 1],
+        "also": [],
+        "word": None,
         "pin": None,
         "look": "lines",
         "score": "confidence",
@@ -123,6 +126,7 @@ def test_the_lines_say_how_much_they_carry(show: Show, count: int) -> None:
     shown.open(1, 1)
     page = shown.page
     page.get_by_role("button", name="Lines").click()
+    shown.menu("Display")
     page.get_by_label("Lines per token").select_option(str(count))
     one = shown.world.sides[0].maps[1, 1]
     share = np.sort(one, axis=1)[:, -count:].sum() / one.sum()
@@ -137,8 +141,10 @@ def test_a_threshold_and_a_hovered_token(show: Show) -> None:
     shown.open(2, 0)
     page = shown.page
     page.get_by_role("button", name="Lines").click()
+    shown.menu("Display")
     page.get_by_label("Lines", exact=True).select_option("least")
     page.get_by_label("Threshold").fill("0.2")
+    shown.menu("Display", False)
     one = shown.world.sides[0].maps[2, 0]
     expect(page.locator(".lineview line")).to_have_count(int((one >= 0.2).sum()))
     picture = page.locator(".lineview .pane svg")
@@ -156,6 +162,7 @@ def test_many_lines_are_cut_and_it_says_so(show: Show) -> None:
     shown.open(0, 0)
     page = shown.page
     page.get_by_role("button", name="Lines").click()
+    shown.menu("Display")
     page.get_by_label("Lines", exact=True).select_option("least")
     page.get_by_label("Threshold").fill("0.0001")
     expect(page.locator(".share")).to_contain_text("1,500 strongest of ")
@@ -171,10 +178,12 @@ def test_the_page_stays_light_at_1024_tokens(show: Show) -> None:
     shown.open(0, 0)
     page = shown.page
     counts = {}
+    shown.menu("Display")
     for size in ("fit", "1", "0.25"):
         page.get_by_label("Size").select_option(size)
         counts["map", size] = shown.nodes()
     page.get_by_label("Size").select_option("1")
+    shown.menu("Display", False)
     pane = page.locator(".map .pane")
     pane.evaluate("p => { p.scrollTop = 9000; p.scrollLeft = 7000; }")
     expect(page.locator("svg.left-axis")).to_contain_text("w650")
@@ -198,7 +207,9 @@ def test_overlays_are_drawn_and_described(show: Show) -> None:
     shown.open(0, 1)
     page = shown.page
     expect(page.locator("path.pairs")).to_have_count(0)
+    shown.menu("Overlays")
     page.get_by_label("dependencies").check()
+    shown.menu("Overlays", False)
     way = page.locator("path.pairs").get_attribute("d") or ""
     assert way.count("M") == 2
     assert "dependencies: nsubj" in shown.hover(1, 0)

@@ -31,7 +31,14 @@ def small(**more: object) -> World:
     return World([Side(softmaxed((4, 4), 6, 6), TOKENS)], **more)  # type: ignore[arg-type]
 
 
-BEGAN = {"look": "map", "score": "confidence", "order": "grid", "over": []}
+BEGAN = {
+    "also": [],
+    "look": "map",
+    "score": "confidence",
+    "order": "grid",
+    "over": [],
+    "word": None,
+}
 
 
 def test_requests_are_as_agreed(show: Show) -> None:
@@ -39,7 +46,7 @@ def test_requests_are_as_agreed(show: Show) -> None:
     shown.open(1, 2)
     shown.click(3, 4)
     expect(shown.page.locator(".exact")).not_to_contain_text("±")
-    cell, exact = shown.requests_for("cell")[0], shown.requests_for("exact")[0]
+    cell, exact = shown.requests_for("cell")[-1], shown.requests_for("exact")[0]
     assert cell == {
         "id": cell["id"], "view": "v1", "what": "cell", "row": 1, "column": 2,
         "state": {"cell": [1, 2], "pin": None, **BEGAN},
@@ -75,7 +82,7 @@ def test_under_a_slow_host_the_last_wish_is_what_is_seen(show: Show) -> None:
 
 def test_a_lost_answer_is_requested_again(show: Show) -> None:
     shown = show(small(deaf=2), patience=200)
-    shown.open(1, 1)
+    shown.cell(0, 0)
     sent = shown.requests_for("cell")
     assert len(sent) == 3 and len({request["id"] for request in sent}) == 1
 
@@ -106,7 +113,7 @@ def test_a_state_from_the_address_is_where_it_begins(show: Show) -> None:
     shown = show(small(state=state), first=small(state=state).overview())
     shown.cell(2, 1)
     value = shown.world.sides[0].maps[2, 1, 1, 2]
-    expect(shown.page.locator(".exact")).to_contain_text(f"{value:#.6g}")
+    expect(shown.page.locator(".exact")).to_contain_text(f"{value:#.3g}")
     expect(shown.page.locator("aside h4")).to_contain_text("is attended by")
 
 
@@ -141,7 +148,7 @@ def test_a_new_view_keeps_the_cell_and_a_smaller_grid_lets_it_go(show: Show) -> 
     shown.give(shown.world.overview())
     expect(shown.page.locator("canvas.heads")).to_be_visible()
     shown.give(shown.world.overview())  # the same again changes nothing
-    expect(shown.page.locator(".count")).to_have_text("4 of 4 heads shown")
+    expect(shown.page.locator(".count")).to_have_text("4 heads")
 
 
 def test_mounted_again_with_a_stray_answer_it_asks_for_the_overview(show: Show) -> None:
@@ -149,7 +156,7 @@ def test_mounted_again_with_a_stray_answer_it_asks_for_the_overview(show: Show) 
     stray = world.cell({"id": 5, "view": "v1", "kind": "cell"}, {"row": 0, "column": 0})
     shown = show(world, first=stray)
     shown.painted()
-    assert [request["what"] for request in world.requests] == ["overview"]
+    assert [request["what"] for request in world.requests][0] == "overview"
 
 
 def test_cleared_away_it_ends_unless_it_comes_back(show: Show) -> None:
@@ -171,9 +178,10 @@ def test_the_state_is_sent_after_a_moment_and_once(show: Show) -> None:
         page.get_by_role("button", name=name).click()
     page.wait_for_timeout(500)
     assert [request["state"]["look"] for request in shown.requests_for("state")] == ["lines"]
-    page.get_by_role("button", name="All heads").click()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Map").click()
     page.wait_for_timeout(500)
-    assert shown.requests_for("state")[-1]["state"]["cell"] is None
+    assert [request["state"]["look"] for request in shown.requests_for("state")] == ["lines", "map"]
 
 
 # --- test answers ---------------------------------------------------------------------------------
@@ -208,11 +216,23 @@ def test_frames_come_back_as_they_went() -> None:
     assert len(message) < 1_000  # zeros are packed
 
 
-def test_a_map_in_bytes_is_within_a_255th_of_its_top(looks: dict[str, AttentionMaps]) -> None:
+def test_a_small_map_is_exact_and_a_large_one_within_a_255th_of_its_top(
+    looks: dict[str, AttentionMaps], monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = scene(looks["mini:bert"])
     head, arrays = response(shown, "cell", row=1, column=2)
     assert (head["kind"], head["id"], head["row"], head["column"]) == ("cell", 7, 1, 2)
     exact = shown.sides[0].grid.map(1, 2)
+    np.testing.assert_array_equal(arrays["map0"], exact)
+    with_overview, all_arrays = unframed(overview_of(shown))
+    assert len(with_overview["cells"]) == 16
+    np.testing.assert_array_equal(all_arrays["maps0"][1 * 4 + 2], exact)
+    norms, arrays = response(shown, "cell", row=1, column=2, norms=True)
+    value_norms = next(n for site, n in looks["mini:bert"].norms.items() if site.layer == 1)
+    np.testing.assert_allclose(arrays["map0"], exact * value_norms[2], rtol=1e-5)
+    assert norms["sides"][0]["value"] == "attention × norm"
+    monkeypatch.setattr("workbench.attention_browser.frames.EXACT_CELLS", 0)
+    head, arrays = response(shown, "cell", row=1, column=2)
     values = arrays["map0"].astype(np.float64) * head["sides"][0]["top"] / 255
     assert np.abs(values - exact).max() <= exact.max() / 255 / 2 + 1e-7
 
@@ -357,7 +377,7 @@ def test_a_state_from_anywhere_is_one_that_exists(
     looks: dict[str, AttentionMaps], state: Any
 ) -> None:
     found = state_in(scene(looks["mini:bert"]), {"state": state})
-    assert found["look"] == "map" and found["pin"] is None
+    assert found["look"] == "lines" and found["pin"] is None and found["also"] == []
     assert found["cell"] in (None, [0, 0])
 
 

@@ -16,10 +16,11 @@ IMAGE = "{http://www.w3.org/2000/svg}image"
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Callable[[Shown, str], tuple[str, bytes]]:
-    def save(shown: Shown, form: str) -> tuple[str, bytes]:
+def saved(tmp_path: Path) -> Callable[..., tuple[str, bytes]]:
+    def save(shown: Shown, form: str, what: str = "") -> tuple[str, bytes]:
+        shown.menu("Export")
         with shown.page.expect_download() as download:
-            shown.page.locator(f"button[aria-label='Save as {form}']:visible").click()
+            shown.page.locator(f"button[aria-label='Save {what}as {form}']").click()
         file = tmp_path / download.value.suggested_filename
         download.value.save_as(file)
         return file.name, file.read_bytes()
@@ -27,7 +28,7 @@ def saved(tmp_path: Path) -> Callable[[Shown, str], tuple[str, bytes]]:
     return save
 
 
-Saved = Callable[[Shown, str], tuple[str, bytes]]
+Saved = Callable[..., tuple[str, bytes]]
 
 
 def two() -> World:
@@ -68,17 +69,17 @@ def test_a_png_has_two_pixels_for_one(show: Show, saved: Saved) -> None:
 
 def test_the_overview_is_a_picture_with_names(show: Show, saved: Saved) -> None:
     shown = show(World([Side(softmaxed((3, 4), 6, 6), words(6))]))
-    tree = ElementTree.fromstring(saved(shown, "SVG")[1])
+    tree = ElementTree.fromstring(saved(shown, "SVG", "all heads ")[1])
     texts = [node.text for node in tree.iter(TEXT)]
     assert texts.count("2") == 2 and texts.count("3") == 1  # layers 0–2, heads 0–3
     assert len(list(tree.iter(IMAGE))) == 1
-    assert saved(shown, "PNG")[1].startswith(b"\x89PNG")
+    assert saved(shown, "PNG", "all heads ")[1].startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("form", ["csv", "npz", "html"])
 def test_files_of_the_app_are_requested(show: Show, saved: Saved, form: str) -> None:
     shown = show(World([Side(softmaxed((2, 2), 6, 6), words(6))]))
-    assert saved(shown, form.upper()) == (f"attention.{form}", f"a {form}".encode())
+    assert saved(shown, form.upper(), "all heads ") == (f"attention.{form}", f"a {form}".encode())
     shown.open(0, 1)
     saved(shown, form.upper())
     sent = shown.requests_for("export")

@@ -79,8 +79,9 @@ def test_its_table_is_made_on_the_spot(browser: Browser, file: Path, world: Worl
     page.locator("canvas.heads").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".attention[data-cell='0,0']")
+    page.locator("summary", has_text="Export").click()
     with page.expect_download() as download:
-        page.locator("button[aria-label='Save as CSV']:visible").click()
+        page.locator("button[aria-label='Save as CSV']").click()
     text = Path(download.value.path()).read_text(encoding="utf-8")
     first, rest = text.split("\n", 1)
     assert first.startswith("#") and "1/255" in first

@@ -11,6 +11,8 @@ import streamlit as st
 
 from workbench.app import cache, choice
 from workbench.app.tables_and_figures import segment
+from workbench.app.text import plain
+from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_regular, parse_json
 
 if TYPE_CHECKING:
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
     Tables = list[tuple[str, pd.DataFrame]]  # each with its label
 
 OWN, CORPUS = "Your own text", "Corpus sentence"
+FROM, TEXT, BEFORE = "from", "text", "before"  # in the address; `before`: the text before an edit
+OF_HEAD = ("pin", "word")  # in the address, and of one text
 EXAMPLE = "The old captain saw the ship that she had sold to her brother."
+TYPED_AT = "600ms"  # pause after which a typed text is read
 NAMES = {"self": "self-attention", "causal": "causal attention", "cross": "cross-attention"}
 SPECIAL = {
     "shown": "shown",
@@ -45,35 +50,215 @@ def row() -> "DeltaGenerator":
     return st.container(horizontal=True, vertical_alignment="bottom")
 
 
-def text(suffix: str = "") -> "Doc":
-    """Draw the boxes for a text and return it; `suffix` separates the keys of a second text."""
-    corpus = choice.corpus()
-    source = segment(f"Text {suffix}".strip(), [CORPUS, OWN], f"from{suffix}")
-    if source == OWN:
-        typed = st.text_area(
-            "Input text",
-            value=EXAMPLE,
-            key=f"text{suffix}",
-            bind="query-params",
-            height=80,
-            max_chars=cache.LONGEST,
-            help="Parsed by an installed spaCy pipeline. Without one, words are split by rules "
-            "and there is no dependency tree.",
-        )
-        return cache.typed(typed or "")
-    splits = list(cache.corpus(corpus).splits)
-    split = st.selectbox("Split", splits, key=f"split{suffix}", bind="query-params", width=120)
+def style() -> None:
+    """Place the toolbar: one line above the figure, or below it on a phone."""
+    st.html(_STYLE)
+
+
+_STYLE = """<style>
+[data-testid="stMainBlockContainer"] { padding: 4.25rem 2rem 3rem; }
+.st-key-controls-attention { flex-wrap: nowrap; }
+.st-key-controls-attention > * { flex-shrink: 0; }
+.st-key-controls-attention > :has([data-testid="stTextInput"]) {
+  flex: 1 1 160px; min-width: 160px;
+}
+.st-key-previous p, .st-key-next p {
+  position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+}
+@media (max-width: 1000px) {
+  .st-key-controls-attention { flex-wrap: wrap; }
+  .st-key-controls-attention > :has([data-testid="stTextInput"]) { flex-basis: 100%; order: -1; }
+}
+@media (max-width: 640px) {
+  [data-testid="stMainBlockContainer"] { padding: 4rem 1rem 6rem; }
+  [data-testid="stLayoutWrapper"]:has(> [class*="st-key-controls-attention"]) { order: 9; }
+}
+</style>"""
+
+
+def toolbar() -> "DeltaGenerator":
+    """The container of the toolbar; a presentation hides it."""
+    return st.container(
+        key="controls-attention", horizontal=True, vertical_alignment="center", gap="xsmall"
+    )
+
+
+def sentence() -> "Doc":
+    """Draw the text, which can be edited, and buttons for sentences of the corpus; return it."""
+    is_own = _source() == OWN
+    splits = _splits("")
+    st.button(
+        "Previous sentence", icon=":material/chevron_left:", key="previous", on_click=_step,
+        args=(-1,), help="The previous sentence of the corpus.", type="tertiary",
+    )  # fmt: skip
+    with st.popover(_place(is_own), help="Which sentence of the corpus."):
+        split, index = _sentence_boxes(splits, "")
+        st.page_link(
+            "pages/corpora.py", label="Search the corpus", query_params=choice.in_url(),
+            icon=":material/search:",
+        )  # fmt: skip
+    st.button(
+        "Next sentence", icon=":material/chevron_right:", key="next", on_click=_step,
+        args=(1,), help="The next sentence of the corpus.", type="tertiary",
+    )  # fmt: skip
+    doc, error = None, None
+    if not is_own:
+        try:
+            doc = cache.sentence(choice.corpus(), split, index)
+        except WorkbenchError as found:
+            error = found
+    _draw_text("" if doc is None else doc.text, is_own)
+    if error is not None:
+        raise error
+    return doc if doc is not None else cache.typed(st.query_params.get(TEXT, EXAMPLE))
+
+
+def _source() -> str:
+    return OWN if st.query_params.get(FROM) == OWN else CORPUS
+
+
+def _draw_text(of_corpus: str, is_own: bool) -> None:
+    """The box with the text: what one types there replaces the sentence of the corpus."""
+    current = st.query_params.get(TEXT, EXAMPLE) if is_own else of_corpus
+    if st.session_state.get("_shown text") != current or "sentence text" not in st.session_state:
+        st.session_state["sentence text"] = st.session_state["_shown text"] = current
+    st.text_input(
+        "Sentence to look at",
+        key="sentence text",
+        label_visibility="collapsed",
+        placeholder="Type a sentence",
+        live=TYPED_AT,
+        max_chars=cache.LONGEST,
+        on_change=_typed,
+        help="Type your own text. Parsed by an installed spaCy pipeline; without one, words are "
+        "split by rules and there is no dependency tree.",
+    )
+
+
+def _typed() -> None:
+    """The visitor typed: from now on the text is their own."""
+    typed = str(st.session_state.get("sentence text") or "")
+    st.session_state["_shown text"] = typed
+    choose_text(typed)
+
+
+def choose_text(text: str, before: str = "", word: int | None = None) -> None:
+    """Show this text; `before` is the text before an edit, and `word` the edited word."""
+    for key in OF_HEAD:
+        st.query_params.pop(key, None)
+    st.query_params[FROM], st.query_params[TEXT] = OWN, text
+    if before:
+        st.query_params[BEFORE] = before
+    else:
+        st.query_params.pop(BEFORE, None)
+    if word is not None:
+        st.query_params["word"] = str(word)
+
+
+def choose_sentence(split: str, index: int) -> None:
+    """Show this sentence of the corpus when the page is next drawn."""
+    for key in (*OF_HEAD, FROM, TEXT, BEFORE):
+        st.query_params.pop(key, None)
+    st.session_state[_NEXT_SENTENCE] = (split, index)
+
+
+_NEXT_SENTENCE = "next sentence of attention"
+
+
+def _step(by: int) -> None:
+    """Go to the next or the previous sentence; stay at the ends."""
+    split = str(st.session_state.get(choice.SPLIT) or "")
+    index = int(st.session_state.get(choice.SENTENCE) or 0)
+    new = index if _source() == OWN else index + by
+    if new >= 0 and (new < index or cache.sentences(choice.corpus(), split, new, 1)):
+        choose_sentence(split, new)
+
+
+def _place(is_own: bool) -> str:
+    if is_own:
+        return "own text"
+    split = st.session_state.get(choice.SPLIT) or st.query_params.get(choice.SPLIT, "")
+    index = st.session_state.get(choice.SENTENCE)
+    index = st.query_params.get(choice.SENTENCE, "0") if index is None else index
+    return plain(f"{split} {index}".strip(), 16)
+
+
+def _splits(suffix: str) -> list[str]:
+    """The splits of the corpus; a chosen split that it does not have is let go of."""
+    if not suffix and _NEXT_SENTENCE in st.session_state:
+        chosen = st.session_state.pop(_NEXT_SENTENCE)
+        st.session_state[choice.SPLIT], st.session_state[choice.SENTENCE] = chosen
+    splits = list(cache.corpus(choice.corpus()).splits)
+    key = f"{choice.SPLIT}{suffix}"
+    current = st.session_state.get(key) or st.query_params.get(key)
+    if current not in splits:
+        st.session_state[key] = splits[0]
+        if current is not None:
+            st.session_state[f"{choice.SENTENCE}{suffix}"] = 0
+    return splits
+
+
+def _sentence_boxes(splits: list[str], suffix: str) -> tuple[str, int]:
+    change = None if suffix else _of_corpus
+    split = st.selectbox(
+        "Split",
+        splits,
+        key=f"{choice.SPLIT}{suffix}",
+        bind="query-params",
+        width=120,
+        on_change=change,
+    )
     index = st.number_input(
         "Sentence",
         min_value=0,
         max_value=999_999_999,
         step=1,
-        key=f"sentence{suffix}",
+        key=f"{choice.SENTENCE}{suffix}",
         bind="query-params",
         width=130,
-        help="Number of the sentence, counted from 0. Search for a sentence on the page Corpora.",
+        on_change=change,
+        help="Number of the sentence, counted from 0.",
     )
-    return cache.sentence(corpus, split, int(index or 0))
+    return str(split), int(index or 0)
+
+
+def _of_corpus() -> None:
+    """A sentence of the corpus was chosen: the visitor's own text is forgotten."""
+    for key in (*OF_HEAD, FROM, TEXT, BEFORE):
+        st.query_params.pop(key, None)
+
+
+def text(suffix: str) -> "Doc":
+    """Draw the boxes for a second text and return it; `suffix` separates its keys."""
+    source = segment(f"Text {suffix}", [CORPUS, OWN], f"from{suffix}")
+    if source == OWN:
+        typed = st.text_input(
+            "Input text",
+            value=EXAMPLE,
+            key=f"text{suffix}",
+            bind="query-params",
+            max_chars=cache.LONGEST,
+        )
+        return cache.typed(typed or "")
+    return cache.sentence(choice.corpus(), *_sentence_boxes(_splits(suffix), suffix))
+
+
+def with_mask(model: "Model", doc: "Doc") -> "Doc":
+    """The text with each [MASK] or ___ as the model writes a hidden word."""
+    from workbench.attribution.markers import has_marker, with_markers
+
+    has_symbol = model.symbols.mask is not None or model.symbols.sentinels
+    return with_markers(model, doc)[0] if has_symbol and has_marker(doc.text) else doc
+
+
+def maps_before(model: "Model", target: "Doc | None") -> "AttentionMaps | None":
+    """The maps of the text before an edit; None if the text was not edited."""
+    from workbench.attention_maps.capture import attention
+
+    former = st.query_params.get(BEFORE, "")
+    if not former.strip() or _source() != OWN:
+        return None
+    return attention(model, with_mask(model, cache.typed(former)), target)
 
 
 def target(doc: "Doc") -> "Doc":
@@ -90,30 +275,32 @@ def target(doc: "Doc") -> "Doc":
     return cache.typed(typed) if typed and typed.strip() else doc
 
 
-def display_options(maps: "AttentionMaps") -> "tuple[Group, Options, Tables]":
+def display_options(
+    maps: "AttentionMaps", bar: "DeltaGenerator"
+) -> "tuple[Group, Options, Tables]":
     """Draw the display options; return the attention group, the options and tables for badges."""
     from workbench.attention_maps.grids import TOGETHER, Options, Special, Unit, Weigh, numbers
 
-    with row():
-        group = _group(maps)
+    group = _group(maps)
+    with bar:
         unit: Unit = st.segmented_control(
             "Unit",
             get_args(Unit),
+            format_func=lambda name: {"pieces": "tokens"}.get(name, name),
             default="pieces",
             required=True,
             key="unit",
             bind="query-params",
-            help="Pieces are the subword tokens that the model reads. For words, attention is "
-            "summed over the pieces of the attended word and averaged over the pieces of the "
-            "attending word.",
+            label_visibility="collapsed",
         )
+        more = st.popover("More", icon=":material/tune:")
+    with more:
         special: Special = st.selectbox(
             "Special tokens",
             get_args(Special),
             format_func=lambda name: SPECIAL[name],
             key="special",
             bind="query-params",
-            width=265,
             help="Tokens such as [CLS], [SEP] and </s>. Renormalised: the remaining weights of "
             "each row sum to 1.",
         )
@@ -122,12 +309,9 @@ def display_options(maps: "AttentionMaps") -> "tuple[Group, Options, Tables]":
             TOGETHER,
             key="together",
             bind="query-params",
-            width=190,
             help="Show each head, or combine several. Rollout multiplies the layers from the "
             "lowest up, each mixed half and half with the identity (Abnar and Zuidema 2020).",
         )
-        more = st.popover("More", icon=":material/tune:")
-    with more:
         weigh: Weigh = st.selectbox(
             "Value",
             get_args(Weigh),
@@ -141,6 +325,11 @@ def display_options(maps: "AttentionMaps") -> "tuple[Group, Options, Tables]":
         chosen_layers = _subset("Layers", layers, "layers")
         chosen_heads = _subset("Heads", heads, "heads")
         tables = _badges()
+        st.caption(
+            "Tokens are the subword pieces that the model reads. For words, attention is summed "
+            "over the tokens of the attended word and averaged over those of the attending word."
+        )
+        link_to_averages()
     return group, Options(unit, special, weigh, together, chosen_layers, chosen_heads), tables
 
 
@@ -175,9 +364,11 @@ def comparison() -> Comparison:
     chosen: Comparison = st.selectbox(
         "Compare with",
         get_args(Comparison),
+        format_func=lambda name: "Compare with …" if name == "nothing" else name,
         key="compare",
         bind="query-params",
-        width=165,
+        label_visibility="collapsed",
+        width=160,
         help="Value norms: the same heads, weighted by the norm of the value vectors. Another "
         "model: a second model or checkpoint on the same text. Another text: the same model. "
         "If the words align, the difference is shown too.",
@@ -268,7 +459,7 @@ def second(
     else:
         model = cache.model(ref)
         with row():
-            doc = text("2")
+            doc = with_mask(model, text("2"))
         target = doc if target is not None else None
     with st.spinner("Computing attention …"):
         maps = attention(model, doc, target if len(model.stacks) > 1 else None)

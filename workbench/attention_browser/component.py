@@ -11,30 +11,36 @@ from typing import Any
 import streamlit as st
 
 from workbench.attention_browser.frames import carrier, overview_of, script, style
-from workbench.attention_browser.requests import respond, state_in
+from workbench.attention_browser.requests import Answers, respond, state_in
 from workbench.attention_browser.scene import Scene
 
 KEY = "attention-answers"
-CELL, PIN, LOOK, SCORE, ORDER, OVER = "cell", "pin", "look", "score", "order", "over"
+CELL, ALSO, PIN, LOOK, SCORE, ORDER = "cell", "also", "pin", "look", "score", "order"
+OVER, WORD = "over", "word"
 _browser = st.components.v2.component("workbench.attention", css=style(), js=script())
 _carrier = st.components.v2.component("workbench.attention.answers", js=carrier())
 
 
-def attention_browser(scene: Scene) -> None:
-    """Draw a scene, and respond to the browser's requests."""
+def attention_browser(scene: Scene, answers: Answers | None = None) -> None:
+    """Draw a scene, and respond to the browser's requests.
+
+    `answers` are functions for requests that need the model or the corpus, by `what`.
+    """
     state = state_in(scene, {"state": _from_address()})
-    _browser(key="attention-browser", data=overview_of(scene, state, carried=True))
-    _respond(scene)
+    can_search = "similar" in (answers or {})
+    overview = overview_of(scene, state, carried=True, can_search=can_search)
+    _browser(key="attention-browser", data=overview)
+    _respond(scene, answers)
 
 
 @st.fragment
-def _respond(scene: Scene) -> None:
+def _respond(scene: Scene, answers: Answers | None) -> None:
     """Respond to the last request for this scene, if there is one."""
     request = (st.session_state.get(KEY) or {}).get("ask")
     message = None
     if isinstance(request, Mapping) and request.get("view") == scene.id:
         _to_address(scene, state_in(scene, request))
-        message = respond(scene, request)
+        message = respond(scene, request, answers)
     _carrier(key=KEY, data=message, on_ask_change=lambda: None)
 
 
@@ -44,11 +50,13 @@ def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:
     cell, pin = state["cell"], state["pin"]
     values = {
         CELL: cell and f"{cell[0]}.{cell[1]}",
+        ALSO: ".".join(str(number) for each in state["also"] for number in each),
         PIN: pin and f"{pin['i']}.{pin['j']}.{pin['axis']}",
-        LOOK: "" if state["look"] == "map" else state["look"],
+        LOOK: "" if state["look"] == "lines" else state["look"],
         SCORE: "" if state["score"] == first else state["score"],
         ORDER: "" if state["order"] == "grid" else state["order"],
         OVER: ".".join(state["over"]),
+        WORD: "" if state["word"] is None else str(state["word"]),
     }
     for name, value in values.items():
         if value:
@@ -63,12 +71,19 @@ def _from_address() -> dict[str, Any]:
     pair: list[Any] = list(_numbers(pin[:2]) or (None, None))
     return {
         "cell": _numbers(st.query_params.get(CELL, "").split(".")),
+        "also": _pairs(st.query_params.get(ALSO, "")),
+        "word": (_numbers([st.query_params.get(WORD, "")]) or [None])[0],
         "pin": {"i": pair[0], "j": pair[-1], "axis": pin[-1]},
-        "look": st.query_params.get(LOOK, "map"),
+        "look": st.query_params.get(LOOK, "lines"),
         "score": st.query_params.get(SCORE),
         "order": st.query_params.get(ORDER),
         "over": st.query_params.get(OVER, "").split("."),
     }
+
+
+def _pairs(text: str) -> list[list[int]]:
+    numbers = _numbers(text.split(".")) or []
+    return [numbers[n : n + 2] for n in range(0, len(numbers) - 1, 2)]
 
 
 def _numbers(parts: list[str]) -> list[int] | None:

@@ -9,6 +9,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,22 +19,31 @@ from numpy.typing import NDArray
 
 from workbench.attention_browser.scene import Scene, Side
 from workbench.attention_maps.capture import passes
-from workbench.attention_maps.grids import Grid, Items
+from workbench.attention_maps.grids import Grid, Items, grid_of
 from workbench.attention_maps.overlays import drawn, placed
+from workbench.attention_maps.patterns import caption
 from workbench.attention_maps.thumbnails import bytes_of, measured
 from workbench.figures import theme
 
+EXACT_CELLS = 65_536  # of a map up to which its values are sent exactly, else as bytes
+MAX_WITH_OVERVIEW = 300_000  # bytes of all maps, up to which an overview carries them
 MAX_SCORES = 8  # of each table, shown with an open head
 KIND = {"self": "self-attention", "causal": "causal self-attention", "cross": "cross-attention"}
 State = Mapping[str, Any]
 
 
 def overview_of(
-    scene: Scene, state: State | None = None, *, offline: bool = False, carried: bool = False
+    scene: Scene,
+    state: State | None = None,
+    *,
+    offline: bool = False,
+    carried: bool = False,
+    can_search: bool = False,
 ) -> bytes:
     """The message with the grid of thumbnails and all data to draw it.
 
-    `offline` is set in a stand-alone file; `carried` if responses use the second component.
+    `offline` is set in a stand-alone file, `carried` if responses use the second component, and
+    `can_search` if there is a corpus in which similar sentences can be found.
     """
     first = scene.sides[0].grid
     head = {
@@ -48,36 +58,85 @@ def overview_of(
         "difference": None
         if len(scene.sides) < 2
         else {"possible": not scene.apart, "why": scene.apart},
-        "state": dict(state or {"cell": None, "pin": None, "look": "map"}),
+        "state": dict(state or {"cell": None, "pin": None, "look": "lines"}),
         "neurons": True if (why := no_neurons(first)) == "" else why,
         "offline": offline,
         "carried": carried,
+        "similar": can_search,
     }
+    arrays: dict[str, NDArray[Any]] = {}
+    if _is_small(scene):
+        head["cells"], arrays = _all_cells(scene)
     pictures = {f"thumbs{s}": side.overview.pictures for s, side in enumerate(scene.sides)}
-    return framed(head, pictures)
+    return framed(head, pictures | arrays)
 
 
-def cell_of(scene: Scene, row: int, column: int, request_id: int = 0) -> bytes:
-    """The message with one map of each side, as bytes."""
+def _is_small(scene: Scene) -> bool:
+    """Whether the overview can carry all maps, so that a head opens without a request."""
+    sizes = [
+        4 * len(g.rows) * len(g.columns) * len(g.sides.rows) * len(g.sides.columns)
+        for g in (side.grid for side in scene.sides)
+    ]
+    return sum(sizes) <= MAX_WITH_OVERVIEW
+
+
+def _all_cells(scene: Scene) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+    """What is said of each head that all sides have, and all maps of each side."""
+    cells: list[dict[str, Any]] = []
+    arrays: dict[str, NDArray[Any]] = {}
+    for s, side in enumerate(scene.sides):
+        size = len(side.grid.sides.rows), len(side.grid.sides.columns)
+        arrays[f"maps{s}"] = np.zeros((scene.rows * scene.columns, *size), dtype=np.float32)
+    for row in range(scene.rows):
+        for column in range(scene.columns):
+            if any(side.overview.tops[row][column] is None for side in scene.sides):
+                continue
+            sides = []
+            for s, side in enumerate(scene.sides):
+                shown = side.grid.map(row, column)  # [rows, columns]
+                arrays[f"maps{s}"][row * scene.columns + column] = shown
+                sides.append(_numbers(side, side.grid, shown, row, column))
+            cells.append({"row": row, "column": column, "sides": sides})
+    return cells, arrays
+
+
+def cell_of(
+    scene: Scene, row: int, column: int, request_id: int = 0, *, norms: bool = False
+) -> bytes:
+    """The message with one map of each side: its values, or bytes if it is large.
+
+    With `norms`, each weight is multiplied by the norm of its value vector.
+    """
     sides, arrays = [], {}
     for s, side in enumerate(scene.sides):
-        shown = side.grid.map(row, column)  # [rows, columns]
-        arrays[f"map{s}"], top = bytes_of(shown)
-        facts = [
-            f"{name} {value:.2f}"
-            for name, value in measured(side.grid, shown).items()
-            if value is not None
-        ]
-        counts = {overlay.name: drawn(overlay, side.grid.sides, shown) for overlay in side.overlays}
-        sides.append(
-            {
-                "top": top,
-                "facts": " · ".join([", ".join(facts), *_from_runs(side, row, column)]),
-                "drawn": {name: vars(drawn_pairs) for name, drawn_pairs in counts.items()},
-            }
-        )
+        grid = side.grid
+        if norms and grid.options.weigh != "norms":
+            grid = grid_of(grid.look, grid.group, replace(grid.options, weigh="norms"))
+        shown = grid.map(row, column)  # [rows, columns]
+        if shown.size <= EXACT_CELLS:
+            arrays[f"map{s}"] = np.ascontiguousarray(shown, dtype=np.float32)
+        else:
+            arrays[f"map{s}"], _ = bytes_of(shown)
+        sides.append(_numbers(side, grid, shown, row, column))
     head = {"kind": "cell", "id": request_id, "view": scene.id, "row": row, "column": column}
-    return framed({**head, "passes": passes(), "sides": sides}, arrays)
+    return framed({**head, "norms": norms, "passes": passes(), "sides": sides}, arrays)
+
+
+def _numbers(
+    side: Side, grid: Grid, shown: NDArray[np.float32], row: int, column: int
+) -> dict[str, Any]:
+    """What is said of one map: its largest value, scores, overlays and caption."""
+    facts = [
+        f"{name} {value:.2f}" for name, value in measured(grid, shown).items() if value is not None
+    ]
+    counts = {overlay.name: drawn(overlay, grid.sides, shown) for overlay in side.overlays}
+    return {
+        "top": max(0.0, float(shown.max(initial=0))),
+        "value": _value_of(grid),
+        "facts": " · ".join([", ".join(facts), *_from_runs(side, row, column)]),
+        "drawn": {name: vars(drawn_pairs) for name, drawn_pairs in counts.items()},
+        "caption": caption(grid, shown, row, column, side.corpus),
+    }
 
 
 def _from_runs(side: Side, row: int, column: int) -> list[str]:
@@ -116,6 +175,9 @@ def _side(side: Side) -> dict[str, Any]:
         "rows": _items(grid.sides.rows),
         "columns": _items(grid.sides.columns),
         "same": grid.group[1] != "cross",
+        "editable": side.can_edit,
+        "mask": side.mask,
+        "changed": [list(cell) for cell in side.changed],
         "causal": grid.group[1] == "causal",
         "grid": {
             "rows": list(grid.rows),
@@ -221,7 +283,11 @@ def _note(scene: Scene) -> str:
 
 def _value(side: Side) -> str:
     """The name of the displayed value."""
-    options = side.grid.options
+    return _value_of(side.grid)
+
+
+def _value_of(grid: Grid) -> str:
+    options = grid.options
     if options.together == "rollout":
         return "rollout"
     return "attention" if options.weigh == "attention" else "attention × norm"
@@ -236,6 +302,7 @@ def _palette(kind: theme.Kind) -> dict[str, Any]:
         "faint": theme.FAINT[kind],
         "lines": theme.LINES[kind],
         "accent": theme.COLOURS[kind][1],
+        "heads": list(theme.COLOURS[kind]),
     }
 
 
@@ -293,7 +360,8 @@ def unframed(message: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 SHARED = (
     "dom", "frame", "words", "colour", "ask", "sheet", "order", "thumbs", "grid", "overlays", "map",
-    "lines", "legend", "controls", "pin", "neurons", "cellview", "save", "browser",
+    "lines", "legend", "controls", "pin", "neurons", "tables", "editbar", "similar", "cellview",
+    "save", "browser",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ one map for a response, and over all maps in a file.
 
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +21,18 @@ from workbench.attention_maps.capture import Floats
 from workbench.core.errors import WorkbenchError, did_you_mean
 
 Request = Mapping[str, Any]
+Answers = Mapping[str, Callable[[Request], Mapping[str, Any]]]
+LOOKS = ("lines", "map", "query", "norms")
+MAX_ALSO = 5  # heads that are shown next to the open one
 _RELOAD = "Reload the page: it is older than the state of the app."
 
 
-def respond(scene: Scene, request: Request) -> bytes:
-    """The response to one request."""
+def respond(scene: Scene, request: Request, answers: Answers | None = None) -> bytes:
+    """The response to one request.
+
+    `answers` are functions for requests that need the model or the corpus, by `what`; each returns
+    the head of a response.
+    """
     client_id = request.get("id")
     request_id: int = client_id if isinstance(client_id, int) else 0
     try:
@@ -36,10 +43,13 @@ def respond(scene: Scene, request: Request) -> bytes:
             return framed({"kind": "ok", "id": request_id, "view": scene.id})
         if what == "export":
             return _file(scene, request, request_id)
+        if answers and isinstance(what, str) and what in answers:
+            found = answers[what](request)
+            return framed({"kind": what, "id": request_id, "view": scene.id, **found})
         row, column = _cell(scene, request)
         head = {"id": request_id, "view": scene.id, "row": row, "column": column}
         if what == "cell":
-            return cell_of(scene, row, column, request_id)
+            return cell_of(scene, row, column, request_id, norms=request.get("norms") is True)
         i, j = _pair(scene, request)
         if what == "exact":
             return _exact(scene, head, i, j)
@@ -56,11 +66,12 @@ def state_in(scene: Scene, request: Request) -> dict[str, Any]:
     """The state in a request or an address; parts that this scene does not have are ignored."""
     sent = request.get("state")
     state: dict[str, Any] = {
-        "cell": None, "pin": None, "look": "map", "score": None, "order": "grid", "over": []
+        "cell": None, "also": [], "pin": None, "look": "lines", "score": None, "order": "grid",
+        "over": [], "word": None,
     }  # fmt: skip
     if not isinstance(sent, Mapping):
         return state
-    if sent.get("look") in ("map", "lines"):
+    if sent.get("look") in LOOKS:
         state["look"] = sent["look"]
     first = scene.sides[0]
     if sent.get("score") in [score.name for score in first.scores]:
@@ -73,9 +84,18 @@ def state_in(scene: Scene, request: Request) -> dict[str, Any]:
     cell, pin = sent.get("cell"), sent.get("pin")
     if cell is not None and _are_indices(cell, (scene.rows, scene.columns)):
         state["cell"] = list(cell)
+        also = sent.get("also")
+        others = also if isinstance(also, list) else []
+        size = (scene.rows, scene.columns)
+        state["also"] = [
+            list(each) for each in others if _are_indices(each, size) and list(each) != list(cell)
+        ][:MAX_ALSO]
         if isinstance(pin, Mapping) and _are_indices([pin.get("i"), pin.get("j")], _size(scene)):
             axis = "column" if pin.get("axis") == "column" else "row"
             state["pin"] = {"i": pin["i"], "j": pin["j"], "axis": axis}
+    word = sent.get("word")
+    if type(word) is int and word in first.grid.sides.rows.words:
+        state["word"] = word
     return state
 
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from workbench.attention_maps.capture import AttentionMaps, ByteCache
+from workbench.attention_maps.changes import Changes, changed_most, changes
 from workbench.attention_maps.grids import Grid, Group, Options, apart, grid_of
 from workbench.attention_maps.overlays import Overlay, overlays
+from workbench.attention_maps.patterns import OnCorpus
 from workbench.attention_maps.thumbnails import Overview, Score, overview
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ class Side:
     scores: tuple[Score, ...]  # computed here, and from tables of runs
     name: str
     caption: str
+    corpus: OnCorpus | None = None  # what the heads do on the corpus
+    changed: tuple[tuple[int, int], ...] = ()  # the heads that an edit changed most
+    mask: str = ""  # how the model writes a hidden word; "": it cannot read one
+    can_edit: bool = False  # whether the words of the rows are those of the text
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,15 @@ def side_of(
     doc: "Doc",
     tables: Sequence[tuple[str, pd.DataFrame]] = (),
     suffix: str = "",
+    *,
+    before: AttentionMaps | None = None,
+    corpus: OnCorpus | None = None,
+    mask: str = "",
 ) -> Side:
     """One side; `doc` is the text of the queries, `tables` have one row for each head.
 
-    `suffix` follows the model's name, if two sides show the same model.
+    `suffix` follows the model's name, if two sides show the same model; `before` are the maps of
+    the text before an edit, and `mask` is how the model writes a hidden word.
     """
     grid = grid_of(look, group, options)
     gold = tuple(overlays(doc)) if group[1] != "cross" else ()
@@ -77,7 +88,22 @@ def side_of(
     text = doc.text
     if group[1] == "cross":
         text = f"{' '.join(look.texts['decoder'].words)} ← {' '.join(look.texts['encoder'].words)}"
-    return Side(grid, gold, thumbnails, (*badges, *thumbnails.scores), f"{name}{suffix}", text)
+    changed: Changes = ()
+    if before is not None and group[1] != "cross" and options.together == "each head":
+        changed = changes(before, look, group, options)
+        badges.insert(0, Score(CHANGE, CHANGE_ABOUT, "number", changed))
+    return Side(
+        grid,
+        gold,
+        thumbnails,
+        (*badges, *thumbnails.scores),
+        f"{name}{suffix}",
+        text,
+        corpus,
+        tuple(changed_most(changed)),
+        mask,
+        group == next(iter((site.stack, site.kind) for site in look.maps)) and group[1] != "cross",
+    )
 
 
 def scene_of(sides: Sequence[Side]) -> Scene:
@@ -85,12 +111,17 @@ def scene_of(sides: Sequence[Side]) -> Scene:
     digest = hashlib.blake2b(digest_size=8)
     for side in sides:
         names = [score.name for score in side.scores]
-        content = (side.grid.look.id, side.grid.group, side.grid.options, names)
+        content = (
+            side.grid.look.id, side.grid.group, side.grid.options, names, side.changed,
+            side.corpus and (side.corpus.name, side.corpus.run),
+        )  # fmt: skip
         digest.update(repr(content).encode())
     why = apart(sides[0].grid, sides[1].grid) if len(sides) > 1 else ""
     return Scene(digest.hexdigest(), tuple(sides), why)
 
 
+CHANGE = "change"
+CHANGE_ABOUT = "Mean share of each word's attention that the edit moved (0 to 1)."
 HEAD_COLUMNS = {"stack", "kind", "layer", "head"}
 _NOT_SCORES = ("_lower", "_upper", "_n")  # bounds of intervals, and counts
 

@@ -1,9 +1,9 @@
 // Requests to the host: one in flight, the newest of a kind counts, a lost one is sent again.
 
-const URGENT = ["overview", "cell", "exact", "neurons", "file", "state"];
+const URGENT = ["overview", "edit", "show", "cell", "exact", "neurons", "predict", "similar", "file", "state"];
 const PATIENCE = 3000; // ms without a response until a request is sent again
 const RETRIES = 3;
-const SLOW = { file: 10 }; // factor: a file may take longer
+const SLOW = { file: 10, similar: 10, predict: 5, edit: 5, show: 5 }; // factor: a file may take longer
 
 /**
  * `context()` gives the current view and state. `ask` resolves to a response, to null if a newer

@@ -1,32 +1,42 @@
 // The attention browser: its state, requests and keys; the other files draw its parts.
 
 const NOTED = 300; // ms without a change before the state is sent
-const KEYS = "Arrow keys: move between layers and heads · Enter: open the head";
-const CELL_KEYS = "Arrow keys: other layers and heads · Enter: pin a cell · Shift + arrows: move the pin · Esc: unpin, then go back";
+const HINT = "Click a head to open it, Ctrl or Shift + click to add it. Click a token to pin it, double-click to edit it. " +
+  "Keys: arrows for other heads · Enter: pin, then edit · Shift + arrows: move the pin · Esc: unpin, then the grid.";
+const STACKED = 760; // px: below it, the open head is below the grid
+const GRID_SHARE = 0.44; // of the width, at most for the grid
+const MOST_ALSO = 5; // heads next to the open one
 
 /** Shows `message`, an overview, in `root`; requests missing data from the host. */
 function attentionBrowser(root, host, message) {
-  const browser = { root, host, grids: [], focus: [0, 0], zoom: "fit", shownSide: "both", neuronsOpen: false,
+  const browser = { root, host, grids: [], focus: [0, 0], zoom: "fit", shownSide: "both",
     lines: { by: "top", count: 3, least: 0.1 }, overlays: new Set(), pinSide: 0, message: null };
-  const answers = limitedCache(32);
+  let given = new Map(); // maps that came with the overview
+  const answers = limitedCache(64);
   const exacts = limitedCache(32);
   const neuronAnswers = limitedCache(32);
   const requests = requester(host, () => ({ view: browser.message.view, state: currentState() }));
   const page = pageOf();
   const pending = {}; // by kind, the last request without a response
   let [tools, cell, cellBar, retry, noted, sent] = [null, null, null, null, 0, ""];
+  const edit = editBar(browser, (what, more) => requests.ask(what, { what, ...more }), complain);
+  const found = similarView(browser, (what, more) => requests.ask(what, { what, ...more }), complain);
 
-  const currentState = () => ({ cell: browser.state.cell, pin: browser.state.pin, look: browser.state.look,
-    score: browser.choice.score, order: browser.choice.order, over: [...browser.overlays] });
+  const currentState = () => ({ cell: browser.state.cell, also: browser.state.also, pin: browser.state.pin,
+    look: browser.state.look, score: browser.choice.score, order: browser.choice.order, over: [...browser.overlays],
+    word: browser.state.word });
+  const neuronsOpen = () => browser.state.look === "query";
   const key = (...parts) => parts.flat().join(",");
 
   function pageOf() {
     const part = (name, traits = {}) => make(name === "title" ? "h2" : name === "note" || name === "problem" ? "p" : "div",
       { class: name, ...traits });
-    const parts = { title: part("title"), caption: part("caption"), note: part("note"), overview: part("overview"), opened: part("opened"),
-      problem: part("problem", { role: "status" }), hint: part("hint"), live: part("live", { "aria-live": "polite" }),
-      tip: part("tip", { hidden: true }) };
+    const parts = { caption: part("caption"), work: part("work"), problem: part("problem", { role: "status" }), title: part("title"),
+      note: part("note"), hint: part("hint"), live: part("live", { "aria-live": "polite" }), tip: part("tip", { hidden: true }) };
     root.replaceChildren(...Object.values(parts));
+    parts.overview = part("overview");
+    parts.opened = part("opened");
+    parts.work.append(parts.overview, parts.opened);
     return parts;
   }
 
@@ -41,11 +51,19 @@ function attentionBrowser(root, host, message) {
     requests.drop();
     const start = before ? browser.state : newer.state;
     const pin = before ? pinMoved(start.pin, before.sides[browser.pinSide], side) : start.pin;
-    browser.state = { cell: hasCell(commonGrid(newer), start.cell) ? start.cell : null, pin, look: start.look || "map" };
+    const common = commonGrid(newer);
+    browser.state = { cell: hasCell(common, start.cell) ? start.cell : firstHead(side, common), pin, look: start.look || "lines",
+      also: (start.also || []).filter((one) => hasCell(common, one)).slice(0, MOST_ALSO),
+      word: side.rows.some((item) => item.word === newer.state.word) ? newer.state.word ?? null : null };
+    given = givenMaps(newer);
     browser.pinSide = newer.sides.findIndex((one) => pinFits(browser.state.pin, one));
     if (browser.pinSide < 0) browser.state.pin = null;
     if (!before || !scoreOf(side, browser.choice.score)) browser.choice = firstChoice(side);
     if (!before) restore(side, start);
+    const edited = side.changed?.length && scoreOf(side, "change");
+    if (edited && !(before && scoreOf(before.sides[0], "change"))) browser.choice.score = "change";
+    if (browser.pending) browser.state.pin = pinOfWords(side, browser.pending) || browser.state.pin;
+    browser.pending = null;
     sent = before ? sent : JSON.stringify(currentState());
     browser.focus = browser.state.cell || (hasCell(side, browser.focus) ? browser.focus : neighbour(side, [0, -1], [0, 1]));
     browser.colours = coloursFor(root, newer.palette);
@@ -57,6 +75,41 @@ function attentionBrowser(root, host, message) {
     complain("");
     build();
     refresh();
+    edit.open(browser.state.word, true);
+    found.forget();
+  }
+
+  /** The head that is open at first: the one that draws most dependencies, else the first. */
+  function firstHead(side, common) {
+    const score = scoreOf(side, "draws dependencies");
+    let best = null;
+    side.grid.rows.forEach((_, r) => side.grid.columns.forEach((_, c) => {
+      const value = score?.values[r]?.[c] ?? -1;
+      if (hasCell(common, [r, c]) && (!best || value > best.value)) best = { at: [r, c], value };
+    }));
+    return best?.at || null;
+  }
+
+  /** The maps that came with an overview, as responses to requests for them. */
+  function givenMaps(newer) {
+    const maps = new Map();
+    const columns = commonGrid(newer).grid.columns.length;
+    for (const one of newer.cells || []) {
+      const arrays = {};
+      newer.sides.forEach((_, s) => {
+        const { data, shape: [, height, width] } = newer.arrays[`maps${s}`];
+        const at = (one.row * columns + one.column) * height * width;
+        arrays[`map${s}`] = { data: data.subarray(at, at + height * width), shape: [height, width] };
+      });
+      maps.set(key([one.row, one.column], "plain"), { ...one, kind: "cell", arrays });
+    }
+    return maps;
+  }
+
+  function pinOfWords(side, { word, to }) {
+    const i = side.rows.findIndex((item) => item.word === word);
+    const j = side.columns.findIndex((item) => item.word === to);
+    return i >= 0 && j >= 0 ? { i, j, axis: "row" } : null;
   }
 
   function build() {
@@ -64,77 +117,102 @@ function attentionBrowser(root, host, message) {
     tools = overviewTools(browser);
     browser.count = make("p", { class: "count", role: "status" });
     browser.about = make("p", { class: "note" });
-    page.overview.replaceChildren(tools.node, browser.about, browser.count,
-      make("div", { class: "grids" }, ...browser.grids.map((grid) => grid.node)));
+    browser.table = tableOf("Heads as a table", () => headsTable(browser));
+    page.overview.replaceChildren(tools.node, make("div", { class: "grids" }, ...browser.grids.map((grid) => grid.node)),
+      browser.count, browser.about, browser.table.node);
     cell = cellView(browser);
     cellBar = cellTools(browser);
     page.opened.replaceChildren(cellBar.node, cell.node);
+    cell.place(edit.node, found.node);
   }
+
+  /** The width of the open head's side. */
+  const openedWidth = () => Math.floor(page.opened.clientWidth) || browser.width();
 
   /** Draws the state, and requests missing data. */
   function refresh() {
     if (!browser.message) return;
-    const open = browser.state.cell;
-    page.overview.hidden = Boolean(open);
-    page.opened.hidden = !open;
-    page.hint.textContent = open ? CELL_KEYS : KEYS;
+    page.hint.textContent = browser.message.offline ? HINT.replace(", double-click to edit it", "") : HINT;
     root.dataset.cell = "";
-    if (open) refreshCell();
-    else refreshOverview();
+    const room = browser.width();
+    if (!room) return; // not visible, for example in a closed tab
+    refreshOverview(room);
+    if (browser.state.cell) refreshCell();
     note();
   }
 
-  function refreshOverview() {
-    const room = browser.width();
-    if (!room) return; // not visible, for example in a closed tab
+  function refreshOverview(room) {
     tools.sync();
+    const stacked = room < STACKED;
     const shown = browser.grids.filter((_, s) => browser.shownSide === "both" || browser.shownSide === String(s));
-    const across = shown.length > 1 && room >= 1000 ? 2 : 1;
     const counts = [];
+    const wide = stacked ? room : Math.floor(room * GRID_SHARE);
     browser.grids.forEach((grid) => (grid.node.hidden = !shown.includes(grid)));
     shown.forEach((grid) => {
-      const order = grid.paint(Math.floor((room - (across - 1) * 32) / across));
-      counts.push(`${order.shown} of ${order.total} ${grid.word()} shown`);
+      const order = grid.paint(wide);
+      counts.push(order.shown === order.total && !order.flow ? `${order.total} ${order.total === 1 ? grid.word().slice(0, -1) : grid.word()}`
+        : `${order.shown} of ${order.total} ${grid.word()} shown`);
     });
+    const own = Math.max(200, ...shown.map((grid) => grid.layout().layout.width));
+    page.work.style.gridTemplateColumns = stacked ? "minmax(0, 1fr)" : `${Math.min(wide, own)}px minmax(0, 1fr)`;
+    root.classList.toggle("stacked", stacked);
     const named = new Set(counts).size > 1;
     const { grid: { row_word: rowWord, column_word: columnWord } } = browser.message.sides[0];
     const axes = columnWord ? `Rows: ${rowWord.replace(/s?$/, "s")}; columns: ${columnWord}s (counted from 0).` : "";
     const about = scoreOf(browser.message.sides[0], browser.choice.score)?.about;
     browser.count.textContent = named ? counts.map((words, s) => `${browser.message.sides[s].name}: ${words}`).join(" · ") : counts[0];
-    browser.about.textContent = `${axes}${about ? ` ${visible(browser.choice.score)}: ${visible(about)}` : ""}`;
+    browser.about.textContent = `${axes}${about ? ` Number on each map: ${visible(browser.choice.score)}. ${visible(about)}` : ""}`;
+    browser.table.sync();
     root.dataset.painted ||= performance.now();
   }
 
+  /** The response with a head's map in the current look; undefined if there is none yet. */
+  const answerOf = (at) => {
+    const kind = browser.state.look === "norms" ? "norms" : "plain";
+    return given.get(key(at, kind)) || answers.get(key(at, kind));
+  };
+
   function refreshCell() {
-    const { cell: open, pin } = browser.state;
+    const { cell: open, also, look } = browser.state;
+    let { pin } = browser.state;
     cellBar.sync();
-    const answer = answers.get(key(open));
-    const exact = pin && exacts.get(key(open, pin.i, pin.j));
-    const neuron = pin && browser.neuronsOpen && neuronAnswers.get(key(open, pin.i, pin.j));
-    cell.show(answer, exact, neuron || (pin && browser.neuronsOpen ? "…" : null));
-    if (answer) {
-      root.dataset.cell = key(open);
-      root.dataset.painted ||= performance.now();
+    const answer = answerOf(open);
+    const others = browser.message.sides.length > 1 ? [] : also;
+    if (neuronsOpen() && answer && !pin && browser.message.neurons === true) {
+      pin = cell.strongestOf(answer);
+      browser.state.pin = pin;
     }
-    if (!answer) want("cell", answers, key(open), {});
-    if (pin && !exact && !browser.message.offline) want("exact", exacts, key(open, pin.i, pin.j), { i: pin.i, j: pin.j });
-    if (pin && browser.neuronsOpen && !neuron) want("neurons", neuronAnswers, key(open, pin.i, pin.j), { i: pin.i, j: pin.j });
+    const exact = pin && exacts.get(key(open, pin.i, pin.j));
+    const neuron = pin && neuronsOpen() && neuronAnswers.get(key(open, pin.i, pin.j));
+    const more = others.map((at) => ({ at, answer: answerOf(at) }));
+    const why = browser.message.neurons === true ? null : browser.message.neurons;
+    cell.show(answer, exact, neuron || (neuronsOpen() ? (why || (pin ? "…" : "Pin a cell first.")) : null), more);
+    if (answer) root.dataset.cell = key(open);
+    const missing = [open, ...others].find((at) => !answerOf(at));
+    if (missing) want("cell", answers, key(missing, look === "norms" ? "norms" : "plain"), { at: missing,
+      norms: look === "norms" });
+    const needed = pin && answer && !Object.values(answer.arrays).every(({ data }) => data instanceof Float32Array);
+    if (needed && !exact && !browser.message.offline && look !== "norms") {
+      want("exact", exacts, key(open, pin.i, pin.j), { i: pin.i, j: pin.j });
+    }
+    if (pin && neuronsOpen() && !why && !neuron && !browser.message.offline) {
+      want("neurons", neuronAnswers, key(open, pin.i, pin.j), { i: pin.i, j: pin.j });
+    }
   }
 
   /** Sends a request unless the same one is pending. */
-  async function want(what, memory, name, more) {
+  async function want(what, memory, name, { at = browser.state.cell, norms, ...more }) {
     if (pending[what] === name) return;
     pending[what] = name;
-    const [row, column] = browser.state.cell;
+    const [row, column] = at;
     sent = JSON.stringify(currentState()); // every request carries the state
-    const answer = await requests.ask(what, { what, row, column, ...more });
+    const answer = await requests.ask(what, { what, row, column, ...(norms ? { norms } : {}), ...more });
     if (pending[what] === name) pending[what] = null;
     if (answer?.passes) root.dataset.passes = answer.passes;
     if (answer?.kind === what) {
       memory.set(name, answer);
       complain("");
-      const { cell: open, pin } = browser.state;
-      if (open && name === key(open, ...("i" in more && pin ? [pin.i, pin.j] : []))) refresh();
+      refresh();
     } else if (answer) {
       if (what === "neurons" && answer.text) memory.set(name, answer.text);
       failed(answer, () => refresh());
@@ -197,29 +275,62 @@ function attentionBrowser(root, host, message) {
     },
     open(to) {
       const common = commonGrid(browser.message);
-      if (!hasCell(common, to) && browser.state.cell) to = neighbour(common, [to[0], -1], [0, 1]);
+      if (!hasCell(common, to) && browser.state.cell && hasCell(browser.message.sides[0], to)) {
+        return complain("Only one side has this head.");
+      }
+      if (!hasCell(common, to)) to = neighbour(common, [to[0], -1], [0, 1]);
       if (!hasCell(common, to)) return complain("Only one side has this head.");
-      const first = !browser.state.cell;
       browser.focus = to;
       complain("");
-      browser.change({ cell: to });
+      browser.change({ cell: to, also: browser.state.also.filter((one) => String(one) !== String(to)) });
       browser.tip(null);
-      if (first) cell.node.focus({ preventScroll: true });
+      cell.node.focus({ preventScroll: true });
       browser.say(cellName(browser.message.sides[0].grid, to));
     },
+    /** Shows a head next to the open one, or no longer. */
+    add(at) {
+      const { cell: open, also } = browser.state;
+      if (!open) return browser.open(at);
+      const inside = also.some((one) => String(one) === String(at));
+      if (String(at) === String(open)) {
+        if (also.length) browser.change({ cell: also[0], also: also.slice(1) });
+        return;
+      }
+      if (browser.message.sides.length > 1) return complain("Several heads are shown for one side only.");
+      if (!inside && also.length >= MOST_ALSO) return complain(`At most ${MOST_ALSO + 1} heads are shown at once.`);
+      complain("");
+      browser.focus = at;
+      browser.change({ also: inside ? also.filter((one) => String(one) !== String(at)) : [...also, at] });
+      browser.say(`${cellName(browser.message.sides[0].grid, at)} ${inside ? "removed" : "added"}`);
+    },
+    /** The open heads, each with its colour. */
+    heads() {
+      const { cell: open, also } = browser.state;
+      const all = browser.message.sides.length > 1 || !also.length ? [open] : [open, ...also];
+      const { heads = [browser.colours.scale[3]] } = browser.colours;
+      return all.map((at, k) => ({ at, colour: all.length > 1 ? heads[k % heads.length] : browser.colours.scale[3] }));
+    },
+    /** Lights a row and a column of every map in the grid. */
+    light(row = null, column = null) {
+      browser.grids.forEach((grid) => grid.light(row, column));
+    },
+    /** Focuses the grid. */
     close() {
       browser.tip(null);
       complain("");
-      browser.change({ cell: null });
       const grid = browser.grids.find((one) => !one.node.hidden);
       grid.canvas.focus({ preventScroll: true });
       grid.reveal();
     },
+    edit: (word) => edit.open(word),
+    focusCell: () => cell.node.focus({ preventScroll: true }),
+    findSimilar: () => found.search(),
+    openedWidth,
     pin(pin, sheet) {
-      browser.pinSide = sheet.key === "difference" ? 0 : sheet.key;
+      browser.pinSide = Number.isInteger(sheet.key) ? sheet.key : 0;
       browser.change({ pin });
       cell.node.focus({ preventScroll: true });
-      const value = sheet.value(pin.i, pin.j);
+      const value = sheet.weight(pin.i, pin.j);
       browser.say(`pinned ${quoted(sheet.rows[pin.i])} → ${quoted(sheet.columns[pin.j])}: ${shownValue(sheet, { value })}`);
     },
     /** The pin, if it applies to this sheet. */
@@ -229,8 +340,7 @@ function attentionBrowser(root, host, message) {
       return inStep(browser.message) || sheet.key === browser.pinSide ? pin : null;
     },
     toggleNeurons() {
-      browser.neuronsOpen = !browser.neuronsOpen;
-      refresh();
+      browser.change({ look: neuronsOpen() ? "lines" : "query" });
     },
     say(text) {
       clearTimeout(browser.say.soon);
@@ -249,19 +359,17 @@ function attentionBrowser(root, host, message) {
     async save(form) {
       const { state } = browser;
       if (form === "svg" || form === "png") {
-        if (state.cell && !answers.get(key(state.cell))) return;
-        const picture = drawing();
-        download(fileName(browser.message, state.cell, form), form === "svg" ? svgFile(picture) : await pngFile(picture));
+        const picture = browser.whole ? gridDrawing() : drawing();
+        download(fileName(browser.message, browser.whole ? null : state.cell, form), form === "svg" ? svgFile(picture) : await pngFile(picture));
       } else if (browser.message.offline) {
-        if (!state.cell) return complain("Open a head to save its values.");
         const sheets = cell.sheets().filter((sheet) => !sheet.signed);
         download(fileName(browser.message, state.cell, "csv"), csvOf(browser, sheets));
       } else {
         complain("");
         page.hint.textContent = `Creating the ${form.toUpperCase()} file …`;
-        const [row, column] = state.cell || [null, null];
+        const [row, column] = browser.whole ? [null, null] : state.cell || [null, null];
         const answer = await requests.ask("file", { what: "export", form, row, column });
-        page.hint.textContent = state.cell ? CELL_KEYS : KEYS;
+        page.hint.textContent = HINT;
         if (answer?.kind === "file") download(answer.name, new Blob([answer.arrays.file.data], { type: answer.type }));
         else if (answer) failed(answer, () => browser.save(form));
       }
@@ -270,16 +378,18 @@ function attentionBrowser(root, host, message) {
 
   function drawing() {
     const { state, message } = browser;
-    const legend = `Values: ${message.value}.`;
-    if (state.cell) {
-      const sheets = cell.sheets();
-      const name = `${cellName(message.sides[0].grid, state.cell)}. ${legend}`;
-      return composed(browser, name, sheets.map((sheet) => sheetDrawn(browser, sheet, sheets.length)));
-    }
+    const sheets = cell.sheets();
+    const name = `${cellName(message.sides[0].grid, state.cell)}. Values: ${sheets[0]?.value || message.value}.`;
+    return composed(browser, name, sheets.map((sheet) => sheetDrawn(browser, sheet, sheets.length)));
+  }
+
+  function gridDrawing() {
+    const { message } = browser;
     const { row_word: row, column_word: column } = message.sides[0].grid;
     const shown = browser.grids.filter((grid) => !grid.node.hidden);
     const ways = [row && `${row} (rows)`, column && `${column} (columns)`].filter(Boolean).join(", ");
-    return composed(browser, `Maps by ${ways || "grid"}. ${legend} Each map has its own colour scale.`,
+    const scale = message.sides.length > 1 ? "A map has the same colour scale on both sides." : "Each map has its own colour scale.";
+    return composed(browser, `Maps by ${ways || "grid"}. Values: ${message.value}. ${scale}`,
       shown.map((grid) => gridDrawn(browser, grid.layout())));
   }
 
@@ -287,17 +397,23 @@ function attentionBrowser(root, host, message) {
   function onKey(event) {
     if (/^(r|c|Escape)$/i.test(event.key)) event.stopPropagation(); // Streamlit uses these keys itself
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const typing = /^(INPUT|SELECT)$/.test(event.target.tagName);
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     const acting = typing || /^(BUTTON|SUMMARY|A)$/.test(event.target.tagName);
     const { cell: open, pin } = browser.state;
     let done = true;
     if (event.key === "Escape" && pin && open) browser.change({ pin: null });
-    else if (event.key === "Escape" && open) browser.close();
+    else if (event.key === "Escape" && browser.state.also.length) browser.change({ also: [] });
+    else if (event.key === "Escape" && !root.getRootNode().activeElement?.matches("canvas.heads")) browser.close();
     else if (event.key === "Enter" && !acting && retry) {
       const again = retry;
       complain("");
       again();
-    } else if (event.key === "Enter" && !acting) open ? !pin && cell.strongestCell() : browser.open(browser.focus);
+    } else if (event.key === "Enter" && !acting) {
+      if (root.getRootNode().activeElement?.matches("canvas.heads")) browser.open(browser.focus);
+      else if (!pin) cell.strongestCell();
+      else if (browser.message.sides[0].editable) edit.open(browser.message.sides[0].rows[pin.axis === "row" ? pin.i : pin.j]?.word ?? null);
+    }
+    else if (event.key === " " && root.getRootNode().activeElement?.matches("canvas.heads")) browser.add(browser.focus);
     else if (WAYS[event.key] && open && !typing) event.shiftKey ? movePin(WAYS[event.key])
       : browser.open(neighbour(commonGrid(browser.message), open, WAYS[event.key]));
     else done = false;

@@ -49,8 +49,40 @@ function shownWhen(when, control) {
   return { node: control.node, sync: () => (control.sync?.(), (control.node.hidden = !when())) };
 }
 
-/** The controls above the overview: score, order, filter, side. */
+/** A menu behind a button; Escape and a click elsewhere close it. */
+function menuOf(label, ...parts) {
+  const box = make("div", { class: "values" }, ...parts.map((part) => part.node || part));
+  const menu = make("details", { class: "menu" }, make("summary", { text: label }), box);
+  const close = (event) => {
+    if (menu.open && !event.composedPath().includes(menu)) menu.open = false;
+  };
+  menu.addEventListener("toggle", () => {
+    document[menu.open ? "addEventListener" : "removeEventListener"]("pointerdown", close);
+    box.style.left = box.style.right = "";
+    if (menu.open && box.getBoundingClientRect().right > window.innerWidth - 8) (box.style.left = "auto"), (box.style.right = "0");
+    if (menu.open && box.getBoundingClientRect().left < 8) (box.style.left = "0"), (box.style.right = "auto");
+  });
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+    event.stopPropagation();
+  });
+  return { node: menu, sync: () => parts.forEach((part) => part.sync?.()) };
+}
+
+/** The control above the grids, if two sides are compared: which of them to show. */
 function overviewTools(browser) {
+  const names = browser.message.sides.map((one, s) => [String(s), one.name]);
+  const several = names.length > 1;
+  const tools = toolbar("sides", several ? segmentOf("Side", [...names, ["both", "both"]],
+    () => browser.shownSide, (which) => ((browser.shownSide = which), browser.refresh())) : null);
+  tools.node.hidden = !several;
+  return tools;
+}
+
+/** The score on the maps of the grid, their order and filters. */
+function scoreControls(browser) {
   const side = browser.message.sides[0];
   const { choice } = browser;
   const score = () => scoreOf(side, choice.score);
@@ -64,8 +96,7 @@ function overviewTools(browser) {
   const scores = [["", "none"], ...side.scores.map(({ name }) => [name, name])];
   const number = () => score()?.kind === "number";
   const text = () => score()?.kind === "text";
-  const names = message => message.sides.map((one, s) => [String(s), one.name]);
-  return toolbar("heads",
+  return [
     side.scores.length ? choiceOf("Score", scores, () => choice.score, (name) =>
       changed({ score: name, least: null, most: null, values: null, order: "grid" })()) : null,
     shownWhen(number, choiceOf("Order", [["grid", "model order"], ["down", "largest first"], ["up", "smallest first"]],
@@ -76,10 +107,7 @@ function overviewTools(browser) {
     shownWhen(number, numberOf("Maximum", () => choice.most, (most) => changed({ most })())),
     ...side.scores.filter(({ kind }) => kind === "text").map((one) =>
       shownWhen(() => score() === one, valuesOf(browser, one))),
-    browser.message.sides.length > 1 ? segmentOf("Side", [...names(browser.message), ["both", "both"]],
-      () => browser.shownSide, (which) => ((browser.shownSide = which), browser.refresh())) : null,
-    saveTools(browser),
-  );
+  ].filter(Boolean);
 }
 
 /** A filter for the values of a text score. */
@@ -92,37 +120,43 @@ function valuesOf(browser, score) {
     browser.choice.values = now.size === values.length ? null : now;
     browser.refresh();
   }));
-  const menu = make("details", { class: "menu" }, make("summary", { text: `Filter by ${score.name}` }),
-    make("div", { class: "values" }, ...checks.map(({ node }) => node)));
+  const menu = make("fieldset", {}, make("legend", { text: `Filter by ${score.name}` }), ...checks.map(({ node }) => node));
   return { node: menu, sync: () => checks.forEach((check) => check.sync()) };
 }
 
 const SIZES = [["fit", "fit"], ["0.25", "¼x"], ["0.5", "½x"], ["1", "1x"], ["2", "2x"], ["3", "3x"]];
 
-/** The controls above an open head: back, layer, head, view and its options. */
+/** The row above an open head: its name, the view, overlays, display and export. */
 function cellTools(browser) {
   const { grid } = browser.message.sides[0];
   const { lines } = browser;
   const is = (look) => () => browser.state.look === look;
+  const isLines = () => is("lines")() || is("query")();
   const at = (k) => () => String(browser.state.cell?.[k] ?? 0);
   const names = (list) => list.map((name, k) => [String(k), name]);
   const { rows, columns } = commonGrid(browser.message).grid;
   const relined = (change) => (Object.assign(lines, change), browser.refresh());
   const word = (text, otherwise) => (text || otherwise).replace(/^./, (first) => first.toUpperCase());
   const kinds = [...new Set(browser.message.sides.flatMap((side) => side.overlays.map(({ name }) => name)))];
-  return toolbar("cell",
-    buttonOf("← All heads", () => browser.close(), { class: "back" }),
-    choiceOf(word(grid.row_word, "row"), names(rows), at(0), (r) => browser.open([+r, browser.state.cell[1]])),
-    choiceOf(word(grid.column_word, "column"), names(columns), at(1), (c) => browser.open([browser.state.cell[0], +c])),
-    segmentOf("View", [["map", "Map"], ["lines", "Lines"]], () => browser.state.look, (look) => browser.change({ look })),
-    choiceOf("Size", SIZES, () => browser.zoom, (zoom) => ((browser.zoom = zoom), browser.refresh())),
-    shownWhen(is("lines"), choiceOf("Lines", [["top", "largest per token"], ["least", "above a threshold"]],
-      () => lines.by, (by) => relined({ by }))),
-    shownWhen(() => is("lines")() && lines.by === "top", choiceOf("Lines per token", ["1", "2", "3", "5", "10"].map((k) => [k, k]),
-      () => String(lines.count), (count) => relined({ count: +count }))),
-    shownWhen(() => is("lines")() && lines.by === "least", numberOf("Threshold", () => lines.least,
-      (least) => relined({ least: least ?? 0 }), { min: 0, step: 0.01 })),
-    ...kinds.map((name) => overlayCheck(browser, name)),
+  const heading = make("h3");
+  const size = choiceOf("Size", [...SIZES, ["own", "own"]], () =>
+    (SIZES.some(([value]) => value === browser.zoom) ? browser.zoom : "own"), (zoom) => ((browser.zoom = zoom), browser.refresh()));
+  const looks = [["lines", "Lines"], ["map", "Map"],
+    ...(browser.message.offline ? [] : [["query", "Query–key"], ["norms", "Norms"]])];
+  return toolbar("head",
+    { node: heading, sync: () => (heading.textContent = browser.state.cell ? headName(grid, browser.state.cell) : "") },
+    segmentOf("View", looks, () => browser.state.look, (look) => browser.change({ look })),
+    kinds.length ? menuOf("Overlays", ...kinds.map((name) => overlayCheck(browser, name))) : null,
+    menuOf("Display", ...scoreControls(browser),
+      choiceOf(word(grid.row_word, "row"), names(rows), at(0), (r) => browser.open([+r, browser.state.cell[1]])),
+      choiceOf(word(grid.column_word, "column"), names(columns), at(1), (c) => browser.open([browser.state.cell[0], +c])),
+      size,
+      shownWhen(isLines, choiceOf("Lines", [["top", "largest per token"], ["least", "above a threshold"]],
+        () => lines.by, (by) => relined({ by }))),
+      shownWhen(() => isLines() && lines.by === "top", choiceOf("Lines per token", ["1", "2", "3", "5", "10"].map((k) => [k, k]),
+        () => String(lines.count), (count) => relined({ count: +count }))),
+      shownWhen(() => isLines() && lines.by === "least", numberOf("Threshold", () => lines.least,
+        (least) => relined({ least: least ?? 0 }), { min: 0, step: 0.01 }))),
     saveTools(browser),
   );
 }
@@ -140,8 +174,14 @@ function overlayCheck(browser, name) {
   return check;
 }
 
+/** The open head, or all heads, as a file. */
 function saveTools(browser) {
   const forms = browser.message.offline ? ["SVG", "PNG", "CSV"] : ["SVG", "PNG", "CSV", "NPZ", "HTML"];
-  return { node: make("span", { class: "save", role: "group", "aria-label": "Save" }, make("span", { text: "Save" }),
-    ...forms.map((form) => buttonOf(form, () => browser.save(form.toLowerCase()), { "aria-label": `Save as ${form}` }))) };
+  const group = (label, whole, known) => make("div", { class: "save", role: "group", "aria-label": label },
+    make("span", { text: label }), ...known.map((form) => buttonOf(form, async () => {
+      browser.whole = whole;
+      await browser.save(form.toLowerCase());
+    }, { "aria-label": `Save ${whole ? "all heads " : ""}as ${form}` })));
+  return menuOf("Export", group("This head", false, forms),
+    group("All heads", true, forms.filter((form) => !browser.message.offline || form !== "CSV")));
 }

@@ -5,7 +5,8 @@ const WAYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRig
 /** The grid of side `s`; `browser` holds the focus and the choices of both sides. */
 function headGrid(browser, s) {
   const canvas = make("canvas", { tabindex: "0", role: "application", class: "heads" });
-  const box = make("div", { class: "scroll" }, canvas);
+  const lit = make("canvas", { class: "lit", "aria-hidden": "true" });
+  const box = make("div", { class: "scroll" }, make("div", { class: "stack" }, canvas, lit));
   const title = make("div", { class: "name" });
   const node = make("section", { class: "side" }, title, box);
   let atlas = null;
@@ -13,27 +14,68 @@ function headGrid(browser, s) {
   const side = () => browser.message.sides[s];
 
   function recolour() {
-    atlas = atlasOf(side(), browser.message.arrays[`thumbs${s}`], browser.colours);
+    atlas = atlasOf(side(), browser.message.arrays[`thumbs${s}`], browser.colours, sharedTops(browser.message));
   }
 
   function paint(room) {
     if (!atlas) recolour();
     const order = arranged(side(), browser.choice);
-    const layout = thumbLayout(side(), order, room, atlas);
+    const layout = thumbLayout(side(), order, room, atlas, browser.message.sides.length > 1 ? LARGEST_OF_TWO : LARGEST);
     const score = scoreOf(side(), browser.choice.score);
     now = { side: side(), atlas, order, layout, score };
     title.textContent = browser.message.sides.length > 1 ? side().name : "";
     const { rows, columns, row_word: row, column_word: column } = side().grid;
     canvas.setAttribute("aria-label",
       `${side().name}: ${order.shown} of ${order.total} heads; ${rows.length} rows (${row}), ` +
-        `${columns.length} columns (${column}). Arrow keys: move. Enter: open.`);
+        `${columns.length} columns (${column}). Arrow keys: move. Enter: open. Space: show next to the open head.`);
     mark();
+    light(null, null);
     return order;
   }
 
   function mark() {
     const focused = canvas.matches(":focus");
-    paintThumbs(canvas, { ...now, focus: browser.focus, focused, colours: browser.colours });
+    paintThumbs(canvas, { ...now, focus: browser.focus, focused, colours: browser.colours,
+      open: browser.state.cell ? browser.heads() : [], changed: side().changed || [] });
+  }
+
+  /** Lights a row (attending) and a column (attended) in every map: the rest is paled. */
+  function light(row, column) {
+    if (!now) return;
+    const { layout, order } = now;
+    const on = row !== null || column !== null;
+    lit.hidden = !on;
+    if (!on) return;
+    const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(MOST_PIXELS / (layout.width * layout.height)));
+    lit.width = Math.round(layout.width * ratio);
+    lit.height = Math.round(layout.height * ratio);
+    lit.style.width = `${layout.width}px`;
+    lit.style.height = `${layout.height}px`;
+    const pen = lit.getContext("2d");
+    pen.scale(ratio, ratio);
+    const { wide, tall } = layout;
+    const [rows, columns] = [side().rows.length, side().columns.length];
+    for (const { r, c, x, y } of layout.places) {
+      if (!order.kept([r, c])) continue;
+      pen.globalAlpha = 0.72;
+      pen.fillStyle = browser.colours.paper;
+      pen.fillRect(x, y, wide, tall);
+      pen.globalAlpha = 1;
+      const bands = [];
+      if (row !== null && row < rows) bands.push([x, y + (row * tall) / rows, wide, Math.max(2, tall / rows)]);
+      if (column !== null && column < columns) bands.push([x + (column * wide) / columns, y, Math.max(2, wide / columns), tall]);
+      for (const [left, top, width, height] of bands) {
+        pen.save();
+        pen.beginPath();
+        pen.rect(left, top, width, height);
+        pen.clip();
+        pen.clearRect(left, top, width, height);
+        pen.restore();
+      }
+      pen.strokeStyle = browser.colours.accent;
+      pen.lineWidth = 1;
+      for (const [left, top, width, height] of bands) pen.strokeRect(left - 0.5, top - 0.5, width + 1, height + 1);
+    }
   }
 
   function headAt(event) {
@@ -99,9 +141,9 @@ function headGrid(browser, s) {
   canvas.addEventListener("pointerleave", () => browser.tip(null));
   canvas.addEventListener("click", (event) => {
     const head = headAt(event);
-    if (head) browser.open(head);
+    if (head) event.ctrlKey || event.metaKey || event.shiftKey ? browser.add(head) : browser.open(head);
   });
   const word = () => (side().grid.column_word === "" ? "maps" : "heads");
   const first = () => (now?.order.flow ? now.order.heads[0] : null);
-  return { node, canvas, paint, mark, recolour, reveal, first, word, layout: () => now };
+  return { node, canvas, paint, mark, light, recolour, reveal, first, word, layout: () => now };
 }

@@ -11,7 +11,7 @@ function strongest(sheet, { by, count, least }, most) {
     const row = [];
     for (let j = 0; j < sheet.width; j += 1) {
       if (sheet.masked(i, j)) continue;
-      const value = sheet.value(i, j);
+      const value = sheet.weight(i, j);
       if (value === 0) continue;
       whole += Math.abs(value);
       if (by === "least") {
@@ -33,7 +33,7 @@ function shareOf(sheet, found, { axis, index }) {
   let whole = 0;
   for (let k = 0; k < (own ? sheet.height : sheet.width); k += 1) {
     const [i, j] = own ? [k, index] : [index, k];
-    if (!sheet.masked(i, j)) whole += Math.abs(sheet.value(i, j));
+    if (!sheet.masked(i, j)) whole += Math.abs(sheet.weight(i, j));
   }
   const drawn = found.lines.reduce((sum, line) => sum + (line[own] === index ? Math.abs(line[2]) : 0), 0);
   return whole ? drawn / whole : 0;
@@ -65,10 +65,10 @@ function shareInWords(sheet, found, value, kept = null) {
 function linesDrawn(sheet, found, { cell, width, left, right, colours, overlays, share }) {
   const y = (k) => (k + 0.5) * cell + PAD;
   const [from, to] = [left, width - right];
-  const strokes = found.lines.map(([i, j, value]) =>
-    draw("line", { x1: from, y1: y(i), x2: to, y2: y(j), "stroke-width": 1.5,
-      stroke: !sheet.signed ? colours.scale[3] : colours.around[value < 0 ? 0 : 4],
-      "stroke-opacity": (0.08 + 0.92 * Math.abs(value) / (sheet.top || 1)).toFixed(3) }));
+  const strokes = found.lines.map(([i, j, value, own = sheet]) =>
+    draw("line", { x1: from, y1: y(i), x2: to, y2: y(j), "stroke-width": 2,
+      stroke: own.colour || (!sheet.signed ? colours.scale[3] : colours.around[value < 0 ? 0 : 4]),
+      "stroke-opacity": (0.06 + 0.94 * Math.abs(value) / (own.scale || 1)).toFixed(3) }));
   const most = MOST_LABELS / share / 2;
   const place = { cell, colours, most };
   const rows = axisLabels(sheet.rows, "y", { ...place, room: left });
@@ -87,19 +87,28 @@ function linesDrawn(sheet, found, { cell, width, left, right, colours, overlays,
   return { nodes, strokes, height: Math.max(sheet.height, sheet.width) * cell + 2 * PAD };
 }
 
-/** One panel's lines; `events` are token(side, index, event), leave() and click(axis, index). */
+/** The lines of several heads in one drawing, each with its sheet as fourth part. */
+function strongestOfAll(sheets, how, most) {
+  if (sheets.length === 1) return strongest(sheets[0], how, most);
+  const all = sheets.map((sheet) => strongest(sheet, how, Math.floor(most / sheets.length)));
+  return { ...all[0], all,
+    lines: all.flatMap((found, k) => found.lines.map(([i, j, value]) => [i, j, value, sheets[k]])) };
+}
+
+/** One panel's lines of one or several heads; `events` are token(sheet, token, lines, event), leave() and click(sheet, token). */
 function lineView(events) {
   const inner = draw("g");
   const cursor = draw("g", { "pointer-events": "none" });
   const picture = draw("svg", { role: "img" }, cursor, inner);
   const pane = make("div", { class: "pane" }, picture);
   const words = make("p", { class: "share" });
-  const node = make("div", { class: "lineview" }, words, pane);
-  let [sheet, look, found, strokes, pin] = [null, null, null, [], null];
+  const node = make("div", { class: "lineview" }, pane, words);
+  let [sheet, sheets, look, found, strokes, pin] = [null, [], null, null, [], null];
 
-  function show(newSheet, newLook) {
-    [sheet, look] = [newSheet, newLook];
-    found = strongest(sheet, look.lines, Math.floor(MOST_LINES / look.share));
+  function show(newSheets, newLook) {
+    [sheets, look] = [newSheets, newLook];
+    [sheet] = sheets;
+    found = strongestOfAll(sheets, look.lines, Math.floor(MOST_LINES / look.share));
     const drawing = linesDrawn(sheet, found, look);
     strokes = drawing.strokes;
     inner.replaceChildren(...drawing.nodes);
@@ -110,19 +119,33 @@ function lineView(events) {
     mark(null, pin);
   }
 
-  /** Shows only the lines of the hovered token, else of the pinned one. */
+  /** Shows only the lines of the hovered token, else of the pinned one, and colours its partners. */
   function mark(token, newPin) {
     pin = newPin;
     const kept = token || (pin && { axis: pin.axis, index: pin.axis === "row" ? pin.i : pin.j });
-    words.textContent = shareInWords(sheet, found, look.value, kept);
+    words.textContent = sheets.length > 1 ? sheets.map((one, k) =>
+      `${one.name}: ${shareInWords(one, found.all[k], look.value, kept)}`).join(" ") : shareInWords(sheet, found, look.value, kept);
     strokes.forEach((stroke, k) => {
       const [i, j] = found.lines[k];
       const on = !kept || (kept.axis === "row" ? i : j) === kept.index;
       stroke.setAttribute("visibility", on ? "visible" : "hidden");
     });
-    cursor.replaceChildren(...(kept ? [draw("rect", { x: kept.axis === "row" ? 0 : look.width - look.right + 3,
-      y: kept.index * look.cell + PAD, width: (kept.axis === "row" ? look.left : look.right) - 3,
-      height: Math.max(look.cell, 3), rx: 3, fill: look.colours.accent, "fill-opacity": 0.18 })] : []));
+    cursor.replaceChildren(...(kept ? [box(kept.axis, kept.index, look.colours.accent, 0.22), ...partnersOf(kept)] : []));
+  }
+
+  /** The background of a token; `part` of `parts` if several heads colour it. */
+  function box(axis, index, fill, opacity, part = 0, parts = 1) {
+    const [left, room] = axis === "row" ? [0, look.left - 3] : [look.width - look.right + 3, look.right - 3];
+    return draw("rect", { x: left + (part * room) / parts, y: index * look.cell + PAD, width: room / parts,
+      height: Math.max(look.cell, 3), rx: 3, fill, "fill-opacity": Number(opacity).toFixed(3) });
+  }
+
+  function partnersOf(kept) {
+    const other = kept.axis === "row" ? "column" : "row";
+    return found.lines.filter((line) => line[kept.axis === "row" ? 0 : 1] === kept.index).slice(0, 200)
+      .map(([i, j, value, own = sheet]) => box(other, kept.axis === "row" ? j : i,
+        own.colour || (sheet.signed ? look.colours.around[value < 0 ? 0 : 4] : look.colours.scale[2]),
+        0.7 * Math.abs(value) / (own.scale || 1), sheets.indexOf(own), sheets.length));
   }
 
   function tokenAt(event) {
@@ -132,17 +155,18 @@ function lineView(events) {
     return index >= 0 && index < (axis === "row" ? sheet.height : sheet.width) ? { axis, index } : null;
   }
 
-  /** The lines drawn from or to a token. */
-  const linesOf = ({ axis, index }) => found.lines.filter((line) => line[axis === "row" ? 0 : 1] === index);
+  /** The lines drawn from or to a token, the strongest first. */
+  const linesOf = ({ axis, index }) => found.lines.filter((line) => line[axis === "row" ? 0 : 1] === index)
+    .sort((one, other) => Math.abs(other[2]) - Math.abs(one[2]));
+  const act = (how) => (event) => {
+    const token = tokenAt(event);
+    if (token) how(token, event);
+  };
 
-  picture.addEventListener("pointermove", (event) => {
-    const token = tokenAt(event);
-    if (token) events.token(sheet, token, linesOf(token), event);
-  });
+  picture.addEventListener("pointermove", act((token, event) => events.token(sheet, token, linesOf(token), event)));
   picture.addEventListener("pointerleave", events.leave);
-  picture.addEventListener("click", (event) => {
-    const token = tokenAt(event);
-    if (token) events.click(sheet, token);
-  });
+  picture.addEventListener("click", act((token) => events.click(sheet, token)));
+  picture.addEventListener("dblclick", act((token) => events.edit(sheet, token)));
+  zoomed(pane, () => look.cell, (cell) => events.zoom(cell, 18));
   return { node, show, mark, reveal: () => {} };
 }

@@ -1,6 +1,6 @@
 // The heatmap of one sheet: cells as one image, fixed token labels, hover and pin.
 
-const LINE = 12; // px a label needs
+const LINE = 13; // px a label needs
 const MOST_LABELS = 1100;
 
 /** The sheet's cells as one image; masked cells are transparent. */
@@ -51,7 +51,7 @@ function axisLabels(items, along, { cell, room, colours, from = 0, to = items.le
       ...(along === "x" ? { transform: `translate(${place} ${room - 8}) rotate(-90)` }
         : { x: room - 8, y: place, "text-anchor": "end" }),
       fill: item.special ? colours.faint : colours.ink,
-      "font-size": 11, "font-family": FONT, "font-weight": marked === k ? 700 : null,
+      "font-size": 12, "font-family": FONT, "font-weight": marked === k ? 700 : null,
       "font-style": item.special ? "italic" : null,
       text: fitted(item.t, room - 12),
     }));
@@ -64,6 +64,26 @@ function labelRoom(items, most) {
   let longest = 24;
   for (const item of items) longest = Math.max(longest, textWidth(fitted(item.t, most - 12)));
   return Math.min(most, Math.ceil(longest) + 14);
+}
+
+/** Two fingers, or the wheel with Ctrl, change a size: `get()` in px, and `set(px)`. */
+function zoomed(pane, get, set) {
+  let start = null;
+  const distance = ({ touches: [one, other] }) => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+  pane.addEventListener("touchstart", (event) => {
+    start = event.touches.length === 2 ? { size: get(), distance: distance(event) } : null;
+  }, { passive: true });
+  pane.addEventListener("touchmove", (event) => {
+    if (!start || event.touches.length !== 2) return;
+    event.preventDefault();
+    set((start.size * distance(event)) / Math.max(start.distance, 1));
+  }, { passive: false });
+  pane.addEventListener("touchend", () => (start = null));
+  pane.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    set(get() * (event.deltaY < 0 ? 1.15 : 1 / 1.15));
+  }, { passive: false });
 }
 
 /** One panel's map; `events` are hover(i, j, event), leave() and click(i, j). */
@@ -154,5 +174,10 @@ function heatmap(events) {
     const at = cellAt(event);
     if (at) events.click(sheet, at[0], at[1]);
   });
+  cells.addEventListener("dblclick", (event) => {
+    const at = cellAt(event);
+    if (at) events.edit(sheet, { axis: "row", index: at[0] });
+  });
+  zoomed(pane, () => look.cell, (cell) => events.zoom(cell, 14));
   return { node, show, mark, reveal, axes };
 }

@@ -9,7 +9,7 @@ function neuronView() {
   function show(message, answer, colours, room) {
     node.hidden = !answer;
     if (!answer) return node.replaceChildren();
-    if (typeof answer === "string") return node.replaceChildren(make("p", { class: "quiet", text: answer }));
+    if (typeof answer === "string" || !answer.sides) return node.replaceChildren(make("p", { class: "quiet", text: answer }));
     const parts = answer.sides.map((numbers, s) => {
       const name = answer.sides.length > 1 ? make("h5", { text: message.sides[s].name }) : null;
       const [query, key] = [answer.arrays[`query${s}`]?.data, answer.arrays[`key${s}`]?.data];

@@ -70,7 +70,7 @@ function wrapped(words, room, size) {
 function sheetDrawn(browser, sheet, count) {
   const look = lookOf(browser, sheet, { room: 560, count });
   const { colours, left, top } = look;
-  const isMap = browser.state.look === "map";
+  const isMap = ["map", "norms"].includes(browser.state.look);
   const found = isMap ? null : strongest(sheet, look.lines, Math.floor(MOST_LINES / count));
   const cell = bounded(look.cell, isMap ? Math.min(14, 900 / Math.max(sheet.width, sheet.height)) : 2, 4000 / sheet.width);
   const most = MOST_LABELS / count / 2;
@@ -85,13 +85,13 @@ function sheetDrawn(browser, sheet, count) {
     draw("g", { transform: `translate(${left} ${top})` }, ...cellsDrawn(sheet, { ...look, cell })),
   ] : lines.nodes;
   const words = [sheet.facts, ...drawnInWords(sheet.drawn, browser.overlays),
-    isMap ? "" : shareInWords(sheet, found, sheet.side.value)].filter(Boolean);
+    isMap ? "" : shareInWords(sheet, found, sheet.value)].filter(Boolean);
   const wide = Math.max(width, 330);
   const facts = words.flatMap((line) => wrapped(line, wide, 12));
   return { width: wide, height: 22 + height + 14 + LEGEND + facts.length * 17 + 8, nodes: [
-    text(11, count > 1 ? sheet.name : "", colours.ink),
+    text(11, count > 1 || sheet.colour ? sheet.name : "", colours.ink),
     draw("g", { transform: "translate(0 22)" }, ...nodes),
-    draw("g", { transform: `translate(0 ${36 + height})` }, ...legendDrawn(sheet, sheet.side.value, colours)),
+    draw("g", { transform: `translate(0 ${36 + height})` }, ...legendDrawn(sheet, sheet.value, colours)),
     ...facts.map((line, k) => text(36 + height + LEGEND + 14 + 17 * k, line, colours.faint)),
   ] };
 }
@@ -108,11 +108,11 @@ function gridDrawn(browser, { side, atlas, order, layout, score }) {
     text(12, { y: 11, fill: colours.ink, text: browser.message.sides.length > 1 ? side.name : "" }),
     draw("g", { transform: "translate(0 22)" },
       draw("image", { href: canvas.toDataURL(), width: layout.width, height: layout.height }),
-      ...thumbLabels(side, order, layout).map((label) => text(order.flow ? 11 : 12, { x: label.x, y: label.y,
+      ...thumbLabels(side, order, layout).map((label) => text(12, { x: label.x, y: label.y,
         fill: label.faint ? colours.faint : colours.ink, "text-anchor": label.anchor, text: label.text })),
       ...thumbBadges(score, order, layout).flatMap((mark) => [
-        draw("rect", { x: mark.x, y: mark.y, width: mark.width, height: 14, rx: 3, fill: colours.paper, "fill-opacity": 0.88 }),
-        text(10, { x: mark.x + 3, y: mark.y + 10.5, fill: colours.ink, text: mark.text })])),
+        draw("rect", { x: mark.x, y: mark.y, width: mark.width, height: 16, rx: 3, fill: colours.paper, "fill-opacity": 0.88 }),
+        text(12, { x: mark.x + 3, y: mark.y + 12.5, fill: colours.ink, text: mark.text })])),
   ] };
 }
 
@@ -127,7 +127,7 @@ function csvOf(browser, sheets) {
     const start = [cell(sheet.name), cell(grid.rows[state.cell[0]]), cell(grid.columns[state.cell[1]])].join(",");
     sheet.rows.forEach((row, i) => sheet.columns.forEach((column, j) => {
       if (sheet.masked(i, j)) return;
-      const value = sheet.value(i, j).toPrecision(4);
+      const value = sheet.weight(i, j).toPrecision(4);
       lines.push(`${start},${row.i},${cell(row.t)},${column.i},${cell(column.t)},${value}`);
     }));
   }

@@ -3,34 +3,46 @@
 /** The sheets of a response: one for each side, and the difference if it is defined. */
 function sheetsOf(message, answer) {
   const sheets = message.sides.map((side, s) => sheetOfSide(side, s, answer)).filter(Boolean);
+  if (sheets.length === 2 && sheets[0].value === sheets[1].value) {
+    const scale = Math.max(sheets[0].top, sheets[1].top); // the same colours on both sides
+    sheets.forEach((sheet) => Object.assign(sheet, { scale, shared: true }));
+  }
   if (sheets.length === 2 && message.difference?.possible) sheets.push(differenceOf(...sheets));
   return sheets;
 }
 
+/** One side's map: its values as they are, or bytes of 1/255 of the largest value. */
 function sheetOfSide(side, s, answer) {
   const map = answer.arrays[`map${s}`];
   if (!map) return null;
   const numbers = answer.sides[s];
   const [height, width] = map.shape;
-  const step = numbers.top / 255;
-  return {
+  const isExact = map.data instanceof Float32Array;
+  const step = isExact ? 0 : numbers.top / 255;
+  const at = isExact ? (k) => map.data[k] : (k) => map.data[k] * step;
+  const sheet = {
     key: s,
     name: side.name,
     short: side.name,
     side,
+    value: numbers.value || side.value,
     rows: side.rows,
     columns: side.columns,
     height,
     width,
     signed: false,
     top: numbers.top,
+    scale: numbers.top,
+    shared: false,
     step,
     facts: numbers.facts || "",
+    caption: numbers.caption || "",
     drawn: numbers.drawn || {},
-    tone: (k) => map.data[k],
-    value: (i, j) => map.data[i * width + j] * step,
+    tone: (k) => (sheet.scale ? bounded(Math.round((at(k) / sheet.scale) * 255), 0, 255) : 0),
+    weight: (i, j) => at(i * width + j),
     masked: maskOf(side),
   };
+  return sheet;
 }
 
 /** The mask of a causal model: masked cells are not drawn, which differs from zero. */
@@ -46,7 +58,7 @@ function differenceOf(one, other) {
   for (let i = 0; i < height; i += 1) {
     for (let j = 0; j < width; j += 1) {
       if (one.masked(i, j)) continue;
-      const value = one.value(i, j) - other.value(i, j);
+      const value = one.weight(i, j) - other.weight(i, j);
       values[i * width + j] = value;
       top = Math.max(top, Math.abs(value));
     }
@@ -58,11 +70,14 @@ function differenceOf(one, other) {
     name: `Difference: ${one.name} minus ${other.name}`,
     signed: true,
     top,
+    scale: top,
+    shared: false,
+    caption: "",
     step: one.step + other.step,
     facts: "",
     drawn: {},
     tone: (k) => (top ? Math.round((values[k] / top + 1) * 127.5) : 128),
-    value: (i, j) => values[i * width + j],
+    weight: (i, j) => values[i * width + j],
   };
 }
 
@@ -84,13 +99,14 @@ function partners(sheet, pin, exact) {
   for (let k = 0; k < (across ? sheet.width : sheet.height); k += 1) {
     const [i, j] = across ? [pin.i, k] : [k, pin.j];
     if (sheet.masked(i, j)) continue;
-    found.push({ i, j, item: across ? sheet.columns[j] : sheet.rows[i], sure: Boolean(known),
-      value: known ? known[k] : sheet.value(i, j) });
+    found.push({ i, j, item: across ? sheet.columns[j] : sheet.rows[i], sure: Boolean(known) || !sheet.step,
+      value: known ? known[k] : sheet.weight(i, j) });
   }
   return found;
 }
 
-function shownValue(sheet, { value, sure }) {
-  const text = sure ? exactly(value) : roughly(value, sheet.top);
+/** A value as text: three digits; with ≈ if it is known only to 1/255 of the maximum. */
+function shownValue(sheet, { value, sure = !sheet.step }) {
+  const text = sure ? exactly(value) : `≈ ${roughly(value, sheet.top)}`;
   return sheet.signed && value > 0 ? `+${text}` : text;
 }

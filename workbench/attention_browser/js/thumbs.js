@@ -3,10 +3,17 @@
 const GAP = 6;
 const SMALLEST = 36; // px, minimum of a thumbnail's longer side; then the box scrolls
 const LARGEST = 104;
+const LARGEST_OF_TWO = 84; // if two sides are compared
 const MOST_PIXELS = 8e6; // of a canvas on screen
 
+/** The value of the darkest colour of each map, if it is the same on both sides; null for one side. */
+function sharedTops({ sides }) {
+  if (sides.length < 2 || sides[0].value !== sides[1].value) return null;
+  return sides[0].tops.map((tops, r) => tops.map((top, c) => Math.max(top ?? 0, sides[1].tops[r]?.[c] ?? 0)));
+}
+
 /** All maps of a side in one canvas; missing heads and masked pixels are transparent. */
-function atlasOf(side, array, colours) {
+function atlasOf(side, array, colours, shared = null) {
   const [rows, columns, height, width] = array.shape;
   const canvas = canvasOf(columns * width, rows * height);
   const pen = canvas.getContext("2d");
@@ -17,9 +24,10 @@ function atlasOf(side, array, colours) {
   for (let r = 0; r < rows; r += 1) {
     for (let c = 0; c < columns; c += 1) {
       if (gone.has(`${r},${c}`)) continue;
+      const scale = shared?.[r]?.[c] ? (side.tops[r][c] ?? 0) / shared[r][c] : 1;
       const from = (r * columns + c) * height * width;
       for (let k = 0; k < pixels.length; k += 1) {
-        pixels[k] = clear?.[k] ? 0 : colours.scaleTable[array.data[from + k]];
+        pixels[k] = clear?.[k] ? 0 : colours.scaleTable[Math.round(scale * array.data[from + k])];
       }
       pen.putImageData(image, c * width, r * height);
     }
@@ -40,13 +48,13 @@ function clearOf(side, height, width) {
 }
 
 /** The position of each head in a box of this width: {places, width, height, wide, tall, …} */
-function thumbLayout(side, order, room, shape) {
+function thumbLayout(side, order, room, shape, most = LARGEST) {
   const { rows, columns } = side.grid;
   const left = order.flow ? 2 : 10 + Math.max(...rows.map((name) => textWidth(name, 12)));
   const top = order.flow ? 2 : 20;
   const above = order.flow ? 16 : 0;
   const fits = (room - left) / columns.length - GAP;
-  const long = order.flow ? bounded(fits, 56, 84) : bounded(fits, SMALLEST, LARGEST);
+  const long = order.flow ? bounded(fits, 56, 84) : bounded(fits, SMALLEST, most);
   const scale = Math.floor(long) / Math.max(shape.width, shape.height);
   const wide = Math.max(12, Math.round(shape.width * scale));
   const tall = Math.max(12, Math.round(shape.height * scale));
@@ -63,7 +71,7 @@ function thumbLayout(side, order, room, shape) {
 }
 
 /** Draws heads, labels, badges and the mark of the focused head. */
-function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused, colours }) {
+function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused, colours, open = [], changed = [] }) {
   const most = Math.sqrt(MOST_PIXELS / (layout.width * layout.height));
   const ratio = Math.min(window.devicePixelRatio || 1, most);
   canvas.width = Math.round(layout.width * ratio);
@@ -74,7 +82,7 @@ function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused
   pen.scale(ratio, ratio);
   paintHeads(pen, atlas, order, layout, ratio);
   for (const { text, x, y, anchor, faint } of thumbLabels(side, order, layout)) {
-    pen.font = `${order.flow ? 11 : 12}px ${FONT}`;
+    pen.font = `12px ${FONT}`;
     pen.fillStyle = faint ? colours.faint : colours.ink;
     pen.textAlign = anchor === "end" ? "right" : anchor === "middle" ? "center" : "left";
     pen.fillText(text, x, y);
@@ -83,18 +91,29 @@ function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused
     pen.globalAlpha = 0.88;
     pen.fillStyle = colours.paper;
     pen.beginPath();
-    pen.roundRect(mark.x, mark.y, mark.width, 14, 3);
+    pen.roundRect(mark.x, mark.y, mark.width, 16, 3);
     pen.fill();
     pen.globalAlpha = 1;
     pen.fillStyle = colours.ink;
-    pen.font = `10px ${FONT}`;
+    pen.font = `12px ${FONT}`;
     pen.textAlign = "left";
-    pen.fillText(mark.text, mark.x + 3, mark.y + 10.5);
+    pen.fillText(mark.text, mark.x + 3, mark.y + 12.5);
   }
-  const at = layout.places.find(({ r, c }) => focus && r === focus[0] && c === focus[1]);
+  const framed = (r, c, width, colour, dash = [], out = 2) => {
+    const place = layout.places.find((one) => one.r === r && one.c === c);
+    if (!place) return;
+    pen.lineWidth = width;
+    pen.strokeStyle = colour;
+    pen.setLineDash(dash);
+    pen.strokeRect(place.x - out, place.y - out, layout.wide + 2 * out, layout.tall + 2 * out);
+    pen.setLineDash([]);
+  };
+  for (const [r, c] of changed) framed(r, c, 2, colours.accent, [4, 3], 1.5);
+  for (const { at: [r, c], colour } of open) framed(r, c, 3, open.length > 1 ? colour : colours.ink, [], 2);
+  const at = focused && layout.places.find(({ r, c }) => focus && r === focus[0] && c === focus[1]);
   if (at) {
-    pen.lineWidth = focused ? 2.5 : 1.5;
-    pen.strokeStyle = focused ? colours.accent : colours.faint;
+    pen.lineWidth = 2.5;
+    pen.strokeStyle = colours.accent;
     pen.strokeRect(at.x - 2, at.y - 2, layout.wide + 4, layout.tall + 4);
   }
 }
@@ -127,8 +146,8 @@ function thumbBadges(score, order, layout) {
   if (!score) return [];
   const kept = layout.places.filter(({ r, c }) => order.kept([r, c]));
   return kept.map(({ r, c, x, y }) => {
-    const text = fitted(badge(score, score.values[r]?.[c]), layout.wide - 8, 10);
-    const width = textWidth(text, 10) + 6;
-    return { text, width, x: x + layout.wide - width - 1, y: y + layout.tall - 15 };
+    const text = fitted(badge(score, score.values[r]?.[c]), layout.wide - 8, 12);
+    const width = textWidth(text, 12) + 6;
+    return { text, width, x: x + layout.wide - width - 1, y: y + layout.tall - 17 };
   });
 }

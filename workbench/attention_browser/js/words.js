@@ -1,6 +1,6 @@
 // Tokens, cells and numbers as text: invisible characters get a sign, long texts are cut.
 
-const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+const FONT = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const SIGNS = { "\n": "↵", "\r": "␍", "\t": "⇥" };
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff]/g;
 const graphemes = Intl.Segmenter ? new Intl.Segmenter() : null;
@@ -19,13 +19,13 @@ function code(sign) {
   return sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
 }
 
-function textWidth(text, size = 11) {
+function textWidth(text, size = 12) {
   measuring.font = `${size}px ${FONT}`;
   return measuring.measureText(text).width;
 }
 
 /** The token cut to a width in pixels. */
-function fitted(token, room, size = 11) {
+function fitted(token, room, size = 12) {
   const key = `${size}|${Math.round(room)}|${token}`;
   if (!fittedBefore.has(key)) {
     if (fittedBefore.size > 20000) fittedBefore.clear();
@@ -53,9 +53,11 @@ function roughly(value, top) {
   return value.toFixed(decimals).replace("-", "−");
 }
 
-/** Six significant digits. */
+/** Three significant digits, without exponents for weights: the same wherever a value is shown. */
 function exactly(value) {
-  return value.toPrecision(6).replace("-", "−");
+  const size = Math.abs(value);
+  const text = size === 0 ? "0" : size < 0.001 ? value.toExponential(2) : value.toPrecision(3);
+  return text.replace("-", "−");
 }
 
 /** At most four significant digits, without trailing zeros. */
@@ -87,6 +89,12 @@ function numbered(word, name) {
 /** "layer 3, head 5" */
 function cellName(grid, [r, c]) {
   return `${numbered(grid.row_word, grid.rows[r])}, ${numbered(grid.column_word, grid.columns[c])}`;
+}
+
+/** "Head 3-5": layer and head, or the names of combined heads. */
+function headName(grid, [r, c]) {
+  const [row, column] = [grid.rows[r], grid.columns[c]];
+  return /^\d/.test(row) && /^\d/.test(column) ? `Head ${row}-${column}` : cellName(grid, [r, c]).replace(/^./, (first) => first.toUpperCase());
 }
 
 /** "L3 H5" */

@@ -1,0 +1,212 @@
+"""What the attention browser asks of the model and the corpus: edits, predictions, similar pairs.
+
+Each function answers one request of `workbench/attention_browser/MESSAGES.md`. Costs: a forward
+pass for a prediction or an edit, and one over some sentences for a step of a search.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from workbench.app import attention, cache, choice
+from workbench.core.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.attention_browser.requests import Answers, Request
+    from workbench.attention_maps.grids import Group, Options
+    from workbench.attention_maps.patterns import OnCorpus
+    from workbench.engine.model import Model
+
+TOP = 5  # predictions in view
+
+
+def answers(ref: str, model: "Model", doc: "Doc", group: "Group", options: "Options") -> "Answers":
+    """The functions that answer requests about this text, by request."""
+    known = {
+        "edit": partial(_edit, model, doc),
+        "show": _show,
+        "predict": partial(_predict, ref, model, doc),
+    }
+    if options.together == "each head" and group[1] != "cross":
+        known["similar"] = partial(_similar, model, doc, group)
+    return known
+
+
+def mask_of(model: "Model") -> str:
+    """How the model writes a hidden word; "" if it cannot read one."""
+    if model.symbols.mask is None:
+        return ""
+    return model.piece_texts([model.symbols.mask])[0]
+
+
+def _word(doc: "Doc", request: "Request", name: str = "word") -> int:
+    word = request.get(name)
+    if type(word) is not int or not 0 <= word < len(doc):
+        raise WorkbenchError(
+            f"There is no word {str(word)!r:.20}.",
+            code="request-invalid",
+            remedy="Reload the page: it is older than the state of the app.",
+        )
+    return word
+
+
+# --- edits ----------------------------------------------------------------------------------------
+
+
+def edited(doc: "Doc", word: int, how: str, text: str = "", mask: str = "") -> str:
+    """The text with one word replaced, masked, deleted, or swapped with the next."""
+    parts = [[token.text, token.whitespace_] for token in doc]
+    if how == "swap" and word + 1 < len(parts):
+        parts[word][0], parts[word + 1][0] = parts[word + 1][0], parts[word][0]
+    elif how == "delete":
+        del parts[word]
+    elif how == "mask" and mask:
+        parts[word][0] = mask
+    elif how == "replace" and text.strip():
+        parts[word][0] = " ".join(text.split())
+    else:
+        raise WorkbenchError(
+            f"A word cannot be edited by {how!r:.20}.",
+            code="request-invalid",
+            remedy="Reload the page: it is older than the state of the app.",
+        )
+    return "".join(part for pair in parts for part in pair).strip()
+
+
+def _edit(model: "Model", doc: "Doc", request: "Request") -> Mapping[str, Any]:
+    word, how = _word(doc, request), str(request.get("how"))
+    text = edited(doc, word, how, str(request.get("text", ""))[: cache.LONGEST], mask_of(model))
+    attention.choose_text(text, before=doc.text, word=None if how == "delete" else word)
+    st.rerun()
+
+
+def _show(request: "Request") -> Mapping[str, Any]:
+    """Open a sentence of the corpus."""
+    split, index = request.get("split"), request.get("sentence")
+    if split not in cache.corpus(choice.corpus()).splits or type(index) is not int or index < 0:
+        raise WorkbenchError(
+            "There is no such sentence.",
+            code="sentence-not-found",
+            remedy="Reload the page: it is older than the state of the app.",
+        )
+    attention.choose_sentence(str(split), index)
+    st.rerun()
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+def _predict(ref: str, model: "Model", doc: "Doc", request: "Request") -> Mapping[str, Any]:
+    """The most probable words at the place of a word."""
+    word = _word(doc, request)
+    found, note = _top(ref, model, doc, word)
+    former: list[tuple[str, float]] = []
+    before = st.query_params.get(attention.BEFORE, "")
+    if before and found:
+        former_doc = attention.with_mask(model, cache.typed(before))
+        if len(former_doc) == len(doc):
+            former, _ = _top(ref, model, former_doc, word)
+            former = [] if former == found else former
+    reads = "from the words before it" if model.objective == "causal" else "from its context"
+    title = f"{model.name} predicts here, {reads}:" if found else ""
+    return {"title": title, "choices": found, "before": former, "note": note}
+
+
+def _top(ref: str, model: "Model", doc: "Doc", word: int) -> tuple[list[tuple[str, float]], str]:
+    from workbench.app.predict import Place
+    from workbench.app.predict_results import Side, is_labeller, top
+
+    if not model.objective or is_labeller(model):
+        return [], "This model has no language-model head, so it predicts no words."
+    try:
+        found = top(Side(ref, model, doc, Place("word", word)), TOP)
+    except WorkbenchError as error:
+        return [], str(error).splitlines()[0]
+    return list(zip(found.texts, found.probabilities, strict=True)), ""
+
+
+# --- similar sentences ----------------------------------------------------------------------------
+
+
+def _similar(model: "Model", doc: "Doc", group: "Group", request: "Request") -> Mapping[str, Any]:
+    """One step of a search through the current split of the corpus."""
+    from workbench.attention_maps.similar import KEPT, MAX_SENTENCES, STEP, similar, tags_of
+
+    tags = tags_of(doc, _word(doc, request), _word(doc, request, "to"))
+    first, layer, head = (request.get(name) for name in ("first", "row", "column"))
+    sites = [site for site in model.sites if (site.stack, site.kind) == group]
+    are_numbers = all(type(number) is int and number >= 0 for number in (first, layer, head))
+    site = next((site for site in sites if site.layer == layer), None)
+    if not are_numbers or site is None or head >= site.heads:  # type: ignore[operator]
+        raise WorkbenchError(
+            "There is no such head.",
+            code="request-invalid",
+            remedy="Reload the page: it is older than the state of the app.",
+        )
+    corpus, start = choice.corpus(), int(first or 0)
+    splits = list(cache.corpus(corpus).splits)
+    split = str(st.session_state.get(choice.SPLIT) or splits[0])
+    split = split if split in splits else splits[0]
+    count = min(STEP, MAX_SENTENCES - start)
+    docs = cache.sentences(corpus, split, start, count) if count > 0 else []
+    found = similar(model, docs, site, int(head or 0), tags, start)
+    hits = []
+    for hit in found[:KEPT]:
+        sentence = docs[hit.sentence - start]
+        hits.append(
+            {
+                "sentence": hit.sentence,
+                "split": split,
+                "word": hit.word,
+                "to": hit.to,
+                "weight": hit.weight,
+                "words": [[token.text, bool(token.whitespace_)] for token in sentence],
+            }
+        )
+    done = len(docs) < count or start + len(docs) >= MAX_SENTENCES or not docs
+    return {
+        "hits": hits, "next": start + len(docs), "done": done, "of": MAX_SENTENCES, "most": KEPT,
+        "tags": list(tags), "name": f"{choice.chip(corpus, 'corpora')} {split}",
+    }  # fmt: skip
+
+
+# --- what heads do on the corpus ------------------------------------------------------------------
+
+
+def on_corpus(ref: str) -> "OnCorpus | None":
+    """The result of the experiment `heads` for the model and the corpus, the user's own first."""
+    from workbench.app import run_list
+    from workbench.runs.builtin import builtin_run_of
+    from workbench.runs.run import open_run
+
+    corpus = choice.corpus()
+    own = next(
+        (
+            open_run(name)
+            for name, now in run_list.all_statuses()
+            if now.experiment == "heads"
+            and now.state == "done"
+            and (now.models, now.corpora) == ((ref,), (corpus,))
+        ),
+        None,
+    )
+    run = own or builtin_run_of("heads", ref, corpus)
+    if run is None:
+        return None
+    name = " ".join([choice.chip(corpus, "corpora"), *([run.spec.split] if run.spec.split else [])])
+    return _on_corpus(name, run.name)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _on_corpus(name: str, run: str) -> "OnCorpus | None":
+    from workbench.attention_maps.patterns import on_corpus
+    from workbench.runs.run import open_run
+
+    tables = open_run(run).tables
+    if not {"heads", "offsets"} <= set(tables):
+        return None
+    return on_corpus(name, run, tables["heads"], tables["offsets"])
