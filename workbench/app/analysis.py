@@ -93,7 +93,8 @@ class Analysis:
     `select` draws choices above the main figure and returns what each view receives; `form` has
     the settings that a page draws itself; `query_keys` are choices in the address that belong to
     one run and are cleared when another is opened; `first_cautions` has words of the cautions that
-    come first; `rough` returns a badge for fast settings; `draw_below` draws what follows.
+    come first; `rough` returns a badge for fast settings; `draw_below` draws what follows;
+    `on_question` chooses another experiment by its name, where the page shows any.
     """
 
     title: str
@@ -107,6 +108,7 @@ class Analysis:
     first_cautions: tuple[str, ...] = ()
     rough: Callable[["Run"], str] = lambda run: ""
     draw_below: Callable[[], None] = lambda: None
+    on_question: Callable[[str], None] | None = None
 
     def page(self) -> None:
         """Draw the page."""
@@ -119,8 +121,11 @@ class Analysis:
         new_run.dialog(experiment, run, self.form)
         if shown is None:
             st.title(self.title, anchor=False)
-            st.markdown(self.about)
+            if self.about:
+                st.markdown(self.about)
             with st.container(key="controls-first-run"):
+                if self.on_question is not None:
+                    new_run.question(experiment, self.on_question)
                 new_run.first(experiment, self.form)
                 run_form.choose_run(experiment.name, "", self.query_keys)
         else:

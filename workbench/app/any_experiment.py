@@ -1,4 +1,4 @@
-"""The page of an experiment that the address names; the question of a new run chooses another.
+"""The page of an experiment that the address names; the box of questions chooses another.
 
 Costs: as the page of an analysis.
 """
@@ -20,14 +20,14 @@ def page() -> None:
     if name not in list(EXPERIMENTS):
         st.warning("The address names an experiment that does not exist. Choose a question.")
         name = next(iter(EXPERIMENTS))
-    with st.container(key="controls-question"):
-        picked = new_run.question(EXPERIMENTS[name], _changed)
+    picked = EXPERIMENTS[name]
     analysis = analyses.analysis_of(picked.name)
     replace(
         analysis,
         title=new_run.question_of(picked),
         about="",
         experiments={picked.name: picked.name},
+        on_question=_changed,
     ).page()
 
 

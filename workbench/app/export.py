@@ -49,13 +49,13 @@ def menu(runs: "Sequence[Run]", figure: str = "") -> None:
             _buttons(PICTURES, f"{key} figure", partial(_figure, runs[0], figure))
         with st.expander("With your own title and notes …"):
             _own_words(key)
+        st.markdown("**Share link**")
+        st.code(link(runs), language=None, wrap_lines=True)
         if len(runs) == 1:
             from workbench.report.content import command
 
             st.markdown("**Copy as command**")
-            st.code(command(runs[0].spec), language="bash", wrap_lines=True)
-        st.markdown("**Share link**")
-        st.code(link(runs), language=None, wrap_lines=True)
+            st.code(command(runs[0].spec), language="bash", wrap_lines=True, height=160)
 
 
 def tables(run: "Run", name: str) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NEW = "new"  # in the address
 EARLIER = 12  # runs that an estimate looks at
+ALL = ("max_sentences",)  # settings that a caption has its own words for
 AGAIN = "As shown"  # a preset: the settings of the opened run
 GROUPS: Mapping[str, tuple[str, ...]] = {  # of questions
     "Heads": (
@@ -255,7 +256,16 @@ def _caption(
         parts.append("all sentences")
     elif changes.get("max_sentences") and name != AGAIN:
         parts.append(f"at most {changes['max_sentences']:,} sentences")
-    return ", ".join(parts)
+    if name != AGAIN:
+        parts += [_in_words(experiment, key, changes[key]) for key in changes if key not in ALL]
+    return " · ".join(parts)
+
+
+def _in_words(experiment: Experiment[Any], name: str, value: Any) -> str:
+    """A setting of a preset in words: `Training budget: quick`."""
+    field = experiment.settings.model_fields[name]
+    sentence = settings_form.sentence_of(field.description or name)
+    return sentence if value is True else f"{sentence}: {value}"
 
 
 def estimated(

@@ -139,6 +139,7 @@ def select_tasks(runs: OpenRuns) -> list[str]:
         key="shown",
         bind="query-params",
         placeholder="all",
+        width=320,
     )
     return [task for task in picked if task in runs.tasks] or runs.tasks
 
@@ -296,11 +297,11 @@ def layers(runs: OpenRuns) -> None:
     if not modes:
         st.text("This run has no curves. Run it with the mode layer or cumulative.")
         return
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        tasks = select_tasks(runs)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    place = st.container()
+    with st.container(key="controls-curves", horizontal=True, vertical_alignment="bottom"):
         mode = segment("Probe input", modes, "mode")
         published = select_published()
+        tasks = select_tasks(runs)
     curves = [runs.curves, *([runs.second_curves] if runs.second_curves else [])]
     figure = draw_curves(
         curves,
@@ -315,7 +316,8 @@ def layers(runs: OpenRuns) -> None:
     )
     if len({each.deepest for each in curves}) > 1:
         about += DEPTH
-    draw(runs, figure, about, "layers")
+    with place:
+        draw(runs, figure, about, "layers")
     _note_published(published, tasks, curves)
     if runs.second is not None and runs.second_curves is not None:
         labels = runs.curves.name, runs.second_curves.name

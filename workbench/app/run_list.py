@@ -137,6 +137,7 @@ def draw(runs: Sequence[NamedStatus]) -> None:
     st.caption(f"{which}. Click one to open it, or tick several to compare them.")
     from workbench.runs.run import first_claim
 
+    st.html(_STYLE)
     folder = machine.runs()
     with st.container(key="run-list", gap=None):
         for name, now in shown:
@@ -144,20 +145,29 @@ def draw(runs: Sequence[NamedStatus]) -> None:
 
 
 TICK = "tick "  # keys of the boxes
+_STYLE = """<style>
+[class*="st-key-row-"] { border-top: 1px solid var(--shell-line, #d5dce3); padding: 8px 0; }
+[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] { padding: 0; min-height: 0; }
+[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p { font-size: 15px; font-weight: 600; }
+</style>"""
 COLOURS = {"done": "green", "running": "blue", "failed": "red", "queued": "gray"}
 
 
 def _row(name: str, now: Status, claim: str) -> None:
     """Draw one run: a box to compare it, its title as a link, its state, and its first finding."""
-    from workbench.app.text import ago, plain, subject
+    from workbench.app import analyses
+    from workbench.app.text import ago, plain
+    from workbench.report.prose import title_of_names
 
+    experiment = now.experiment or name.rpartition("-")[0]
+    page = analyses.page_of(experiment)
     with st.container(key=f"row {name}", horizontal=True, vertical_alignment="top", gap="small"):
         st.checkbox(
             f"Compare {name}", key=f"{TICK}{name}", label_visibility="collapsed", width="content"
         )
         with st.container(gap=None):
-            title = subject(now.experiment or name.rpartition("-")[0], now.models, now.corpora)
-            st.page_link("pages/runs.py", label=plain(title), query_params={OPENED: name})
+            title = title_of_names(experiment, now.models, now.corpora)
+            st.page_link(f"pages/{page}.py", label=plain(title), query_params={OPENED: name})
             is_builtin = name.startswith(BUILT_IN)
             state = (
                 ":violet-badge[built-in]"
@@ -167,7 +177,7 @@ def _row(name: str, now: Status, claim: str) -> None:
             when = "" if is_builtin else ago(now.created)
             short = "" if is_builtin else name.rpartition("-")[2][:6]
             facts = " · ".join(filter(None, (when, _duration(now), short)))
-            st.markdown(f"{state} :small[{plain(facts)}]  \n{plain(claim)}")
+            st.markdown(f"{plain(claim)}  \n{state} :small[{plain(facts)}]")
 
 
 def ticked(runs: Iterable[str]) -> list[str]:
@@ -201,6 +211,7 @@ def draw_built_in() -> None:
     st.caption("Results of the mini models, shipped with Workbench. They are not runs of yours.")
     from workbench.runs.run import first_claim
 
+    st.html(_STYLE)
     with st.container(key="run-list-built-in", gap=None):
         for run in runs:
             now = run.status
