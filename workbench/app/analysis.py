@@ -23,7 +23,7 @@ from workbench.app import (
     run_view,
     tables_and_figures,
 )
-from workbench.app.text import errors_shown, plain
+from workbench.app.text import errors_shown
 from workbench.core.experiment import EXPERIMENTS, Experiment
 
 if TYPE_CHECKING:
@@ -118,7 +118,6 @@ class Analysis:
         run = run_form.opened_or_warned(experiment)
         run = context.followed(run) if run else None
         shown = run or context.result_of(experiment)
-        new_run.dialog(experiment, run, self.form)
         if shown is None:
             st.title(self.title, anchor=False)
             if self.about:
@@ -129,6 +128,7 @@ class Analysis:
                 new_run.first(experiment, self.form)
                 run_form.choose_run(experiment.name, "", self.query_keys)
         else:
+            new_run.dialog(experiment, run, self.form)
             with errors_shown():
                 draw_result(shown, self)
         self.draw_below()
@@ -188,7 +188,7 @@ def _tabs(views: Mapping[str, View], selection: Any) -> None:
     """Draw the further views as tabs; only the open one is drawn."""
     if not views:
         return
-    tabs = st.tabs([plain(name) for name in views], key="view", bind="query-params")
+    tabs = st.tabs(list(views), key="view", bind="query-params")
     for tab, view in zip(tabs, views.values(), strict=True):
         if tab.open:
             with tab, errors_shown():

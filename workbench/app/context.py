@@ -20,7 +20,7 @@ from workbench.models.references import RANDOM, trained_by
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
-_FOLLOWED = "the run that set the chips, and what they showed then"
+_FOLLOWED = "the run that set the chips, and whether they showed it since"
 LOOKED_AT = 100  # runs of an experiment, the latest first
 
 
@@ -37,12 +37,14 @@ def followed(run: "Run") -> "Run | None":
             _first(refs) if missing else ref
             for refs, missing, ref in zip(inputs_of(run), misses, chosen, strict=True)
         )
-        st.session_state[_FOLLOWED] = (run.name, model, corpus)
+        st.session_state[_FOLLOWED] = (run.name, not any(misses))
         if any(misses):
             choice.choose_model(model)
             choice.choose_corpus(corpus)
             st.rerun()
-    elif any(misses) and chosen != before[1:]:
+    elif not any(misses):
+        st.session_state[_FOLLOWED] = (run.name, True)
+    elif before[1]:  # the chips showed this run, so the user has changed them
         del st.session_state[_FOLLOWED]
         run_list.set_opened([])
         return None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def evidence(selection: OpenHead) -> None:
-    """Draw the roles of the open head, its sentences, relations and offsets, and last its scores."""
+    """Draw the roles, sentences, relations and offsets of the open head, and last its scores."""
     scores = selection.scores
     st.subheader(f"Head {plain(selection.name)}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):

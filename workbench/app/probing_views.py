@@ -131,12 +131,12 @@ def draw(runs: OpenRuns, figure: "go.Figure", about: object, name: str) -> None:
     tables_and_figures.draw_view(runs.run, name, figure, caption)
 
 
-def select_tasks(runs: OpenRuns) -> list[str]:
+def select_tasks(runs: OpenRuns, key: str = "shown") -> list[str]:
     """Draw a box for the tasks to show; return them, all by default."""
     picked = st.multiselect(
         "Tasks shown",
         runs.tasks,
-        key="shown",
+        key=key,
         bind="query-params",
         placeholder="all",
         width=320,
@@ -144,10 +144,10 @@ def select_tasks(runs: OpenRuns) -> list[str]:
     return [task for task in picked if task in runs.tasks] or runs.tasks
 
 
-def select_published() -> str:
+def select_published(key: str = "published") -> str:
     """Draw a box for published results to compare with."""
     about = f"Published results of BERT-base or BERT-large: {SOURCE}."
-    return select("Published results", PUBLISHED, "published", width=190, help=about)
+    return select("Published results", PUBLISHED, key, width=190, help=about)
 
 
 def pipeline(runs: OpenRuns) -> None:
@@ -159,7 +159,7 @@ def pipeline(runs: OpenRuns) -> None:
         _no_mix(runs)
         return
     about = caption_of(drawn.pipeline)
-    model = select_published()
+    model = select_published("published-order")
     if model in NAMES:
         tasks = add_published_layers(figure, runs.curves, model)
         about += f" Diamonds: expected layers of {NAMES[model]} at the same depth, computed "
@@ -253,7 +253,7 @@ def _select_rows(runs: OpenRuns, table: "pd.DataFrame") -> "tuple[pd.DataFrame, 
 
 def controls(runs: OpenRuns) -> None:
     """Draw the selectivity of each layer."""
-    tasks = select_tasks(runs)
+    tasks = select_tasks(runs, "shown-controls")
     try:
         figure = curve_controls(runs.curves, tasks)
     except KeyError:

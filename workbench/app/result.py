@@ -48,7 +48,8 @@ def heading(run: "Run", rough: str = "", actions: Callable[[], None] | None = No
     with st.container(key="result-heading", horizontal=True, vertical_alignment="center"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.title(plain(title(run)), anchor=False, width="content")
-            run_view.badge(run)
+            if run.status.state == "done":
+                run_view.badge(run)
             if rough:
                 st.badge(rough, icon=":material/bolt:", color="orange")
         if actions is not None:

@@ -260,7 +260,7 @@ def _under_way(run: "Run") -> None:
     now = looked(run)
     if not now.under_way:
         st.rerun()
-    with st.container(border=True):
+    with st.container(key="run-under-way"):
         _draw_state(now)
         _progress(run, now)
         if st.button("Cancel", icon=":material/stop_circle:", key=f"cancel {run.name}"):
@@ -270,9 +270,7 @@ def _under_way(run: "Run") -> None:
 
 
 def _draw_state(now: Status) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        state(now.state)
-        st.text(subject(now.experiment, now.models, now.corpora))
+    state(now.state)
 
 
 def _progress(run: "Run", now: Status) -> None:
@@ -310,7 +308,7 @@ def _log_line(event: Mapping[str, Any]) -> str:
 
 def _ended(run: "Run", now: Status) -> None:
     """Draw a run that failed or was cancelled: the reason, its log, and a button to resume."""
-    with st.container(border=True):
+    with st.container(key="run-ended"):
         _draw_state(now)
         if now.failure is not None:
             show_error(now.failure.error())
