@@ -302,6 +302,12 @@ EDGE_PROBING = Experiment(
     version=4,
     figures="workbench.figures.probing:FIGURES",
     findings="probes.findings:edge_probing",
+    presets={
+        "Preview": {"preview": True},
+        "Quick": {"preset": "quick"},
+        "Standard": {},
+        "Full": {"preset": "full", "max_sentences": None},
+    },
     papers=("tenney-2019-context", "tenney-2019-pipeline", "hewitt-2019-control"),
 )
 

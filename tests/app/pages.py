@@ -76,3 +76,8 @@ def said(app: AppTest) -> str:
     kinds = ("markdown", "caption", "error", "warning", "info", "success", "code", "text")
     words = "\n".join(str(element.value) for kind in kinds for element in app.get(kind))
     return re.sub(r"\\(.)", r"\1", words)  # what is data is escaped
+
+
+def titles(app: AppTest) -> list[str]:
+    """What is shown, in words: the title of the opened result."""
+    return [re.sub(r"\\(.)", r"\1", str(each.value)) for each in app.title]

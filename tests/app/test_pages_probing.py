@@ -20,13 +20,14 @@ pytestmark = pytest.mark.usefixtures("home")
 
 SEEN = {  # words that only this view has
     "Layers": "95 % bootstrap intervals over sentences and seeds",
+    "Summary": "F1 (%) of the best layer, and of the baselines",
     "Pipeline": "in the order of the published pipeline",
     "Mix": "in the learned mix of all layers",
     "Confusion": "Confusion matrix",
     "Examples": "right at layer 3 and wrong at layer 2",
     "Controls": "Selectivity by layer",
-    "Tables": "Score of each probe and seed",
 }
+MAIN = "Layers"  # always in view
 
 
 def opened(**address: str | list[str]) -> AppTest:
@@ -68,7 +69,7 @@ def run_of(
 
 
 def test_the_tasks_of_the_corpus_are_offered_and_reach_the_request() -> None:
-    app = opened()
+    app = opened(new="1")
     assert "Ready to run" in said(app)
     tasks = app.multiselect(key="tasks of primer")
     assert tasks.options[:3] == ["pos", "constituents", "dependencies"]
@@ -77,7 +78,9 @@ def test_the_tasks_of_the_corpus_are_offered_and_reach_the_request() -> None:
     app.run()
     assert not app.exception
     assert "--set=tasks=pos,roles" in said(app) and "--set=max_sentences=30" in said(app)
-    assert [button.label for button in app.button][:2] == ["Run", "Preview"]
+    app.radio(key="preset edge-probing ").set_value("Preview").run()
+    assert not app.exception and "--set=preview=true" in said(app)
+    assert "--set=tasks=pos,roles" in said(app)
 
 
 def test_a_corpus_without_a_task_says_so_before_anything_runs(tmp_path: Path) -> None:
@@ -87,15 +90,15 @@ def test_a_corpus_without_a_task_says_so_before_anything_runs(tmp_path: Path) ->
     app.run()
     assert not app.exception
     assert "layer-missing" in said(app)
-    assert not [button for button in app.button if button.label in ("Run", "Preview")]
+    assert not [button for button in app.button if button.label == "Run"]
 
 
 def test_a_setting_that_is_wrong_is_explained() -> None:
-    app = opened()
+    app = opened(new="1")
     app.text_input(key="set edge-probing seeds").set_value("one")
     app.run()
     assert not app.exception and "seeds.0 is 'one'" in said(app)
-    assert all(button.disabled for button in app.button if button.label in ("Run", "Preview"))
+    assert all(button.disabled for button in app.button if button.label == "Run")
 
 
 def test_each_view_has_what_is_expected_of_it() -> None:
@@ -109,7 +112,8 @@ def test_every_view_of_a_run(tmp_path: Path, view: str, stacks: tuple[str, ...])
     app = opened(run=run.name, view=view)
     assert not app.error, app.error
     shown = said(app)
-    assert [other for other, words in SEEN.items() if words in shown] == [view]
+    open_tab = "Summary" if view == MAIN else view
+    assert [other for other, words in SEEN.items() if words in shown] == [MAIN, open_tab]
     assert "Preview: closed" not in shown
     assert EVIL not in "".join(str(element.proto.body) for element in app.get("html"))
 
@@ -147,7 +151,7 @@ def test_two_runs_are_laid_together_and_their_difference_is_tested(tmp_path: Pat
     app = opened(run=first.name, compare=second.name)
     assert not app.error
     assert "Comparison of best layers" in said(app) and "relative depth" in said(app)
-    table = app.dataframe[-1].value
+    (table,) = (each.value for each in app.dataframe if "B − A" in each.value)
     assert list(table["task"]) == ["pos", "dependencies"] and {"B − A", "p"} <= set(table.columns)
     assert table["B − A"].iloc[1] == pytest.approx(0)
 

@@ -10,13 +10,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
-from tests.app.pages import home  # noqa: F401
+from tests.app.pages import home, titles  # noqa: F401
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
 from workbench.app.pruning import ANALYSES, PACKED, VIEWS
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
+from workbench.report.prose import title_of
 
 pytestmark = pytest.mark.usefixtures("home")
 QUICK: dict[str, dict[str, Any]] = {
@@ -88,25 +89,28 @@ def said(app: AppTest) -> str:
 
 
 def shown(app: AppTest) -> list[str]:
-    """The experiments whose runs are on the page."""
-    return [re.sub(r"\\(.)", r"\1", str(each.value)).partition(":")[0] for each in app.header]
+    """The titles of the results on the page."""
+    return titles(app)
 
 
 @pytest.mark.parametrize(("analysis", "name"), ANALYSES.items())
 def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
-    app = opened(analysis=analysis)
+    app = opened(analysis=analysis, new="1")
     assert experiments()[name].about in said(app) and "Ready to run" in said(app)
     assert f"workbench run {name}" in said(app)
 
 
 def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "head-gates")
-    app = opened(run=run.name)
-    assert shown(app) == ["head-gates"]
+    app = opened(run=run.name, model="mini:gpt")
+    assert shown(app) == [title_of(run.spec)]
     app.button_group(key="analysis of pruning Gates").set_value("Curves").run()
     assert not app.exception
-    assert "run" not in app.query_params and experiments()["head-pruning"].about in said(app)
-    assert shown(app) == ["head-pruning"] and "is not a run of yours" in said(app)  # the built-in
+    assert "run" not in app.query_params
+    assert shown(app) == ["Pruning"] and experiments()["head-pruning"].about in said(app)
+    app.selectbox(key="model").set_value("mini:bert").run()  # it has a built-in result
+    assert shown(app) == ["Pruning the attention heads of mini:bert on primer"]
+    assert "is not a run of yours" in said(app)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +121,7 @@ def test_every_view_of_a_run_is_shown(
 ) -> None:
     run = run_of(tmp_path, results, name)
     app = opened(run=run.name, view=view)
-    assert shown(app) == [name]
+    assert shown(app) == [title_of(run.spec)]
     assert SEEN.get(view, "") in said(app)
     assert not app.error, said(app)
 
@@ -157,7 +161,7 @@ def test_the_model_that_was_kept_is_packed_and_opens(
     ],
 )
 def test_a_bad_address_is_explained_and_breaks_nothing(query: dict[str, str]) -> None:
-    assert "Which heads matter" in said(opened(**query))
+    assert shown(opened(**query)) == ["Importance of the attention heads of mini:bert on primer"]
 
 
 @pytest.mark.parametrize(
@@ -175,4 +179,4 @@ def test_a_bad_choice_of_a_run_breaks_nothing(
     name: str, query: dict[str, str], tmp_path: Path, results: dict[str, Any]
 ) -> None:
     run = run_of(tmp_path, results, name)
-    assert shown(opened(run=run.name, **query)) == [name]
+    assert shown(opened(run=run.name, **query)) == [title_of(run.spec)]

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
-from tests.app.pages import home  # noqa: F401
+from tests.app.pages import home, titles  # noqa: F401
 from tests.figures.test_transfer import tables_of
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
@@ -19,6 +19,7 @@ from workbench import Inputs, Run, experiments
 from workbench.app.transfer import ANALYSES, VIEWS
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
+from workbench.report.prose import title_of
 
 pytestmark = pytest.mark.usefixtures("home")
 QUICK = {
@@ -139,14 +140,19 @@ def said(app: AppTest) -> str:
     return re.sub(r"\\(.)", r"\1", "\n".join(found)).replace("**", "")
 
 
+def predictions(app: AppTest) -> list[Any]:
+    """The tables of the predictions for a text."""
+    return [frame for frame in app.dataframe if "probability" in frame.value]
+
+
 def shown(app: AppTest) -> list[str]:
-    """The experiments whose runs are on the page."""
-    return [re.sub(r"\\(.)", r"\1", str(each.value)).partition(":")[0] for each in app.header]
+    """The titles of the results on the page."""
+    return titles(app)
 
 
 @pytest.mark.parametrize(("analysis", "name"), ANALYSES.items())
 def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
-    app = opened(analysis=analysis)
+    app = opened(analysis=analysis, new="1")
     assert experiments()[name].about in said(app)
     if name == "drift":  # of two models
         assert "model-count" in said(app)
@@ -161,15 +167,16 @@ def test_every_analysis_has_its_form(analysis: str, name: str) -> None:
 def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "similarity")
     app = opened(run=run.name)
-    assert shown(app) == ["similarity"]
+    assert shown(app) == [title_of(run.spec)]
     well(app.button_group(key="analysis of transfer Similarity").set_value("Fine-tuning").run())
-    assert not shown(app) and experiments()["finetune"].about in said(app)
+    assert shown(app) == ["Transfer"] and experiments()["finetune"].about in said(app)
 
 
 def test_a_run_shows_its_settings(tmp_path: Path, results: dict[str, Any]) -> None:
     app = opened(run=run_of(tmp_path, results, "finetune").name)
     facts = " ".join(str(each.value) for each in app.get("html"))
-    assert "<dt>settings</dt>" in facts and "train 40" in facts and "seeds 0 1" in facts
+    for name, value in (("max_train", "40"), ("seeds", "0, 1")):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in facts, facts[facts.find("<dt>seeds"):][:80]
 
 
 def test_of_many_pairs_of_models_one_is_looked_at(tmp_path: Path, results: dict[str, Any]) -> None:
@@ -189,7 +196,7 @@ def test_every_view_of_a_run_is_shown(
 ) -> None:
     run = run_of(tmp_path, results, name)
     app = opened(run=run.name, view=view)
-    assert shown(app) == [name]
+    assert shown(app) == [title_of(run.spec)]
     assert SEEN.get((name, view), "") in said(app)
     assert not app.error, said(app)
 
@@ -199,14 +206,14 @@ def test_a_text_is_tried_on_both_at_once(tmp_path: Path, results: dict[str, Any]
     app = opened(run=run.name, view="Try a text")
     frozen, tuned = (results[f"finetune sentiment {method}"][0] for method in METHODS)
     assert app.selectbox(key="one").value == run.name != app.selectbox(key="other").value
-    for tables, frame in zip((tuned, frozen), app.dataframe, strict=True):
+    for tables, frame in zip((tuned, frozen), predictions(app), strict=True):
         thought = tables["predictions"].query("text == 0")
         assert app.text_area(key="text").value == thought["said"].iloc[0]
         assert frame.value["sentiment"][0] in set(thought["guess"]), "of the seed that was kept"
         assert frame.value["probability"].sum() == pytest.approx(1)
-    before = app.dataframe[0].value["probability"].tolist()
+    before = predictions(app)[0].value["probability"].tolist()
     well(app.text_area(key="text").set_value("The hat is charming and lovely.").run())
-    assert app.dataframe[0].value["probability"].tolist() != before
+    assert predictions(app)[0].value["probability"].tolist() != before
     well(app.text_area(key="text").set_value("  ").run())
     assert "text-empty" in said(app)
 
@@ -218,8 +225,8 @@ def test_two_texts_are_tried_where_the_task_has_pairs(
     app = opened(run=run.name, view="Try a text")
     first = next(iter(wb.read("primer/entailment").docs("test", 1))).text
     assert " ".join(app.text_area(key=key).value for key in ("text", "text2")) == first
-    assert [area.label for area in app.text_area] == ["First text", "Second text"]
-    assert len(app.dataframe) == 2
+    labels = [area.label for area in app.text_area if area.label != "Notes"]
+    assert labels == ["First text", "Second text"] and len(predictions(app)) == 2
     well(app.text_area(key="text2").set_value("").run())
     assert "text-empty" in said(app)
 
@@ -260,7 +267,7 @@ def test_cells_that_kept_no_model_are_named(tmp_path: Path, results: dict[str, A
     ],
 )
 def test_a_bad_address_is_explained_and_breaks_nothing(query: dict[str, str]) -> None:
-    assert "What fine-tuning gains" in said(opened(**query))
+    assert shown(opened(**query)) == ["Frozen and fine-tuned mini:bert on primer"]
 
 
 @pytest.mark.parametrize(
@@ -276,4 +283,4 @@ def test_a_bad_choice_of_a_run_breaks_nothing(
     name: str, query: dict[str, str], tmp_path: Path, results: dict[str, Any]
 ) -> None:
     run = run_of(tmp_path, results, name)
-    assert shown(opened(run=run.name, **query)) == [name]
+    assert shown(opened(run=run.name, **query)) == [title_of(run.spec)]

@@ -1,17 +1,28 @@
-"""A page for one kind of analysis: a form to start a run, the opened run, and views of its result.
+"""A page for one kind of analysis: the result that fits the chips, or the form of a first run.
 
-A page is declared by its experiments and, for each, its views by name. The address holds the opened
-run and view; only the open view is drawn. Costs: one look at the status file of each run, and the
-drawing of the view.
+A page is declared by its experiments and, for each, its views by name: the first is the main figure
+and always in view, the others are tabs. Experiments without views get their figures as tabs. The
+address holds the opened run and tab. Costs: one look at the status file of each run, and the
+drawing of the main figure and one tab.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import cache, run_form, run_view, tables_and_figures
+from workbench.app import (
+    cache,
+    context,
+    export,
+    new_run,
+    result,
+    run_form,
+    run_view,
+    tables_and_figures,
+)
 from workbench.app.text import errors_shown
 from workbench.core.experiment import EXPERIMENTS, Experiment
 
@@ -21,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class View:
-    """A tab: what it shows of a run, or of an object with the run and a selection in it.
+    """What a page shows of a run, or of an object with the run and a selection in it.
 
-    If the run lacks one of the `tables`, or one is empty, the tab shows the text `missing` instead.
+    If the run lacks one of the `tables`, or one is empty, the text `missing` is shown instead.
     """
 
     draw: Callable[[Any], None]
@@ -48,14 +59,30 @@ def figure_view(name: str, table: str, draw: Any, missing: str = View.missing) -
     return View(lambda run: tables_and_figures.view_of(run, name, draw), (table,), missing)
 
 
-TABLES = View(lambda selection: run_view.every_table(getattr(selection, "run", selection)))
+def figure_views(run: "Run") -> dict[str, View]:
+    """A view for each figure of a run, first that of the first finding that names one."""
+    drawn = tables_and_figures.figures_of(run)
+    first = main_figure(run)
+    names = sorted(drawn, key=lambda name: name != first)
+    return {
+        name.replace("_", " ").capitalize(): View(
+            lambda run, name=name: tables_and_figures.draw_figure(
+                tables_and_figures.figures_of(run)[name], f"figure {run.name} {name}"
+            )
+        )
+        for name in names
+    }
 
 
-def header(run: "Run") -> "Run":
-    """Draw the title, the findings and the caveats above the views of a run."""
-    run_view.heading(run)
-    run_view.findings(run.findings)
-    run_view.caveats(run)
+def main_figure(run: "Run") -> str:
+    """The name of the figure of the first finding that names one, else of the first; "": none."""
+    names = list(run.figures)
+    named = (finding.figure for finding in run.findings if finding.figure in names)
+    return next(named, names[0] if names else "")
+
+
+def itself(run: "Run") -> "Run":
+    """The run, for views that need no more."""
     return run
 
 
@@ -63,58 +90,117 @@ def header(run: "Run") -> "Run":
 class Analysis:
     """A page: its experiments by label, and the views of their runs.
 
-    `draw_header` draws what is above the views and returns what each view receives; `draw_form`
-    replaces the form of the page Experiments; `query_keys` are choices in the address that belong
-    to one run and are cleared when another is opened.
+    `select` draws choices above the main figure and returns what each view receives; `form` has
+    the settings that a page draws itself; `query_keys` are choices in the address that belong to
+    one run and are cleared when another is opened; `first_cautions` has words of the cautions that
+    come first; `rough` returns a badge for fast settings; `draw_below` draws what follows;
+    `on_question` chooses another experiment by its name, where the page shows any.
     """
 
     title: str
     about: str
     experiments: Mapping[str, str]  # label -> name of the experiment
-    views: Mapping[str, Mapping[str, View]]  # by experiment and label
-    draw_header: Callable[["Run"], Any] = header
-    draw_form: Callable[[Experiment[Any], "Run | None"], None] | None = None
+    views: Mapping[str, Mapping[str, View]] = field(default_factory=dict)  # by experiment, label
+    select: Callable[["Run"], Any] = itself
+    form: new_run.Form = new_run.FORM
     query_keys: tuple[str, ...] = ()
     help: str | None = None
+    first_cautions: tuple[str, ...] = ()
+    rough: Callable[["Run"], str] = lambda run: ""
+    draw_below: Callable[[], None] = lambda: None
+    on_question: Callable[[str], None] | None = None
 
     def page(self) -> None:
         """Draw the page."""
-        st.title(self.title, anchor=False)
         with errors_shown(stop=True), st.spinner("Loading …"):
             cache.ready()
-        st.markdown(self.about)
         experiment = self._experiment()
         run = run_form.opened_or_warned(experiment)
-        run_form.choose_run(experiment.name, run.name if run else "", self.query_keys)
-        if self.draw_form is not None:
-            self.draw_form(experiment, run)
+        run = context.followed(run) if run else None
+        shown = run or context.result_of(experiment)
+        if shown is None:
+            st.title(self.title, anchor=False)
+            if self.about:
+                st.markdown(self.about)
+            with st.container(key="controls-first-run"):
+                if self.on_question is not None:
+                    new_run.question(experiment, self.on_question)
+                new_run.first(experiment, self.form)
+                run_form.choose_run(experiment.name, "", self.query_keys)
         else:
-            about = experiment.about if len(self.experiments) > 1 else ""
-            run_form.draw(experiment, run, about)
-        run = run or run_form.built_in(experiment)
-        if run is None:
-            return
-        st.divider()
-        with errors_shown():
-            if run_view.watched(run):
-                run_form.note_if_cached(run)
-                self.draw_views(run)
+            new_run.dialog(experiment, run, self.form)
+            with errors_shown():
+                draw_result(shown, self)
+        self.draw_below()
 
     def _experiment(self) -> Experiment[Any]:
         if len(self.experiments) == 1:
             return EXPERIMENTS[next(iter(self.experiments.values()))]
-        return run_form.chosen(self.experiments, self.title.lower(), self.query_keys, self.help)
+        with st.container(key="controls-analysis"):
+            return run_form.chosen(self.experiments, self.title.lower(), self.query_keys, self.help)
 
-    def draw_views(self, run: "Run") -> None:
-        """Draw the header and the tabs of a run that is done."""
-        selection = self.draw_header(run)
-        views = {
-            name: view
-            for name, view in self.views[run.spec.experiment].items()
-            if view.is_available(selection)
-        }
-        tabs = st.tabs(list(views), key="view", bind="query-params")
-        for tab, view in zip(tabs, views.values(), strict=True):
-            if tab.open:
-                with tab, errors_shown():
-                    view(selection)
+    def views_of(self, run: "Run", selection: Any) -> dict[str, View]:
+        """The views of a run; its figures if none are declared, or of a sweep."""
+        declared = {} if run.spec.sweep else self.views.get(run.spec.experiment, {})
+        if not declared:
+            return figure_views(run)
+        return {name: view for name, view in declared.items() if view.is_available(selection)}
+
+
+GENERIC = Analysis("Experiment", "", {})
+
+
+def draw_result(run: "Run", analysis: Analysis = GENERIC) -> None:
+    """Draw the page of one result: title, findings, main figure, numbers, cautions, tabs, data."""
+    is_done = run.status.state == "done"
+    rough = analysis.rough(run) if is_done else ""
+    result.heading(run, rough, partial(_actions, run, analysis, is_done))
+    if not run_view.watched(run):
+        result.settings(run, partial(run_view.remove_button, run))
+        return
+    run_form.note_if_cached(run)
+    selection: Any = run
+    views: Mapping[str, View] = {}
+    main: View | None = None
+    with result.top() as (words, figure):
+        with words, errors_shown():
+            result.findings(run.findings)
+        with figure, errors_shown():
+            selection = run if run.spec.sweep else analysis.select(run)
+            views = analysis.views_of(run, selection)
+            main = next(iter(views.values()), None)
+            if main is not None:
+                main(selection)
+    with errors_shown():
+        if numbers := result.numbers(run.findings):
+            st.html(numbers)
+    with errors_shown():
+        result.cautions(run, analysis.first_cautions)
+    if main is None and not list(run.tables):
+        st.text("This run has no tables and no figures.")
+    _tabs(dict(list(views.items())[1:]), selection)
+    result.settings(run, partial(run_view.remove_button, run))
+    with errors_shown():
+        result.tables(run)
+
+
+def _tabs(views: Mapping[str, View], selection: Any) -> None:
+    """Draw the further views as tabs; only the open one is drawn."""
+    if not views:
+        return
+    tabs = st.tabs(list(views), key="view", bind="query-params")
+    for tab, view in zip(tabs, views.values(), strict=True):
+        if tab.open:
+            with tab, errors_shown():
+                view(selection)
+
+
+def _actions(run: "Run", analysis: Analysis, is_done: bool) -> None:
+    """Draw the menus of a result: earlier runs, Export, New run."""
+    titles = run_form.titles(run.spec.experiment, include_unfinished=True)
+    if [name for name in titles if name != run.name]:
+        with st.popover("Earlier runs", icon=":material/history:", type="tertiary"):
+            run_form.choose_run(run.spec.experiment, run.name, analysis.query_keys)
+    if is_done:
+        export.menu([run], main_figure(run))
+    new_run.button()

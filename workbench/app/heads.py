@@ -3,29 +3,14 @@
 The open head is in the address. Costs: milliseconds for a view.
 """
 
-from typing import TYPE_CHECKING
-
 from workbench.app import heads_views as views
-from workbench.app.analysis import TABLES, Analysis, View, header
-from workbench.app.heads_views import HEAD, NAME, OpenHead, draw_grid, open_head
+from workbench.app.analysis import Analysis, View
+from workbench.app.heads_views import HEAD, NAME, draw_grid, open_head
 from workbench.app.one_head import evidence
 
-if TYPE_CHECKING:
-    from workbench.runs.run import Run
-
-
-def _heads(selection: OpenHead) -> None:
-    """Draw the grid of all heads, and the evidence for the open one."""
-    draw_grid(selection)
-    evidence(selection)
-
-
-def _header(run: "Run") -> OpenHead:
-    return open_head(header(run))
-
-
 VIEWS = {
-    "Heads": View(_heads),
+    "Heads": View(draw_grid),
+    "Open head": View(evidence),
     "Relations": View(views.relations),
     "Similar heads": View(
         views.similar_heads,
@@ -41,7 +26,6 @@ VIEWS = {
     "Cross-attention": View(
         views.cross, is_available=lambda selection: (selection.heads["kind"] == "cross").any()
     ),
-    "Tables": TABLES,
 }
 HEADS = Analysis(
     "Heads",
@@ -49,6 +33,6 @@ HEADS = Analysis(
     "compared with fixed offsets and shuffled trees.",
     {"Heads": NAME},
     {NAME: VIEWS},
-    _header,
+    open_head,
     query_keys=(HEAD,),
 )

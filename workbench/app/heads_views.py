@@ -289,16 +289,18 @@ _ABOUT = (
 
 
 def draw_grid(selection: OpenHead) -> None:
-    """Draw the filters, the grid of heads, and the box that opens a head."""
+    """Draw the grid of heads; below it the box that opens a head, and the filters."""
     heads = selection.heads
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    place = st.container()
+    with st.container(key="controls-grid", horizontal=True, vertical_alignment="bottom"):
+        _choose(selection)
         colour = _colour(heads)
         mask = _filtered(heads)
-    if not mask.any():
-        st.info("No head matches. Remove a role or choose another kind of attention.")
-    else:
-        _grid(selection, colour, list(mask))
-    _choose(selection)
+    with place:
+        if not mask.any():
+            st.info("No head matches. Remove a role or choose another kind of attention.")
+        else:
+            _grid(selection, colour, list(mask))
 
 
 def _colour(heads: "pd.DataFrame") -> str:
@@ -398,7 +400,7 @@ def _choose(selection: OpenHead) -> None:
         selection.row,
         format_func=lambda name: labels.get(name, str(name)),
         key=key,
-        width=360,
+        width=220,
         help="3-1 is head 1 of layer 3. Layers and heads are counted from 0.",
         on_change=lambda: run_list.set_query(HEAD, st.session_state.get(key)),
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def evidence(selection: OpenHead) -> None:
-    """Draw the roles, scores, offsets and relations of the open head."""
+    """Draw the roles, sentences, relations and offsets of the open head, and last its scores."""
     scores = selection.scores
     st.subheader(f"Head {plain(selection.name)}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -38,18 +38,16 @@ def evidence(selection: OpenHead) -> None:
         st.caption(
             "; ".join(f"{plain(role)}: {ROLES.get(role, 'unknown')}" for role in roles) + "."
         )
-    left, right = st.columns([3, 2])
-    with left:
-        _scores(scores)
-    with right:
-        offsets = selection.rows_of("offsets")
-        if offsets.empty:
-            st.text("There are no offsets: no word has another word within the range of offsets.")
-        else:
-            draw = drawn.offsets_of_head
-            tables_and_figures.draw_view(selection.run, "offsets of a head", draw(offsets), draw)
-        _most_similar(selection)
     _relations(selection)
+    offsets = selection.rows_of("offsets")
+    if offsets.empty:
+        st.text("There are no offsets: no word has another word within the range of offsets.")
+    else:
+        draw = drawn.offsets_of_head
+        tables_and_figures.draw_view(selection.run, "offsets of a head", draw(offsets), draw)
+    _most_similar(selection)
+    with st.expander("All scores of this head", icon=":material/table_rows:", type="compact"):
+        _scores(scores)
 
 
 def _scores(scores: "pd.Series") -> None:
@@ -85,7 +83,7 @@ def _scores(scores: "pd.Series") -> None:
         height=(len(rows) + 1) * 35 + 3,
         key="scores of a head",
     )
-    with st.expander("Definitions of the scores"):
+    with st.popover("Definitions of the scores"):
         text.facts((name, score.about) for name, score in names.SCORES.items())
         st.text(
             "Baselines: a fixed offset, the first or the longest word; shuffled trees or the "
@@ -143,10 +141,10 @@ def _relations(selection: OpenHead) -> None:
             str(scores["best_relation"]),
             selection,
         )
-    draw = drawn.relations_of_head
-    tables_and_figures.draw_view(selection.run, "relations of a head", draw(table), draw)
     _summary(table[table["relation"] == name].iloc[0], name)
     sentences(selection, name, names.WAYS[way])
+    draw = drawn.relations_of_head
+    tables_and_figures.draw_view(selection.run, "relations of a head", draw(table), draw)
 
 
 def _summary(row: "pd.Series", name: str) -> None:

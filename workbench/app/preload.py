@@ -23,7 +23,7 @@ MODULES = (  # in the order in which a reader is likely to need them
     "workbench.attention_browser.scene", "workbench.attention_maps.capture", "workbench.doctor",
     "workbench.app.corpus_browser", "workbench.app.predict_views", "workbench.app.words_views",
     "workbench.app.heads", "workbench.app.pruning", "workbench.app.probing",
-    "workbench.app.transfer", "workbench.app.run_form", "workbench.app.run_view",
+    "workbench.app.transfer", "workbench.app.any_experiment", "workbench.app.run_view",
     "probes.probe_inputs", "workbench.report.content",
 )  # fmt: skip
 PATIENCE = 10.0  # seconds to wait until the server of the app runs

@@ -1,7 +1,6 @@
-"""The page Probing: its form, the summary of a run of `edge-probing`, and its views.
+"""The page Probing: the tasks in its form, the summary of a run of `edge-probing`, and its views.
 
-The form is that of the page Experiments, with the tasks of the corpus and a button for a preview.
-Costs: reading 200 sentences of each split, and checking the request.
+Costs: reading 200 sentences of each split for the form; a view reads the tables of a run.
 """
 
 from collections.abc import Mapping
@@ -9,18 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
-from pydantic import create_model
 
-from workbench.app import (
-    choice,
-    run_form,
-    run_view,
-    settings_form,
-    tables_and_figures,
-    uploads,
-)
+from workbench.app import new_run, tables_and_figures, uploads
 from workbench.app import probing_views as views
-from workbench.app.analysis import TABLES, Analysis, View
+from workbench.app.analysis import Analysis, View
 from workbench.app.probing_views import (
     COMPARE,
     NAME,
@@ -33,42 +24,17 @@ from workbench.app.probing_views import (
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, show_error
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Experiment, Settings
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
-FORM_SETTINGS = ("tasks", "preview")  # drawn by this page, not by the form of settings
-ABOUT = {
-    "Run": "Trains every probe. Takes minutes, or hours for a large model and corpus.",
-    "Preview": "Closed-form ridge probes of each layer: seconds, but less accurate.",
-}
 ALL = "all tasks of the corpus"
 
 
-def draw_form(experiment: Experiment[Any], run: "Run | None") -> None:
-    """Draw the form: in view if no run is opened, else in an expander."""
-    initial = run.settings if run else {}
-    if run is None:
-        _form(experiment, initial)
-    else:
-        with st.expander("New run", icon=":material/science:"):
-            _form(experiment, initial)
-    _upload()
-
-
-def _form(experiment: Experiment[Any], initial: Mapping[str, Any]) -> None:
-    models, corpora = run_form.inputs(experiment, choice.model(), choice.corpus())
-    tasks = _chosen_tasks(corpora[0], initial)
-    if tasks is None:
-        return
-    settings = settings_form.settings(_without(experiment), initial)
-    if tasks:
-        settings["tasks"] = tasks
-    options = run_form.run_options(experiment)
-    full = (experiment.name, models, corpora, settings, options)
-    preview = (experiment.name, models, corpora, {**settings, "preview": True}, options)
-    run_form.offer({run_form.RUN: full, "Preview": preview}, ABOUT)
+def _draw_tasks(corpora: tuple[str, ...], initial: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Draw the tasks; return the chosen ones, or None if the corpus cannot be read."""
+    picked = _chosen_tasks(corpora[0], initial)
+    return None if picked is None else {"tasks": picked}
 
 
 def _chosen_tasks(corpus: str, initial: Mapping[str, Any]) -> list[str] | None:
@@ -106,21 +72,10 @@ def _tasks(corpus: str, stamp: str) -> dict[str, str]:
     return forked_call(tasks_about, corpus)
 
 
-def _without(experiment: Experiment[Any]) -> Experiment[Any]:
-    """The experiment without the settings that this page draws itself."""
-    fields: dict[str, Any] = {
-        name: (field.annotation, field)
-        for name, field in experiment.settings.model_fields.items()
-        if name not in FORM_SETTINGS
-    }
-    settings = create_model("FurtherSettings", __base__=Settings, **fields)
-    return replace(experiment, settings=settings)
-
-
 def _upload() -> None:
     """Draw the upload of a file with spans and labels; its faults are shown by line."""
     uploads.draw_news("corpus-news")
-    with st.expander("Upload your own targets", icon=":material/upload:"):
+    with st.expander("Upload your own targets", icon=":material/upload:", type="compact"):
         st.markdown(
             "Edge JSONL: one sentence per line, with single spaces between words. Spans are word "
             "indices, counted from 0. The file name gives the task: `srl-mine.jsonl` holds "
@@ -160,19 +115,15 @@ COLUMNS = {
     "centre_of_gravity": Column("centre of gravity", "%.2f"),
     "n": Column("targets"),
 }  # of the summary
-# words of caveats that stay in view
+# words of caveats that come first
 ALWAYS = ("preview", "Preset quick", "did not learn", "still improving", "More training targets")
 
 
-def draw_header(run: "Run") -> OpenRuns:
-    """Draw the title, the caveats and the summary; return the run and the one to compare with."""
+def select(run: "Run") -> OpenRuns:
+    """Draw the run to compare with; return both with their curves."""
     curves = curves_of(run)
-    quick = "preview" if is_preview(run) else str(run.settings.get("preset"))
-    run_view.heading(run, quick if quick in ("preview", "quick") else "")
-    run_view.findings(run.findings)
-    run_view.caveats(run, ALWAYS)
-    _summary(run)
-    other = comparison_run(run)
+    with st.container(key="controls-compare"):
+        other = comparison_run(run)
     if other is None:
         return OpenRuns(run, curves)
     labels = label_of(run), label_of(other)
@@ -181,12 +132,18 @@ def draw_header(run: "Run") -> OpenRuns:
     return OpenRuns(run, replace(curves, name=labels[0]), other, curves_of(other, labels[1]))
 
 
+def _rough(run: "Run") -> str:
+    quick = "preview" if is_preview(run) else str(run.settings.get("preset"))
+    return quick if quick in ("preview", "quick") else ""
+
+
 def _short_hash(run: "Run") -> str:
     return run.name.rpartition("-")[2][:6]
 
 
-def _summary(run: "Run") -> None:
+def _summary(runs: OpenRuns) -> None:
     """Draw one row for each task: its best layer, the baselines, and the expected layer."""
+    run = runs.run
     table = tables_and_figures.table_of(run, "summary")
     single = [name for name in ("probe", "stack") if table[name].nunique() < 2]
     shown = table.assign(interval=tables_and_figures.intervals(table)).drop(columns=single)
@@ -203,6 +160,7 @@ def _summary(run: "Run") -> None:
 
 VIEWS = {
     "Layers": View(views.layers),
+    "Summary": View(_summary),
     "Pipeline": View(views.pipeline),
     "Mix": View(views.mix),
     "Confusion": View(views.confusion),
@@ -212,7 +170,6 @@ VIEWS = {
         "No layer predicts a target correctly that the layer below gets wrong.",
     ),
     "Controls": View(views.controls),
-    "Tables": TABLES,
 }
 PROBING = Analysis(
     "Probing",
@@ -220,7 +177,10 @@ PROBING = Analysis(
     "compared with baselines and control tasks.",
     {"Probing": NAME},
     {NAME: VIEWS},
-    draw_header,
-    draw_form,
+    select,
+    new_run.Form(("tasks", "preview"), _draw_tasks),
     (COMPARE,),
+    first_cautions=ALWAYS,
+    rough=_rough,
+    draw_below=_upload,
 )

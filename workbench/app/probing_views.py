@@ -131,22 +131,23 @@ def draw(runs: OpenRuns, figure: "go.Figure", about: object, name: str) -> None:
     tables_and_figures.draw_view(runs.run, name, figure, caption)
 
 
-def select_tasks(runs: OpenRuns) -> list[str]:
+def select_tasks(runs: OpenRuns, key: str = "shown") -> list[str]:
     """Draw a box for the tasks to show; return them, all by default."""
     picked = st.multiselect(
         "Tasks shown",
         runs.tasks,
-        key="shown",
+        key=key,
         bind="query-params",
         placeholder="all",
+        width=320,
     )
     return [task for task in picked if task in runs.tasks] or runs.tasks
 
 
-def select_published() -> str:
+def select_published(key: str = "published") -> str:
     """Draw a box for published results to compare with."""
     about = f"Published results of BERT-base or BERT-large: {SOURCE}."
-    return select("Published results", PUBLISHED, "published", width=190, help=about)
+    return select("Published results", PUBLISHED, key, width=190, help=about)
 
 
 def pipeline(runs: OpenRuns) -> None:
@@ -158,7 +159,7 @@ def pipeline(runs: OpenRuns) -> None:
         _no_mix(runs)
         return
     about = caption_of(drawn.pipeline)
-    model = select_published()
+    model = select_published("published-order")
     if model in NAMES:
         tasks = add_published_layers(figure, runs.curves, model)
         about += f" Diamonds: expected layers of {NAMES[model]} at the same depth, computed "
@@ -252,7 +253,7 @@ def _select_rows(runs: OpenRuns, table: "pd.DataFrame") -> "tuple[pd.DataFrame, 
 
 def controls(runs: OpenRuns) -> None:
     """Draw the selectivity of each layer."""
-    tasks = select_tasks(runs)
+    tasks = select_tasks(runs, "shown-controls")
     try:
         figure = curve_controls(runs.curves, tasks)
     except KeyError:
@@ -296,11 +297,11 @@ def layers(runs: OpenRuns) -> None:
     if not modes:
         st.text("This run has no curves. Run it with the mode layer or cumulative.")
         return
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        tasks = select_tasks(runs)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    place = st.container()
+    with st.container(key="controls-curves", horizontal=True, vertical_alignment="bottom"):
         mode = segment("Probe input", modes, "mode")
         published = select_published()
+        tasks = select_tasks(runs)
     curves = [runs.curves, *([runs.second_curves] if runs.second_curves else [])]
     figure = draw_curves(
         curves,
@@ -315,7 +316,8 @@ def layers(runs: OpenRuns) -> None:
     )
     if len({each.deepest for each in curves}) > 1:
         about += DEPTH
-    draw(runs, figure, about, "layers")
+    with place:
+        draw(runs, figure, about, "layers")
     _note_published(published, tasks, curves)
     if runs.second is not None and runs.second_curves is not None:
         labels = runs.curves.name, runs.second_curves.name

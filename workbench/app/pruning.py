@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from workbench.app import cache, run_form, tables_and_figures
-from workbench.app.analysis import TABLES, Analysis, View, figure_view
+from workbench.app.analysis import Analysis, View, figure_view
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, shortened, size
 from workbench.figures import pruning as drawn
@@ -271,19 +271,17 @@ ANALYSES = {
 }
 NO_PAIRS = "Pairs of heads were not ablated. Run it again with pairs set to layer or all."
 VIEWS = {
-    "head-importance": {"Importance": View(importance), "Tables": TABLES},
+    "head-importance": {"Importance": View(importance)},
     "head-ablation": {
         "Importance and ablation": View(side_by_side),
         "Pairs": figure_view("pairs", "pairs", drawn.pairs, NO_PAIRS),
-        "Tables": TABLES,
     },
     "head-pruning": {
         "Curves": View(curves),
         "Live": View(slider),
         "Pruned model": View(pruned_model),
-        "Tables": TABLES,
     },
-    "head-gates": {"Gates": View(gates), "Roles": View(roles), "Tables": TABLES},
+    "head-gates": {"Gates": View(gates), "Roles": View(roles)},
 }
 PRUNING = Analysis(
     "Pruning",

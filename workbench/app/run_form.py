@@ -1,4 +1,4 @@
-"""The form of a request: experiment, models, corpora, settings; its check, and the start of a run.
+"""A request: its models, corpora and options; its check, and the start of a run.
 
 A request is checked before it is started, by the function that the command line uses. Costs:
 reading the bytes of models and corpora, once a minute for the same request.
@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import choice, run_list, settings_form
-from workbench.app.text import errors_shown, plain, shortened, show_error
+from workbench.app import choice, run_list
+from workbench.app.text import errors_shown, shortened, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, PLURALS, Experiment, counted
-from workbench.models.references import MINI
 from workbench.runs import starter
+from workbench.uploads import Kind
 
 if TYPE_CHECKING:
     from workbench.runs.request import Request
     from workbench.runs.run import Run
     from workbench.runs.status import Status
 
-EXPERIMENT = "experiment"  # in the address
 FRESH = "runs that were started in this session"
 WAIT = 60  # seconds that a request is cached, while files may change
 CHECKED = 3600  # seconds that the check is cached of a request for the same content
@@ -44,29 +43,6 @@ class Preview:
     command: str = ""
     is_done: bool = False
     problems: tuple[WorkbenchError, ...] = ()
-
-
-def experiment() -> Experiment[Any]:
-    """The experiment chosen by the address or the box."""
-    names = list(EXPERIMENTS)
-    in_address = st.query_params.get(EXPERIMENT)
-    if in_address is not None and in_address not in names:
-        st.warning("The address names an experiment that does not exist. Choose one here.")
-    name = st.selectbox(
-        "Experiment",
-        names,
-        key=EXPERIMENT,
-        bind="query-params",
-        on_change=lambda: run_list.set_query(run_list.OPENED, None),  # it is of another experiment
-    )
-    return EXPERIMENTS[name if name in names else names[0]]
-
-
-def needs(experiment: Experiment[Any]) -> None:
-    """Draw what the models must have."""
-    requirements = [need.what for need in experiment.needs]
-    if requirements:
-        st.text(f"Requires a model with {', '.join(requirements)}.")
 
 
 def opened(experiment: Experiment[Any]) -> "Run | None":
@@ -109,18 +85,15 @@ def built_in(experiment: Experiment[Any]) -> "Run | None":
     return None if is_own else shipped
 
 
-def inputs(
-    experiment: Experiment[Any], model: str, corpus: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The models and corpora of the request: those of the top bar, and additional ones."""
-    both = experiment.models[1] != 0 and experiment.corpora[1] != 0
-    left, right = (
-        st.columns(2, vertical_alignment="center") if both else (st.container(), st.container())
-    )
+def inputs(experiment: Experiment[Any]) -> tuple[Refs, Refs]:
+    """Draw the models and corpora of the request; first those of the top bar."""
+    left, right = st.columns(2)
     with left:
-        models = _inputs(experiment, "model", experiment.models, model, MINI)
+        models = _inputs(experiment, "model", experiment.models, choice.model(), choice.models())
     with right:
-        corpora = _inputs(experiment, "corpus", experiment.corpora, corpus, choice.CORPORA)
+        corpora = _inputs(
+            experiment, "corpus", experiment.corpora, choice.corpus(), choice.corpora()
+        )
     return models, corpora
 
 
@@ -130,38 +103,49 @@ def _inputs(
     bounds: tuple[int, int | None],
     first: str,
     known: Sequence[str],
-) -> tuple[str, ...]:
+) -> Refs:
     minimum, maximum = bounds
-    plural = PLURALS[what]
+    kind: Kind = "models" if what == "model" else "corpora"
     if maximum == 0:
         return ()
-    if minimum:
-        st.markdown(f"{what.capitalize()}: **{plain(first)}** (from the top bar)")
-    elif not st.checkbox(
-        f"Use the {what} of the top bar: {plain(first)}",
+    if not minimum and not st.checkbox(
+        f"Use a {what}",
         key=f"use {experiment.name} {what}",
         help=f"Optional: this experiment also runs without a {what}.",
-        wrap=True,
         persist_state="session",
     ):
         return ()
+    options = list(dict.fromkeys([first, *known]))
+    one = st.selectbox(
+        what.capitalize(),
+        options,
+        key=f"{what} of a new run, from {first}",  # again that of the top bar when it changes
+        accept_new_options=True,
+        format_func=lambda ref: plain_name(str(ref), kind),
+    )
+    one = str(one or first)
     if maximum == 1:
-        return (first,)
+        return (one,)
     further = st.multiselect(
-        f"More {plural}",
-        [ref for ref in known if ref != first],
+        f"More {PLURALS[what]}",
+        [ref for ref in known if ref != one],
         key=f"further {experiment.name} {what}",
         accept_new_options=True,
         max_selections=None if maximum is None else maximum - 1,
         help=f"This experiment takes {counted(what, minimum, maximum)}.",
         persist_state="session",
     )
-    return (first, *further)
+    return (one, *further)
+
+
+def plain_name(ref: str, kind: Kind) -> str:
+    """The name of a model or corpus in a list of choices."""
+    return shortened(choice.named(ref, kind))
 
 
 def run_options(experiment: Experiment[Any]) -> Mapping[str, Any]:
     """Draw seed, split, device and precision; return the choices."""
-    with st.expander("Seed, split, device, precision"):
+    with st.container():
         columns = st.columns(4)
         seed = columns[0].number_input(
             "Seed",
@@ -240,35 +224,31 @@ def _request(arguments: RequestArguments) -> "Request":
     return make_request(experiment, models, corpora, settings, **options)
 
 
-RUN = "Run"
+def offer(arguments: RequestArguments, command: Any) -> bool:
+    """Draw problems of the request and the button that starts it; return whether it was clicked.
 
-
-def offer(buttons: Mapping[str, RequestArguments], helps: Mapping[str, str] | None = None) -> None:
-    """Draw problems of the requests, a button for each, and the command of the first."""
+    The command that does the same is drawn into the place `command`.
+    """
     starter.keep_ready()  # a run is likely to be started soon
-    previews = {label: preview(arguments) for label, arguments in buttons.items()}
-    first = previews[RUN]
-    problems = next((each.problems for each in previews.values() if each.problems), ())
-    for problem in problems:
+    checked = preview(arguments)
+    for problem in checked.problems:
         show_error(problem)
-    if first.name and not problems:
-        text = "Result is stored" if first.is_done else "Ready to run"
-        st.badge(text, icon=":material/check:", color="green")
-    with st.container(horizontal=True):
-        for label, arguments in buttons.items():
-            result = "result" if label == RUN else label.lower()
-            if st.button(
-                f"Show {result}" if previews[label].is_done else label,
-                type="primary" if label == RUN else "secondary",
-                icon=":material/play_arrow:" if label == RUN else ":material/bolt:",
-                disabled=bool(problems),
-                help=(helps or {}).get(label),
-                key=f"{label} {arguments[0]}",
-            ):
-                start(arguments)
-    if first.command:
-        with st.expander("Command line"):
-            st.code(first.command, language="bash", wrap_lines=True)
+    if checked.command:
+        with command:
+            st.markdown("**Command line**")
+            st.code(checked.command, language="bash", wrap_lines=True)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        clicked = st.button(
+            "Show result" if checked.is_done else "Run",
+            type="primary",
+            icon=":material/play_arrow:",
+            disabled=bool(checked.problems),
+            key=f"Run {arguments[0]}",
+        )
+        if checked.name and not checked.problems:
+            text = "Result is stored" if checked.is_done else "Ready to run"
+            st.badge(text, icon=":material/check:", color="green")
+    return clicked
 
 
 def start(arguments: RequestArguments) -> None:
@@ -278,7 +258,7 @@ def start(arguments: RequestArguments) -> None:
         st.rerun()
 
 
-def begin(arguments: RequestArguments) -> None:
+def begin(arguments: RequestArguments) -> str:
     """Start the run, or find the finished one; its name goes into the address."""
     from workbench.core import machine
     from workbench.runs.api import begun
@@ -290,33 +270,13 @@ def begin(arguments: RequestArguments) -> None:
     run = begun(request)
     st.session_state[FRESH] = {**st.session_state.get(FRESH, {}), run.name: is_done}
     st.query_params[run_list.OPENED] = run.name
+    return run.name
 
 
 def note_if_cached(run: "Run") -> None:
     """Draw a note if the result was already on disk."""
     if st.session_state.get(FRESH, {}).get(run.name):
         st.info("This run was already done: its stored result is shown.", icon=":material/save:")
-
-
-# --- the form on a page ---------------------------------------------------------------------------
-
-
-def draw(experiment: Experiment[Any], run: "Run | None", about: str = "") -> None:
-    """Draw the form: in view if no run is opened, else in an expander."""
-    if run is None:
-        form(experiment, None, about)
-    else:
-        with st.expander("New run", icon=":material/science:"):
-            form(experiment, run, about)
-
-
-def form(experiment: Experiment[Any], run: "Run | None", about: str = "") -> None:
-    """Draw inputs, settings, options and the button that starts the run."""
-    if about:
-        st.text(about)
-    models, corpora = inputs(experiment, choice.model(), choice.corpus())
-    settings = settings_form.settings(experiment, run.settings if run else {})
-    offer({RUN: (experiment.name, models, corpora, settings, run_options(experiment))})
 
 
 # --- pages of several experiments -----------------------------------------------------------------

@@ -5,7 +5,6 @@ its process may have died. Costs: one look at each run's folder.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -18,15 +17,12 @@ from workbench.runs.run import BUILT_IN
 from workbench.runs.status import Status
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from workbench.runs.run import Run
 
 NamedStatus = tuple[str, Status]  # the name of a run and its status
 OPENED = "run"  # in the address: the opened runs
 MAX_OPENED = 26  # runs compared at once
-PAGE = 50  # runs on a page of the list
-VIEW = 12  # rows in view
+PAGE = 25  # runs on a page of the list
 EVERY = 3.0  # seconds between looks at unfinished runs
 
 
@@ -79,40 +75,10 @@ def _searched(name: str, now: Status) -> str:
     return " ".join((name, now.experiment, now.state, *now.models, *now.corpora)).lower()
 
 
-def table(runs: Sequence[NamedStatus]) -> "pd.DataFrame":
-    """Runs as a table, one row each, with their first finding."""
-    import pandas as pd
-
-    from workbench.runs.run import first_claim
-
-    rows = [
-        (
-            now.experiment or name.rpartition("-")[0],
-            now.state,
-            ", ".join(now.models),
-            ", ".join(now.corpora),
-            _time(now.created),
-            _duration(now),
-            name,
-            first_claim(machine.runs() / name, now),
-        )
-        for name, now in runs
-    ]
-    columns = ["experiment", "state", "models", "corpora", "created", "duration", "run", "finding"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def _duration(now: Status) -> str:
     from workbench.report.content import duration
 
     return duration(now.seconds) if now.seconds else ""
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def opened() -> list[str]:
@@ -168,28 +134,69 @@ def draw(runs: Sequence[NamedStatus]) -> None:
     which = f"{len(matches):,} {noun}{f' of {len(runs):,}' if len(matches) < len(runs) else ''}"
     if len(matches) > PAGE:
         which = f"{first + 1:,} to {first + len(shown):,} of {which}"
-    st.caption(f"{which}. Tick one run to open it, two or more to compare them.")
-    names = [name for name, _ in shown]
-    key = f"runs {hash((*names, *opened()))}"
-    st.dataframe(
-        table(shown),
-        hide_index=True,
-        height=min(len(shown) + 1, VIEW) * 35 + 3,
-        column_config={
-            "models": st.column_config.TextColumn("models", width="small"),
-            "created": st.column_config.DatetimeColumn("created", format="YYYY-MM-DD HH:mm"),
-            "run": st.column_config.TextColumn(
-                "run", width="small", help="Name of the run and of its folder."
-            ),
-            "finding": st.column_config.TextColumn(
-                "finding", width="large", help="The first finding of the run."
-            ),
-        },
-        on_select=lambda: _select(key, names),
-        selection_mode="multi-row",
-        selection_default={"selection": {"rows": _rows(names)}},
-        key=key,
-    )
+    st.caption(f"{which}. Click one to open it, or tick several to compare them.")
+    from workbench.runs.run import first_claim
+
+    st.html(_STYLE)
+    folder = machine.runs()
+    with st.container(key="run-list", gap=None):
+        for name, now in shown:
+            _row(name, now, first_claim(folder / name, now))
+
+
+TICK = "tick "  # keys of the boxes
+_STYLE = """<style>
+[class*="st-key-row-"] { border-top: 1px solid var(--shell-line, #d5dce3); padding: 8px 0; }
+[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] { padding: 0; min-height: 0; }
+[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p { font-size: 15px; font-weight: 600; }
+</style>"""
+COLOURS = {"done": "green", "running": "blue", "failed": "red", "queued": "gray"}
+
+
+def _row(name: str, now: Status, claim: str) -> None:
+    """Draw one run: a box to compare it, its title as a link, its state, and its first finding."""
+    from workbench.app import analyses
+    from workbench.app.text import ago, plain
+    from workbench.report.prose import title_of_names
+
+    experiment = now.experiment or name.rpartition("-")[0]
+    page = analyses.page_of(experiment)
+    with st.container(key=f"row {name}", horizontal=True, vertical_alignment="top", gap="small"):
+        st.checkbox(
+            f"Compare {name}", key=f"{TICK}{name}", label_visibility="collapsed", width="content"
+        )
+        with st.container(gap=None):
+            title = title_of_names(experiment, now.models, now.corpora)
+            st.page_link(f"pages/{page}.py", label=plain(title), query_params={OPENED: name})
+            is_builtin = name.startswith(BUILT_IN)
+            state = (
+                ":violet-badge[built-in]"
+                if is_builtin
+                else f":{COLOURS.get(now.state, 'orange')}-badge[{now.state}]"
+            )
+            when = "" if is_builtin else ago(now.created)
+            short = "" if is_builtin else name.rpartition("-")[2][:6]
+            facts = " · ".join(filter(None, (when, _duration(now), short)))
+            st.markdown(f"{plain(claim)}  \n{state} :small[{plain(facts)}]")
+
+
+def ticked(runs: Iterable[str]) -> list[str]:
+    """The runs whose boxes are ticked."""
+    return [name for name in runs if st.session_state.get(f"{TICK}{name}")][:MAX_OPENED]
+
+
+def compare_button(names: Sequence[str]) -> None:
+    """Draw the button that opens the comparison of the ticked runs."""
+    if chosen := ticked(names):
+        st.button(
+            f"Compare {len(chosen)} runs" if len(chosen) > 1 else "Tick another run to compare",
+            icon=":material/compare_arrows:",
+            disabled=len(chosen) < 2,
+            key="compare ticked",
+            on_click=set_opened,
+            args=(chosen,),
+            type="primary",
+        )
 
 
 def draw_built_in() -> None:
@@ -201,63 +208,14 @@ def draw_built_in() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader("Built-in results", anchor=False, width="content")
-        st.badge("built-in", icon=":material/inventory_2:", color="violet")
-    st.caption(
-        "Results of the mini models, shipped with Workbench. They are not runs of yours. Tick one "
-        "to open it, or tick several, here and above, to compare them."
-    )
-    names = [run.name for run in runs]
-    key = f"built-in {hash((*names, *opened()))}"
-    st.dataframe(
-        _built_in_table(),
-        hide_index=True,
-        height=min(len(runs) + 1, VIEW) * 35 + 3,
-        column_config={
-            "finding": st.column_config.TextColumn(
-                "finding", width="large", help="The first finding of the result."
-            ),
-        },
-        on_select=lambda: _select(key, names),
-        selection_mode="multi-row",
-        selection_default={"selection": {"rows": _rows(names)}},
-        key=key,
-    )
-
-
-@st.cache_data(max_entries=1, show_spinner=False)
-def _built_in_table() -> "pd.DataFrame":
-    """The built-in results as a table, one row each; they do not change while the app runs."""
-    import pandas as pd
-
-    from workbench.runs.builtin import builtin_runs
+    st.caption("Results of the mini models, shipped with Workbench. They are not runs of yours.")
     from workbench.runs.run import first_claim
 
-    pairs = [(run, run.status) for run in builtin_runs()]
-    rows = [
-        (
-            now.experiment,
-            ", ".join(now.models),
-            ", ".join(now.corpora),
-            first_claim(run.path, now),
-            _duration(now),
-        )
-        for run, now in pairs
-    ]
-    return pd.DataFrame(rows, columns=["experiment", "models", "corpora", "finding", "duration"])
-
-
-def _rows(names: Sequence[str]) -> list[int]:
-    names_opened = opened()
-    return [row for row, name in enumerate(names) if name in names_opened]
-
-
-def _select(key: str, names: Sequence[str]) -> None:
-    """Put the ticked runs into the address, after those of the other list."""
-    rows = st.session_state[key]["selection"]["rows"]
-    ticked = [names[row] for row in rows if row < len(names)]
-    is_shipped = bool(names) and names[0].startswith(BUILT_IN)
-    others = [name for name in opened() if name.startswith(BUILT_IN) != is_shipped]
-    set_opened([*others, *ticked][:MAX_OPENED])
+    st.html(_STYLE)
+    with st.container(key="run-list-built-in", gap=None):
+        for run in runs:
+            now = run.status
+            _row(run.name, now, first_claim(run.path, now))
 
 
 def set_opened(names: Sequence[str]) -> None:

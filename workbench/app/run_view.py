@@ -1,20 +1,16 @@
-"""An opened run, or several compared; removed runs are restored here.
+"""Parts of an opened run: its progress, request, log and removal; and several runs compared.
 
 Removing a run moves it to a bin, so that one click loses nothing. Costs: reading the runs' folders.
 """
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import run_list, tables_and_figures, text
-from workbench.app.text import errors_shown, lines, plain, show_error, size, state, subject
+from workbench.app import export, run_list, tables_and_figures, text
+from workbench.app.text import errors_shown, lines, plain, show_error, state, subject
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat
 from workbench.runs.status import Status, log_lines
 from workbench.runs.time_left import age_of, in_words, progress_line
 
@@ -23,50 +19,21 @@ if TYPE_CHECKING:
     from workbench.report.content import Comparison
     from workbench.runs.run import Run
 
-# --- results: caveats, figures and tables ---------------------------------------------------------
-
-MAX_CAVEATS = 2  # in view; more are in an expander
+# --- parts of a result ----------------------------------------------------------------------------
 
 
-def show_results(run: "Run") -> None:
-    """Draw the findings, caveats, figures and tables of a run that is done."""
-    with errors_shown():
-        findings(run.findings)
-        drawn = tables_and_figures.figures_of(run)
-        names = list(run.tables)
-        caveats = run.caveats
-        available = {*drawn, *names}
-        notes = [c.text for c in caveats if not available.intersection(c.applies_to)]
-        for text in [*notes, *dict.fromkeys(run.warnings)]:
-            _note(text)
-        for name, drawing in drawn.items():
-            st.subheader(_title(name), anchor=False)
-            for caveat in caveats:
-                if name in caveat.applies_to:
-                    _note(caveat.text)
-            tables_and_figures.draw_figure(drawing, f"figure {run.name} {name}")
-        for name in names:
-            st.subheader(f"Table: {_title(name)}", anchor=False)
-            _draw_table(run, name, () if name in drawn else caveats)
-        if not available:
-            st.text("This run has no tables and no figures.")
-
-
-def _draw_table(run: "Run", name: str, caveats: Iterable[Caveat] = ()) -> None:
-    """Draw a table with its description and its caveats."""
+def draw_table(run: "Run", name: str) -> None:
+    """Draw a table with its description."""
     table = tables_and_figures.table_of(run, name)
     for line in tables_and_figures.about(table):
         st.text(line.replace("`", ""))
-    for caveat in caveats:
-        if name in caveat.applies_to:
-            _note(caveat.text)
     tables_and_figures.draw_table(table, f"table {run.name} {name}")
 
 
-def findings(found: "Sequence[Finding]") -> None:
-    """Draw findings as a numbered list; those that the data does not support say so."""
+def findings(found: "Sequence[Finding]", first: int = 1) -> None:
+    """Draw findings, numbered from `first`; those that the data does not support say so."""
     lines = []
-    for number, finding in enumerate(found, start=1):
+    for number, finding in enumerate(found, start=first):
         verdict = {
             "not supported": " :gray-badge[not supported]",
             "undecided": f" :orange-badge[undecided] Would decide it: {plain(finding.decided_by)}.",
@@ -74,22 +41,6 @@ def findings(found: "Sequence[Finding]") -> None:
         lines.append(f"{number}. {plain(finding.claim)}{verdict}")
     if lines:
         st.markdown("\n".join(lines))
-
-
-def heading(run: "Run", quick: str = "") -> None:
-    """Draw the title of a run, its state, its name and when it was created.
-
-    `quick` names settings that are fast and less accurate; it is drawn as a badge.
-    """
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.header(plain(run_title(run)), anchor=False, width="content")
-        badge(run)
-        if quick:
-            st.badge(quick, icon=":material/bolt:", color="orange")
-    if run.is_builtin:
-        built_in(run)
-    else:
-        text.facts([("run", run.name), ("created", text.ago(run.status.created))])
 
 
 def badge(run: "Run") -> None:
@@ -102,46 +53,12 @@ def badge(run: "Run") -> None:
 
 def built_in(run: "Run") -> None:
     """Draw what a built-in result is, and the command that computes it again."""
-    text.facts([("run", run.name), ("duration", _duration(run))])
+    text.facts([("run", run.name), ("duration", duration_of(run))])
     st.caption(
         "This result is shipped with Workbench and is not a run of yours. This command computes it "
         "again; the time is that of the machine that made it, with one thread."
     )
     st.code(str(run.provenance["command"]), language="bash", wrap_lines=True)
-
-
-def caveats(run: "Run", always: Sequence[str] = ()) -> None:
-    """Draw caveats and warnings; if there are many, only those with words of `always` in view."""
-    notes = list(dict.fromkeys([*(caveat.text for caveat in run.caveats), *run.warnings]))
-    are_few = len(notes) <= MAX_CAVEATS
-    shown = notes if are_few else [note for note in notes if any(each in note for each in always)]
-    for each in shown:
-        _note(each)
-    if hidden := [note for note in notes if note not in shown]:
-        with st.expander(f"Caveats ({len(hidden)})", icon=":material/info:"):
-            for text in hidden:
-                st.text(text)
-
-
-def every_table(run: "Run") -> None:
-    """Draw the export form and the tables of a run, one at a time."""
-    with st.expander("Save a report, table or figure", icon=":material/download:"):
-        offer([run], f"save {run.name}")
-    names = list(run.tables)
-    if not names:
-        raise WorkbenchError(
-            "This run has no tables.",
-            code="table-missing",
-            where=run.name,
-            remedy=f"To compute it again: workbench runs rm {run.name} --yes, then run it again.",
-        )
-    _draw_table(run, tables_and_figures.select("Table", names, "table", width=200))
-    st.page_link(
-        "pages/runs.py",
-        label="Open this run: settings, log and figures",
-        icon=":material/open_in_new:",
-        query_params={run_list.OPENED: run.name},
-    )
 
 
 def request_of(run: "Run") -> None:
@@ -190,72 +107,22 @@ def run_title(run: "Run") -> str:
     return subject(now.experiment or run.name, now.models, now.corpora)
 
 
-def _note(text: str) -> None:
-    """Draw a caveat or a warning, as text."""
-    st.info(plain(text), icon=":material/info:")
-
-
-def _title(name: str) -> str:
-    return plain(name.replace("_", " "))
-
-
 # --- opened runs ----------------------------------------------------------------------------------
 
 REMOVED = "the run that was removed last"
 DAY = 86_400
 
 
-def show_opened_runs(names: Sequence[str]) -> None:
-    """Draw the runs in the address."""
-    runs: list[Run] = []
-    for name in names:
-        try:
-            runs.append(run_list.open_named(name))
-        except WorkbenchError as error:
-            show_error(error)
-    runs = list({run.name: run for run in runs}.values())
-    if not runs:
-        return
-    st.divider()
-    with errors_shown():
-        if len(runs) == 1:
-            _one(runs[0])
-        else:
-            _several(runs)
-
-
-def _one(run: "Run") -> None:
-    now = run.status
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.header(plain(run_title(run)), anchor=False, width="content")
-        if now.state == "done":
-            badge(run)
-    if run.is_builtin:
-        built_in(run)
-    else:
-        text.facts(
-            [("run", run.name), ("created", text.ago(now.created)), ("duration", _duration(run))]
-        )
-    is_done = watched(run)
-    _tools(run, is_done)
-    labels = ["Results", "Settings", "Log"] if is_done else ["Settings", "Log"]
-    for label, tab in zip(labels, st.tabs(labels), strict=True):
-        with tab:
-            _TABS[label](run)
-
-
-def _duration(run: "Run") -> str:
+def duration_of(run: "Run") -> str:
+    """How long the run took; "" if that is not known."""
     from workbench.report.content import duration
 
     now = run.status
-    return duration(now.seconds) if now.seconds else "–"
+    return duration(now.seconds) if now.seconds else ""
 
 
-def _tools(run: "Run", is_done: bool) -> None:
-    """Draw the export form and the button that removes the run."""
-    if is_done:
-        with st.expander("Save a report, table or figure", icon=":material/download:"):
-            offer([run], f"save {run.name}")
+def remove_button(run: "Run") -> None:
+    """Draw the button that removes the run, unless it is under way or built in."""
     if (
         not run.status.under_way
         and not run.is_builtin
@@ -321,7 +188,7 @@ def _restore(entry: str) -> None:
     run_list.set_opened([run.name])
 
 
-def _several(runs: Sequence["Run"]) -> None:
+def compare(runs: Sequence["Run"]) -> None:
     """Draw a comparison: settings that differ, and each table with signed differences."""
     from workbench.report.content import comparisons
 
@@ -334,8 +201,7 @@ def _several(runs: Sequence["Run"]) -> None:
         st.text("Only runs that are done can be compared.")
     if len(done) < 2:
         return
-    with st.expander("Save a report of these runs", icon=":material/download:"):
-        offer(done, "save several")
+    export.menu(done)
     groups = comparisons(done)
     if not groups:
         st.info("These runs are of different experiments, so their tables cannot be compared.")
@@ -361,118 +227,6 @@ def _compared(group: "Comparison") -> None:
         tables_and_figures.draw_table(table, f"compared {group.experiment} {grid.name}")
     for note in group.notes:
         st.text(note)
-
-
-_TABS = {"Results": show_results, "Settings": request_of, "Log": log}
-
-
-# --- downloads ------------------------------------------------------------------------------------
-#
-# Reports of runs, their tables and figures as files. Two steps: choose and make, then save. Only
-# the last file made is kept, in the session. Costs: writing the file; for images, a browser.
-
-REPORT = "Report"
-FORMATS = {
-    ".html": "HTML, one file for any browser",
-    ".md": "Markdown, with images",
-    ".tex": "LaTeX, with images and BibTeX",
-    ".zip": "zip, with all tables and figures",
-    ".csv": "CSV",
-    ".parquet": "Parquet",
-    ".json": "JSON",
-    ".svg": "SVG",
-    ".png": "PNG",
-    ".pdf": "PDF",
-}
-MADE = "file that was made"
-
-
-def offer(runs: Sequence["Run"], key: str) -> None:
-    """Draw boxes for what to save and its format, and the buttons that make and save the file."""
-    from workbench.report import ENDINGS
-    from workbench.report.export import FIGURE_ENDINGS, TABLE_ENDINGS
-
-    single = runs[0] if len(runs) == 1 else None
-    items: dict[str, tuple[str, ...]] = {REPORT: ENDINGS}
-    if single is not None:
-        with errors_shown():
-            items |= {f"Table {name}": TABLE_ENDINGS for name in single.tables}
-            items |= {f"Figure {name}": FIGURE_ENDINGS for name in single.figures}
-    first, second = st.columns(2)
-    item = first.selectbox("Content", list(items), key=f"{key} what")
-    ending = second.selectbox(
-        "Format", items.get(item, ENDINGS), format_func=FORMATS.__getitem__, key=f"{key} how"
-    )
-    title, notes = _own_words(key) if item == REPORT else ("", "")
-    chosen = (tuple(run.name for run in runs), item, ending, title, notes)
-    if st.button("Create file", icon=":material/draft:", key=f"{key} make"):
-        st.session_state.pop(MADE, None)
-        with errors_shown(), st.spinner("Creating the file …"):
-            st.session_state[MADE] = (chosen, *_made(runs, item, ending, title, notes))
-    made = st.session_state.get(MADE)
-    if made is not None and made[0] == chosen:
-        _, name, content = made
-        st.download_button(
-            plain(f"Save {name} ({size(len(content))})"),
-            content,
-            file_name=name,
-            mime="application/octet-stream",
-            key=f"{key} save",
-            on_click="ignore",
-            type="primary",
-            icon=":material/download:",
-        )
-
-
-def _own_words(key: str) -> tuple[str, str]:
-    """Draw boxes for the user's title of a report and comments; return what is in them."""
-    from workbench.report.content import LONGEST_NOTES, LONGEST_TITLE
-
-    title = st.text_input(
-        "Title",
-        key=f"{key} title",
-        max_chars=LONGEST_TITLE,
-        placeholder="Default: the experiment, models and corpora",
-    )
-    notes = st.text_area(
-        "Notes",
-        key=f"{key} notes",
-        max_chars=LONGEST_NOTES,
-        height=90,
-        placeholder="Your own comments, shown below the title. A blank line separates paragraphs.",
-    )
-    return title, notes
-
-
-def _made(
-    runs: Sequence["Run"], item: str, ending: str, title: str, notes: str
-) -> tuple[str, bytes]:
-    """The file's name and its bytes; a zip if images are written next to it."""
-    kind, _, name = item.partition(" ")
-    of = runs[0].path.name if len(runs) == 1 else f"{len(runs)}-runs"
-    stem = f"{of}-{name}" if name else of
-    with tempfile.TemporaryDirectory(prefix="workbench-") as made:
-        folder = Path(made) / stem
-        folder.mkdir()
-        path = folder / f"{stem}{ending}"
-        _writer(runs, kind, name, title, notes)(path)
-        if len(list(folder.iterdir())) == 1:
-            return path.name, path.read_bytes()
-        packed = shutil.make_archive(str(folder), "zip", folder)
-        return f"{stem}{ending}.zip", Path(packed).read_bytes()
-
-
-def _writer(
-    runs: Sequence["Run"], kind: str, name: str, title: str, notes: str
-) -> Callable[[Path], object]:
-    from workbench.report import write_report
-    from workbench.report.export import export_figure, export_table
-
-    if kind == "Table":
-        return lambda path: export_table(runs[0], name, path)
-    if kind == "Figure":
-        return lambda path: export_figure(runs[0], name, path)
-    return lambda path: write_report(runs, path, title=title, notes=notes)
 
 
 # --- progress of a run ----------------------------------------------------------------------------
@@ -506,7 +260,7 @@ def _under_way(run: "Run") -> None:
     now = looked(run)
     if not now.under_way:
         st.rerun()
-    with st.container(border=True):
+    with st.container(key="run-under-way"):
         _draw_state(now)
         _progress(run, now)
         if st.button("Cancel", icon=":material/stop_circle:", key=f"cancel {run.name}"):
@@ -516,9 +270,7 @@ def _under_way(run: "Run") -> None:
 
 
 def _draw_state(now: Status) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        state(now.state)
-        st.text(subject(now.experiment, now.models, now.corpora))
+    state(now.state)
 
 
 def _progress(run: "Run", now: Status) -> None:
@@ -556,7 +308,7 @@ def _log_line(event: Mapping[str, Any]) -> str:
 
 def _ended(run: "Run", now: Status) -> None:
     """Draw a run that failed or was cancelled: the reason, its log, and a button to resume."""
-    with st.container(border=True):
+    with st.container(key="run-ended"):
         _draw_state(now)
         if now.failure is not None:
             show_error(now.failure.error())

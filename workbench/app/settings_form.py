@@ -5,6 +5,7 @@ function. Values are kept for the session. Costs: nothing.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -12,44 +13,51 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import streamlit as st
 from pydantic.fields import FieldInfo
 
+from workbench.app import glossary
 from workbench.app.text import plain
 from workbench.core.experiment import Experiment
 
-MAX_VISIBLE = 6  # settings in view; more are in an expander
-COLUMNS = 3
+COLUMNS = 2
 LARGEST = 2**53 - 1  # the largest integer that a browser represents exactly
 UNSET = "not set"
 DEFAULT = "default"  # label of a choice that is an empty string
 
 
 def settings(
-    experiment: Experiment[Any], initial: Mapping[str, Any] | None = None
+    experiment: Experiment[Any], initial: Mapping[str, Any] | None = None, key: str = ""
 ) -> dict[str, Any]:
     """Draw the form; return the settings that differ from their defaults, ready for a request.
 
-    `initial` are the settings to start with, such as those of an opened run.
+    `initial` are the settings to start with, such as those of a preset, and `key` its name: what is
+    typed is kept for each.
     """
     fields = experiment.settings.model_fields
     own = experiment.settings.__annotations__  # shown before those shared with other experiments
-    names = sorted(fields, key=lambda name: (name == "max_sentences", name not in own))
-    if len(names) > MAX_VISIBLE:
-        names = [*names[: MAX_VISIBLE - 1], "max_sentences", *names[MAX_VISIBLE - 1 : -1]]
+    names = sorted(fields, key=lambda name: (name != "max_sentences", name not in own))
     values: dict[str, Any] = {}
-    _grid(experiment, names[:MAX_VISIBLE], initial or {}, values)
-    if hidden := names[MAX_VISIBLE:]:
-        changed = any(name in hidden for name in non_default(experiment, initial or {}))
-        with st.expander(f"{len(hidden)} more settings", expanded=changed):
-            _grid(experiment, hidden, initial or {}, values)
+    _grid(experiment, names, initial or {}, values, key)
     return {name: value for name, value in values.items() if not _is_default(fields[name], value)}
+
+
+def defaults(experiment: Experiment[Any]) -> dict[str, Any]:
+    """The default of each setting."""
+    fields = experiment.settings.model_fields.items()
+    return {name: _json(field.get_default(call_default_factory=True)) for name, field in fields}
+
+
+def sentence_of(description: str) -> str:
+    """The label of a setting: its description up to the first full stop or its default.
+
+    Example: `Maximum number of sentences (default: all).` is `Maximum number of sentences`.
+    """
+    first = re.split(r"\s\(default|[.;]\s|[.]$|:\s", description, maxsplit=1)[0]
+    return first.strip().rstrip(".")
 
 
 def non_default(experiment: Experiment[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run that differ from today's defaults, or do not exist today."""
-    fields = experiment.settings.model_fields
-    defaults = {
-        name: _json(field.get_default(call_default_factory=True)) for name, field in fields.items()
-    }
-    return {name: value for name, value in values.items() if defaults.get(name) != value}
+    standard = defaults(experiment)
+    return {name: value for name, value in values.items() if standard.get(name) != value}
 
 
 def _grid(
@@ -57,20 +65,23 @@ def _grid(
     names: list[str],
     initial: Mapping[str, Any],
     values: dict[str, Any],
+    key: str,
 ) -> None:
     for start in range(0, len(names), COLUMNS):
         row = names[start : start + COLUMNS]
         for column, name in zip(st.columns(COLUMNS), row, strict=False):
             with column:
-                values[name] = _field(experiment, name, initial)
+                values[name] = _field(experiment, name, initial, key)
 
 
-def _field(experiment: Experiment[Any], name: str, initial: Mapping[str, Any]) -> Any:
+def _field(experiment: Experiment[Any], name: str, initial: Mapping[str, Any], preset: str) -> Any:
     field = experiment.settings.model_fields[name]
-    key = f"set {experiment.name} {name}"
+    key = f"set {experiment.name} {name}{f' {preset}' if preset else ''}"
     start = _json(initial.get(name, field.get_default(call_default_factory=True)))
-    label = plain(name.replace("_", " "))
-    about = plain(field.description or "")
+    label = plain(sentence_of(field.description or "") or name.replace("_", " "))
+    about = f"`{name}`: {plain(field.description or '')}"
+    if explained := glossary.terms().get(name.replace("_", " ")):
+        about += f"\n\n{plain(explained)}"
     kind, optional, choices = _kind(field.annotation, field)
     if kind is bool:
         return st.checkbox(label, bool(start), key, about, wrap=True, persist_state="session")

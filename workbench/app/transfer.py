@@ -3,7 +3,6 @@
 Costs: one look at the status file of each run.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -12,20 +11,18 @@ import streamlit as st
 from workbench.app import (
     cache,
     choice,
+    context,
+    new_run,
     run_form,
-    run_view,
-    settings_form,
     tables_and_figures,
-    text,
 )
-from workbench.app.analysis import TABLES, Analysis, View, figure_view
+from workbench.app.analysis import Analysis, View, figure_view
 from workbench.app.text import errors_shown, plain
-from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Experiment
+from workbench.core.experiment import Experiment
 from workbench.figures import drift, pretraining, transfer
 from workbench.figures.transfer import delta, way
-from workbench.models.references import TRAINED, trained_by
+from workbench.models.references import TRAINED
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -35,29 +32,17 @@ if TYPE_CHECKING:
 QUERY_KEYS = ("task", "adapted", "one", "other", "pair")  # choices of a run, in the address
 
 
-def draw_form(experiment: Experiment[Any], run: "Run | None") -> None:
-    """Draw the form, with the models of the run as defaults."""
-    if run is not None and experiment.models[1] not in (0, 1):
-        _preselect_models(experiment, run)
-    run_form.draw(experiment, run, experiment.about)
-
-
 def _preselect_models(experiment: Experiment[Any], run: "Run") -> None:
     """Preselect the models of the run as further models."""
+    if experiment.models[1] in (0, 1):
+        return
     first = choice.model()
-    all_refs = [known_as(model.ref) for model in run.spec.models if model.ref is not None]
+    all_refs = [context.known_as(model.ref) for model in run.spec.models if model.ref is not None]
     refs = [ref for ref in all_refs if ref != first]
     maximum = experiment.models[1]
     st.session_state.setdefault(
         f"further {experiment.name} model", refs if maximum is None else refs[: maximum - 1]
     )
-
-
-def known_as(ref: str) -> str:
-    """The name of the run that trained the model, if it is among the runs here; else `ref`."""
-    folder = Path(ref)
-    name = trained_by(folder)
-    return name if name and folder.parent == machine.runs() / name else ref
 
 
 # --- comparison of two models ---------------------------------------------------------------------
@@ -82,7 +67,7 @@ def comparison(run: "Run") -> None:
     if None in models or corpus is None:
         st.text("The run's model or corpus is a Python object, which cannot be opened again.")
         return
-    before, after = (known_as(str(model)) for model in models[:2])
+    before, after = (context.known_as(str(model)) for model in models[:2])
     st.markdown(f"Before: **{plain(before)}** · after: **{plain(after)}**")
     st.page_link(
         "pages/attention.py",
@@ -294,21 +279,6 @@ ALL_PAIRS = "all pairs"
 FEW_SEEDS = "Fewer than three seeds"  # words of a caveat that stays in view
 
 
-def draw_header(run: "Run") -> "Run":
-    """Draw the title, the settings that differ from the defaults, and the caveats."""
-    run_view.heading(run)
-    changed = settings_form.non_default(EXPERIMENTS[run.spec.experiment], run.settings)
-    settings = ", ".join(
-        f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
-        for name, value in changed.items()
-    )
-    if settings:
-        text.facts([("settings", settings)])
-    run_view.findings(run.findings)
-    run_view.caveats(run, (FEW_SEEDS,))
-    return run
-
-
 def gain(run: "Run") -> None:
     """Draw the gain of fine-tuning over frozen models, as in Peters et al. (2019)."""
     tables_and_figures.view_of(run, "delta", delta)
@@ -388,14 +358,12 @@ VIEWS = {
         "Cost": View(cost),
         "Learning": View(curves),
         "Try a text": TRY,
-        "Tables": TABLES,
     },
     "finetune": {
         "Scores": View(by_seed),
         "Learning": View(curves),
         "Try a text": TRY,
         "Compare models": COMPARE,
-        "Tables": TABLES,
     },
     "drift": {
         "By layer": figure_view("drift", "drift", drift.layers),
@@ -427,13 +395,11 @@ VIEWS = {
         ),
         "CKA": View(similarity),
         "Attention": COMPARE,
-        "Tables": TABLES,
     },
-    "similarity": {"CKA": View(similarity), "Tables": TABLES},
+    "similarity": {"CKA": View(similarity)},
     "pretraining": {
         "Scores": figure_view("table", "table", pretraining.scores),
         "Sizes": figure_view("sizes", "sizes", pretraining.sizes, "This run has only one size."),
-        "Tables": TABLES,
     },
 }
 TRANSFER = Analysis(
@@ -441,10 +407,10 @@ TRANSFER = Analysis(
     "What fine-tuning gains over a frozen model, what it changes, and how pretraining matters.",
     ANALYSES,
     VIEWS,
-    draw_header,
-    draw_form,
-    QUERY_KEYS,
-    "Frozen vs fine-tuned: several tasks and models, both ways. Fine-tuning: one model on one "
+    form=new_run.Form(prepare=_preselect_models),
+    query_keys=QUERY_KEYS,
+    help="Frozen vs fine-tuned: several tasks and models, both ways. Fine-tuning: one model on one "
     "task. Drift: a model before and after training. Similarity: the layers of any models. "
     "Pretraining: models of different objectives or sizes.",
+    first_cautions=(FEW_SEEDS,),
 )

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 HELD_OUT = ("test", "dev")  # the splits to score a model on, the preferred one first
 TRAIN = ("train",)  # the splits to train a model on
 HEAD = ("stack", "kind", "layer", "head")  # the columns that identify the head of a row
+QUICK, STANDARD, FULL = PRESETS = ("Quick", "Standard", "Full")
+QUICK_SENTENCES = 200  # of the preset Quick, unless an experiment declares others
 FEW = 30  # sentences; bootstrap intervals over fewer are unreliable
 
 
@@ -449,6 +451,8 @@ class Experiment(Generic[S]):
         figures: Pure functions of the tables, by name, or "module:MAPPING".
         findings: A pure function of the tables that returns three to seven `Finding`s, the first
             one first, or "module:function".
+        presets: Settings by the name of a preset, the fastest first (default: Quick with 200
+            sentences, Standard with the defaults, Full with all sentences).
         papers: The papers whose methods it uses, keys of `workbench/report/papers.bib`, or a
             function of the settings.
 
@@ -486,6 +490,7 @@ class Experiment(Generic[S]):
     exact_up_to: float = 0
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)
     findings: "Code[Callable[[Tables], Iterable[Finding]] | None]" = Code(None)  # noqa: RUF009
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     papers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
 
     def __post_init__(self) -> None:
@@ -521,6 +526,24 @@ class Experiment(Generic[S]):
     def layers_for(self, settings: S) -> tuple[str, ...]:
         """Return the layers that a corpus must have with these settings."""
         return tuple(self.layers(settings) if callable(self.layers) else self.layers)
+
+    def settings_of_presets(self) -> dict[str, dict[str, Any]]:
+        """Return what each preset changes of the defaults, the fastest first.
+
+        Two presets that change the same would be one choice under two names; the first is left.
+        """
+        presets = {name: dict(changes) for name, changes in self.presets.items()}
+        if not presets and "max_sentences" in self.settings.model_fields:
+            default = self.settings.model_fields["max_sentences"].default
+            quick = min(default or QUICK_SENTENCES, QUICK_SENTENCES)
+            presets = {QUICK: {"max_sentences": quick}, STANDARD: {}, FULL: {"max_sentences": None}}
+        defaults = {name: each.default for name, each in self.settings.model_fields.items()}
+        found: dict[str, dict[str, Any]] = {}
+        for name, changes in (presets or {STANDARD: {}}).items():
+            differing = {key: value for key, value in changes.items() if defaults[key] != value}
+            if differing not in found.values():
+                found[name] = differing
+        return found
 
     def papers_for(self, settings: S) -> tuple[str, ...]:
         """Return the papers whose methods are used with these settings."""

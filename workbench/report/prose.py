@@ -58,6 +58,12 @@ def title_of(spec: Spec) -> str:
     return f"{_before_names(spec.experiment)} {names}{varied}" if names else spec.experiment
 
 
+def title_of_names(experiment: str, models: Sequence[str], corpora: Sequence[str]) -> str:
+    """Return the same title from the names that a run's status has."""
+    names = " on ".join(listing(list(each), NAMES) for each in (models, corpora) if each)
+    return f"{_before_names(experiment)} {names}" if names else experiment
+
+
 def title_of_several(specs: Sequence[Spec]) -> str:
     """Return the title of a report about several runs."""
     kinds = {spec.experiment for spec in specs}

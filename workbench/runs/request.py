@@ -141,7 +141,7 @@ def fits(
     """Return why these models and corpora cannot be used; empty if they can."""
     from workbench.corpora import read
 
-    facts = [{**known(_absolute(ref)).facts, "name": ref} for ref in models]
+    facts = [{**known(absolute(ref)).facts, "name": ref} for ref in models]
     return unmet_requirements(experiment, settings, facts, [read(ref) for ref in corpora])
 
 
@@ -287,7 +287,7 @@ def _model(
     seen: Seen,
 ) -> tuple[ModelSpec, Mapping[str, Any]]:
     if isinstance(source, str | Path):
-        ref = _absolute(_text(str(source)))
+        ref = absolute(_text(str(source)))
         weights_seed = seed if ref.endswith(RANDOM) else 0
         model = _once(seen, (ref, weights_seed), lambda: known(ref, weights_seed, pickled))
         precision = _precision(precision, experiment, device, model.facts)
@@ -336,7 +336,7 @@ def precision_on_gpu(family: str) -> str:
     return "bf16" if is_exact else "fp32"
 
 
-def _absolute(ref: str) -> str:
+def absolute(ref: str) -> str:
     """Return a reference with absolute paths, valid from any folder."""
     prefix, _, paths = ref.partition(":")
     if prefix in PREFIXED and paths:

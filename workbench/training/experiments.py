@@ -241,4 +241,9 @@ EXPERIMENT = Experiment(
     figures="workbench.figures.model:TRAINING_FIGURES",
     findings="workbench.training.findings:train",
     papers=("loshchilov-2019-adamw",),
+    presets={
+        "Quick": {"time_budget": "1m"},
+        "Standard": {},
+        "Full": {"time_budget": "1h"},
+    },
 )

@@ -1,0 +1,44 @@
+"""The page of an experiment that the address names; the box of questions chooses another.
+
+Costs: as the page of an analysis.
+"""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from workbench.app import analyses, new_run, run_list
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS
+
+EXPERIMENT = "experiment"  # in the address
+
+
+def page() -> None:
+    """Draw the page of the experiment in the address, or of the opened run."""
+    name = st.query_params.get(EXPERIMENT) or _of_opened() or next(iter(EXPERIMENTS))
+    if name not in list(EXPERIMENTS):
+        st.warning("The address names an experiment that does not exist. Choose a question.")
+        name = next(iter(EXPERIMENTS))
+    picked = EXPERIMENTS[name]
+    analysis = analyses.analysis_of(picked.name)
+    replace(
+        analysis,
+        title=new_run.question_of(picked),
+        about="",
+        experiments={picked.name: picked.name},
+        on_question=_changed,
+    ).page()
+
+
+def _of_opened() -> str:
+    try:
+        names = run_list.opened()
+        return run_list.open_named(names[0]).spec.experiment if names else ""
+    except WorkbenchError:  # the page says so
+        return ""
+
+
+def _changed(name: str) -> None:
+    """Choose another experiment: the opened run is of this one."""
+    run_list.set_query(EXPERIMENT, name, (run_list.OPENED,))

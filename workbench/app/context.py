@@ -1,0 +1,114 @@
+"""Which result a page shows: the opened one, else the latest for the model and corpus of the chips.
+
+Opening a run sets the chips to its model and corpus. If the user then chooses another model or
+corpus, the opened run is closed, so the top bar never contradicts the result. Costs: one look at
+the status file of each run, and the request of those of the same experiment, once.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from workbench.app import choice, run_form, run_list
+from workbench.core import machine
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import Experiment
+from workbench.models.references import RANDOM, trained_by
+
+if TYPE_CHECKING:
+    from workbench.runs.run import Run
+
+_FOLLOWED = "the run that set the chips, and whether they showed it since"
+LOOKED_AT = 100  # runs of an experiment, the latest first
+
+
+def followed(run: "Run") -> "Run | None":
+    """The opened run, after the chips follow it; None if the user has chosen others since."""
+    before = st.session_state.get(_FOLLOWED)
+    chosen = choice.model(), choice.corpus()
+    misses = [
+        bool(refs) and known_as(ref) not in refs
+        for refs, ref in zip(inputs_of(run), chosen, strict=True)
+    ]
+    if before is None or before[0] != run.name:
+        model, corpus = (
+            _first(refs) if missing else ref
+            for refs, missing, ref in zip(inputs_of(run), misses, chosen, strict=True)
+        )
+        st.session_state[_FOLLOWED] = (run.name, not any(misses))
+        if any(misses):
+            choice.choose_model(model)
+            choice.choose_corpus(corpus)
+            st.rerun()
+    elif not any(misses):
+        st.session_state[_FOLLOWED] = (run.name, True)
+    elif before[1]:  # the chips showed this run, so the user has changed them
+        del st.session_state[_FOLLOWED]
+        run_list.set_opened([])
+        return None
+    return run
+
+
+def _first(refs: Sequence[str]) -> str:
+    return next((ref for ref in refs if not ref.endswith(RANDOM)), refs[0])
+
+
+def result_of(experiment: Experiment[Any]) -> "Run | None":
+    """The latest run of the user's own for the chosen model and corpus, else the built-in result.
+
+    A run that failed or was cancelled is no result, but one under way is shown.
+    """
+    chosen = known_as(choice.model()), known_as(choice.corpus())
+    for name in _latest(experiment.name):
+        try:
+            run = run_list.open_named(name)
+            inputs = inputs_of(run)
+            if inputs != ((), ()) and all(
+                not refs or ref in refs for refs, ref in zip(inputs, chosen, strict=True)
+            ):
+                return run
+        except WorkbenchError:  # one that cannot be read is shown in the list of runs
+            continue
+    return run_form.built_in(experiment)
+
+
+def _latest(experiment: str) -> list[str]:
+    return [
+        name
+        for name, now in run_list.all_statuses()
+        if now.experiment == experiment and (now.state == "done" or now.under_way)
+    ][:LOOKED_AT]
+
+
+def inputs_of(run: "Run") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The models and corpora of a run as the chips name them; none of a sweep, or of objects."""
+    return _read(str(run.path))
+
+
+@st.cache_data(max_entries=10_000, show_spinner=False)
+def _read(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The request of a run never changes."""
+    from workbench.runs import spec
+
+    request = spec.read(Path(path))
+    if request.sweep:
+        return (), ()
+    return (
+        tuple(known_as(model.ref) for model in request.models if model.ref),
+        tuple(known_as(corpus.ref) for corpus in request.corpora if corpus.ref),
+    )
+
+
+def known_as(ref: str) -> str:
+    """A reference with an absolute path; the name of a run here for a model that it trained."""
+    from workbench.runs.request import absolute
+
+    try:
+        ref = absolute(ref)
+        folder = Path(ref)
+        name = trained_by(folder)
+        return name if name and folder.parent == machine.runs() / name else ref
+    except (WorkbenchError, OSError, ValueError, RuntimeError):
+        return ref  # whoever opens it says what is wrong with it

@@ -1,0 +1,330 @@
+"""A new run in one sentence: a question, a model and a corpus, a preset with its time, and Run.
+
+It is a dialog once there is a result, and on the page before. All settings are under Advanced.
+`new` in the address opens the dialog. Costs: reading the bytes of models and corpora, to check the
+request, and the requests of earlier runs, to estimate the time.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+from pydantic import create_model
+
+from workbench.app import cache, context, run_form, run_list, settings_form
+from workbench.app.text import errors_shown, plain, shortened
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS, STANDARD, Experiment, Settings
+from workbench.runs.estimate import Estimate, Finished, Size, estimate
+
+if TYPE_CHECKING:
+    from workbench.runs.run import Run
+
+NEW = "new"  # in the address
+EARLIER = 12  # runs that an estimate looks at
+ALL = ("max_sentences",)  # settings that a caption has its own words for
+AGAIN = "As shown"  # a preset: the settings of the opened run
+GROUPS: Mapping[str, tuple[str, ...]] = {  # of questions
+    "Heads": (
+        "heads",
+        "head-importance",
+        "head-ablation",
+        "head-pruning",
+        "head-gates",
+        "attention-averages",
+        "attention-probe",
+    ),
+    "Layers": (
+        "edge-probing",
+        "structural-probe",
+        "description-length",
+        "lens",
+        "tuned-lens",
+        "geometry",
+        "neighbours",
+        "similarity",
+    ),
+    "Predictions": (
+        "profile",
+        "minimal-pairs",
+        "trigram",
+        "attribution",
+        "contributions",
+        "patching",
+    ),
+    "Training": ("frozen-vs-finetuned", "finetune", "drift", "pretraining", "train"),
+    "Texts": ("describe", "tokenization"),
+}
+QUESTIONS = {  # where the first sentence of an experiment's description is no question
+    "attention-averages": "Where does each head look, by relative offset and part of speech?",
+    "attention-probe": "How many words find their syntactic head from the attention of all heads?",
+    "description-length": "How many bits do the labels of a task take, given a layer?",
+    "edge-probing": "What does each layer encode about parts of speech, trees, entities, roles?",
+    "finetune": "How well does a model learn a task, frozen or fine-tuned?",
+    "heads": "What does each attention head do?",
+    "structural-probe": "Does a layer encode dependency trees?",
+    "train": "What does a model learn that I train from scratch?",
+}
+Refs = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a page adds: the names of settings that `draw` draws and returns (None: an error).
+
+    `prepare` is called with the opened run before the form is drawn.
+    """
+
+    names: tuple[str, ...] = ()
+    draw: Callable[[Refs, Mapping[str, Any]], dict[str, Any] | None] = lambda corpora, initial: {}
+    prepare: Callable[[Experiment[Any], "Run"], None] = lambda experiment, run: None
+
+
+FORM = Form()
+
+
+def button() -> None:
+    """Draw the button that opens the dialog."""
+    st.button("New run", icon=":material/add:", key="new run", on_click=_open)
+
+
+def _open() -> None:
+    st.query_params[NEW] = "1"
+
+
+def _close() -> None:
+    st.query_params.pop(NEW, None)
+
+
+def dialog(experiment: Experiment[Any], run: "Run | None", form: Form = FORM) -> None:
+    """Draw the dialog, if the address says that it is open."""
+    if st.query_params.get(NEW) == "1":
+        st.dialog("New run", width="large", on_dismiss=_close)(_draw)(experiment, run, form, True)
+
+
+def first(experiment: Experiment[Any], form: Form = FORM) -> None:
+    """Draw the sentence on the page, where there is no result yet."""
+    _draw(experiment, None, form, False)
+
+
+def question_of(experiment: Experiment[Any]) -> str:
+    """The question that an experiment answers, in a plain sentence."""
+    if experiment.name in QUESTIONS:
+        return QUESTIONS[experiment.name]
+    head, mark, _ = experiment.about.partition("?")
+    return f"{head}{mark}" if mark else experiment.about
+
+
+def _draw(experiment: Experiment[Any], run: "Run | None", form: Form, is_dialog: bool) -> None:
+    page = experiment
+    if is_dialog:
+        experiment = question(experiment)
+    if experiment is not page:
+        from workbench.app import analyses
+
+        run, form = None, analyses.analysis_of(experiment.name).form
+    if run is not None:
+        form.prepare(experiment, run)
+    needs = ", ".join(need.what for need in experiment.needs)
+    st.caption(plain(experiment.about + (f" Requires a model with {needs}." if needs else "")))
+    models, corpora = run_form.inputs(experiment)
+    presets = _presets(experiment, run)
+    preset = _preset(experiment, presets, models, corpora)
+    initial = {**settings_form.defaults(experiment), **presets[preset]}
+    place = st.container()
+    with st.expander("Advanced: settings, seed, device, command", type="compact"):
+        own: dict[str, Any] | None = {}
+        if form.names:
+            with errors_shown():
+                own = form.draw(corpora, initial)
+        key = "" if preset == STANDARD else preset
+        settings = settings_form.settings(_without(experiment, form.names), initial, key)
+        chosen = {name: initial[name] for name in form.names} | (own or {})
+        settings |= settings_form.non_default(experiment, chosen)
+        options = run_form.run_options(experiment)
+        command = st.container()
+    if own is None:  # the corpus cannot be read, which was said
+        return
+    with place:
+        arguments = (experiment.name, models, corpora, settings, options)
+        if run_form.offer(arguments, command):
+            _begin(arguments, page)
+
+
+def _begin(arguments: run_form.RequestArguments, page: Experiment[Any]) -> None:
+    """Start the run, close the dialog and show the run on its page."""
+    from workbench.app import analyses
+
+    with errors_shown(), st.spinner("Starting …"):
+        name = run_form.begin(arguments)
+        _close()
+        if analyses.page_of(arguments[0]) == analyses.page_of(page.name):
+            st.rerun()
+        st.switch_page(
+            f"pages/{analyses.page_of(arguments[0])}.py", query_params={run_list.OPENED: name}
+        )
+
+
+def _without(experiment: Experiment[Any], names: tuple[str, ...]) -> Experiment[Any]:
+    """The experiment without the settings that its page draws itself."""
+    if not names:
+        return experiment
+    fields: dict[str, Any] = {
+        name: (field.annotation, field)
+        for name, field in experiment.settings.model_fields.items()
+        if name not in names
+    }
+    settings = create_model("FurtherSettings", __base__=Settings, **fields)
+    return replace(experiment, settings=settings, presets={})
+
+
+def question(
+    experiment: Experiment[Any], on_change: Callable[[str], None] | None = None
+) -> Experiment[Any]:
+    """Draw the questions; return the experiment that answers the chosen one."""
+    grouped = {name: group for group, members in GROUPS.items() for name in members}
+    names = [name for name in grouped if name in list(EXPERIMENTS)]
+    names += [name for name in EXPERIMENTS if name not in grouped]
+    key = f"question {experiment.name}"
+
+    def label(name: str) -> str:
+        return shortened(f"{grouped.get(name, 'More')}: {question_of(EXPERIMENTS[name])} [{name}]")
+
+    def changed() -> None:
+        if on_change is not None and (name := st.session_state.get(key)):
+            on_change(name)
+
+    picked = st.selectbox(
+        "What do you want to know?",
+        names,
+        names.index(experiment.name),
+        format_func=label,
+        key=key,
+        on_change=changed,
+    )
+    return EXPERIMENTS[picked if picked in names else experiment.name]
+
+
+# --- presets --------------------------------------------------------------------------------------
+
+
+def _presets(experiment: Experiment[Any], run: "Run | None") -> dict[str, dict[str, Any]]:
+    """The presets of an experiment, and first the settings of the opened run if it has others."""
+    presets = experiment.settings_of_presets()
+    if run is not None and not run.spec.sweep:
+        shown = settings_form.non_default(experiment, run.settings)
+        known = {name: shown[name] for name in shown if name in experiment.settings.model_fields}
+        if known and known not in presets.values():
+            return {AGAIN: known, **presets}
+    return presets
+
+
+def _preset(
+    experiment: Experiment[Any],
+    presets: Mapping[str, Mapping[str, Any]],
+    models: Refs,
+    corpora: Refs,
+) -> str:
+    """Draw the presets, each with what it takes; return the chosen one."""
+    names = list(presets)
+    captions = [plain(_caption(experiment, presets[name], models, corpora, name)) for name in names]
+    picked = st.radio(
+        "How thorough?",
+        names,
+        0 if AGAIN in names else names.index(STANDARD) if STANDARD in names else 0,
+        captions=captions,
+        horizontal=True,
+        key=f"preset {experiment.name} {'again' if AGAIN in names else ''}",
+        persist_state="session",
+    )
+    return picked if picked in presets else names[0]
+
+
+def _caption(
+    experiment: Experiment[Any],
+    changes: Mapping[str, Any],
+    models: Refs,
+    corpora: Refs,
+    name: str,
+) -> str:
+    """What a preset changes, and about how long it takes if that is known."""
+    parts = []
+    if time := estimated(experiment, changes, models, corpora):
+        parts.append(time.in_words)
+    if changes.get("max_sentences", 0) is None:
+        parts.append("all sentences")
+    elif changes.get("max_sentences") and name != AGAIN:
+        parts.append(f"at most {changes['max_sentences']:,} sentences")
+    if name != AGAIN:
+        parts += [_in_words(experiment, key, changes[key]) for key in changes if key not in ALL]
+    return " · ".join(parts)
+
+
+def _in_words(experiment: Experiment[Any], name: str, value: Any) -> str:
+    """A setting of a preset in words: `Training budget: quick`."""
+    field = experiment.settings.model_fields[name]
+    sentence = settings_form.sentence_of(field.description or name)
+    return sentence if value is True else f"{sentence}: {value}"
+
+
+def estimated(
+    experiment: Experiment[Any], changes: Mapping[str, Any], models: Refs, corpora: Refs
+) -> Estimate | None:
+    """About how long a request with these settings takes; None if nothing tells it."""
+    try:
+        return estimate(_size(experiment, changes, models, corpora), _finished(experiment))
+    except WorkbenchError:  # the check of the request says what is wrong
+        return None
+
+
+def _size(
+    experiment: Experiment[Any], changes: Mapping[str, Any], models: Refs, corpora: Refs
+) -> Size:
+    settings = {name: value for name, value in changes.items() if name != "max_sentences"}
+    fields = experiment.settings.model_fields
+    default = fields["max_sentences"].default if "max_sentences" in fields else None
+    limit = changes.get("max_sentences", default)
+    sentences = sum(_sentences(experiment, ref, limit) for ref in corpora)
+    parameters = 0
+    if models and not any(map(cache.is_remote_model, models)):
+        parameters = sum(int(cache.facts(ref)["parameters"]) for ref in models)
+    return Size(models, corpora, sentences, parameters, settings)
+
+
+def _sentences(experiment: Experiment[Any], ref: str, limit: int | None) -> int:
+    """The number of sentences that an experiment uses of a corpus; 0 if it is not known."""
+    if cache.is_remote_corpus(ref):
+        return 0
+    sizes = {size.split: size for size in cache.sizes(ref, whole=False)}
+    split = next((name for name in experiment.default_splits if name in sizes), None)
+    used = [sizes[split]] if split is not None else list(sizes.values())
+    available = sum(size.docs for size in used)
+    if limit is not None and limit <= available:
+        return limit
+    return available if all(size.whole for size in used) else 0
+
+
+def _finished(experiment: Experiment[Any]) -> list[Finished]:
+    """The finished runs of an experiment: the user's own, the latest first, and built-in ones."""
+    from workbench.runs.builtin import builtin_runs
+
+    own = [
+        name
+        for name, now in run_list.all_statuses()
+        if now.experiment == experiment.name and now.state == "done" and now.attempt <= 1
+    ][:EARLIER]
+    names = [*own, *(run.name for run in builtin_runs() if run.spec.experiment == experiment.name)]
+    return [done for name in names if (done := _done(name)) is not None]
+
+
+def _done(name: str) -> Finished | None:
+    try:
+        run = run_list.open_named(name)
+        experiment = EXPERIMENTS[run.spec.experiment]
+        models, corpora = context.inputs_of(run)
+        changes = settings_form.non_default(experiment, run.settings)
+        size = _size(experiment, changes, models, corpora)
+        return Finished(size, run.status.seconds, run.is_builtin)
+    except (WorkbenchError, KeyError):  # it says nothing: its corpus is gone, or its settings
+        return None

@@ -1,0 +1,151 @@
+"""The parts of the page of one result, in the order in which they are drawn.
+
+A title with its state; findings; the main figure; key numbers; cautions; further views; settings;
+data tables. The same for each analysis: `analysis.draw_result` puts them together. Costs: reading
+the findings and the status of the run; a table is read when it is shown.
+"""
+
+import html
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from workbench.app import export, run_view, tables_and_figures, text
+from workbench.app.text import as_html, plain
+from workbench.core.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.core.findings import Finding
+    from workbench.runs.run import Run
+
+IN_VIEW = 3  # findings; more are behind a click
+NUMBERS = 4  # key numbers
+CAUTION = 90  # characters of the first caution in the closed line
+TABLES = "tables"  # in the address: whether the data tables are open
+_STYLE = """<style>
+.st-key-result-heading h1 { padding: 0; }
+.st-key-result-findings { max-width: 64rem; }
+dl.numbers { display: flex; flex-wrap: wrap; gap: 8px 32px; margin: 0; padding: 8px 0 0;
+  border-top: 1px solid var(--shell-line, #d5dce3); }
+dl.numbers div { max-width: 17rem; }
+dl.numbers dt { font-size: 13px; font-weight: 400; opacity: 0.8; margin: 0; }
+dl.numbers dd { font-size: 24px; font-weight: 600; margin: 0; line-height: 1.3; }
+dl.numbers dd small { display: block; font-size: 13px; font-weight: 400; opacity: 0.8; }
+@media (max-width: 640px) {
+  .st-key-result-top > [data-testid="stLayoutWrapper"]:has(> .st-key-result-figure) { order: -1; }
+}
+</style>"""
+
+
+def heading(run: "Run", rough: str = "", actions: Callable[[], None] | None = None) -> None:
+    """Draw what the run is in words, its state, what it cost, and the actions on the right.
+
+    `rough` names settings that are fast and less accurate; it is drawn as a badge.
+    """
+    st.html(_STYLE)
+    with st.container(key="result-heading", horizontal=True, vertical_alignment="center"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.title(plain(title(run)), anchor=False, width="content")
+            if run.status.state == "done":
+                run_view.badge(run)
+            if rough:
+                st.badge(rough, icon=":material/bolt:", color="orange")
+        if actions is not None:
+            with st.container(key="controls-result", horizontal=True, width="content", gap="small"):
+                actions()
+    facts = [text.ago(run.status.created), run_view.duration_of(run), run.name]
+    if run.is_builtin:
+        facts = ["shipped with Workbench; it is not a run of yours", run.name]
+    st.caption(plain(" · ".join(filter(None, facts))))
+
+
+def title(run: "Run") -> str:
+    """What a run is, in words: `Edge probing of mini:bert on primer`."""
+    from workbench.report.prose import title_of
+
+    try:
+        return title_of(run.spec)
+    except WorkbenchError:  # its request is damaged
+        return run_view.run_title(run)
+
+
+@contextmanager
+def top() -> Iterator[tuple[object, object]]:
+    """The places of the findings and of the main figure; a phone shows the figure first."""
+    with st.container(key="result-top"):
+        yield st.container(key="result-findings"), st.container(key="result-figure")
+
+
+def findings(found: "Sequence[Finding]") -> None:
+    """Draw the first findings as a numbered list, the others behind a click."""
+    run_view.findings(found[:IN_VIEW])
+    if rest := found[IN_VIEW:]:
+        with st.expander(f"{len(rest)} more", type="compact"):
+            run_view.findings(rest, IN_VIEW + 1)
+
+
+def numbers(found: "Sequence[Finding]") -> str:
+    """HTML of the key numbers: what each is, its value with unit, and its 95 % interval."""
+    from workbench.core.findings import shown, span
+
+    items = []
+    for finding in [each for each in found if each.value is not None][:NUMBERS]:
+        unit = f" {finding.unit}" if finding.unit and finding.unit != "F1" else ""
+        value = f"{shown(float(finding.value or 0), finding.unit)}{unit}"
+        if finding.interval is not None:
+            value = (
+                f"{html.escape(value)}"
+                f"<small>95 % interval {span(*finding.interval, finding.unit)}</small>"
+            )
+        else:
+            value = html.escape(value)
+        items.append(f"<div><dt>{as_html(finding.measure)}</dt><dd>{value}</dd></div>")
+    return f'<dl class="numbers" aria-label="Key numbers">{"".join(items)}</dl>' if items else ""
+
+
+def cautions(run: "Run", first: Sequence[str] = ()) -> None:
+    """Draw caveats and warnings as one line that opens; those with words of `first` come first."""
+    notes = list(dict.fromkeys([*(caveat.text for caveat in run.caveats), *run.warnings]))
+    notes.sort(key=lambda note: not any(words in note for words in first))
+    if not notes:
+        return
+    counted = "1 caution" if len(notes) == 1 else f"{len(notes)} cautions"
+    label = f"{counted}: {plain(notes[0], CAUTION)}"
+    with st.expander(label, icon=":material/info:", type="compact"):
+        for note in notes:
+            st.text(note)
+
+
+def settings(run: "Run", remove: Callable[[], None] | None = None) -> None:
+    """Draw the drawer: what the run computed, its command, its log, and the button to remove it."""
+    with st.expander("Settings, command and log", icon=":material/tune:", type="compact"):
+        if run.is_builtin:
+            run_view.built_in(run)
+        run_view.request_of(run)
+        if not run.is_builtin:
+            st.markdown("**Log**")
+            run_view.log(run)
+        if remove is not None:
+            remove()
+
+
+def tables(run: "Run") -> None:
+    """Draw the data tables, one at a time, with buttons that save them; read when opened."""
+    names = list(run.tables)
+    if not names:
+        return
+    drawer = st.expander(
+        f"Data tables ({len(names)})",
+        icon=":material/table:",
+        type="compact",
+        key=TABLES,
+        on_change="rerun",
+        bind="query-params",
+    )
+    if drawer.open:
+        with drawer, text.errors_shown():
+            name = tables_and_figures.select("Table", names, "table", width=280)
+            run_view.draw_table(run, name)
+            export.tables(run, name)

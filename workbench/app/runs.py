@@ -1,0 +1,73 @@
+"""The page Runs: the list of all runs; one opened run as a result; several compared.
+
+Costs: one look at the status file of each run, and drawing the opened result.
+"""
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from workbench.app import analyses, analysis, context, new_run, run_list, run_view
+from workbench.app.text import errors_shown, show_error
+from workbench.core.errors import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS
+
+if TYPE_CHECKING:
+    from workbench.runs.run import Run
+
+
+def page() -> None:
+    """Draw the opened run or runs; the list if none can be opened."""
+    opened = _opened(run_list.opened())
+    if len(opened) == 1:
+        run = context.followed(opened[0])
+        opened = [run] if run else []
+    if not opened:
+        _list()
+        return
+    with st.container(key="controls-back", horizontal=True):
+        st.button(
+            "All runs",
+            icon=":material/arrow_back:",
+            type="tertiary",
+            on_click=run_list.set_opened,
+            args=([],),
+        )
+    run_view.undo()
+    with errors_shown():
+        if len(opened) > 1:
+            run_view.compare(opened)
+            return
+        name = opened[0].status.experiment or opened[0].spec.experiment
+        shown = analyses.analysis_of(name)
+        if name in list(EXPERIMENTS):
+            new_run.dialog(EXPERIMENTS[name], opened[0], shown.form)
+        analysis.draw_result(opened[0], shown)
+
+
+def _opened(names: list[str]) -> "list[Run]":
+    """The runs in the address; what is wrong with a name is shown."""
+    runs: list[Run] = []
+    for name in names:
+        try:
+            runs.append(run_list.open_named(name))
+        except WorkbenchError as error:
+            show_error(error)
+    return list({run.name: run for run in runs}.values())
+
+
+def _list() -> None:
+    from workbench.runs.builtin import builtin_names
+    from workbench.runs.run import BUILT_IN
+
+    st.title("Runs", anchor=False)
+    run_view.undo()
+    runs = run_list.all_statuses()
+    names = [*(name for name, _ in runs), *(f"{BUILT_IN}{name}" for name in builtin_names())]
+    run_list.compare_button(names)
+    if runs:
+        run_list.draw(runs)
+    else:
+        run_list.draw_empty()
+    run_list.draw_built_in()
+    run_view.removed()

@@ -1,0 +1,91 @@
+"""Estimates how long a request takes before it is started, from finished runs of its experiment.
+
+A run with the same model and corpus counts first, then any other of the user's own, then a built-in
+result. Its duration is scaled by the number of sentences and, for another model, by the number of
+parameters; from small models this gives an upper bound. Nothing is claimed where a size is not
+known or differs too much. Costs: reading the requests of at most 30 runs.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.runs.time_left import in_words
+
+FIXED = 2.0  # seconds that every run takes, of any size
+FARTHEST = 1_000.0  # times larger, beyond which nothing is claimed
+
+
+@dataclass(frozen=True)
+class Size:
+    """What decides how long a request takes: its inputs and settings; 0 sentences: not known."""
+
+    models: tuple[str, ...]
+    corpora: tuple[str, ...]
+    sentences: int
+    parameters: int = 0
+    settings: Mapping[str, Any] | None = None  # that differ from the defaults, without sentences
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that was done, how long it took, and whether it is a built-in result."""
+
+    size: Size
+    seconds: float
+    is_builtin: bool = False
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """About how many seconds a request takes, and whether that is an upper bound."""
+
+    seconds: float
+    is_bound: bool = False
+
+    @property
+    def in_words(self) -> str:
+        """Return the estimate in words: `about 40 s`, or `up to about 2 h`."""
+        return f"{'up to ' if self.is_bound else ''}{in_words(self.seconds)}"
+
+
+def estimate(request: Size, finished: Iterable[Finished]) -> Estimate | None:
+    """Return how long a request takes; None if no finished run tells it."""
+    runs = [run for run in finished if _is_comparable(request, run)]
+    if not runs:
+        return None
+    best = max(runs, key=lambda run: _likeness(request, run))
+    factor = _factor(request, best.size)
+    if factor is None or not 1 / FARTHEST <= factor <= FARTHEST:
+        return None
+    variable = max(best.seconds - FIXED, 0.0)
+    seconds = min(best.seconds, FIXED) + variable * factor
+    return Estimate(round(seconds, 1), is_bound=best.size.models != request.models)
+
+
+def _is_comparable(request: Size, run: Finished) -> bool:
+    """Whether only sizes differ; the settings of built-in results differ a little."""
+    same = (request.settings or {}) == (run.size.settings or {})
+    return run.seconds > 0 and (same or (run.is_builtin and not request.settings))
+
+
+def _likeness(request: Size, run: Finished) -> tuple[bool, bool, bool]:
+    return (
+        run.size.models == request.models,
+        run.size.corpora == request.corpora,
+        not run.is_builtin,
+    )
+
+
+def _factor(request: Size, other: Size) -> float | None:
+    """Return how many times larger a request is; None if a size is not known."""
+    factor = 1.0
+    if request.corpora != other.corpora or request.sentences != other.sentences:
+        if not (request.sentences and other.sentences):
+            return None
+        factor *= request.sentences / other.sentences
+    if request.models != other.models:
+        if not (request.parameters and other.parameters):
+            return None
+        factor *= request.parameters / other.parameters
+    return factor
