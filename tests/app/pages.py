@@ -13,7 +13,7 @@ from workbench.core import machine
 
 SECONDS = 120  # a model is opened in a process of its own
 NAMES = (
-    "start",
+    "home",
     "models",
     "corpora",
     "attention",
@@ -25,7 +25,7 @@ NAMES = (
     "transfer",
     "experiments",
     "runs",
-    "doctor",
+    "settings",
 )
 APP = """
 import streamlit as st
