@@ -38,46 +38,47 @@ def test_a_pinned_cell_has_the_exact_value_and_heads_are_walked_by_keys_in_one_p
     doc = next(iter(wb.read("primer").docs("test")))
     found = attention(wb.load("mini:bert", device="cpu"), doc)
     value = next(m for s, m in found.maps.items() if s.layer == 1)[2, 3, 2]
-    expect(browser.get_by_text(re.compile(r"[(]2[)]: [\d.]{7,}"))).to_be_visible()
-    said = re.search(r"\(3\) → .* \(2\): ([\d.e-]+)", browser.inner_text())
-    assert said and float(said[1]) == pytest.approx(float(value), rel=2e-5)
+    exact = browser.locator(".exact")
+    expect(exact).to_contain_text(f"{value:#.3g}")
+    assert float(exact.get_attribute("data-value") or 0) == pytest.approx(float(value), rel=2e-5)
+    box = overview(browser).bounding_box()
+    assert box and box["y"] < 200  # the grid is what one sees first
 
     before = passes(browser)
     assert before >= 1
-    browser.get_by_role("button", name="← All heads").click()
     overview(browser).focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    expect(browser.get_by_role("heading", name="Layer 1, head 1")).to_be_visible()
+    expect(browser.get_by_role("heading", name="Head 1-1")).to_be_visible()
     expect(page).to_have_url(re.compile("cell=1[.]1"))
     for key, name in (
-        ("ArrowRight", "Layer 1, head 2"),
-        ("ArrowDown", "Layer 2, head 2"),
-        ("ArrowLeft", "Layer 2, head 1"),
-        ("ArrowUp", "Layer 1, head 1"),
+        ("ArrowRight", "Head 1-2"),
+        ("ArrowDown", "Head 2-2"),
+        ("ArrowLeft", "Head 2-1"),
+        ("ArrowUp", "Head 1-1"),
     ):
         page.keyboard.press(key)
         expect(browser.get_by_role("heading", name=name)).to_be_visible()
         expect(browser.locator("svg image").first).to_be_visible()
     assert passes(browser) == before
     page.keyboard.press("Escape")  # the pin
+    expect(page).not_to_have_url(re.compile("pin="))
     page.keyboard.press("Escape")
-    expect(overview(browser)).to_be_visible()
-    expect(page).not_to_have_url(re.compile("cell="))
+    expect(overview(browser)).to_be_focused()
 
 
 @pytest.mark.slow
 def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> None:
     query = "model=mini:gpt&split=dev&sentence=2&unit=words&cell=2.1&pin=3.1.row&look=map"
     here = opened(page, app_url, query)
-    expect(here.get_by_role("heading", name="Layer 2, head 1")).to_be_visible()
+    expect(here.get_by_role("heading", name="Head 2-1")).to_be_visible()
     doc = list(wb.read("primer").docs("dev", 3))[2]
-    expect(here.get_by_text(doc.text).first).to_be_visible()
-    exact = re.compile(r"[(]1[)]: [\d.]{7,}")
+    expect(page.get_by_role("textbox", name="Sentence to look at")).to_have_value(doc.text)
+    exact = re.compile(r"[(]1[)]: [\d.]{4,}")
     expect(here.get_by_text(exact)).to_be_visible()
     context = browser.new_context()
     there = opened(context.new_page(), app_url, page.url.partition("?")[2])
-    expect(there.get_by_role("heading", name="Layer 2, head 1")).to_be_visible()
+    expect(there.get_by_role("heading", name="Head 2-1")).to_be_visible()
     expect(there.get_by_text(exact)).to_be_visible()
     assert there.inner_text() == here.inner_text()
     context.close()
@@ -85,13 +86,13 @@ def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> 
 
 def test_what_one_types_is_looked_at(page: Page, app_url: str) -> None:
     browser = opened(page, app_url, "from=Your+own+text")
-    box = page.get_by_role("textbox", name="Input text")
+    box = page.get_by_role("textbox", name="Sentence to look at")
     box.fill("Mary saw <img src=x onerror=alert(1)> the dog.")
-    box.press("Control+Enter")
-    expect(browser.get_by_text("onerror=alert(1)").first).to_be_visible()
+    box.press("Enter")
+    expect(browser.locator(".caption")).to_contain_text("onerror=alert(1)")
     assert page.locator("img[src=x]").count() == 0
     box.fill("   ")
-    box.press("Control+Enter")
+    box.press("Enter")
     expect(page.get_by_text("text-empty")).to_be_visible()
 
 
@@ -118,6 +119,7 @@ def test_elmo_has_no_attention_and_the_page_leads_on(page: Page, app_url: str) -
 @pytest.mark.slow
 def test_two_models_in_step_with_their_difference(page: Page, app_url: str) -> None:
     query = "compare=another+model&model2=mini:gpt&unit=words&special=hidden&split=test&cell=1.1"
+    query += "&look=map"
     browser = opened(page, app_url, query)
     expect(browser.get_by_text("Difference: mini:bert minus mini:gpt").first).to_be_visible()
     assert browser.locator("svg image").count() == 3
@@ -127,12 +129,13 @@ def test_two_models_in_step_with_their_difference(page: Page, app_url: str) -> N
 
 @pytest.mark.slow
 def test_saving_what_is_seen(page: Page, app_url: str, tmp_path: Path) -> None:
-    browser = opened(page, app_url, "split=test&sentence=0&cell=0.1")
+    browser = opened(page, app_url, "split=test&sentence=0&cell=0.1&look=map")
+    browser.locator("summary", has_text="Export").click()
     expect(browser.locator("svg image").first).to_be_visible()
     saved = {}
     for form in ("SVG", "PNG", "CSV", "NPZ", "HTML"):
         with page.expect_download() as download:
-            browser.get_by_role("button", name=re.compile(form)).click()
+            browser.get_by_role("button", name=f"Save as {form}").click()
         path = tmp_path / download.value.suggested_filename
         download.value.save_as(path)
         saved[form] = path
@@ -157,6 +160,7 @@ def test_heads_are_sorted_by_the_table_of_a_run(
 ) -> None:
     done = wb.run("attention-averages", model="mini:bert", corpus="primer", limit=20)
     browser = opened(page, app_url, f"badges={done.name}:+heads")
+    browser.locator("summary", has_text="Display").click()
     choice = browser.get_by_label("Score", exact=True)
     name = f"best_offset_attention ({done.name}: heads)"
     choice.select_option(label=name)
@@ -165,7 +169,7 @@ def test_heads_are_sorted_by_the_table_of_a_run(
     first = table.iloc[0]
     overview(browser).focus()
     page.keyboard.press("Enter")
-    heading = f"Layer {first['layer']}, head {first['head']}"
+    heading = f"Head {first['layer']}-{first['head']}"
     expect(browser.get_by_role("heading", name=heading)).to_be_visible()
 
 
@@ -186,14 +190,64 @@ def test_two_browsers_do_not_see_one_anothers_choices(browser: Browser, app_url:
     contexts = [browser.new_context() for _ in range(2)]
     pages = [context.new_page() for context in contexts]
     for page, ref in zip(pages, ("mini:bert", "mini:gpt"), strict=True):
-        page.goto(f"{app_url}/attention?model={ref}&split=test")
+        page.goto(f"{app_url}/attention?model={ref}&split=test&cell=0.0")
     found = [page.locator("[data-painted]") for page in pages]
     expect(found[0].get_by_text("mini:bert: encoder self-attention").first).to_be_visible()
     expect(found[1].get_by_text("mini:gpt: decoder causal self-attention").first).to_be_visible()
     overview(found[0]).focus()
+    pages[0].keyboard.press("ArrowRight")
     pages[0].keyboard.press("Enter")
-    expect(found[0].get_by_role("heading", name="Layer 0, head 0")).to_be_visible()
-    assert "cell=" not in pages[1].url
-    expect(overview(found[1])).to_be_visible()
+    expect(found[0].get_by_role("heading", name="Head 0-1")).to_be_visible()
+    expect(pages[0]).to_have_url(re.compile("cell=0[.]1"))
+    assert "cell=0.0" in pages[1].url
+    expect(found[1].get_by_role("heading", name="Head 0-0")).to_be_visible()
     for context in contexts:
         context.close()
+
+
+def test_a_word_is_hidden_in_place_and_similar_sentences_are_found(
+    page: Page, app_url: str
+) -> None:
+    browser = opened(page, app_url, "split=test&sentence=3&cell=0.2&pin=3.4.row&look=map")
+    before = passes(browser)
+    browser.get_by_role("button", name="Find similar").click()
+    hits = browser.locator(".similar .sentence")
+    expect(hits.first).to_be_visible()
+    weights = [float(text) for text in hits.locator(".number").all_inner_texts()]
+    assert weights == sorted(weights, reverse=True)
+    browser.get_by_role("button", name="Edit word").click()
+    expect(browser.locator(".choice")).to_have_count(5)
+    browser.get_by_role("button", name="Mask").click()
+    box = page.get_by_role("textbox", name="Sentence to look at")
+    expect(box).to_have_value("The mouse [MASK] watched.")
+    expect(browser.locator(".about, .note").first).to_contain_text("change")
+    assert passes(browser) == before + 2  # the edited text, and the one before as it is typed
+    expect(page).to_have_url(re.compile("before=The[+]mouse"))
+    marked = browser.locator(".choice").first.locator("bdi")
+    word = marked.inner_text()
+    marked.click()
+    expect(box).to_have_value(f"The mouse {word} watched.")
+
+
+@pytest.mark.slow
+def test_a_similar_sentence_opens_with_its_pair_and_heads_are_added(
+    page: Page, app_url: str
+) -> None:
+    browser = opened(page, app_url, "split=test&sentence=3&cell=0.2&pin=3.4.row")
+    browser.get_by_role("button", name="Find similar").click()
+    hit = browser.locator(".similar .sentence").nth(1)
+    expect(browser.locator(".found progress")).to_be_hidden()
+    words = hit.locator("mark").all_inner_texts()
+    text = hit.locator("bdi").first.inner_text()
+    hit.click()
+    expect(page.get_by_role("textbox", name="Sentence to look at")).to_have_value(text)
+    for word in words:
+        expect(browser.locator(".exact")).to_contain_text(word)
+    overview(browser).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    expect(browser.locator(".chip")).to_have_count(2)
+    expect(page).to_have_url(re.compile("also="))
+    page.get_by_role("button", name="Next sentence").click()
+    expect(page).to_have_url(re.compile("sentence="))
+    expect(browser.locator(".chip")).to_have_count(2)

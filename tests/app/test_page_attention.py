@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+from spacy.tokens import Doc
 
 from tests.app.pages import home, opened, said  # noqa: F401
+from workbench import WorkbenchError
+from workbench.app.attention_answers import edited
 from workbench.attention_maps.capture import CACHE, passes
 from workbench.attention_maps.grids import TOGETHER
+from workbench.corpora.layers import vocabulary
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -62,3 +66,25 @@ def test_choices_that_another_model_or_corpus_does_not_have_are_let_go(tmp_path:
     app.session_state["next corpus"] = str(tmp_path / "one.txt")
     app.run()
     assert not app.exception and not app.error
+    split = app.selectbox(key="split")
+    assert split.value in split.options and split.value != "dev"
+
+
+@pytest.mark.parametrize(
+    ("how", "text", "after"),
+    [
+        ("replace", "runs  <b>", "The dog runs <b>, Ann."),
+        ("mask", "", "The dog [MASK], Ann."),
+        ("delete", "", "The dog , Ann."),
+        ("swap", "", "The dog ,barks Ann."),
+    ],
+)
+def test_a_word_is_edited_in_its_text(how: str, text: str, after: str) -> None:
+    doc = Doc(
+        vocabulary("en"),
+        words=["The", "dog", "barks", ",", "Ann", "."],
+        spaces=[True, True, False, True, False, False],
+    )
+    assert edited(doc, 2, how, text, "[MASK]") == after
+    with pytest.raises(WorkbenchError, match="request-invalid"):
+        edited(doc, 5, "swap")

@@ -139,10 +139,10 @@ def test_a_filter_leaves_out_and_says_how_many(show: Show) -> None:
     values = np.array(message["scores"][0]["values"])
     least = float(np.sort(values.ravel())[8]) - 1e-9
     shown.menu("Display")
-    page.get_by_label("Minimum").fill(f"{least:.9f}")
+    page.get_by_label("Minimum", exact=True).fill(f"{least:.9f}")
     count = page.locator(".count")
     expect(count).to_have_text("4 of 12 heads shown")
-    page.get_by_label("Maximum").fill("0")
+    page.get_by_label("Maximum", exact=True).fill("0")
     expect(count).to_have_text("0 of 12 heads shown")
     page.get_by_label("Score").select_option("kind")
     expect(count).to_have_text("12 heads")
@@ -165,5 +165,5 @@ def test_heads_without_a_score_come_last_and_pass_no_filter(show: Show) -> None:
         page.keyboard.press(key)
         walked.append(focus(shown))
     assert walked[2:] == ["0,2", "0,1", "0,0"]
-    page.get_by_label("Minimum").fill("-5")
+    page.get_by_label("Minimum", exact=True).fill("-5")
     expect(page.locator(".count")).to_have_text("2 of 3 heads shown")

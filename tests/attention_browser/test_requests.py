@@ -156,7 +156,7 @@ def test_mounted_again_with_a_stray_answer_it_asks_for_the_overview(show: Show) 
     stray = world.cell({"id": 5, "view": "v1", "kind": "cell"}, {"row": 0, "column": 0})
     shown = show(world, first=stray)
     shown.painted()
-    assert [request["what"] for request in world.requests][0] == "overview"
+    assert world.requests[0]["what"] == "overview"
 
 
 def test_cleared_away_it_ends_unless_it_comes_back(show: Show) -> None:

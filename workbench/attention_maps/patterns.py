@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_OFFSET = 8
 MIN_TOKENS = 3  # that have a token at an offset
+TIE = 1e-6  # weights closer than this are equal: the token has no largest one
+NOWHERE = -1
 MIN_SHARE = 0.5  # a smaller share is not what the head does
 
 
@@ -52,7 +54,9 @@ def pattern_of(grid: Grid, shown: Floats) -> Pattern | None:
     attending = np.flatnonzero(~np.array(rows.special, dtype=bool) & (shown.sum(-1) > 0))
     if not len(attending) or not shown.shape[1]:
         return None
-    best = shown[attending].argmax(-1)
+    kept = shown[attending]
+    best = kept.argmax(-1)
+    best[(kept >= kept.max(-1, keepdims=True) - TIE).sum(-1) > 1] = NOWHERE
     found = []
     if grid.group[1] != "cross":
         largest = 0 if grid.group[1] == "causal" else MAX_OFFSET
@@ -68,7 +72,7 @@ def pattern_of(grid: Grid, shown: Floats) -> Pattern | None:
         found.append(Pattern("first", 0, float((best == 0).mean())))
     separators = special & (np.arange(len(special)) > 0)
     if separators.any():
-        found.append(Pattern("separator", 0, float(separators[best].mean())))
+        found.append(Pattern("separator", 0, float((separators[best] & (best != NOWHERE)).mean())))
     return max(found, key=lambda pattern: pattern.share, default=None)
 
 

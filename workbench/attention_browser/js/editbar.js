@@ -5,7 +5,7 @@
  * a word of the text; null closes it.
  */
 function editBar(browser, ask, complain) {
-  const name = make("b");
+  const name = make("span", { class: "name" });
   const box = make("input", { type: "text", "aria-label": "Replacement", maxlength: "200", autocomplete: "off" });
   const mask = buttonOf("Mask", () => send("mask"), { title: "Hide the word: the model reads its mask" });
   const swap = buttonOf("Swap with next", () => send("swap"));

@@ -53,11 +53,9 @@ function roughly(value, top) {
   return value.toFixed(decimals).replace("-", "−");
 }
 
-/** Three significant digits, without exponents for weights: the same wherever a value is shown. */
+/** Three significant digits: the same wherever an exact value is shown. */
 function exactly(value) {
-  const size = Math.abs(value);
-  const text = size === 0 ? "0" : size < 0.001 ? value.toExponential(2) : value.toPrecision(3);
-  return text.replace("-", "−");
+  return (value === 0 ? "0" : value.toPrecision(3)).replace("-", "−");
 }
 
 /** At most four significant digits, without trailing zeros. */
