@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.pages import home, opened, said  # noqa: F401
+from tests.app.pages import home, opened, said, titles  # noqa: F401
 from tests.report.making import corpus, made, model
 from workbench import experiments
-from workbench.app import choice, run_form
+from workbench.app import choice, context, run_form
 from workbench.runs import status
 from workbench.runs.builtin import builtin_run, builtin_runs
 
@@ -22,7 +22,7 @@ def own_run(folder: Path, name: str = "mini:bert") -> None:
         folder / "runs",
         experiment="head-importance",
         tables={key: (shipped.tables[key], kind.tables[key]) for key in shipped.tables},
-        models=(model(name),),
+        models=(model(name, ref=name),),
         corpora=(corpus(),),
         settings=kind.settings().model_dump(mode="json"),
     )
@@ -51,6 +51,8 @@ def test_a_run_of_the_user_takes_its_place(
     assert run_form.built_in(kind) is not None
     own_run(home)
     assert run_form.built_in(kind) is None
+    own = context.result_of(kind)
+    assert own is not None and not own.is_builtin
 
 
 def test_another_model_or_corpus_has_none(
@@ -69,12 +71,13 @@ def test_the_page_of_runs_lists_them_apart() -> None:
     app = opened("runs")
     assert "There are no runs yet" in said(app)
     assert "Built-in results" in [heading.value for heading in app.subheader]
-    (table,) = app.dataframe
-    assert len(table.value) == len(builtin_runs())
+    boxes = [box for box in app.checkbox if str(box.key).startswith("tick built-in/")]
+    assert len(boxes) == len(builtin_runs())
+    assert builtin_run("heads-mini-bert").findings[0].claim in said(app), "in full"
 
 
 def test_one_is_opened_by_its_address() -> None:
     app = opened("runs", run="built-in/describe-primer")
-    assert [heading.value for heading in app.header] == ["describe\\: primer"]
+    assert titles(app) == ["Statistics of primer"]
     assert "workbench run describe --corpus primer" in said(app)
     assert not any(button.label == "Remove" for button in app.button)

@@ -47,7 +47,15 @@ def opened(name: str, **address: str | list[str]) -> AppTest:
 
 
 def texts(app: AppTest) -> str:
-    parts = [*app.title, *app.header, *app.markdown, *app.text, *app.caption, *app.code]
+    parts = [
+        *app.title,
+        *app.header,
+        *app.subheader,
+        *app.markdown,
+        *app.text,
+        *app.caption,
+        *app.code,
+    ]
     said = "\n".join(str(part.value) for part in [*parts, *app.error, *app.warning])
     return re.sub(r"\\(.)", r"\1", said)  # what is data is escaped
 
@@ -116,15 +124,15 @@ def test_doctor() -> None:
 @pytest.mark.parametrize("name", experiments().built_in)
 def test_the_form_of_every_experiment(name: str) -> None:
     """Each has its form; whether it fits is said, and nothing is run."""
-    app = opened("experiments", experiment=name)
-    assert app.selectbox(key="experiment").value == name
+    app = opened("experiments", experiment=name, new="1")
+    assert app.selectbox(key=f"question {name}").value == name
     assert experiments()[name].about in texts(app)
     assert any(button.label == "Run" for button in app.button)
 
 
 @pytest.mark.usefixtures("home")
 def test_what_does_not_fit_is_said_before_it_is_run() -> None:
-    app = pages.opened("experiments", experiment="attention-averages")
+    app = pages.opened("experiments", experiment="attention-averages", new="1")
     assert "Ready to run" in texts(app)
     app = pages.opened("experiments", experiment="attention-averages", model="mini:elmo")
     assert "attention-averages needs attention heads" in texts(app)
@@ -190,7 +198,7 @@ def test_a_bad_address_of_an_experiment_is_explained(address: dict[str, str], sa
 def test_a_bad_address_of_a_run_shows_an_error(bad: str) -> None:
     made(5), made(6)
     said = texts(opened("runs", run=bad))
-    assert "[" in said and "Tick one run to open it" in said
+    assert "[" in said and "Click one to open it" in said
 
 
 def test_a_list_is_filtered(place: Path) -> None:
@@ -220,5 +228,6 @@ def test_ten_thousand_runs_are_listed_a_page_at_a_time(place: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "status.json").write_text('{"state": "done", "experiment": "steps"}')
     app = opened("runs")
-    assert "1 to 50 of 2,000 runs" in texts(app)
-    assert len(app.dataframe[0].value) == 50
+    assert "1 to 25 of 2,000 runs" in texts(app)
+    own = [box for box in app.checkbox if "steps-" in str(box.key)]
+    assert len(own) == 25

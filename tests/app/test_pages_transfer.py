@@ -175,8 +175,8 @@ def test_choosing_another_analysis_closes_the_run(tmp_path: Path, results: dict[
 def test_a_run_shows_its_settings(tmp_path: Path, results: dict[str, Any]) -> None:
     app = opened(run=run_of(tmp_path, results, "finetune").name)
     facts = " ".join(str(each.value) for each in app.get("html"))
-    for name, value in (("max_train", "40"), ("seeds", "0, 1")):
-        assert f"<dt>{name}</dt><dd>{value}</dd>" in facts, facts[facts.find("<dt>seeds"):][:80]
+    for name, value in (("max_train", "40"), ("seeds", "0,1")):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in facts
 
 
 def test_of_many_pairs_of_models_one_is_looked_at(tmp_path: Path, results: dict[str, Any]) -> None:

@@ -3,23 +3,25 @@
 Costs: importing the module of the page.
 """
 
-from importlib import import_module
+from collections.abc import Mapping
+from typing import Any
 
-from workbench.app.analysis import GENERIC, Analysis
+from workbench.core.registry import imported
 
-PAGES = {  # the page, and where its analysis is declared, by experiment
-    **dict.fromkeys(["heads"], ("heads", "heads:HEADS")),
-    **dict.fromkeys(["edge-probing"], ("probing", "probing:PROBING")),
+ANY = "experiments"  # the page of experiments that have none of their own
+PLAIN = "analysis:GENERIC"
+PAGES: Mapping[str, tuple[str, str]] = {  # page, and where its analysis is declared
+    "heads": ("heads", "heads:HEADS"),
+    "edge-probing": ("probing", "probing:PROBING"),
     **dict.fromkeys(
-        ["head-importance", "head-ablation", "head-pruning", "head-gates"],
+        ("head-importance", "head-ablation", "head-pruning", "head-gates"),
         ("pruning", "pruning:PRUNING"),
     ),
     **dict.fromkeys(
-        ["frozen-vs-finetuned", "finetune", "drift", "similarity", "pretraining"],
+        ("frozen-vs-finetuned", "finetune", "drift", "similarity", "pretraining"),
         ("transfer", "transfer:TRANSFER"),
     ),
 }
-ANY = "experiments"  # the page of the others
 
 
 def page_of(experiment: str) -> str:
@@ -27,10 +29,10 @@ def page_of(experiment: str) -> str:
     return PAGES[experiment][0] if experiment in PAGES else ANY
 
 
-def analysis_of(experiment: str) -> Analysis:
-    """How results of an experiment are shown."""
-    if experiment not in PAGES:
-        return GENERIC
-    module, _, name = PAGES[experiment][1].partition(":")
-    analysis: Analysis = getattr(import_module(f"workbench.app.{module}"), name)
-    return analysis
+def analysis_of(experiment: str) -> Any:
+    """The `Analysis` that declares how results of an experiment are shown.
+
+    It is imported by name, since analyses use the forms and lists that link to their pages.
+    """
+    home = PAGES[experiment][1] if experiment in PAGES else PLAIN
+    return imported(f"workbench.app.{home}", f"the page of {experiment}")

@@ -286,10 +286,15 @@ def _size(
     default = fields["max_sentences"].default if "max_sentences" in fields else None
     limit = changes.get("max_sentences", default)
     sentences = sum(_sentences(experiment, ref, limit) for ref in corpora)
-    parameters = 0
-    if models and not any(map(cache.is_remote_model, models)):
-        parameters = sum(int(cache.facts(ref)["parameters"]) for ref in models)
-    return Size(models, corpora, sentences, parameters, settings)
+    return Size(models, corpora, sentences, _parameters(models), settings)
+
+
+def _parameters(models: Refs) -> int:
+    """The number of parameters of all models; 0 if one was never opened on this machine."""
+    from workbench.runs.model_facts import stored
+
+    sizes = [int(known.facts["parameters"]) if (known := stored(ref)) else 0 for ref in models]
+    return sum(sizes) if all(sizes) else 0
 
 
 def _sentences(experiment: Experiment[Any], ref: str, limit: int | None) -> int:

@@ -1,0 +1,204 @@
+"""The page of a result: the order of its parts, presets, the time they take, and files."""
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.pages import home, opened, said, titles, well  # noqa: F401
+from workbench import Experiment, Settings, Table, experiments
+from workbench.app import analysis, export, new_run, result, settings_form
+from workbench.app.analyses import ANY, PAGES, analysis_of, page_of
+from workbench.core.experiment import EXPERIMENTS
+from workbench.runs.builtin import builtin_run
+from workbench.runs.estimate import Finished, Size, estimate
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def in_order(node: Any) -> Iterator[str]:
+    """All words of a part of the page, from top to bottom."""
+    for words in ("label", "value", "body"):
+        for part in (node, getattr(node, "proto", None)):
+            if isinstance(found := getattr(part, words, None), str):
+                yield found
+    for child in getattr(node, "children", {}).values():
+        yield from in_order(child)
+
+
+@pytest.mark.usefixtures("home")
+def test_the_parts_of_a_result_are_in_this_order() -> None:
+    run = builtin_run("edge-probing-mini-bert")
+    app = opened("runs", run=run.name, model="mini:bert", corpus="primer", tables="true")
+    assert titles(app) == ["Edge probing of mini:bert on primer"]
+    page = re.sub(r"\\(.)", r"\1", "\n".join(in_order(app.main)))
+    parts = [
+        "Edge probing of mini:bert on primer",
+        "built-in",
+        "Share link",  # of the menu Export
+        run.findings[0].claim,
+        run.findings[2].claim,
+        f"{len(run.findings) - result.IN_VIEW} more",
+        run.findings[3].claim,
+        "F1 by layer (each layer)",  # the main figure
+        'class="numbers"',
+        "3 cautions: ",
+        "F1 (%) of the best layer, and of the baselines",  # the first tab
+        "Settings, command and log",
+        "Data tables",
+        "Parquet",
+    ]
+    places = [page.find(part) for part in parts]
+    assert -1 not in places, dict(zip(parts, places, strict=True))
+    assert places == sorted(places), dict(zip(parts, places, strict=True))
+    assert not app.error
+
+
+@pytest.mark.usefixtures("home")
+def test_an_experiment_without_a_page_shows_its_figures_as_tabs() -> None:
+    run = builtin_run("describe-primer")
+    app = opened("experiments", experiment="describe")
+    assert titles(app) == ["Statistics of primer"]
+    assert list(analysis.figure_views(run)) == [
+        "Sizes", "Lengths", "Tags", "Relations", "Labels", "Words",
+    ]  # fmt: skip
+    assert [tab.label for tab in app.tabs] == ["Lengths", "Tags", "Relations", "Labels", "Words"]
+    assert any(button.label == "New run" for button in app.button)
+    assert not any(button.label == "Run" for button in app.button), "the form is closed"
+
+
+@pytest.mark.usefixtures("home")
+def test_the_form_is_open_where_there_is_no_result_and_any_question_can_be_chosen() -> None:
+    app = opened("experiments", experiment="attention-averages")
+    assert any(button.label == "Run" for button in app.button)
+    box = app.selectbox(key="question attention-averages")
+    assert any("What does a corpus contain" in option for option in box.options)
+    well(box.set_value("describe").run())
+    assert titles(app) == ["Statistics of primer"]
+
+
+def test_key_numbers_have_a_unit_and_an_interval() -> None:
+    shown = result.numbers(builtin_run("heads-mini-bert").findings)
+    assert shown.count("<dt>") == result.NUMBERS
+    assert "<dd>97.5 %<small>95 % interval 90.0 to 100.0</small></dd>" in shown
+    assert result.numbers([]) == ""
+
+
+def test_every_experiment_has_a_question_and_a_page() -> None:
+    asked = [name for names in new_run.GROUPS.values() for name in names]
+    assert sorted(asked) == sorted(experiments().built_in)
+    for name in asked:
+        assert new_run.question_of(EXPERIMENTS[name]).endswith("?"), name
+        assert (page_of(name) == ANY) == (name not in PAGES)
+        assert name not in PAGES or name in analysis_of(name).experiments.values()
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".html", ".md", ".tex", ".zip"])
+def test_a_report_is_made_on_the_click(ending: str) -> None:
+    run = builtin_run("head-importance-mini-bert")
+    name, make = export._report([run], "My heads", "", ending)
+    content = make()
+    if ending == ".html":
+        assert b"<h1>My heads</h1>" in content
+    else:
+        assert name.endswith(".zip")
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = archive.namelist()
+        assert any(file.endswith(ending if ending != ".zip" else "report.html") for file in names)
+
+
+def test_a_table_and_a_figure_are_saved_as_the_engine_writes_them(tmp_path: Path) -> None:
+    run = builtin_run("head-importance-mini-bert")
+    name, make = export._table(run, "importance", ".csv")
+    assert name == "head-importance-mini-bert-importance.csv"
+    assert make().startswith(b"stack,kind,layer,head")
+    assert export._figure(run, "importance", ".svg")[1]().lstrip().startswith(b"<")
+
+
+# --- presets and the time they take ---------------------------------------------------------------
+
+
+def experiment(default: int | None, **declared: Any) -> Experiment[Any]:
+    """An experiment with a default number of sentences."""
+    fields = {"max_sentences": (int | None, default)}
+    from pydantic import create_model
+
+    return Experiment(
+        name="lengths",
+        about="Counts words.",
+        settings=create_model("Lengths", __base__=Settings, **fields),  # type: ignore[call-overload]
+        run=lambda inputs, settings, progress: None,
+        tables={"lengths": Table("Words.", ("sentence",))},
+        **declared,
+    )
+
+
+def test_presets_are_few_the_default_and_all_sentences() -> None:
+    few = {"max_sentences": 200}
+    every = {"max_sentences": None}
+    assert experiment(1000).settings_of_presets() == {"Quick": few, "Standard": {}, "Full": every}
+    assert experiment(None).settings_of_presets() == {"Quick": few, "Standard": {}}
+    assert experiment(100).settings_of_presets() == {"Quick": {}, "Full": every}
+    declared = experiment(None, presets={"Quick": {"max_sentences": 5}, "Standard": {}})
+    assert declared.settings_of_presets() == {"Quick": {"max_sentences": 5}, "Standard": {}}
+
+
+@pytest.mark.parametrize("name", experiments().built_in)
+def test_presets_are_settings_of_the_experiment(name: str) -> None:
+    kind = EXPERIMENTS[name]
+    for changes in kind.settings_of_presets().values():
+        kind.settings(**changes)  # raises if one is no setting, or out of bounds
+
+
+def done(seconds: float, models: str, sentences: int, size: int = 1, shipped: bool = False) -> Any:
+    return Finished(Size((models,), ("ewt",), sentences, size, {}), seconds, shipped)
+
+
+def test_the_time_is_that_of_an_earlier_run_scaled_by_size() -> None:
+    request = Size(("bert",), ("ewt",), 400, 100, {})
+    same = done(22.0, "bert", 400, 100)
+    assert estimate(request, [same]).in_words == "about 20 s"  # type: ignore[union-attr]
+    tenth = done(12.0, "bert", 40, 100)
+    assert estimate(request, [tenth]).seconds == 2 + 10 * 10  # type: ignore[union-attr]
+    shipped = done(12.0, "mini:bert", 400, 1, shipped=True)
+    bound = estimate(request, [shipped])
+    assert bound is not None and bound.in_words == "up to about 15 min"
+    assert estimate(request, [shipped, same]).seconds == 22.0  # type: ignore[union-attr]
+
+
+def test_nothing_is_claimed_of_what_is_not_known() -> None:
+    request = Size(("bert",), ("ewt",), 0, 0, {})
+    assert estimate(request, []) is None
+    assert estimate(request, [done(9.0, "mini:bert", 40)]) is None, "sizes are not known"
+    other = Size(("bert",), ("ewt",), 40, 1, {"epochs": 9})
+    assert estimate(other, [done(9.0, "bert", 40)]) is None, "the settings differ"
+    large = Size(("bert",), ("ewt",), 40, 10_000, {})
+    assert estimate(large, [done(9.0, "mini:bert", 40, 1, True)]) is None, "too far away"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_built_in_result_tells_the_time_of_its_experiment() -> None:
+    for run in map(builtin_run, ("edge-probing-mini-bert", "heads-mini-gpt", "describe-primer")):
+        kind = EXPERIMENTS[run.spec.experiment]
+        models = tuple(str(model.ref) for model in run.spec.models)
+        corpora = tuple(str(corpus.ref) for corpus in run.spec.corpora)
+        time = new_run.estimated(kind, {}, models, corpora)
+        assert time is not None and time.seconds > 0, run.name
+
+
+def test_settings_are_sentences() -> None:
+    assert settings_form.sentence_of("Maximum number of sentences (default: all).") == (
+        "Maximum number of sentences"
+    )
+    assert settings_form.sentence_of("Training budget: targets, seeds.") == "Training budget"
+    for name in experiments().built_in:
+        for field, info in EXPERIMENTS[name].settings.model_fields.items():
+            sentence = settings_form.sentence_of(info.description or "")
+            assert 4 <= len(sentence) <= 140, (name, field, sentence)
