@@ -59,6 +59,14 @@ _ALWAYS = """<style>
   .st-key-phone-bar a p, .st-key-phone-bar button p { font-size: 12px; }
   .st-key-phone-bar [data-testid="stPopoverButton"] { border: 0; padding: 0.25rem; }
   [data-testid="stMainBlockContainer"] { padding-bottom: 6rem; }
+  h1 { font-size: 18px !important; }
+  .st-key-result-heading { flex-direction: column; align-items: flex-start !important; }
+  /* figures of several panels scroll in their own box */
+  .st-key-result-figure { overflow-x: auto; }
+  .st-key-result-figure [data-testid="stFullScreenFrame"],
+  .st-key-result-figure [data-testid="stElementContainer"]:has([data-testid="stPlotlyChart"]) {
+    min-width: 600px;
+  }
 }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }
