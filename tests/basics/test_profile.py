@@ -242,7 +242,7 @@ def test_progress_counts_documents(
     progress = Quiet()
     inputs = Inputs((opened("gpt2"),), (corpus,), "test", limit=7)
     PROFILE.run(inputs, Profile(), progress)
-    assert progress.seen == [(done, 7, "documents") for done in (0, 3, 6, 7)]
+    assert progress.seen == [(done, 7, "scoring documents") for done in (0, 3, 6, 7)]
 
 
 def test_a_corpus_without_docs_has_no_numbers(opened: Opened) -> None:

@@ -237,7 +237,8 @@ def test_the_result_of_a_choice() -> None:
     assert name("minimal-pairs", "mini:t5", "primer") == "built-in/minimal-pairs-mini-t5"
     assert name("heads", "mini:bert", "my.txt") is None
     assert name("heads", "my-model", "primer") is None
-    assert name("train", "mini:bert", "primer") is None
+    assert name("train", "mini:bert", "primer") == "built-in/train-primer"  # it takes no model
+    assert name("finetune", "mini:bert", "primer") is None
 
 
 # --- computed again -------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def test_one_that_is_not_waited_for_does_nothing(place: starter._Place, tmp_path
 def test_a_lower_priority_is_not_another_starter(place: starter._Place) -> None:
     """A run has a lower one, and has others forked."""
     begun(place)
-    assert printed("priority") == [resources.PRIORITY + resources.NICE, True]
+    assert printed("priority") == [max(resources.PRIORITY, resources.NICE), True]
 
 
 # --- whose it is ----------------------------------------------------------------------------------

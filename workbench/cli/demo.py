@@ -26,9 +26,9 @@ REPORT = "demo.html"
 TITLE = "Inside four small language models"
 ABSTRACT = (
     "Four small models, BERT, GPT, ELMo and T5, were trained for a few minutes on `primer`, a "
-    "corpus of simple English sentences. Eight questions are asked of them, each answered by one "
-    "analysis of Workbench on held-out sentences; every effect is tested against a baseline. All "
-    "of it can be asked of any other model and corpus: the commands are below each answer."
+    "corpus of simple English sentences. Eight questions about them are answered here, each by one "
+    "analysis of Workbench on held-out sentences; every effect is tested against a baseline. Any "
+    "other model and corpus can be examined in the same way: the commands are below each answer."
 )
 WIDEST = 100  # characters of a line
 INDENT = "  "

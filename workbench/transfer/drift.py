@@ -222,12 +222,12 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
         )
     no_losses = no_forgetting(before, after)
     if not no_losses:
-        tables["scoring documents"] = forgetting(before, after, batch, inputs.seed, progress)
+        tables["losses"] = forgetting(before, after, batch, inputs.seed, progress)
     tables["modules"] = weights.modules
     tables["drift"] = _by_layer(states, weights, tables)
     caveats = [Caveat(text, ("drift", "similarity")) for text in word_texts]
     caveats += [Caveat(text, ("rewound",)) for text in scored_texts]
-    with_intervals = tuple(name for name in ("heads", "scoring documents") if name in tables)
+    with_intervals = tuple(name for name in ("heads", "losses") if name in tables)
     caveats += [
         Caveat(text, with_intervals) for text in few_sentences_caveat(len(batch)) if with_intervals
     ]

@@ -341,7 +341,7 @@ def _caveats(
             f"{row['arm']} {row['size']} (seed {row['pretraining']}) is hardly better than a "
             f"unigram model ({row['unigram']:.2f} nats): its pretraining was too short to "
             "compare its scores. Raise pretraining_steps.",
-            ("table", "sizes", "pretraining models"),
+            ("table", "sizes", "pretraining"),
         )
     if {"ltr", "ltr+lstm"} & set(arms) and {"mlm", NEXT} & set(arms):
         yield Caveat(
