@@ -25,11 +25,14 @@ with errors_shown(stop=True):
     with bar:
         doc = attention.with_mask(model, attention.sentence())
         comparison = attention.comparison()
-    target = attention.target(doc) if len(model.stacks) > 1 else None
+    several = len(model.stacks) > 1
+    second_bar = attention.second_toolbar(several or comparison.startswith("another"))
+    with second_bar:
+        target = attention.target(doc) if several else None
     with st.spinner("Computing attention …"):
         maps = capture_attention(model, doc, target)
         before = attention.maps_before(model, target)
-    group, options, tables = attention.display_options(maps, bar)
+    group, options, tables = attention.display_options(maps, bar, second_bar)
     queries = doc if group[0] == "encoder" else target or doc
     first = side_of(
         maps,
@@ -41,7 +44,7 @@ with errors_shown(stop=True):
         corpus=attention_answers.on_corpus(ref),
         mask=attention_answers.mask_of(model),
     )
-    second = attention.second(comparison, ref, doc, target, group, options, tables)
+    second = attention.second(comparison, ref, doc, target, group, options, tables, second_bar)
     attention_browser(
         scene_of([first, *second]), attention_answers.answers(ref, model, doc, group, options)
     )

@@ -33,12 +33,12 @@ def grid(one: np.ndarray) -> Grid:
         ([0, 1, 2, 3, 4, 5, 6], "the same token", 1.0),
         ([0, 0, 0, 0, 0, 1, 0], "the first token", 0.8),
         ([0, 6, 6, 6, 1, 6, 0], "a separator", 0.8),
-        ([0, 3, 4, 5, 1, 2, 0], "the token 2 ahead", 1.0),
+        ([0, 3, 4, 5, 6, 7, 1, 2, 0], "the token 2 ahead", 1.0),
     ],
 )
 def test_the_place_of_most_tokens_is_named(targets: list[int], words: str, share: float) -> None:
-    one = np.full((7, 7), 0.01)
-    one[np.arange(7), targets] = 0.9
+    one = np.full((len(targets), len(targets)), 0.01)
+    one[np.arange(len(targets)), targets] = 0.9
     found = pattern_of(grid(one), one.astype(np.float32))
     assert found and (found.in_words("token"), found.share) == (words, pytest.approx(share))
 

@@ -83,6 +83,15 @@ def toolbar() -> "DeltaGenerator":
     )
 
 
+def second_toolbar(is_needed: bool) -> "DeltaGenerator":
+    """The container below the toolbar, for a decoder's text and what is compared."""
+    if not is_needed:
+        return st.container()
+    return st.container(
+        key="controls-attention-second", horizontal=True, vertical_alignment="center", gap="xsmall"
+    )
+
+
 def sentence() -> "Doc":
     """Draw the text, which can be edited, and buttons for sentences of the corpus; return it."""
     is_own = _source() == OWN
@@ -267,7 +276,8 @@ def target(doc: "Doc") -> "Doc":
         "Decoder text",
         key="target",
         bind="query-params",
-        placeholder="same as the input",
+        label_visibility="collapsed",
+        placeholder="Decoder text: same as the input",
         max_chars=cache.LONGEST,
         help="The text that the decoder writes while it attends to the input: for example a "
         "translation or a summary (default: the input text). It is read shifted by one piece.",
@@ -276,12 +286,13 @@ def target(doc: "Doc") -> "Doc":
 
 
 def display_options(
-    maps: "AttentionMaps", bar: "DeltaGenerator"
+    maps: "AttentionMaps", bar: "DeltaGenerator", second_bar: "DeltaGenerator"
 ) -> "tuple[Group, Options, Tables]":
     """Draw the display options; return the attention group, the options and tables for badges."""
     from workbench.attention_maps.grids import TOGETHER, Options, Special, Unit, Weigh, numbers
 
-    group = _group(maps)
+    with second_bar:
+        group = _group(maps)
     with bar:
         unit: Unit = st.segmented_control(
             "Unit",
@@ -344,7 +355,9 @@ def _group(maps: "AttentionMaps") -> "Group":
         "Self-attention: within the encoder. Causal attention: within the decoder, to earlier "
         "pieces only. Cross-attention: from the decoder to the encoder."
     )
-    return options[segment("Attention", list(options), "attention", help=about)]
+    return options[
+        segment("Attention", list(options), "attention", help=about, label_visibility="collapsed")
+    ]
 
 
 def _subset(label: str, options: list[int], key: str) -> tuple[int, ...]:
@@ -437,6 +450,7 @@ def second(
     group: "Group",
     options: "Options",
     tables: "Tables",
+    bar: "DeltaGenerator",
 ) -> "list[Side]":
     """The second side of the comparison: another model, another text or value norms; or none."""
     from workbench.attention_browser.scene import side_of
@@ -451,14 +465,16 @@ def second(
         queries = doc if group[0] == "encoder" or target is None else target
         return [side_of(maps, group, replace(options, weigh=other), queries, tables)]
     if what == "another model":
-        model = cache.model(_second_model())
+        with bar:
+            chosen = _second_model()
+        model = cache.model(chosen)
         if not model.sites:
             without_heads(model)
             return []
         target = doc if target is None and len(model.stacks) > 1 else target
     else:
         model = cache.model(ref)
-        with row():
+        with bar:
             doc = with_mask(model, text("2"))
         target = doc if target is not None else None
     with st.spinner("Computing attention …"):
@@ -480,6 +496,7 @@ def _second_model() -> str:
             key="model2",
             bind="query-params",
             accept_new_options=True,
+            label_visibility="collapsed",
             width=420,
             help="A built-in model, a run that trained a model, a folder, or a hub id.",
         )

@@ -28,7 +28,13 @@ def attention_browser(scene: Scene, answers: Answers | None = None) -> None:
     """
     state = state_in(scene, {"state": _from_address()})
     can_search = "similar" in (answers or {})
-    overview = overview_of(scene, state, carried=True, can_search=can_search)
+    overview = overview_of(
+        scene,
+        state,
+        carried=True,
+        can_search=can_search,
+        present=st.query_params.get("present") == "1",
+    )
     _browser(key="attention-browser", data=overview)
     _respond(scene, answers)
 

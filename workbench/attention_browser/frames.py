@@ -39,11 +39,13 @@ def overview_of(
     offline: bool = False,
     carried: bool = False,
     can_search: bool = False,
+    present: bool = False,
 ) -> bytes:
     """The message with the grid of thumbnails and all data to draw it.
 
     `offline` is set in a stand-alone file, `carried` if responses use the second component, and
-    `can_search` if there is a corpus in which similar sentences can be found.
+    `can_search` if there is a corpus in which similar sentences can be found. `present` enlarges
+    the text.
     """
     first = scene.sides[0].grid
     head = {
@@ -63,6 +65,7 @@ def overview_of(
         "offline": offline,
         "carried": carried,
         "similar": can_search,
+        "present": present,
     }
     arrays: dict[str, NDArray[Any]] = {}
     if _is_small(scene):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_OFFSET = 8
-MIN_TOKENS = 3  # that have a token at an offset
+MIN_TOKENS = 4  # that have a token at an offset
 TIE = 1e-6  # weights closer than this are equal: the token has no largest one
 NOWHERE = -1
 MIN_SHARE = 0.5  # a smaller share is not what the head does

@@ -44,7 +44,7 @@ function attentionBrowser(root, host, message) {
   function update(newer) {
     const before = browser.message;
     root.dataset.passes = newer.passes;
-    if (before && before.view === newer.view) return;
+    if (before && before.view === newer.view && before.present === newer.present) return;
     browser.message = newer;
     const [side] = newer.sides;
     [answers, exacts, neuronAnswers].forEach((memory) => memory.clear());
@@ -69,6 +69,9 @@ function attentionBrowser(root, host, message) {
     browser.colours = coloursFor(root, newer.palette);
     if (newer.sides.length < 2) browser.shownSide = "both";
     root.dataset.view = newer.view;
+    LABEL.size = newer.present ? 16 : 12;
+    LABEL.line = newer.present ? 17 : 13;
+    root.classList.toggle("present", Boolean(newer.present));
     page.title.textContent = newer.title;
     page.caption.replaceChildren(...newer.sides.filter((one) => one.caption).map((one) => make("bdi", { text: visible(one.caption) })));
     page.note.textContent = [`Values: ${newer.value}.`, newer.note].filter(Boolean).join(" ");

@@ -21,8 +21,6 @@ function cellView(browser) {
 
   function show(answer, exact, neuronAnswer, more = []) {
     const { message, colours, state } = browser;
-    why.hidden = !message.difference || message.difference.possible;
-    why.textContent = why.hidden ? "" : `No difference: ${message.difference.why}`;
     if (answer) {
       const heads = browser.heads();
       const others = more.filter((one) => one.answer);
@@ -38,6 +36,9 @@ function cellView(browser) {
       says.textContent = [...new Set(sheets.slice(0, message.sides.length)
         .map((sheet) => (message.sides.length > 1 && sheet.caption ? `${sheet.name}: ${sheet.caption}` : sheet.caption)))].filter(Boolean).join(" ");
       says.hidden = !says.textContent;
+      why.textContent = [sheets[0]?.shared ? "The same colours mean the same values on both sides." : "",
+        message.difference && !message.difference.possible ? `No difference: ${message.difference.why}` : ""].filter(Boolean).join(" ");
+      why.hidden = !why.textContent;
       showLegend(heads);
       const groups = state.look !== "map" && state.look !== "norms" && heads.length > 1 ? [sheets] : sheets.map((sheet) => [sheet]);
       while (panels.length < groups.length) panels.push(panel());
@@ -214,7 +215,7 @@ function lookOf(browser, sheet, { room, count }) {
     return { ...look, cell: zoom === "fit" ? fit : 14 * Number(zoom) };
   }
   const tokens = Math.max(sheet.height, sheet.width);
-  const fit = bounded((tall - 6) / tokens, 0.5, 22);
+  const fit = bounded((tall - 6) / tokens, 0.5, LABEL.size + 10);
   const width = Math.min(room, 620);
   const right = labelRoom(sheet.columns, most);
   return { ...look, width, right, cell: zoom === "fit" ? fit : 18 * Number(zoom) };

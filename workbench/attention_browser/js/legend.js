@@ -16,7 +16,7 @@ function legendDrawn(sheet, value, colours) {
     ...(sheet.signed ? [text(80, "middle", "0")] : []),
     text(160, "end", shown(sheet.scale)),
     draw("text", { x: 172, y: 11, "font-size": 12, "font-family": FONT, fill: colours.faint,
-      text: sheet.signed ? `${value}, difference` : sheet.shared ? `${value}, same colours on both sides` : value }),
+      text: sheet.signed ? "difference" : value }),
   ];
   if (sheet.side.causal) {
     const hatch = freshId("hatch");

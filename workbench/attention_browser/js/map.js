@@ -1,6 +1,5 @@
 // The heatmap of one sheet: cells as one image, fixed token labels, hover and pin.
 
-const LINE = 13; // px a label needs
 const MOST_LABELS = 1100;
 
 /** The sheet's cells as one image; masked cells are transparent. */
@@ -41,17 +40,17 @@ function cellsDrawn(sheet, { cell, colours, overlays }) {
 
 /** Labels of the items in a range, along x (rotated) or y; some are left out if space is short. */
 function axisLabels(items, along, { cell, room, colours, from = 0, to = items.length, most = Infinity, marked }) {
-  const step = Math.max(1, Math.ceil(LINE / cell), Math.ceil(items.length / most));
+  const step = Math.max(1, Math.ceil(LABEL.line / cell), Math.ceil(items.length / most));
   const labels = [];
   for (let k = from - (from % step); k < Math.min(to, items.length); k += step) {
     const place = Math.max((k + 0.5) * cell + 4, 10); // so that the first label is not cut off if cells are small
-    if (k && k - step <= 0 && place < 10 + LINE) continue;
+    if (k && k - step <= 0 && place < 10 + LABEL.line) continue;
     const item = items[k];
     labels.push(draw("text", {
       ...(along === "x" ? { transform: `translate(${place} ${room - 8}) rotate(-90)` }
         : { x: room - 8, y: place, "text-anchor": "end" }),
       fill: item.special ? colours.faint : colours.ink,
-      "font-size": 12, "font-family": FONT, "font-weight": marked === k ? 700 : null,
+      "font-size": LABEL.size, "font-family": FONT, "font-weight": marked === k ? 700 : null,
       "font-style": item.special ? "italic" : null,
       text: fitted(item.t, room - 12),
     }));

@@ -111,8 +111,8 @@ function gridDrawn(browser, { side, atlas, order, layout, score }) {
       ...thumbLabels(side, order, layout).map((label) => text(12, { x: label.x, y: label.y,
         fill: label.faint ? colours.faint : colours.ink, "text-anchor": label.anchor, text: label.text })),
       ...thumbBadges(score, order, layout).flatMap((mark) => [
-        draw("rect", { x: mark.x, y: mark.y, width: mark.width, height: 16, rx: 3, fill: colours.paper, "fill-opacity": 0.88 }),
-        text(12, { x: mark.x + 3, y: mark.y + 12.5, fill: colours.ink, text: mark.text })])),
+        draw("rect", { x: mark.x, y: mark.y, width: mark.width, height: LABEL.size + 4, rx: 3, fill: colours.paper, "fill-opacity": 0.88 }),
+        text(LABEL.size, { x: mark.x + 3, y: mark.y + LABEL.size + 0.5, fill: colours.ink, text: mark.text })])),
   ] };
 }
 

@@ -50,7 +50,7 @@ function clearOf(side, height, width) {
 /** The position of each head in a box of this width: {places, width, height, wide, tall, …} */
 function thumbLayout(side, order, room, shape, most = LARGEST) {
   const { rows, columns } = side.grid;
-  const left = order.flow ? 2 : 10 + Math.max(...rows.map((name) => textWidth(name, 12)));
+  const left = order.flow ? 2 : 10 + Math.max(...rows.map((name) => textWidth(name)));
   const top = order.flow ? 2 : 20;
   const above = order.flow ? 16 : 0;
   const fits = (room - left) / columns.length - GAP;
@@ -82,7 +82,7 @@ function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused
   pen.scale(ratio, ratio);
   paintHeads(pen, atlas, order, layout, ratio);
   for (const { text, x, y, anchor, faint } of thumbLabels(side, order, layout)) {
-    pen.font = `12px ${FONT}`;
+    pen.font = `${LABEL.size}px ${FONT}`;
     pen.fillStyle = faint ? colours.faint : colours.ink;
     pen.textAlign = anchor === "end" ? "right" : anchor === "middle" ? "center" : "left";
     pen.fillText(text, x, y);
@@ -91,13 +91,13 @@ function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused
     pen.globalAlpha = 0.88;
     pen.fillStyle = colours.paper;
     pen.beginPath();
-    pen.roundRect(mark.x, mark.y, mark.width, 16, 3);
+    pen.roundRect(mark.x, mark.y, mark.width, LABEL.size + 4, 3);
     pen.fill();
     pen.globalAlpha = 1;
     pen.fillStyle = colours.ink;
-    pen.font = `12px ${FONT}`;
+    pen.font = `${LABEL.size}px ${FONT}`;
     pen.textAlign = "left";
-    pen.fillText(mark.text, mark.x + 3, mark.y + 12.5);
+    pen.fillText(mark.text, mark.x + 3, mark.y + LABEL.size + 0.5);
   }
   const framed = (r, c, width, colour, dash = [], out = 2) => {
     const place = layout.places.find((one) => one.r === r && one.c === c);
@@ -146,8 +146,8 @@ function thumbBadges(score, order, layout) {
   if (!score) return [];
   const kept = layout.places.filter(({ r, c }) => order.kept([r, c]));
   return kept.map(({ r, c, x, y }) => {
-    const text = fitted(badge(score, score.values[r]?.[c]), layout.wide - 8, 12);
-    const width = textWidth(text, 12) + 6;
-    return { text, width, x: x + layout.wide - width - 1, y: y + layout.tall - 17 };
+    const text = fitted(badge(score, score.values[r]?.[c]), layout.wide - 8);
+    const width = textWidth(text) + 6;
+    return { text, width, x: x + layout.wide - width - 1, y: y + layout.tall - LABEL.size - 5 };
   });
 }

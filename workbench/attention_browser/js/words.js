@@ -19,13 +19,15 @@ function code(sign) {
   return sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
 }
 
-function textWidth(text, size = 12) {
+const LABEL = { size: 12, line: 13 }; // px, of tokens and numbers in a figure; larger before an audience
+
+function textWidth(text, size = LABEL.size) {
   measuring.font = `${size}px ${FONT}`;
   return measuring.measureText(text).width;
 }
 
 /** The token cut to a width in pixels. */
-function fitted(token, room, size = 12) {
+function fitted(token, room, size = LABEL.size) {
   const key = `${size}|${Math.round(room)}|${token}`;
   if (!fittedBefore.has(key)) {
     if (fittedBefore.size > 20000) fittedBefore.clear();
