@@ -4,7 +4,7 @@ Each function answers one request of `workbench/attention_browser/MESSAGES.md`. 
 pass for a prediction or an edit, and one over some sentences for a step of a search.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ TOP = 5  # predictions in view
 
 def answers(ref: str, model: "Model", doc: "Doc", group: "Group", options: "Options") -> "Answers":
     """The functions that answer requests about this text, by request."""
-    known = {
+    known: dict[str, Callable[[Request], Mapping[str, Any]]] = {
         "edit": partial(_edit, model, doc),
         "show": _show,
         "predict": partial(_predict, ref, model, doc),

@@ -78,7 +78,7 @@ def _from_address() -> dict[str, Any]:
     return {
         "cell": _numbers(st.query_params.get(CELL, "").split(".")),
         "also": _pairs(st.query_params.get(ALSO, "")),
-        "word": (_numbers([st.query_params.get(WORD, "")]) or [None])[0],
+        "word": next(iter(_numbers([st.query_params.get(WORD, "")]) or ()), None),
         "pin": {"i": pair[0], "j": pair[-1], "axis": pin[-1]},
         "look": st.query_params.get(LOOK, "lines"),
         "score": st.query_params.get(SCORE),

@@ -110,7 +110,8 @@ def cell_of(
 
     With `norms`, each weight is multiplied by the norm of its value vector.
     """
-    sides, arrays = [], {}
+    sides = []
+    arrays: dict[str, NDArray[Any]] = {}
     for s, side in enumerate(scene.sides):
         grid = side.grid
         if norms and grid.options.weigh != "norms":
