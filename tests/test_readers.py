@@ -89,7 +89,7 @@ ALLOWED = {
     "workbench/attention_browser/frames.py unframed": MESSAGE,
     "workbench/token_views/component.py _text": OURS,
     "workbench/figures/sanitize.py harmless": MESSAGE,
-    "workbench/app/run_view.py _made": SCRATCH,
+    "workbench/app/export.py made": SCRATCH,
     "workbench/app/glossary.py terms": OURS,
     "workbench/app/uploads.py receive_corpus.fill": "a new file in a new folder",
     "workbench/figures/probing.py published": OURS,

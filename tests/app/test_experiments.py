@@ -9,16 +9,19 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.app.conftest import START
+from tests.app.drive import still
 from workbench import Run
 
 pytestmark = pytest.mark.browser
 Making = Callable[..., Run]
+PAUSE = "Seconds that a step takes"  # the label of a setting
 
 
 def typed(page: Page, label: str, value: str) -> None:
     box = page.get_by_label(label, exact=True)
     box.fill(value)
     box.press("Enter")
+    still(page)
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
 
 
@@ -32,10 +35,11 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
 ) -> None:
     page.goto(f"{app_url}/experiments?experiment=steps")
     expect(page.get_by_text("Draws numbers, step by step.")).to_be_visible()
-    typed(page, "steps", "12")
-    typed(page, "pause", "0.1")
-    typed(page, "halt", "8")  # however slow the machine, it is under way until it is cancelled
-    page.get_by_text("Command line").click()
+    page.get_by_text("Advanced").click()
+    typed(page, "How many steps there are", "12")
+    typed(page, PAUSE, "0.1")
+    # however slow the machine, it is under way until it is cancelled
+    typed(page, "The step at which it waits to be cancelled and resumed", "8")
     expect(page.get_by_text("--set=pause=0.1")).to_be_visible()
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_text(re.compile("steps: [0-9]+ of 12"))).to_be_visible()
@@ -47,16 +51,20 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
     other.goto(page.url)
     expect(other.get_by_role("button", name="Cancel")).to_be_visible()
     page.reload()
-    expect(page.get_by_label("pause", exact=True)).to_have_value("0.1")
+    page.get_by_role("button", name="New run").click()
+    page.get_by_text("Advanced").click()
+    expect(page.get_by_label(PAUSE, exact=True)).to_have_value("0.1")  # as the opened run
+    page.get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
     expect(other.get_by_role("button", name="Resume")).to_be_visible()
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_role("heading", name="Result")).to_be_visible()
-    expect(page.get_by_role("heading", name="Table: sums")).to_be_visible()
+    expect(page.get_by_role("button", name="Export")).to_be_visible()
+    expect(page.get_by_text("Data tables")).to_be_visible()
     expect(page.get_by_text("Numbers are drawn.").first).to_be_visible()
     other.close()
 
+    page.get_by_role("button", name="New run").click()
     page.get_by_role("button", name="Show result").click()
     expect(page.get_by_text("its stored result is shown")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
@@ -65,7 +73,7 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
 @pytest.mark.slow
 def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/experiments?experiment=attention-averages")
-    expect(page.get_by_text("Ready to run")).to_be_visible()
+    expect(page.get_by_text("Ready to run")).to_be_visible()  # there is no built-in result
     page.goto(f"{app_url}/experiments?experiment=attention-averages&model=mini:elmo")
     expect(page.get_by_text("attention-averages needs attention heads")).to_be_visible()
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled()

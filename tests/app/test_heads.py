@@ -42,9 +42,10 @@ def keep(page: Page, name: str) -> None:
 
 @pytest.mark.slow
 def test_a_run_is_started_and_a_head_is_followed_to_its_attention(page: Page, app_url: str) -> None:
-    page.goto(f"{app_url}/heads")
+    page.goto(f"{app_url}/heads?new=1")
     expect(page.get_by_text("Ready to run")).to_be_visible()
-    typed(page, "max sentences", "30")
+    page.get_by_text("Advanced").click()
+    typed(page, "Maximum number of sentences of the split", "30")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_text("Colour: the main role of each head")).to_be_visible()
     expect(page).to_have_url(re.compile("run=heads-"))
@@ -83,11 +84,11 @@ def test_a_run_is_started_and_a_head_is_followed_to_its_attention(page: Page, ap
 
 @pytest.mark.slow  # as on the page Experiments, which is tested each time
 def test_a_run_is_cancelled(page: Page, app_url: str, ended: None) -> None:
-    page.goto(f"{app_url}/heads")
+    page.goto(f"{app_url}/heads?new=1")
     expect(page.get_by_text("Ready to run")).to_be_visible()
-    page.get_by_text(re.compile("[0-9]+ more settings")).click()
-    typed(page, "n shuffles", "5000")  # it cannot end before it is cancelled
-    typed(page, "n bootstrap", "5000")
+    page.get_by_text("Advanced").click()
+    typed(page, SHUFFLES, "5000")  # it cannot end before it is cancelled
+    typed(page, BOOTSTRAP, "5000")
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible()

@@ -233,7 +233,7 @@ def test_two_texts_are_tried_where_the_task_has_pairs(
 
 def test_only_what_is_wrong_is_shown(tmp_path: Path, results: dict[str, Any]) -> None:
     run = run_of(tmp_path, results, "finetune")
-    app = opened(run=run.name, view="Scores")
+    app = opened(run=run.name, view="Predictions")
     everything = len(app.dataframe[0].value)
     well(app.toggle(key="wrong").set_value(True).run())
     table = app.dataframe[0].value

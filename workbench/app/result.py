@@ -34,6 +34,7 @@ dl.numbers dt { font-size: 13px; font-weight: 400; opacity: 0.8; margin: 0; }
 dl.numbers dd { font-size: 24px; font-weight: 600; margin: 0; line-height: 1.3; }
 dl.numbers dd small { display: block; font-size: 13px; font-weight: 400; opacity: 0.8; }
 @media (max-width: 640px) {
+  .st-key-result-heading > [data-testid="stLayoutWrapper"] { flex: 1 0 100%; }
   .st-key-result-top > [data-testid="stLayoutWrapper"]:has(> .st-key-result-figure) { order: -1; }
 }
 </style>"""

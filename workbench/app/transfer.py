@@ -282,7 +282,6 @@ FEW_SEEDS = "Fewer than three seeds"  # words of a caveat that stays in view
 def gain(run: "Run") -> None:
     """Draw the gain of fine-tuning over frozen models, as in Peters et al. (2019)."""
     tables_and_figures.view_of(run, "delta", delta)
-    tables_and_figures.draw_table(tables_and_figures.table_of(run, "delta"), f"delta {run.name}")
 
 
 def cost(run: "Run") -> None:
@@ -316,9 +315,12 @@ def _select_value(table: "pd.DataFrame", column: str, key: str, label: str) -> s
 
 
 def by_seed(run: "Run") -> None:
-    """Draw the scores of each seed, and the prediction for each text."""
+    """Draw the scores of each seed."""
     tables_and_figures.view_of(run, "scores by seed", transfer.by_seed)
-    st.subheader("Predictions", anchor=False)
+
+
+def predictions(run: "Run") -> None:
+    """Draw the prediction for each text."""
     table = tables_and_figures.table_of(run, "predictions")
     if st.toggle("Only wrong predictions", key="wrong", bind="query-params"):
         table = table[table["gold"] != table["guess"]]
@@ -361,6 +363,7 @@ VIEWS = {
     },
     "finetune": {
         "Scores": View(by_seed),
+        "Predictions": View(predictions),
         "Learning": View(curves),
         "Try a text": TRY,
         "Compare models": COMPARE,
