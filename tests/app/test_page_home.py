@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.pages import home, opened, said
+from workbench.app.text import prose
 
 __all__ = ["home"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -24,3 +25,8 @@ def test_an_empty_text_is_said() -> None:
 
 def test_a_model_without_attention_has_its_predictions() -> None:
     assert "no token attends to another" in said(opened("home", model="mini:elmo"))
+
+
+def test_names_in_a_sentence_are_code_and_data_is_escaped() -> None:
+    assert prose("Head 0-1 follows `obj` in *all*.") == r"Head 0\-1 follows `obj` in \*all\*\."
+    assert "`" not in prose("one ` of the data").replace(r"\`", "")

@@ -28,7 +28,7 @@ STEPS = (
         "attention",
         "Each small map is one attention head: rows are tokens that look, columns are tokens that "
         "are looked at. A dark diagonal is a head that looks at a neighbour.",
-        '[data-testid="stBidiComponentRegular"], [data-testid="stCustomComponentV1"]',
+        '[data-testid="stBidiComponentIsolated"]',
         {**MODEL, "from": "Your own text", "text": "The girls did not visit it because they "
         "were tall."},
     ),

@@ -156,7 +156,7 @@ COLOURS = {"done": "green", "running": "blue", "failed": "red", "queued": "gray"
 def _row(name: str, now: Status, claim: str) -> None:
     """Draw one run: a box to compare it, its title as a link, its state, and its first finding."""
     from workbench.app import analyses
-    from workbench.app.text import ago, plain
+    from workbench.app.text import ago, plain, prose
     from workbench.report.prose import title_of_names
 
     experiment = now.experiment or name.rpartition("-")[0]
@@ -177,7 +177,7 @@ def _row(name: str, now: Status, claim: str) -> None:
             when = "" if is_builtin else ago(now.created)
             short = "" if is_builtin else name.rpartition("-")[2][:6]
             facts = " · ".join(filter(None, (when, _duration(now), short)))
-            st.markdown(f"{plain(claim)}  \n{state} :small[{plain(facts)}]")
+            st.markdown(f"{prose(claim)}  \n{state} :small[{plain(facts)}]")
 
 
 def ticked(runs: Iterable[str]) -> list[str]:
@@ -251,7 +251,7 @@ def draw_latest(count: int, busy: bool = False) -> None:
 
 
 def _latest(count: int) -> None:
-    from workbench.app.text import ago, plain, state, subject
+    from workbench.app.text import ago, plain, prose, state, subject
     from workbench.runs.run import first_claim
 
     runs = all_statuses()[:count]
@@ -265,5 +265,5 @@ def _latest(count: int) -> None:
             st.page_link("pages/runs.py", label=plain(title), query_params={OPENED: name})
             st.caption(plain(ago(now.created)), width="content")
         if claim := first_claim(machine.runs() / name, now):
-            st.caption(plain(claim))
+            st.caption(prose(claim))
     st.page_link("pages/runs.py", label="All runs", icon=":material/list:")

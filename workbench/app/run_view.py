@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.app import export, run_list, tables_and_figures, text
-from workbench.app.text import errors_shown, lines, plain, show_error, state, subject
+from workbench.app.text import errors_shown, lines, plain, prose, show_error, state, subject
 from workbench.core.errors import WorkbenchError
 from workbench.runs.status import Status, log_lines
 from workbench.runs.time_left import age_of, in_words, progress_line
@@ -38,7 +38,7 @@ def findings(found: "Sequence[Finding]", first: int = 1) -> None:
             "not supported": " :gray-badge[not supported]",
             "undecided": f" :orange-badge[undecided] Would decide it: {plain(finding.decided_by)}.",
         }.get(finding.badge, "")
-        lines.append(f"{number}. {plain(finding.claim)}{verdict}")
+        lines.append(f"{number}. {prose(finding.claim)}{verdict}")
     if lines:
         st.markdown("\n".join(lines))
 

@@ -26,6 +26,14 @@ def plain(text: object, max_length: int | None = None) -> str:
     return _SIGNS.sub(r"\\\1", shortened(text, max_length))
 
 
+def prose(text: str) -> str:
+    """A sentence of Workbench for Markdown: data is escaped, names in `backticks` are code."""
+    parts = shortened(text).split("`")
+    if len(parts) % 2 == 0:  # a backtick of the data
+        return plain(text)
+    return "".join(f"`{part}`" if n % 2 and part else plain(part) for n, part in enumerate(parts))
+
+
 def as_html(text: object, max_length: int | None = None) -> str:
     """Data escaped for HTML; its text direction does not affect what follows."""
     shown = html.escape(shortened(text, max_length))
