@@ -288,16 +288,17 @@ def _answered() -> Iterator[tuple[Stop, Iterator[Run]]]:
     waiting = iter([stop.runs for stop in STOPS if isinstance(stop.runs, Computed)])
     ahead: deque[Run] = deque()
 
-    def next_computed() -> Iterator[Run]:
-        ahead.extend(map(_begun, islice(waiting, AHEAD - len(ahead))))
+    def computed() -> Iterator[Run]:
+        if not ahead:  # the first one has the cores for itself, so that it is there soon
+            ahead.append(_begun(next(waiting)))
         _await(ahead[0])
         yield ahead.popleft()
         ahead.extend(map(_begun, islice(waiting, AHEAD - len(ahead))))
 
     try:
         for stop in STOPS:
-            is_computed = isinstance(stop.runs, Computed)
-            yield stop, next_computed() if is_computed else map(builtin_run, stop.runs)
+            runs = stop.runs
+            yield stop, computed() if isinstance(runs, Computed) else map(builtin_run, runs)
     finally:
         if under_way := [run for run in ahead if run.status.under_way]:
             from workbench.runs.launch import end

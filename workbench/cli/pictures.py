@@ -39,11 +39,11 @@ def bars(rows: Iterable[tuple[str, float, str]], most: float = 1.0, length: int 
 def head_roles(heads: "pd.DataFrame") -> list[str]:
     """Return the grid of heads: a line for each layer, in it the role of each head."""
     width = max(map(len, heads["role"]))
-    return [
-        f"layer {layer}   "
-        + "  ".join(f"{row.role or '·':<{width}}" for row in rows.itertuples()).rstrip()
-        for layer, rows in heads.groupby("layer")
-    ]
+    lines = []
+    for layer in heads["layer"].drop_duplicates():
+        roles = [str(role) or "·" for role in heads.loc[heads["layer"] == layer, "role"]]
+        lines.append(f"layer {layer}   {'  '.join(role.ljust(width) for role in roles)}".rstrip())
+    return lines
 
 
 def curves(table: "pd.DataFrame", name: str, x: str, y: str) -> list[str]:
@@ -52,7 +52,7 @@ def curves(table: "pd.DataFrame", name: str, x: str, y: str) -> list[str]:
     lines = []
     for each, rows in table.groupby(name, sort=False):
         values = rows.sort_values(x)[y].tolist()
-        best = rows.loc[rows[y].idxmax(), x]
+        best = sorted(rows[x])[values.index(max(values))]
         lines.append(
             f"{_padded(str(each), width)}  {sparkline(values)}  "
             f"F1 {100 * min(values):.0f} to {100 * max(values):.0f}, best {x} {best}"
