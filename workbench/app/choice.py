@@ -125,9 +125,9 @@ def chip(ref: str, kind: Kind) -> str:
 
 def _short(ref: str, kind: Kind) -> str:
     """The reference without its folders."""
-    if kind == "models" and is_folder(ref.removesuffix(RANDOM)):
-        path = ref.removesuffix(RANDOM)
-        return folder_name(Path(path).expanduser()) + ref[len(path) :]
+    source = ref.removesuffix(RANDOM)
+    if kind == "models" and is_folder(source):
+        return folder_name(Path(source).expanduser()) + ref[len(source) :]
     path = Path(ref)
     if path.parent == folder(kind):
         return path.name.partition("-")[2]
