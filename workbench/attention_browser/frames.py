@@ -160,7 +160,7 @@ def no_neurons(grid: Grid) -> str:
     if grid.options.together != "each head":
         return "Query and key belong to one head. To see them, set Heads to each head."
     if grid.options.unit == "words":
-        return "Query and key belong to pieces. To see them, set Unit to pieces."
+        return "Query and key belong to pieces. To see them, choose tokens."
     if grid.group not in {(site.stack, site.kind) for site in grid.look.scores}:
         return f"Queries and keys of {grid.look.model} are not available."
     return ""
