@@ -19,7 +19,7 @@ WIDTH, LEFT = 1280, 300  # of a page, and where it begins beside the choices
 TITLE = 210  # pixels of the title of a page and what it is for
 WERE = "against=was&measure=logit"
 PLAY = "model=mini:elmo&k=5"
-HEAD = "split=test&sentence=36&unit=words&special=hidden&cell=1.1&pin=7.2.row"
+HEAD = "split=test&sentence=36&unit=words&special=hidden&cell=1.1&pin=7.2.row&look=map"
 
 
 def picture(page: Page, name: str, height: int, top: int = 0) -> None:

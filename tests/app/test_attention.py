@@ -233,7 +233,8 @@ def test_a_word_is_hidden_in_place_and_similar_sentences_are_found(
 def test_a_similar_sentence_opens_with_its_pair_and_heads_are_added(
     page: Page, app_url: str
 ) -> None:
-    browser = opened(page, app_url, "split=test&sentence=3&cell=0.2&pin=3.4.row")
+    query = "split=test&sentence=3&cell=0.2&pin=2.3.row&unit=words&special=hidden"
+    browser = opened(page, app_url, query)
     browser.get_by_role("button", name="Find similar").click()
     hit = browser.locator(".similar .sentence").nth(1)
     expect(browser.locator(".found progress")).to_be_hidden()

@@ -26,8 +26,10 @@ DEPENDENCIES = {
 }  # fmt: skip
 
 
-def small(**more: object) -> World:
-    return World([Side(softmaxed((3, 4), 8, 8), TOKENS, **more)])  # type: ignore[arg-type]
+def small(state: dict[str, object] | None = None, **more: object) -> World:
+    world = World([Side(softmaxed((3, 4), 8, 8), TOKENS, **more)])  # type: ignore[arg-type]
+    world.state = state or world.state
+    return world
 
 
 def pixels(shown: Shown) -> np.ndarray:
@@ -296,3 +298,53 @@ def test_turning_dark_turns_the_colours(show: Show) -> None:
     seen = pixels(shown)
     assert seen[0, 0, :3].tolist() == [0xE1, 0xF0, 0xFB]
     assert seen[0, 1, :3].tolist() == [0x1D, 0x2A, 0x36]
+
+
+def test_several_heads_have_a_colour_each_and_a_token_is_lit_in_all_maps(show: Show) -> None:
+    shown = show(small(state={"cell": [0, 0], "pin": None, "look": "lines"}))
+    shown.cell(0, 0)
+    page = shown.page
+    grid = page.locator("canvas.heads").bounding_box()
+    assert grid
+    step = (grid["width"] - 18) / 4
+    where = (grid["x"] + 18 + 2.5 * step, grid["y"] + 70)  # layer 0, head 2
+    page.keyboard.down("Control")
+    page.mouse.click(*where)
+    page.keyboard.up("Control")
+    expect(page.locator(".chip")).to_have_count(2)
+    expect(page.locator(".lineview line")).to_have_count(2 * 8 * 3)
+    colours = page.locator(".lineview line").evaluate_all(
+        "all => [...new Set(all.map(line => line.getAttribute('stroke')))]"
+    )
+    assert len(colours) == 2
+    box = page.locator(".lineview .pane svg").bounding_box()
+    assert box
+    lit = page.locator("canvas.lit")
+    expect(lit).to_be_hidden()
+    page.mouse.move(box["x"] + 20, box["y"] + 4 + 22 * 3.5)
+    expect(lit).to_be_visible()
+    assert "w3" in page.locator(".tip").inner_text()
+    page.mouse.move(2, 2)
+    expect(lit).to_be_hidden()
+    page.wait_for_timeout(450)
+    assert shown.world.requests[-1]["state"]["also"] == [[0, 2]]
+    page.get_by_role("button", name="Remove Head 0-0").click()
+    expect(page.locator(".chip")).to_have_count(0)
+    shown.cell(0, 2)
+
+
+def test_both_sides_have_one_colour_scale_and_tables_say_what_is_drawn(show: Show) -> None:
+    weak, strong = (np.full((1, 1, 4, 4), value, dtype=np.float32) for value in (0.2, 0.8))
+    names = words(4)
+    world = World([Side(weak, names, name="weak"), Side(strong, names, name="strong")])
+    world.difference = {"possible": True, "why": ""}
+    shown = show(world)
+    shown.cell(0, 0)
+    page = shown.page
+    expect(page.locator(".why")).to_contain_text("same values on both sides")
+    ends = page.locator(".legend").evaluate_all("all => all.map(one => one.textContent)")
+    assert "0.800" in ends[0] and "0.800" in ends[1]
+    faint, dark = (page.locator(".map image.cells").nth(k).evaluate(PIXELS)[2][:3] for k in (0, 1))
+    assert faint != dark
+    page.locator("summary", has_text="Weights as a table").click()
+    expect(page.locator("details.twin table td").first).to_contain_text("0.2")

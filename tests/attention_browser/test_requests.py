@@ -431,6 +431,10 @@ def test_a_head_at_512_pieces_is_small_enough(looks: dict[str, AttentionMaps]) -
     shown = scene_of([side_of(found, ("encoder", "self"), Options(), DOC)])
     assert len(respond(shown, {"id": 1, "what": "cell", "row": 3, "column": 4})) <= 300_000
     assert len(overview_of(shown)) <= 1_000_000
+    few = maps[..., :34, :34]  # as many tokens as an overview can carry the maps of
+    found = made(few, list(range(34)), [False] * 34, [f"w{i}" for i in range(34)])
+    whole = overview_of(scene_of([side_of(found, ("encoder", "self"), Options(), DOC)]))
+    assert "maps0" in unframed(whole)[1] and len(whole) <= 1_000_000
 
 
 def test_what_is_too_much_for_one_file_is_said(

@@ -26,7 +26,7 @@ from workbench.attention_maps.thumbnails import bytes_of, measured
 from workbench.figures import theme
 
 EXACT_CELLS = 65_536  # of a map up to which its values are sent exactly, else as bytes
-MAX_WITH_OVERVIEW = 300_000  # bytes of all maps, up to which an overview carries them
+MAX_WITH_OVERVIEW = 700_000  # bytes of all maps, up to which an overview carries them
 MAX_SCORES = 8  # of each table, shown with an open head
 KIND = {"self": "self-attention", "causal": "causal self-attention", "cross": "cross-attention"}
 State = Mapping[str, Any]
@@ -160,7 +160,7 @@ def no_neurons(grid: Grid) -> str:
     if grid.options.together != "each head":
         return "Query and key belong to one head. To see them, set Heads to each head."
     if grid.options.unit == "words":
-        return "Query and key belong to pieces. To see them, set Unit to pieces."
+        return "Query and key belong to pieces. To see them, choose tokens."
     if grid.group not in {(site.stack, site.kind) for site in grid.look.scores}:
         return f"Queries and keys of {grid.look.model} are not available."
     return ""

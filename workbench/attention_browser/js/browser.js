@@ -109,10 +109,15 @@ function attentionBrowser(root, host, message) {
     return maps;
   }
 
+  /** The pin on a pair of words: on their pieces with the largest weight, else on their first ones. */
   function pinOfWords(side, { word, to }) {
-    const i = side.rows.findIndex((item) => item.word === word);
-    const j = side.columns.findIndex((item) => item.word === to);
-    return i >= 0 && j >= 0 ? { i, j, axis: "row" } : null;
+    const map = given.get(key(browser.state.cell || [], "plain"))?.arrays.map0;
+    const weight = (i, j) => (map ? map.data[i * map.shape[1] + j] : 0);
+    let best = null;
+    side.rows.forEach((row, i) => row.word === word && side.columns.forEach((column, j) => {
+      if (column.word === to && (!best || weight(i, j) > weight(best.i, best.j))) best = { i, j, axis: "row" };
+    }));
+    return best;
   }
 
   function build() {

@@ -20,7 +20,7 @@ function headGrid(browser, s) {
   function paint(room) {
     if (!atlas) recolour();
     const order = arranged(side(), browser.choice);
-    const layout = thumbLayout(side(), order, room, atlas, browser.message.sides.length > 1 ? LARGEST_OF_TWO : LARGEST);
+    const layout = thumbLayout(side(), order, room, atlas, browser.message.sides.length > 1 ? LARGEST_OF_TWO : room < WIDE ? LARGEST : LARGEST_WHERE_WIDE);
     const score = scoreOf(side(), browser.choice.score);
     now = { side: side(), atlas, order, layout, score };
     title.textContent = browser.message.sides.length > 1 ? side().name : "";

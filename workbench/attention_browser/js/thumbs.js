@@ -3,6 +3,8 @@
 const GAP = 6;
 const SMALLEST = 36; // px, minimum of a thumbnail's longer side; then the box scrolls
 const LARGEST = 104;
+const LARGEST_WHERE_WIDE = 160; // where the grid has at least WIDE px
+const WIDE = 700;
 const LARGEST_OF_TWO = 84; // if two sides are compared
 const MOST_PIXELS = 8e6; // of a canvas on screen
 
