@@ -14,6 +14,8 @@ from workbench.runs.launch import cancel
 from workbench.runs.run import all_runs
 
 pytestmark = pytest.mark.browser
+SHUFFLES = "Number of shuffled trees for the permutation null"
+BOOTSTRAP = "Number of bootstrap samples of documents"
 
 
 @pytest.fixture

@@ -22,23 +22,23 @@ PAGES = {  # by address: what is there when it is drawn
     "corpora?corpus=primer:size%3D200&split=test&sentence=1": "Dependencies",
     "attention?corpus=primer:size%3D200&split=test&cell=1.1&pin=2.1.row": "attends to",
     "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.": "layer 4",
-    "heads": "Ready to run",
-    "pruning": "Ready to run",
-    "probing": "Ready to run",
-    "transfer": "Ready to run",
-    "experiments": "Ready to run",
-    "runs": "There are no runs yet|Tick one run to open it",
+    "heads": "Attention heads of mini:bert",
+    "pruning": "Importance of the attention heads",
+    "probing": "Edge probing of mini:bert",
+    "transfer": "Frozen and fine-tuned mini:bert",
+    "experiments": "What do you want to know",
+    "runs": "There are no runs yet|Click one to open it",
     "settings": "Move a folder",
 }
 GROUPS = {group: [file for file, _, _ in pages] for group, pages in shell.GROUPS.items()}
 VIEWS = ((1280, "light"), (390, "dark"))
-LOADED = (
+LOADED = (  # by their addresses; others by the links
     "",
     "corpora",
     "attention",
     "words",
     "experiments",
-)  # by their addresses; others by the links
+)
 
 
 @dataclass

@@ -21,7 +21,7 @@ VIEWS = {
     "Confusion": "Confusion matrix",
     "Examples": "each right at layer|nothing right that the layer below|No layer gets right",
     "Controls": "Selectivity by layer",
-    "Tables": "Layers that encode each task",
+    "Summary": "of the best layer, and of the baselines",
 }
 
 
@@ -53,11 +53,11 @@ def keep(page: Page, name: str) -> None:
 def test_a_run_is_started_and_every_view_of_it_opened(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/probing?corpus=primer:size%3D200")
     expect(page.get_by_text("Ready to run")).to_be_visible()
+    page.get_by_text("Advanced").click()
     choose_task(page, "pos")
-    typed(page, "max sentences", "30")
-    page.get_by_text(re.compile("[0-9]+ more settings")).click()
-    typed(page, "seeds", "0")
-    typed(page, "max epochs", "1")
+    typed(page, "Maximum number of sentences of each split", "30")
+    typed(page, "Seeds", "0")
+    typed(page, "Maximum number of epochs", "1")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_text("F1 by layer (each layer)")).to_be_visible()
     expect(page).to_have_url(re.compile("run=edge-probing-"))
@@ -84,11 +84,13 @@ def test_a_run_is_started_and_every_view_of_it_opened(page: Page, app_url: str) 
 
 @pytest.mark.slow  # as on the page Experiments, which is tested each time
 def test_a_long_run_is_cancelled_and_can_be_resumed(page: Page, app_url: str, ended: None) -> None:
-    page.goto(f"{app_url}/probing?corpus=primer")
+    page.goto(f"{app_url}/probing?corpus=primer&new=1")
     expect(page.get_by_text("Ready to run")).to_be_visible()
-    page.get_by_text(re.compile("[0-9]+ more settings")).click()
-    typed(page, "max epochs", "1000")
-    typed(page, "patience", "1000")  # it cannot end before it is cancelled
+    page.get_by_text("Advanced").click()
+    typed(page, "Maximum number of epochs", "1000")
+    typed(
+        page, "Epochs without gain on dev before early stopping", "1000"
+    )  # it cannot end before it is cancelled
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
     expect(page.get_by_text(re.compile("(Reading|Encoding|pos).*: [0-9]"))).to_be_visible()
@@ -122,7 +124,6 @@ def test_ones_own_targets_are_named_by_line_where_they_are_wrong_and_probed_wher
         for _ in range(4)
     )
     page.goto(f"{app_url}/probing")
-    expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_text("Upload your own targets").click()
     upload(page, "srl-mine.jsonl", row("dog", "sleeps", "ARG1") + row("cat", "eats", "A", 7) + "{")
     expect(page.get_by_text("Line 2: ")).to_be_visible()
@@ -133,7 +134,9 @@ def test_ones_own_targets_are_named_by_line_where_they_are_wrong_and_probed_wher
     upload(page, "srl-mine.jsonl", good)
     expect(page.get_by_text("Stored the corpus")).to_be_visible()
     expect(page.get_by_text("Ready to run")).to_be_visible()
-    page.get_by_role("button", name="Preview", exact=True).click()
+    page.get_by_text("Preview", exact=True).click()
+    still(page)
+    page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_text("F1 by layer (each layer)")).to_be_visible()
     expect(page.get_by_text("Preview: closed").first).to_be_visible()
     expect(page.get_by_role("tab", name="Examples")).to_be_visible()

@@ -8,15 +8,20 @@ from playwright.sync_api import Page, expect
 from tests.app.drive import still, typed
 
 pytestmark = pytest.mark.browser
-SMALL = {"steps": "2", "selection texts": "10", "recovery steps": "2", "random orders": "1"}
+SMALL = {
+    "Number of steps from all heads to none": "2",
+    "Number of train texts on which heads are chosen": "10",
+    "Maximum number of fine-tuning steps after removal": "2",
+    "Number of random orders": "1",
+}
 
 
 @pytest.mark.slow
 def test_curves_are_computed_and_heads_removed_by_the_slider(page: Page, app_url: str) -> None:
-    page.goto(f"{app_url}/pruning?analysis=Curves")
+    page.goto(f"{app_url}/pruning?analysis=Curves&new=1")
     expect(page.get_by_text("Ready to run")).to_be_visible()
-    typed(page, "max sentences", "20")
-    page.get_by_text(re.compile("[0-9]+ more settings")).click()
+    page.get_by_text("Advanced").click()
+    typed(page, "Maximum number of sentences of each split", "20")
     for label, value in SMALL.items():
         typed(page, label, value)
     page.get_by_role("button", name="Run", exact=True).click()

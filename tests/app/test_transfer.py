@@ -11,6 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 import workbench as wb
 from tests.app.drive import still, typed
 from workbench import Run
+from workbench.app.settings_form import sentence_of
+from workbench.core.experiment import EXPERIMENTS
 
 pytestmark = pytest.mark.browser
 SMALL: dict[str, Any] = {
@@ -37,10 +39,15 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
 ) -> None:
     page.goto(f"{app_url}/transfer?analysis=Fine-tuning&corpus=primer/sentiment")
     expect(page.get_by_text("Ready to run")).to_be_visible()
-    page.get_by_text(re.compile("[0-9]+ more settings")).click()
-    for label in ("max_train", "max_dev", "max_test", "seeds", "learning_rates", "max_epochs"):
-        value = SMALL[label]
-        typed(page, label.replace("_", " "), str(value[0] if isinstance(value, list) else value))
+    page.get_by_text("Advanced").click()
+    for name in ("max_train", "max_dev", "max_test", "seeds", "learning_rates", "max_epochs"):
+        value = SMALL[name]
+        field = EXPERIMENTS["finetune"].settings.model_fields[name]
+        typed(
+            page,
+            sentence_of(field.description or ""),
+            str(value[0] if isinstance(value, list) else value),
+        )
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_text("Every metric on the scored split")).to_be_visible()
     expect(page).to_have_url(re.compile("run=finetune-"))

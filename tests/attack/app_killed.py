@@ -37,8 +37,12 @@ def main() -> int:
                 for number in range(RUNS):
                     page = browser.new_page(viewport={"width": 1280, "height": 1200})
                     page.set_default_timeout(120_000)
-                    page.goto(f"{home}/experiments?experiment=attention-averages")
-                    page.get_by_label("limit", exact=True).first.fill(str(600 + number))
+                    page.goto(f"{home}/experiments?experiment=attention-averages&new=1")
+                    page.get_by_text("Advanced").click()
+                    limit = page.get_by_label(
+                        "Maximum number of sentences of the split", exact=True
+                    )
+                    limit.first.fill(str(600 + number))
                     page.keyboard.press("Enter")
                     page.wait_for_timeout(500)
                     page.get_by_role("button", name="Run", exact=True).first.click()

@@ -127,7 +127,11 @@ def _draw(experiment: Experiment[Any], run: "Run | None", form: Form, is_dialog:
     if run is not None:
         form.prepare(experiment, run)
     needs = ", ".join(need.what for need in experiment.needs)
-    st.caption(plain(experiment.about + (f" Requires a model with {needs}." if needs else "")))
+    about = experiment.about if is_dialog or question_of(experiment) != experiment.about else ""
+    if needs:
+        about += f" Requires a model with {needs}."
+    if about:
+        st.caption(plain(about))
     models, corpora = run_form.inputs(experiment)
     presets = _presets(experiment, run)
     preset = _preset(experiment, presets, models, corpora)

@@ -175,8 +175,7 @@ def _row(name: str, now: Status, claim: str) -> None:
                 else f":{COLOURS.get(now.state, 'orange')}-badge[{now.state}]"
             )
             when = "" if is_builtin else ago(now.created)
-            short = "" if is_builtin else name.rpartition("-")[2][:6]
-            facts = " · ".join(filter(None, (when, _duration(now), short)))
+            facts = " · ".join(filter(None, (when, _duration(now), name)))
             st.markdown(f"{prose(claim)}  \n{state} :small[{plain(facts)}]")
 
 
