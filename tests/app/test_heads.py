@@ -74,7 +74,7 @@ def test_a_run_is_started_and_a_head_is_followed_to_its_attention(page: Page, ap
     expect(
         page.get_by_text(re.compile("30 stored sentences have [0-9]+ words with nsubj"))
     ).to_be_visible()
-    expect(page.get_by_text("Confidence: the mean largest weight")).to_be_visible()
+    expect(page.get_by_text("Confidence: mean largest attention weight")).to_be_visible()
     still(page)
     page.get_by_role("link", name="Show in Attention").click()
     expect(page.get_by_role("heading", name="Layer 1, head 2")).to_be_visible()

@@ -64,14 +64,12 @@ def figure_views(run: "Run") -> dict[str, View]:
     drawn = tables_and_figures.figures_of(run)
     first = main_figure(run)
     names = sorted(drawn, key=lambda name: name != first)
-    return {
-        name.replace("_", " ").capitalize(): View(
-            lambda run, name=name: tables_and_figures.draw_figure(
-                tables_and_figures.figures_of(run)[name], f"figure {run.name} {name}"
-            )
-        )
-        for name in names
-    }
+    return {name.replace("_", " ").capitalize(): View(partial(_figure, name)) for name in names}
+
+
+def _figure(name: str, run: "Run") -> None:
+    drawing = tables_and_figures.figures_of(run)[name]
+    tables_and_figures.draw_figure(drawing, f"figure {run.name} {name}")
 
 
 def main_figure(run: "Run") -> str:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from workbench.app import export, run_view, tables_and_figures, text
 from workbench.app.text import as_html, plain
@@ -73,7 +74,7 @@ def title(run: "Run") -> str:
 
 
 @contextmanager
-def top() -> Iterator[tuple[object, object]]:
+def top() -> Iterator[tuple[DeltaGenerator, DeltaGenerator]]:
     """The places of the findings and of the main figure; a phone shows the figure first."""
     with st.container(key="result-top"):
         yield st.container(key="result-findings"), st.container(key="result-figure")

@@ -57,8 +57,7 @@ def _opened(names: list[str]) -> "list[Run]":
 
 
 def _list() -> None:
-    from workbench.runs.builtin import builtin_names
-    from workbench.runs.run import BUILT_IN
+    from workbench.runs.run import BUILT_IN, builtin_names
 
     st.title("Runs", anchor=False)
     run_view.undo()
