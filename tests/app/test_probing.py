@@ -19,7 +19,7 @@ VIEWS = {
     "Pipeline": "in the order of the published pipeline|There is no mix",
     "Mix": "in the learned mix of all layers",
     "Confusion": "Confusion matrix",
-    "Examples": "each right at layer|nothing right that the layer below|No layer gets right",
+    "Examples": "right at layer|gets no target right|No layer predicts",
     "Controls": "Selectivity by layer",
     "Summary": "of the best layer, and of the baselines",
 }
@@ -69,7 +69,8 @@ def test_a_run_is_started_and_every_view_of_it_opened(page: Page, app_url: str) 
         still(page)
         page.get_by_role("tab", name=view).click()
         expect(page.get_by_text(re.compile(words)).first).to_be_visible()
-        expect(page).to_have_url(re.compile(f"view={view}"))
+        if view != "Summary":  # the first tab, which the address leaves out
+            expect(page).to_have_url(re.compile(f"view={view}"))
     still(page)
     page.get_by_role("tab", name="Confusion").click()
     expect(page).to_have_url(re.compile("view=Confusion"))

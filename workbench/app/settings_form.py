@@ -18,6 +18,7 @@ from workbench.app.text import plain
 from workbench.core.experiment import Experiment
 
 COLUMNS = 2
+_MARKS = re.compile(r"([\\`*_\[\]$:<>~#])")  # only these: screen readers read a label unrendered
 LARGEST = 2**53 - 1  # the largest integer that a browser represents exactly
 UNSET = "not set"
 DEFAULT = "default"  # label of a choice that is an empty string
@@ -78,7 +79,7 @@ def _field(experiment: Experiment[Any], name: str, initial: Mapping[str, Any], p
     field = experiment.settings.model_fields[name]
     key = f"set {experiment.name} {name}{f' {preset}' if preset else ''}"
     start = _json(initial.get(name, field.get_default(call_default_factory=True)))
-    label = plain(sentence_of(field.description or "") or name.replace("_", " "))
+    label = _MARKS.sub(r"\\\1", sentence_of(field.description or "") or name.replace("_", " "))
     about = f"`{name}`: {plain(field.description or '')}"
     if explained := glossary.terms().get(name.replace("_", " ")):
         about += f"\n\n{plain(explained)}"
