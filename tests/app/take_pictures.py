@@ -15,8 +15,8 @@ from tests.app.conftest import served
 from tests.conftest import CHROMIUM
 
 FOLDER = Path(__file__).parent / "pictures"
-WIDTH, LEFT = 1280, 300  # of a page, and where it begins beside the choices
-TITLE = 210  # pixels of the title of a page and what it is for
+WIDTH, LEFT = 1280, 0  # of a page, and where a picture begins
+TITLE = 64  # pixels of the top bar
 WERE = "against=was&measure=logit"
 PLAY = "model=mini:elmo&k=5"
 HEAD = "split=test&sentence=36&unit=words&special=hidden&cell=1.1&pin=7.2.row&look=map"
