@@ -16,16 +16,16 @@ from workbench.app import shell
 
 pytestmark = pytest.mark.browser
 
-PAGES = {  # by address: what is there when it is drawn
+PAGES = {  # by address: what is there when it is drawn; without a result, the form of one
     "": "in the place of",
     "models": "Parameters by part",
     "corpora?corpus=primer:size%3D200&split=test&sentence=1": "Dependencies",
     "attention?corpus=primer:size%3D200&split=test&cell=1.1&pin=2.1.row": "attends to",
     "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.": "layer 4",
-    "heads": "Attention heads of mini:bert",
-    "pruning": "Importance of the attention heads",
-    "probing": "Edge probing of mini:bert",
-    "transfer": "Frozen and fine-tuned mini:bert",
+    "heads": "Attention heads of mini:bert|Ready to run",
+    "pruning": "Importance of the attention heads|Ready to run",
+    "probing": "Edge probing of mini:bert|Ready to run",
+    "transfer": "Frozen and fine-tuned mini:bert|Ready to run",
     "experiments": "What do you want to know",
     "runs": "There are no runs yet|Click one to open it",
     "settings": "Move a folder",
