@@ -49,7 +49,10 @@ def test_installed_app_is_the_checkouts(installed: Path) -> None:
         assert (app / name).read_bytes() == (ROOT / name).read_bytes()
     pages = {path.name for path in (ROOT / "pages").glob("*.py")}
     assert pages == {path.name for path in (app / "pages").glob("*.py")}
-    assert "start.py" in pages
+    assert "home.py" in pages
+    fonts = {path.name for path in (ROOT / "static").iterdir()}
+    assert fonts == {path.name for path in (app / "static").iterdir()}
+    assert "inter-latin.woff2" in fonts
 
 
 def test_every_module_is_installed_and_nothing_else(installed: Path) -> None:

@@ -123,7 +123,7 @@ class Analysis:
             with st.container(key="controls-first-run"):
                 if self.on_question is not None:
                     new_run.question(experiment, self.on_question)
-                new_run.first(experiment, self.form)
+                new_run.first(experiment, self.form, self.title)
                 run_form.choose_run(experiment.name, "", self.query_keys)
         else:
             new_run.dialog(experiment, run, self.form)

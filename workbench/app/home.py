@@ -6,7 +6,6 @@ once while the app runs.
 """
 
 import base64
-import io
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from workbench.attention_maps.grids import Grid
     from workbench.engine.model import Model
+    from workbench.figures.theme import Kind
 
 TITLE = "See what a language model does with your sentence"
 EXAMPLE = "The old captain saw the ship that she had sold to her brother."
@@ -114,9 +114,10 @@ def _heads(model: "Model", doc: "Doc", typed: str) -> None:
     )
 
 
-def head_maps(grid: "Grid", theme: str, address: dict[str, str]) -> str:
+def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
     """Return the maps of all heads as HTML, each a picture with a link to the page Attention."""
     from workbench.attention_maps.thumbnails import overview
+    from workbench.figures.pixels import as_png
 
     pictures = overview(grid).pictures  # [layers, heads, height, width]
     side = max(SMALLEST, min(LARGEST, WIDEST // max(1, len(grid.columns)) - 6))
@@ -125,7 +126,7 @@ def head_maps(grid: "Grid", theme: str, address: dict[str, str]) -> str:
         cells.append(f"<span>{layer}</span>")
         for column, head in enumerate(grid.columns):
             to = urlencode({**address, "cell": f"{layer}.{head}"})
-            picture = _png(pictures[row, column], theme)
+            picture = as_png(pictures[row, column], theme)
             cells.append(
                 f'<a href="attention?{as_html(to)}" target="_self" title="head {layer}-{head}" '
                 f'aria-label="head {layer}-{head}" style="width:100%"><img alt="" src="{picture}" '
@@ -137,32 +138,6 @@ def head_maps(grid: "Grid", theme: str, address: dict[str, str]) -> str:
         "align-items:center;justify-items:center;justify-content:start;font-size:13px;"
         f'grid-template-columns:{columns}">{"".join(cells)}</div>'
     )
-
-
-def _png(picture: "object", theme: str) -> str:
-    """Return a map of bytes as a picture in the colours of the theme."""
-    import numpy as np
-    from PIL import Image
-
-    image = Image.fromarray(np.asarray(picture, dtype=np.uint8), mode="P")
-    image.putpalette(_palette(theme))
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-@st.cache_data(max_entries=2, show_spinner=False)
-def _palette(theme: str) -> list[int]:
-    """Return the 256 colours of the scale of attention."""
-    import numpy as np
-
-    from workbench.figures.theme import SCALE
-
-    stops = SCALE["dark" if theme == "dark" else "light"]
-    colours = np.array([[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in stops])
-    places = np.linspace(0, len(stops) - 1, 256)
-    channels = [np.interp(places, range(len(stops)), colours[:, c]) for c in range(3)]
-    return [round(float(value)) for colour in zip(*channels, strict=True) for value in colour]
 
 
 # --- ways on --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The jobs under way as a chip of the top bar: how many, which; drawn anew while there are any.
+"""The jobs under way as a chip of the top bar: how many, which; refreshed while there are any.
 
 Costs: one look at the status of each unfinished run.
 """

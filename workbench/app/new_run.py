@@ -103,9 +103,9 @@ def dialog(experiment: Experiment[Any], run: "Run | None", form: Form = FORM) ->
         st.dialog("New run", width="large", on_dismiss=_close)(_draw)(experiment, run, form, True)
 
 
-def first(experiment: Experiment[Any], form: Form = FORM) -> None:
-    """Draw the sentence on the page, where there is no result yet."""
-    _draw(experiment, None, form, False)
+def first(experiment: Experiment[Any], form: Form = FORM, title: str = "") -> None:
+    """Draw the sentence on the page, whose title this is, where there is no result yet."""
+    _draw(experiment, None, form, False, title)
 
 
 def question_of(experiment: Experiment[Any]) -> str:
@@ -116,7 +116,9 @@ def question_of(experiment: Experiment[Any]) -> str:
     return f"{head}{mark}" if mark else experiment.about
 
 
-def _draw(experiment: Experiment[Any], run: "Run | None", form: Form, is_dialog: bool) -> None:
+def _draw(
+    experiment: Experiment[Any], run: "Run | None", form: Form, is_dialog: bool, title: str = ""
+) -> None:
     page = experiment
     if is_dialog:
         experiment = question(experiment)
@@ -127,7 +129,7 @@ def _draw(experiment: Experiment[Any], run: "Run | None", form: Form, is_dialog:
     if run is not None:
         form.prepare(experiment, run)
     needs = ", ".join(need.what for need in experiment.needs)
-    about = experiment.about if is_dialog or question_of(experiment) != experiment.about else ""
+    about = experiment.about if experiment.about != title else ""
     if needs:
         about += f" Requires a model with {needs}."
     if about:
