@@ -65,7 +65,7 @@ def test_the_guided_tour_has_five_steps_and_ends_with_ones_own_sentence(
         expect(page.get_by_test_id("stException")).to_have_count(0)
         if number < 5:
             page.get_by_role("link", name="Next", exact=True).click()
-    page.get_by_label("Your sentence").fill("Birds sing.")
+    page.get_by_role("textbox", name="Your sentence").fill("Birds sing.")
     expect(page.get_by_text("Birds", exact=True)).to_be_visible()
     page.get_by_role("button", name="End the tour").click()
     expect(page.get_by_text("5 of 5.")).to_have_count(0)

@@ -24,29 +24,17 @@ from urllib.request import urlopen
 from playwright.sync_api import Page, sync_playwright
 
 from tests.benchmarks.browser import opened
+from workbench.app import shell
 
-PAGES = {  # in the address: in the navigation
-    "models": "Models",
-    "corpora": "Corpora",
-    "attention": "Attention",
-    "predict": "Predict & explain",
-    "words": "Words",
-    "heads": "Heads",
-    "pruning": "Pruning",
-    "probing": "Probing",
-    "transfer": "Transfer",
-    "experiments": "Experiments",
-    "runs": "Runs",
-    "doctor": "Doctor",
-    "": "Start",
-}
+GROUPS = {path: (group, title) for group, pages in shell.GROUPS.items() for path, title, _ in pages}
+PAGES = [*GROUPS, ""]  # in the address
 BUSY = ("head-pruning", "edge-probing")
 PATIENCE = 120.0  # seconds that a page may take
 LATER = 45.0  # seconds in which an app that was just started prepares its pages
 _THERE = """([path, before]) => {
     const app = document.querySelector('[data-testid="stApp"]');
-    const title = document.querySelector('h1');
-    return location.pathname === '/' + path && title && title.innerText !== before
+    const main = document.querySelector('[data-testid="stMain"]');
+    return location.pathname === '/' + path && main.innerText !== before
         && app.getAttribute('data-test-script-state') === 'notRunning';
 }"""
 
@@ -122,11 +110,12 @@ def there(page: Page, path: str, before: str) -> None:
 
 def clicked(page: Page, path: str) -> float:
     """Seconds from a click in the navigation to the page."""
-    before = page.locator("h1").first.inner_text()
-    link = page.get_by_test_id("stTopNavLink").filter(has_text=PAGES[path]).first
-    if link.evaluate("node => node.closest('[inert]') !== null"):  # in the menu of what is left
-        page.get_by_test_id("stTopNavSection").last.click()
-        link = page.get_by_test_id("stTopNavDropdownLink").filter(has_text=PAGES[path]).first
+    before = page.get_by_test_id("stMain").inner_text()
+    link = page.get_by_test_id("stTopNavLink").first  # the first page
+    if path:
+        group, title = GROUPS[path]
+        page.get_by_test_id("stTopNavSection").filter(has_text=group).click()
+        link = page.get_by_role("menuitem", name=title, exact=True)
     began = time.perf_counter()
     link.click()
     there(page, path, before)
@@ -164,10 +153,10 @@ def measured(app: App, rounds: int) -> dict[str, Any]:
             tab = fresh.new_page(viewport={"width": 1280, "height": 900})
             tab.set_default_timeout(1000 * PATIENCE)
             began = time.perf_counter()
-            tab.goto(f"{home}/attention", wait_until="commit")
+            tab.goto(home, wait_until="commit")
             tab.locator("h1").first.wait_for()
             headings.append(time.perf_counter() - began)
-            tab.locator("[data-painted]").wait_for()
+            tab.get_by_label("Attention of all heads").wait_for()
             pictures.append(time.perf_counter() - began)
             fresh.close()
         browser.close()
