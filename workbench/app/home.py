@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from workbench.app import cache, choice, guided_tour, predict_views, run_list, tour
+from workbench.app import attention, cache, choice, guided_tour, predict_views, run_list, tour
+from workbench.app.predict import TYPED_AT
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from workbench.figures.theme import Kind
 
 TITLE = "See what a language model does with your sentence"
-EXAMPLE = "The old captain saw the ship that she had sold to her brother."
-TYPED_AT = "400ms"  # pause after which a typed text is read
 WIDEST = 560  # of the grid of heads, in pixels
 LARGEST, SMALLEST = 88, 18  # of the map of one head, in pixels
 CARD = 420  # width of a picture, in pixels
@@ -59,7 +58,7 @@ def draw() -> None:
     st.title(TITLE, anchor=False)
     typed = st.text_input(
         "Your sentence",
-        value=EXAMPLE,
+        value=attention.EXAMPLE,
         key="text",
         bind="query-params",
         live=TYPED_AT,
@@ -101,10 +100,10 @@ def _heads(model: "Model", doc: "Doc", typed: str) -> None:
     if not model.sites:
         st.text(f"{model.without_heads}.")
         return
-    from workbench.attention_maps.capture import attention
+    from workbench.attention_maps.capture import attention as capture_attention
     from workbench.attention_maps.grids import Options, grid_of, groups
 
-    maps = attention(model, doc, doc if len(model.stacks) > 1 else None)
+    maps = capture_attention(model, doc, doc if len(model.stacks) > 1 else None)
     group = groups(maps)[0]
     grid = grid_of(maps, group, Options())
     st.html(head_maps(grid, kind(), {**choice.in_url(), "from": "Your own text", "text": typed}))
@@ -150,7 +149,7 @@ def _cards() -> None:
         with column.container(height="stretch", key=f"card {page}"):
             st.page_link(f"pages/{page}.py", label=f"**{title}**", query_params=choice.in_url())
             st.caption(about)
-            if result and (picture := _picture(result, figure)):
+            if picture := _picture(result, figure):
                 st.html(
                     '<div style="max-height:220px;overflow:hidden">'
                     f'<img alt="{as_html(about)}" src="{picture}" style="width:100%"></div>'

@@ -7,7 +7,6 @@ import streamlit as st
 
 from workbench.app import run_list
 from workbench.app.text import plain, subject
-from workbench.runs.status import UNDER_WAY
 
 EVERY = 3.0  # seconds between looks while a job is under way
 MOST = 8  # jobs in the list
@@ -20,7 +19,7 @@ def draw() -> None:
 
 
 def _under_way() -> list[run_list.NamedStatus]:
-    return [(name, now) for name, now in run_list.all_statuses() if now.state in UNDER_WAY]
+    return [(name, now) for name, now in run_list.all_statuses() if now.under_way]
 
 
 def _watch() -> None:

@@ -6,10 +6,11 @@ cannot set. Costs: nothing.
 
 import streamlit as st
 
-_COLOURS = {  # of the page, lines, what is outlined, and captions, as in .streamlit/config.toml
-    "light": ("#ffffff", "#d5dce3", "#1f6fa8", "#55616f"),
-    "dark": ("#15191e", "#3a4551", "#6bb3ea", "#a5b0bd"),
-}
+from workbench.app.tables_and_figures import kind
+from workbench.figures.theme import FAINT, PAPER, Kind
+
+_LINE: dict[Kind, str] = {"light": "#d5dce3", "dark": "#3a4551"}  # as in .streamlit/config.toml
+_ACCENT: dict[Kind, str] = {"light": "#1f6fa8", "dark": "#6bb3ea"}  # of links and outlines
 _ALWAYS = """<style>
 :root { font-variant-numeric: tabular-nums; }
 /* contrast of at least 4.5, and no text under 12 px */
@@ -86,10 +87,10 @@ html { font-size: 18px !important; }
 
 def draw() -> None:
     """Place the chips, and the bar of a phone."""
-    page, line, accent, faint = _COLOURS["dark" if st.context.theme.type == "dark" else "light"]
+    theme = kind()
     st.html(
-        f"{_ALWAYS}<style>:root {{ --shell-page: {page}; --shell-line: {line}; "
-        f"--shell-accent: {accent}; --shell-faint: {faint}; }}</style>"
+        f"{_ALWAYS}<style>:root {{ --shell-page: {PAPER[theme]}; --shell-line: {_LINE[theme]}; "
+        f"--shell-accent: {_ACCENT[theme]}; --shell-faint: {FAINT[theme]}; }}</style>"
     )
 
 

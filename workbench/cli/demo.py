@@ -10,7 +10,7 @@ time some seconds.
 import sys
 import webbrowser
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -300,34 +300,48 @@ def _answered() -> Iterator[tuple[Stop, Iterator[Run]]]:
             runs = stop.runs
             yield stop, computed() if isinstance(runs, Computed) else map(builtin_run, runs)
     finally:
-        if under_way := [run for run in ahead if run.status.under_way]:
-            from workbench.runs.launch import end
-
-            end(under_way)
-            output.note("Continue the demo with: workbench demo")
+        cancel(ahead, "workbench demo")
 
 
-def _begun(computed: Computed) -> Run:
-    with output.err.status("preparing the run"):
+def begin(
+    experiment: str,
+    models: Sequence[str],
+    corpora: Sequence[str],
+    settings: Mapping[str, Any],
+    *,
+    share: bool = False,
+) -> Run:
+    """Start a run, or return the one on disk."""
+    with output.progress("preparing the run"):
         from workbench.runs.api import begun
         from workbench.runs.request import make_request
 
-        request = make_request(
-            computed.experiment, computed.models, computed.corpora, dict(computed.settings)
-        )
-        return begun(request, share=True)
+        return begun(make_request(experiment, models, corpora, dict(settings)), share=share)
+
+
+def cancel(runs: Iterable[Run], command: str) -> None:
+    """Cancel the runs under way after a stop failed or was cancelled; say how to go on."""
+    if under_way := [run for run in runs if run.status.under_way]:
+        from workbench.runs.launch import end
+
+        end(under_way)
+        output.note(f"Continue the demo with: {command}")
+
+
+def _begun(run: Computed) -> Run:
+    return begin(run.experiment, run.models, run.corpora, run.settings, share=True)
 
 
 def _await(run: Run) -> None:
     """Wait for a run; its progress is shown in a terminal only."""
     from workbench.runs.api import require_finished
     from workbench.runs.launch import follow
+    from workbench.runs.time_left import progress_line
 
     with output.err.status("starting") as shown:
         for event in follow(run):
             if event["kind"] == "progress":
-                of = f": {event['done']:,} of {event['total']:,}" if event["total"] else ""
-                shown.update(f"{event['doing']}{of}")
+                shown.update(progress_line(event))
     require_finished(run)
 
 

@@ -7,12 +7,13 @@ Costs: the sum of its runs, some minutes; the next runs start while one computes
 
 import webbrowser
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from workbench.cli import output
+from workbench.cli.demo import begin, cancel
 from workbench.core import machine
 from workbench.runs.run import Run
 from workbench.training.mini import CORPUS
@@ -235,7 +236,7 @@ def every_experiment(json: bool = False, open_report: bool = False) -> None:
                 output.result(run, json)
             runs.append(run)
     finally:
-        _end(run for run, _ in ahead)
+        cancel((run for run, _ in ahead), "workbench demo --all")
     with output.progress("writing the report"):
         from workbench.report import write_report
 
@@ -250,20 +251,7 @@ def every_experiment(json: bool = False, open_report: bool = False) -> None:
         webbrowser.open(path.resolve().as_uri())
 
 
-def _end(runs: Iterable[Run]) -> None:
-    """Cancel the runs under way after a stop failed or was cancelled."""
-    if under_way := [run for run in runs if run.status.under_way]:
-        from workbench.runs.launch import end
-
-        end(under_way)
-        output.note("Continue the demo with: workbench demo --all")
-
-
 def _started(stop: Stop) -> tuple[Run, bool]:
     """Start the run of a stop; return it, and whether it was done before."""
-    with output.progress("preparing the run"):
-        from workbench.runs.api import begun
-        from workbench.runs.request import make_request
-
-        run = begun(make_request(stop.experiment, stop.models, stop.corpora, dict(stop.settings)))
+    run = begin(stop.experiment, stop.models, stop.corpora, stop.settings)
     return run, run.status.state == "done"

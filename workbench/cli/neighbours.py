@@ -22,7 +22,7 @@ from workbench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from workbench.words.neighbours import Neighbours
+    pass
 
 
 @reads_corpus
@@ -108,16 +108,4 @@ def neighbours(
             seed=seed,
             on_progress=lambda done, total: show(done),
         )
-    if json:
-        output.print_json(found.as_dict())
-        return
-    for note in found.notes:
-        output.note(note)
-    print(_printed(found))
-
-
-def _printed(found: "Neighbours") -> str:
-    """The neighbours as text, without notes, which go to standard error."""
-    from dataclasses import replace
-
-    return repr(replace(found, notes=()))
+    output.answer(found, json)

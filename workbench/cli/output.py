@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import zip_longest
@@ -30,10 +31,12 @@ from workbench.runs.status import CODES, Status
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.attribution.patch import Patching
     from workbench.corpora.catalogue import Catalogue
     from workbench.corpora.describe import Description
     from workbench.doctor import Facts
     from workbench.runs.run import Run
+    from workbench.words.neighbours import Neighbours
 
 _OF_RUN = re.compile(r"[A-Z] ")  # beginning of a column of one run, or of a difference
 SHORT = 8  # maximum number of rows of a table that `run` prints
@@ -484,6 +487,16 @@ def print_json(data: Mapping[str, Any]) -> None:
     except UnicodeEncodeError:
         plain = False
     print(text if plain else json.dumps(data, indent=2))
+
+
+def answer(found: "Neighbours | Patching", json: bool) -> None:
+    """Print a result, with its notes on standard error; or all of it as JSON."""
+    if json:
+        print_json(found.as_dict())
+        return
+    for text in found.notes:
+        note(text)
+    print(repr(replace(found, notes=())))
 
 
 def note(text: str) -> None:

@@ -10,7 +10,7 @@ import typer
 from workbench.cli.options import Device, Json, Pickled, Precision, Seed, model_refs
 
 if TYPE_CHECKING:
-    from workbench.attribution.patch import Patching
+    pass
 
 What = Literal["states", "heads", "mlps", "attentions"]
 By = Literal["word", "piece", "all"]
@@ -103,16 +103,4 @@ def patch(
             corrupt_second=corrupt_second,
             measure=measure,
         )
-    if json:
-        output.print_json(found.as_dict())
-        return
-    for note in found.notes:
-        output.note(note)
-    print(_printed(found))
-
-
-def _printed(found: "Patching") -> str:
-    """The result as text, without notes, which go to standard error."""
-    from dataclasses import replace
-
-    return repr(replace(found, notes=()))
+    output.answer(found, json)
