@@ -31,6 +31,21 @@ def test_import_takes_under_a_fifth_of_a_second_and_imports_nothing_heavy() -> N
     assert [heavy for _, *heavy in answers] == [[], [], []]
 
 
+def test_the_app_imports_models_and_corpora_only_when_a_page_needs_them() -> None:
+    """Pages open faster, and visitors of a new server do not import the same packages at once."""
+    modules = sorted(
+        f"workbench.app.{file.stem}" for file in Path(workbench.__path__[0], "app").glob("*.py")
+    )
+    program = f"""
+import sys, importlib
+for name in {modules!r}:
+    importlib.import_module(name)
+print(*{{"torch", "transformers", "spacy", "scipy"}} & set(sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (found.returncode, found.stdout.split()) == (0, [])
+
+
 def test_every_public_name_is_there() -> None:
     for name in workbench.__all__:
         assert getattr(workbench, name) is not None

@@ -59,11 +59,12 @@ def _has_caches(name: str) -> bool:
 
 
 def _imported(name: str) -> None:
-    if name == "workbench.corpora" and runtime.exists():
-        from workbench.app import cache
+    if _has_caches(name) or not runtime.exists():
+        import_module(name)
+        return
+    from workbench.app import cache
 
-        cache.ready()  # one thread at a time
-    else:
+    with cache.IMPORTING:
         import_module(name)
 
 

@@ -3,15 +3,19 @@
 Pure functions of the table of a `Patching`. Costs: milliseconds.
 """
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.attribution.patch import Patching
 from workbench.core.findings import percent
 from workbench.core.head_names import has_several_kinds, head_name
 from workbench.core.public import public
 from workbench.figures.primitives import CELLS, Trace, ends, head_grid, heat_map, panels
 from workbench.figures.sanitize import escaped
+
+if TYPE_CHECKING:
+    from workbench.attribution.patch import Patching
 
 LONGEST = 60  # words; of a longer text those with the largest effects are drawn
 ROW = 26  # pixels
@@ -151,7 +155,7 @@ def _names(table: pd.DataFrame) -> list[str]:
 
 
 @public
-def patch_figure(found: Patching) -> go.Figure:
+def patch_figure(found: "Patching") -> go.Figure:
     """Draw the effects of restored activations: layers by words, or layers by heads.
 
     Args:
