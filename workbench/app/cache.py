@@ -32,16 +32,13 @@ MODELS = 2  # open at a time
 SPLITTERS = 16  # tokenizers that are open
 LONGEST = 20_000  # characters of a typed text
 MINUTES = 10  # that an error is cached
-IMPORTING = Lock()  # held to import spaCy or transformers: concurrent imports see half of them
+_IMPORTING = Lock()
 
 
-def ready(models: bool = False) -> None:
-    """Import what corpora need, and what models need, for one visitor at a time."""
-    with IMPORTING:
-        import workbench.corpora
-
-        if models:
-            import workbench.models.loading  # noqa: F401
+def ready() -> None:
+    """Import spaCy for one visitor at a time: concurrent imports would see half of it."""
+    with _IMPORTING:
+        import workbench.corpora  # noqa: F401
 
 
 @st.cache_resource(show_spinner=False)
@@ -122,8 +119,8 @@ def model(ref: str) -> "Model":
             code="model-not-found",
             remedy="Choose another model in the top bar, or download it on the page Models.",
         )
+    ready()
     with st.spinner(f"Loading {ref} …"):
-        ready(models=True)
         if ref.removesuffix(RANDOM) not in MINI and not is_known(ref):
             facts(ref)  # in a process with limits of memory and time: files may be hostile
         return _model(ref, known(ref).hash)
@@ -142,7 +139,7 @@ def splitter(ref: str) -> "Splitter":
 
     if is_remote_model(ref) or not known(ref).hash:
         return model(ref).splitter()  # raises, or is opened each time
-    ready(models=True)
+    ready()
     return _splitter(ref, known(ref).hash)
 
 

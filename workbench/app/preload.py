@@ -59,12 +59,11 @@ def _has_caches(name: str) -> bool:
 
 
 def _imported(name: str) -> None:
-    if _has_caches(name) or not runtime.exists():
-        import_module(name)
-        return
-    from workbench.app import cache
+    if name == "workbench.corpora" and runtime.exists():
+        from workbench.app import cache
 
-    with cache.IMPORTING:
+        cache.ready()  # one thread at a time
+    else:
         import_module(name)
 
 
