@@ -65,9 +65,20 @@ def _unframed(send: Send) -> Send:
 
 
 # Before Streamlit's scripts: where the server is, since Streamlit else tries each folder of the
-# address first, and fails; and one theme for all pages, since Streamlit stores one for each address.
+# address first, and fails; no entry of the history where only the model or corpus is completed; and
+# one theme for all pages, since Streamlit stores one for each address.
 _BEFORE = """<script>
 window.__streamlit = { BACKEND_BASE_URL: new URL("./", document.baseURI).href };
+const push = history.pushState;
+history.pushState = function (state, title, url) {
+  const [from, to] = [location.href, url ?? ""].map((each) => new URL(each, location.href));
+  for (const { searchParams } of [from, to]) {
+    searchParams.delete("model");
+    searchParams.delete("corpus");
+    searchParams.sort();
+  }
+  (from.href === to.href ? history.replaceState : push).call(history, state, title, url);
+};
 try {
   const keys = /^stActiveTheme-/, all = "workbench-theme", set = Storage.prototype.setItem;
   const chosen = localStorage.getItem(all);
