@@ -64,7 +64,9 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
         options = _with_current(kind, key, options)
         current = str(st.session_state.get(key) or st.query_params.get(key) or options[0])
         with st.popover(
-            plain(chip(current, kind)), icon=_ICONS[key], help=f"{key.capitalize()}: {current}"
+            plain(with_size(current, kind)),
+            icon=_ICONS[key],
+            help=plain(f"{key.capitalize()}: {_named(kind)(current)}"),
         ):
             st.selectbox(
                 key.capitalize(),
@@ -112,7 +114,7 @@ def _offer_recent(ref: str, key: str, kind: Kind) -> None:
     for other in before:
         if other != ref:
             st.button(
-                plain(chip(other, kind)),
+                plain(with_size(other, kind)),
                 key=f"recent {key} {other}",
                 type="tertiary",
                 icon=":material/history:",
@@ -143,10 +145,25 @@ def _offer_name(ref: str, kind: Kind) -> None:
 
 def chip(ref: str, kind: Kind) -> str:
     """The name of a reference, and what is known of its size: `my-bert · 6×12`."""
-    name = names.given(ref) or _short(ref, kind)
     if kind == "models" and (shape := shape_of(ref)):
-        return f"{name} · {shape[0]}×{shape[1]}"
-    return name
+        return f"{name(ref, kind)} · {shape[0]}×{shape[1]}"
+    return name(ref, kind)
+
+
+def with_size(ref: str, kind: Kind) -> str:
+    """A chip with the number of sentences of a corpus, if they were counted: `dev · 2,001 …`."""
+    from workbench.app import cache
+
+    label = chip(ref, kind)
+    if kind == "corpora" and (sizes := cache.sizes_if_known(ref)):
+        more = "" if all(size.whole for size in sizes) else "+"
+        return f"{label} · {sum(size.docs for size in sizes):,}{more} sentences"
+    return label
+
+
+def name(ref: str, kind: Kind) -> str:
+    """The name of a reference, given by a visitor or without its folders: `my-bert`."""
+    return names.given(ref) or _short(ref, kind)
 
 
 def _short(ref: str, kind: Kind) -> str:

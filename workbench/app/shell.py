@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from workbench.app import choice, guided_tour, jobs
+from workbench.app import choice, guided_tour, jobs, picker
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
 
@@ -65,10 +65,10 @@ def draw() -> None:
             args=(False,),
         )
         with st.container(key="context"):
-            choice.choose()
+            choice.choose(picker.draw)
         return
     with st.container(key="context", horizontal=True, gap="small"):
-        choice.choose()
+        choice.choose(picker.draw)
         jobs.draw()
         st.button(
             "Present",
