@@ -81,14 +81,14 @@ text.facts(
         ("browser for PDF reports", here.browser or "none"),
     ]
 )
-with st.expander("Package versions"):
+with st.expander("Package versions", type="compact"):
     text.facts(
         (p.name, f"{p.installed or 'none'} (required: {p.wanted or 'any'})") for p in here.packages
     )
 
 st.header("Folders", anchor=False)
 uploads.folders(here.folders, here.free_bytes)
-with st.expander("Move a folder"):
+with st.expander("Move a folder", type="compact"):
     st.markdown(MOVING)
     st.code("WORKBENCH_RUNS=/data/runs WORKBENCH_HOME=/data/cache workbench app", language="bash")
 
@@ -101,7 +101,7 @@ st.markdown(
 st.header("Sharing", anchor=False)
 st.markdown(SHARING)
 st.code("ssh -L 8501:localhost:8501 you@this-machine", language="bash")
-with st.expander("Sharing with a group: login"):
+with st.expander("Sharing with a group: login", type="compact"):
     st.markdown(LOGIN)
     st.code(SECRETS, language="toml")
     st.markdown(GATE)

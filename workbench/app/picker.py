@@ -101,7 +101,7 @@ def _hub(kind: Kind) -> None:
         index=None,
         key=f"hub {kind}",
         accept_new_options=True,
-        placeholder="bert-tiny, or owner/name",
+        placeholder="choose, or type owner/name",
         help="Those in the list have verified files. For another, type its name: owner/name.",
     )
     name = str(name or "").strip()

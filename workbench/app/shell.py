@@ -14,6 +14,7 @@ from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
 
 PRESENT = "present"  # in the address
+KEYS = "Keys: ← → other tabs, Page Up and Page Down other figures, Esc leaves."
 HOME = ("home", "Home", "home")
 GROUPS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # file, title, icon
     "Understand": (
@@ -61,6 +62,7 @@ def draw() -> None:
             icon=":material/close_fullscreen:",
             key="leave presentation",
             type="tertiary",
+            help=KEYS,
             on_click=present,
             args=(False,),
         )
@@ -75,7 +77,7 @@ def draw() -> None:
             icon=":material/present_to_all:",
             key="present",
             type="tertiary",
-            help="Larger text, and nothing but the page.",
+            help=f"Larger text, and nothing but the page. {KEYS}",
             on_click=present,
         )
     _phone_bar()

@@ -149,7 +149,7 @@ def draw_list(kind: Kind) -> None:
     use = choice.choose_model if kind == "models" else choice.choose_corpus
     current = choice.model() if kind == "models" else choice.corpus()
     for upload in stored:
-        with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(
                 f"**{plain(upload.name)}**  \n{size(upload.size)}, `{upload.hash[:8]}`",
                 width="stretch",
