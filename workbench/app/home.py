@@ -31,6 +31,7 @@ ABOUT = (
 )
 TALLEST = 62  # of the grid of heads, in per cent of the window's height
 CARD = 320  # width for which a picture is laid out, in pixels
+TASKS = ("pos", "constituents")  # in the picture of the probes
 N_LATEST = 5
 _STYLE = """<style>
 .st-key-about > [data-testid="stElementContainer"]:first-child { flex: 1 1 30rem; }
@@ -49,7 +50,7 @@ _STYLE = """<style>
 [class*="st-key-card-"] a { padding: 0; outline: none !important; background: none !important; }
 [class*="st-key-card-"] a::after { content: ""; position: absolute; inset: 0; }
 [class*="st-key-card-"] a p { font-size: 15px; }
-[class*="st-key-card-"] img { display: block; width: 100%; height: 208px; object-fit: contain; }
+[class*="st-key-card-"] img { display: block; width: 100%; height: 256px; object-fit: contain; }
 </style>"""
 CARDS = (  # title, page, what it shows; built-in result and figure of the picture
     (
@@ -191,14 +192,26 @@ def draw_ahead() -> None:
 @st.cache_data(max_entries=8, show_spinner=False)
 def _picture(result: str, figure: str, theme: "Kind") -> str:
     """Return the figure of a built-in result as a small picture; "" if there is none."""
+    from workbench.figures.sanitize import harmless
     from workbench.figures.vector import inline_svg, page_style
-    from workbench.report.content import drawings
+    from workbench.report.content import registered
     from workbench.runs.builtin import builtin_run
 
-    drawing = drawings(builtin_run(result)).get(figure)
-    if drawing is None:
+    run = builtin_run(result)
+    experiment = registered(run.spec.experiment)
+    if experiment is None:
         return ""
-    head, end, body = inline_svg(drawing.plain, CARD).partition(">")
+    tables = {
+        name: table[table["task"].isin(TASKS)]
+        if "task" in table and table["task"].isin(TASKS).any()
+        else table
+        for name, table in run.tables.items()
+    }
+    plain = harmless(experiment.drawings()[figure](tables))
+    for trace in plain["data"]:  # there is no room for words at marks
+        if "mode" in trace:
+            trace["mode"] = trace["mode"].replace("+text", "")
+    head, end, body = inline_svg(plain, CARD).partition(">")
     style = f"{page_style(theme)} .figure{{font-family:{FONTS}}}"
     svg = f"{head}{end}<style>{style}</style>{body}"
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"

@@ -35,7 +35,8 @@ table, dl, input, [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
   min-height: 2rem; padding: 0.1rem 0.6rem; font-size: 13px; white-space: nowrap;
 }
 .st-key-context [data-testid="stPopoverButton"] p, .st-key-context button p {
-  font-size: 13px; overflow: hidden; text-overflow: ellipsis; max-width: 15rem;
+  font-size: 13px; display: block; overflow: hidden; text-overflow: ellipsis;
+  max-width: 15rem !important;
 }
 [data-testid="stPopoverBody"]:has([class*="st-key-way-"]) { width: min(24rem, 94vw); }
 /* the menu of the theme is in the bar; that a page is being drawn is said below it */
@@ -48,7 +49,7 @@ table, dl, input, [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
 [data-testid="stLayoutWrapper"]:has(> .st-key-phone-bar) { position: absolute; }
 .st-key-phone-bar { display: none; }
 @media (max-width: 1000px) and (min-width: 641px) {
-  .st-key-context [data-testid="stPopoverButton"] p { max-width: 7rem; }
+  .st-key-context [data-testid="stPopoverButton"] p { max-width: 7rem !important; }
 }
 @media (max-width: 640px) {
   .st-key-context {
@@ -56,7 +57,7 @@ table, dl, input, [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
     overflow-x: auto; scrollbar-width: none;
   }
   .st-key-context button p, .st-key-context [data-testid="stPopoverButton"] p {
-    max-width: 6.5rem;
+    max-width: 6.5rem !important;
   }
   .st-key-present { display: none; }
   /* all pages are in the bar at the bottom */
