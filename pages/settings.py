@@ -94,8 +94,9 @@ with st.expander("Move a folder", type="compact"):
 
 st.header("Light and dark theme", anchor=False)
 st.markdown(
-    "The app uses the light or dark theme of your browser. Figures use the theme of the app; "
-    "figures in a report use the theme of the reader's browser."
+    "The app uses the light or dark theme of your browser, or the one that you choose in the menu "
+    "at the right of the top bar. Figures use the theme of the app; figures in a report use the "
+    "theme of the reader's browser."
 )
 
 st.header("Sharing", anchor=False)

@@ -34,7 +34,7 @@ CARD = 320  # width for which a picture is laid out, in pixels
 TASKS = ("pos", "constituents")  # in the picture of the probes
 N_LATEST = 5
 _STYLE = """<style>
-.st-key-about > [data-testid="stElementContainer"]:first-child { flex: 1 1 30rem; }
+.st-key-controls-about > [data-testid="stElementContainer"]:first-child { flex: 1 1 30rem; }
 [class*="st-key-card-"] {
   position: relative; padding: 16px; border: 1px solid var(--shell-line); border-radius: 6px;
 }
@@ -81,7 +81,9 @@ def draw() -> None:
     """Draw the page."""
     st.html(_STYLE)
     st.title(TITLE, anchor=False)
-    with st.container(key="about", horizontal=True, vertical_alignment="center", gap="medium"):
+    with st.container(
+        key="controls-about", horizontal=True, vertical_alignment="center", gap="medium"
+    ):
         st.caption(ABOUT)
         guided_tour.offer()
     typed = st.text_input(

@@ -12,8 +12,8 @@ import streamlit as st
 from workbench.app import choice, guided_tour, jobs, picker
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
+from workbench.app.tables_and_figures import PRESENT
 
-PRESENT = "present"  # in the address
 KEYS = "Keys: ← → other tabs, Page Up and Page Down other figures, Esc leaves."
 HOME = ("home", "Home", "home")
 GROUPS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # file, title, icon

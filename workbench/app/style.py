@@ -90,7 +90,10 @@ table, dl, input, [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
 _PRESENT = """<style>
 .st-key-leave-presentation { opacity: 0.35; transition: opacity 0.2s; }
 .st-key-leave-presentation:is(:hover, :focus-within) { opacity: 1; }
-html { font-size: 18px !important; }
+html { font-size: 19px !important; }
+dl.numbers :is(dt, small), dl.facts, [aria-label="Attention of all heads"] {
+  font-size: 16px !important;
+}
 [data-testid="stHeader"], .st-key-context, .st-key-phone-bar, [class*="st-key-controls"] {
   display: none !important;
 }
