@@ -55,7 +55,7 @@ def test_the_hub_says_size_and_licence(monkeypatch: pytest.MonkeyPatch) -> None:
         ],
         card_data={"license": "mit"},
     )
-    monkeypatch.setattr(huggingface_hub.HfApi, "repo_info", lambda *_, **__: info)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: info)
     found = hub.look_up("some/model", "model")
     assert (found.size, found.licence) == (3 << 20, "mit")  # pickled weights are not read
     del info.siblings[0]
@@ -74,7 +74,7 @@ def test_without_a_network_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -
     def refuse(*_: object, **__: object) -> None:
         raise ConnectionError("Name or service not known")
 
-    monkeypatch.setattr(huggingface_hub.HfApi, "repo_info", refuse)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", refuse)
     with pytest.raises(WorkbenchError, match="HF_ENDPOINT"):
         hub.look_up("some/model", "model")
 

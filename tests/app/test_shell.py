@@ -39,7 +39,7 @@ def test_a_theme_holds_on_all_pages(page: Page, app_url: str) -> None:
     still(page)
     light = paper()
     page.get_by_test_id("stMainMenu").get_by_role("button").click()
-    page.get_by_text("Dark", exact=True).click()
+    page.get_by_role("menuitemradio", name="Dark").click()
     page.wait_for_timeout(500)
     dark = paper()
     assert light != dark and "corpus=" in page.url

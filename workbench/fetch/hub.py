@@ -36,7 +36,8 @@ def look_up(name: str, kind: Literal["model", "dataset"]) -> Repository:
 
     api = HfApi(endpoint=HUB, token=False)
     try:
-        info = api.repo_info(name, repo_type=kind, timeout=SECONDS, files_metadata=True)
+        ask = api.model_info if kind == "model" else api.dataset_info
+        info = ask(name, timeout=SECONDS, files_metadata=True)
     except (RepositoryNotFoundError, HFValidationError):
         raise WorkbenchError(
             f"the hub has no public {kind} of this name.",
