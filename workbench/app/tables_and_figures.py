@@ -121,6 +121,8 @@ def _enlarge(figure: Any) -> None:
     figure.update_layout(font_size=LARGE, height=round(1.2 * (figure.layout.height or HEIGHT)))
     figure.update_xaxes(title_font_size=LARGE, tickfont_size=LARGE)
     figure.update_yaxes(title_font_size=LARGE, tickfont_size=LARGE)
+    if right := figure.layout.margin.r:  # names of curves stand there
+        figure.update_layout(margin_r=round(1.4 * right))
     for note in figure.layout.annotations:
         note.font.size = max(LARGE, note.font.size or 0)
 
