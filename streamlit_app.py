@@ -19,5 +19,8 @@ preload.begin()
 st.set_page_config(page_title="Workbench", layout="wide")
 page = st.navigation(shell.pages(), position="top")
 shell.draw()
+if not preload.is_ready():
+    with st.spinner("Starting …"):
+        preload.await_imports()
 with guarded():
     page.run()

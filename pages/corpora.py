@@ -11,7 +11,10 @@ from workbench.app.text import plain
 st.title("Corpora")
 st.markdown("Splits, annotation layers and sentences of the corpus chosen in the top bar.")
 uploads.draw_news("corpus-news")
-st.subheader(plain(choice.named(choice.corpus(), "corpora"), 120))
+ref = choice.corpus()
+st.subheader(plain(choice.name(ref, "corpora"), 120))
+if choice.name(ref, "corpora") != ref:
+    st.caption(plain(choice.named(ref, "corpora")))
 with st.spinner("Starting spaCy …"):
     cache.ready()
 top = st.container()  # filled last: it may take seconds
@@ -33,7 +36,6 @@ st.subheader("Uploaded corpora")
 uploads.draw_list("corpora")
 
 with top, text.errors_shown():
-    ref = choice.corpus()
     if cache.is_remote_corpus(ref) and ref not in st.session_state.get("hub-corpora", ()):
         corpus_browser.draw_fetch(ref)
     else:

@@ -28,7 +28,7 @@ with by_upload:
 
 st.subheader("Uploaded models")
 uploads.draw_list("models")
-with st.expander("Supported models"):
+with st.expander("Supported models", type="compact"):
     uploads.draw_openable()
 with top:
     model_facts.draw_chosen(choice.model())

@@ -81,27 +81,28 @@ text.facts(
         ("browser for PDF reports", here.browser or "none"),
     ]
 )
-with st.expander("Package versions"):
+with st.expander("Package versions", type="compact"):
     text.facts(
         (p.name, f"{p.installed or 'none'} (required: {p.wanted or 'any'})") for p in here.packages
     )
 
 st.header("Folders", anchor=False)
 uploads.folders(here.folders, here.free_bytes)
-with st.expander("Move a folder"):
+with st.expander("Move a folder", type="compact"):
     st.markdown(MOVING)
     st.code("WORKBENCH_RUNS=/data/runs WORKBENCH_HOME=/data/cache workbench app", language="bash")
 
 st.header("Light and dark theme", anchor=False)
 st.markdown(
-    "The app uses the light or dark theme of your browser. Figures use the theme of the app; "
-    "figures in a report use the theme of the reader's browser."
+    "The app uses the light or dark theme of your browser, or the one that you choose in the menu "
+    "at the right of the top bar. Figures use the theme of the app; figures in a report use the "
+    "theme of the reader's browser."
 )
 
 st.header("Sharing", anchor=False)
 st.markdown(SHARING)
 st.code("ssh -L 8501:localhost:8501 you@this-machine", language="bash")
-with st.expander("Sharing with a group: login"):
+with st.expander("Sharing with a group: login", type="compact"):
     st.markdown(LOGIN)
     st.code(SECRETS, language="toml")
     st.markdown(GATE)

@@ -29,11 +29,11 @@ NAMES = (
 )
 APP = """
 import streamlit as st
-from workbench.app import choice
+from workbench.app import choice, picker
 
 pages = [st.Page(f"pages/{name}.py", default=name == "PAGE") for name in NAMES]
 page = st.navigation(pages, position="top")
-choice.choose()
+choice.choose(picker.draw)
 page.run()
 """  # as streamlit_app.py, but it starts with the page that is tested
 

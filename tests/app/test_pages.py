@@ -77,6 +77,7 @@ def visited(browser: Browser, width: int, scheme: Any) -> Iterator[Visit]:
     visit.page.on("request", lambda request: visit.hosts.add(urlsplit(request.url).hostname))
     visit.page.on("websocket", lambda socket: visit.hosts.add(urlsplit(socket.url).hostname))
     visit.page.on("pageerror", lambda error: visit.wrong.append(str(error)))
+    visit.page.on("console", lambda m: visit.wrong.append(m.text) if m.type == "error" else None)
     yield visit
     context.close()
 

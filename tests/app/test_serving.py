@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import streamlit
 from playwright.sync_api import Page, expect
 from starlette.requests import ClientDisconnect
 
@@ -69,6 +70,15 @@ def test_an_upload_that_is_broken_off_is_no_error() -> None:
     answer = KnownHosts(upload)(scope, None, None)  # type: ignore[arg-type]
     with ThreadPoolExecutor(1) as aside:  # a browser's test may have an event loop in this thread
         aside.submit(asyncio.run, answer).result()
+
+
+def test_the_page_around_the_app_knows_where_the_server_is() -> None:
+    """Else Streamlit asks each folder of the address for it first, and the console has errors."""
+    page = (Path(streamlit.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
+    page = serve.prepared(page)
+    assert page.index("BACKEND_BASE_URL") < page.index('type="module"')
+    assert "Workbench</title>" in page and "SourceSans" not in page
+    assert serve.prepared("<p>another page</p>") == "<p>another page</p>"
 
 
 def test_its_own_names_are_served(app_url: str) -> None:
@@ -147,10 +157,10 @@ def test_a_shared_app_opens_what_lies_in_allowed_folders_and_nothing_else(
     options = ("--address", "0.0.0.0", "--allow", str(tmp_path / "inside"))
     with served(tmp_path, *options) as url:
         page.goto(f"{url}/models")
-        typed(page, "A folder, a hub id, or a run", str(tmp_path / "outside" / "bert"))
+        typed(page, "Folder, hub id or run", str(tmp_path / "outside" / "bert"))
         page.get_by_role("button", name="Use this model").click()
         expect(page.get_by_text("may not read here").first).to_be_visible()
-        typed(page, "A folder, a hub id, or a run", str(tmp_path / "inside" / "bert"))
+        typed(page, "Folder, hub id or run", str(tmp_path / "inside" / "bert"))
         page.get_by_role("button", name="Use this model").click()
         expect(page.get_by_text("may not read here")).to_have_count(0)
         expect(page.get_by_test_id("stMetricValue").first).to_have_text("bert")

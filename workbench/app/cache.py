@@ -6,10 +6,11 @@ change times of files, never by a name alone. Nothing is downloaded without the 
 Costs: a look at the files each time, and seconds to open a model.
 """
 
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -32,7 +33,9 @@ MODELS = 2  # open at a time
 SPLITTERS = 16  # tokenizers that are open
 LONGEST = 20_000  # characters of a typed text
 MINUTES = 10  # that an error is cached
+SMALL = 32 << 20  # bytes of a corpus that is counted without being asked
 _IMPORTING = Lock()
+_COUNTED: "dict[tuple[str, str], Sequence[Size]]" = {}  # by stamp and reference
 
 
 def ready() -> None:
@@ -166,6 +169,38 @@ def sizes(ref: str, whole: bool) -> "Sequence[Size]":
         return _sizes(ref, whole, stamp(ref))
 
 
+def sizes_if_known(ref: str) -> "Sequence[Size]":
+    """The sizes of the splits if they were counted; else empty, and a small one is counted aside.
+
+    Nothing is read on the way of a page: who asks again later has them.
+    """
+    if "workbench.corpora" not in sys.modules or is_remote_corpus(ref):
+        return ()
+    from workbench.corpora.browse import stamp
+    from workbench.runs import starter
+
+    key = stamp(ref), ref
+    if key not in _COUNTED and starter.is_ready() and _size_of(ref) <= SMALL:
+        _COUNTED[key] = ()
+        Thread(target=_count_aside, args=(ref, key[0]), daemon=True).start()
+    return _COUNTED.get(key, ())
+
+
+def _count_aside(ref: str, stamp: str) -> None:
+    with suppress(Exception):  # a page that needs the corpus has the error
+        _sizes(ref, False, stamp)
+
+
+def _size_of(ref: str) -> int:
+    """Bytes of the files of a corpus; 0 for one without files."""
+    from workbench.corpora.formats import resolve
+
+    with suppress(WorkbenchError, OSError, ValueError):
+        files = [path for paths in resolve(Path(ref)).splits.values() for path in paths]
+        return sum(path.stat().st_size for path in files)
+    return 0
+
+
 def layers(ref: str) -> list[str]:
     """The annotation layers of the first Docs of every split."""
     from workbench.corpora.browse import stamp
@@ -207,7 +242,9 @@ def _sizes(ref: str, whole: bool, stamp: str) -> "Sequence[Size]":
     from workbench.corpora.browse import COUNTED, Size, counted
     from workbench.runs.forked_call import forked_call
 
-    return tuple(Size(*row) for row in forked_call(counted, ref, None if whole else COUNTED))
+    rows = forked_call(counted, ref, None if whole else COUNTED)
+    sizes = _COUNTED[stamp, ref] = tuple(Size(*row) for row in rows)
+    return sizes
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.app import names
 from workbench.app.text import errors_shown, plain
@@ -34,8 +35,11 @@ _RECENT, N_RECENT = "recent ", 4  # references chosen before, the last ones firs
 _NEXT = "next "  # the choice to set when the boxes are drawn again
 
 
-def choose() -> None:
-    """Draw a chip for the model and one for the corpus; each opens its picker."""
+def choose(more: Callable[[Kind], None] | None = None) -> None:
+    """Draw a chip for the model and one for the corpus; each opens its picker.
+
+    `more` draws further ways to choose, below the list and what was chosen before.
+    """
     _show_sentence()
     pickers: tuple[tuple[str, Kind, list[str], str], ...] = (
         (
@@ -54,12 +58,15 @@ def choose() -> None:
         ),
     )
     for key, kind, options, about in pickers:
-        if _NEXT + key in st.session_state:
+        by_code = _NEXT + key in st.session_state
+        if by_code:
             st.session_state[key] = st.session_state.pop(_NEXT + key)
         options = _with_current(kind, key, options)
         current = str(st.session_state.get(key) or st.query_params.get(key) or options[0])
         with st.popover(
-            plain(chip(current, kind)), icon=_ICONS[key], help=f"{key.capitalize()}: {current}"
+            plain(with_size(current, kind)),
+            icon=_ICONS[key],
+            help=plain(f"{key.capitalize()}: {_named(kind)(current)}"),
         ):
             st.selectbox(
                 key.capitalize(),
@@ -71,12 +78,33 @@ def choose() -> None:
                 help=about,
             )
             _offer_recent(current, key, kind)
+            if more is not None:
+                more(kind)
             _offer_name(current, kind)
             st.page_link(
                 f"pages/{kind}.py",
-                label="About it, uploads and downloads",
+                label=f"About this {key}",
                 icon=":material/open_in_new:",
             )
+        chosen = st.session_state[key]
+        label = _named(kind)(chosen) if chosen and chosen != options[0] else None
+        _write_address(key, label, by_code)
+
+
+def _write_address(key: str, value: str | None, by_code: bool) -> None:
+    """Make the address say what is chosen; None: the default, which it leaves out.
+
+    Streamlit writes what a visitor chooses in the box, but neither a choice of the code (a run that
+    was opened) nor, on another page, one that was made before. After a choice `by_code` the
+    browser's address may have a value that Streamlit has forgotten.
+    """
+    context = get_script_run_ctx()
+    if context is None or (st.query_params.get(key) == value and not by_code):
+        return
+    with context.session_state.query_params() as address:
+        address.set_corrected_value(key, value or "", "string_value")
+        if value is None:
+            address.remove_param(key)
 
 
 def _offer_recent(ref: str, key: str, kind: Kind) -> None:
@@ -86,7 +114,7 @@ def _offer_recent(ref: str, key: str, kind: Kind) -> None:
     for other in before:
         if other != ref:
             st.button(
-                plain(chip(other, kind)),
+                plain(with_size(other, kind)),
                 key=f"recent {key} {other}",
                 type="tertiary",
                 icon=":material/history:",
@@ -117,10 +145,25 @@ def _offer_name(ref: str, kind: Kind) -> None:
 
 def chip(ref: str, kind: Kind) -> str:
     """The name of a reference, and what is known of its size: `my-bert · 6×12`."""
-    name = names.given(ref) or _short(ref, kind)
     if kind == "models" and (shape := shape_of(ref)):
-        return f"{name} · {shape[0]}×{shape[1]}"
-    return name
+        return f"{name(ref, kind)} · {shape[0]}×{shape[1]}"
+    return name(ref, kind)
+
+
+def with_size(ref: str, kind: Kind) -> str:
+    """A chip with the number of sentences of a corpus, if they were counted: `dev · 2,001 …`."""
+    from workbench.app import cache
+
+    label = chip(ref, kind)
+    if kind == "corpora" and (sizes := cache.sizes_if_known(ref)):
+        more = "" if all(size.whole for size in sizes) else "+"
+        return f"{label} · {sum(size.docs for size in sizes):,}{more} sentences"
+    return label
+
+
+def name(ref: str, kind: Kind) -> str:
+    """The name of a reference, given by a visitor or without its folders: `my-bert`."""
+    return names.given(ref) or _short(ref, kind)
 
 
 def _short(ref: str, kind: Kind) -> str:

@@ -14,15 +14,23 @@ from workbench.app.text import plain
 if TYPE_CHECKING:
     from workbench.corpora.browse import Size
 
-TO_THE_LEFT = "<style>.st-key-sentences button {text-align: left}</style>"
+_STYLE = """<style>
+.st-key-sentences button { text-align: left; min-height: 1.75rem; }
+.st-key-opened-sentence {
+  border: solid var(--shell-line); border-width: 1px 0; padding: 8px 0 16px;
+}
+</style>"""
+_OF = "corpus of the split"  # in the session: the corpus whose split is in the address
 PAGE = 10  # sentences listed at a time
 SHOWN = 110  # characters of a sentence in the list
 
 
 def draw(ref: str, sizes: "Sequence[Size]") -> None:
     """Draw the controls (split, sentence, search) and the sentences."""
-    st.html(TO_THE_LEFT)
-    split, index, query = draw_controls([size.split for size in sizes])
+    st.html(_STYLE)
+    is_other = st.session_state.get(_OF, ref) != ref  # then the address is of the one before
+    st.session_state[_OF] = ref
+    split, index, query = draw_controls([size.split for size in sizes], is_other)
     if query:
         draw_matches(ref, split, query, index)
     else:
@@ -34,12 +42,15 @@ def go(index: int) -> None:
     st.session_state["sentence"] = max(0, index)
 
 
-def draw_controls(splits: list[str]) -> tuple[str, int, str]:
-    """Draw the controls; return the split, the index of the sentence and the search query."""
+def draw_controls(splits: list[str], is_other: bool) -> tuple[str, int, str]:
+    """Draw the controls; return the split, the index of the sentence and the search query.
+
+    `is_other`: the visitor came from another corpus, whose split needs no words here.
+    """
     in_address = st.query_params.get("split")
     if st.session_state.get("split", splits[0]) not in splits:
         del st.session_state["split"]
-    if in_address and in_address not in splits:
+    if in_address and in_address not in splits and not is_other:
         st.warning(f"This corpus has no split {plain(in_address, 60)}. Showing {plain(splits[0])}.")
     sentence = st.query_params.get("sentence", "0")
     if not (sentence.isascii() and sentence.isdecimal() and len(sentence) < 10):
@@ -127,7 +138,7 @@ def draw_row(ref: str, split: str, index: int, text: str, opened: bool) -> None:
             args=(index,),
         )
         return
-    with st.container(border=True):
+    with st.container(key="opened-sentence"):
         st.markdown(f"{index:,}\u2002**{plain(text.strip() or '(no text)', 4000)}**")
         from workbench.app.dependency_tree import draw
 

@@ -40,7 +40,7 @@ def draw(doc: "Doc") -> None:
     _draw_constituents(doc)
     _draw_edges(doc)
     _draw_labels(doc)
-    with st.expander("Words as a table"):
+    with st.expander("Words as a table", type="compact"):
         st.dataframe(words(doc), hide_index=True, width="stretch")
 
 

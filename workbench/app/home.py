@@ -15,6 +15,7 @@ from workbench.app import attention, cache, choice, guided_tour, predict_views, 
 from workbench.app.predict import TYPED_AT
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
+from workbench.figures.theme import FONTS
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -24,10 +25,33 @@ if TYPE_CHECKING:
     from workbench.figures.theme import Kind
 
 TITLE = "See what a language model does with your sentence"
-WIDEST = 560  # of the grid of heads, in pixels
-LARGEST, SMALLEST = 88, 18  # of the map of one head, in pixels
-CARD = 420  # width of a picture, in pixels
+ABOUT = (
+    "Workbench shows what attention heads, layers and predictions of a language model do: on one "
+    "sentence, and measured on a whole corpus. Everything is computed on this machine."
+)
+TALLEST = 62  # of the grid of heads, in per cent of the window's height
+CARD = 320  # width for which a picture is laid out, in pixels
+TASKS = ("pos", "constituents")  # in the picture of the probes
 N_LATEST = 5
+_STYLE = """<style>
+.st-key-controls-about > [data-testid="stElementContainer"]:first-child { flex: 1 1 30rem; }
+[class*="st-key-card-"] {
+  position: relative; padding: 16px; border: 1px solid var(--shell-line); border-radius: 6px;
+}
+[class*="st-key-card-"]:hover { border-color: var(--shell-accent); }
+[class*="st-key-card-"]:focus-within {
+  outline: 2px solid var(--shell-accent); outline-offset: 2px;
+}
+/* the whole card is the link */
+[class*="st-key-card-"], [class*="st-key-card-"] [data-testid="stPageLink"] a { cursor: pointer; }
+[class*="st-key-card-"] :is([data-testid="stPageLink"], [data-testid="stPageLink"] *) {
+  position: static;
+}
+[class*="st-key-card-"] a { padding: 0; outline: none !important; background: none !important; }
+[class*="st-key-card-"] a::after { content: ""; position: absolute; inset: 0; }
+[class*="st-key-card-"] a p { font-size: 15px; }
+[class*="st-key-card-"] img { display: block; width: 100%; height: 256px; object-fit: contain; }
+</style>"""
 CARDS = (  # title, page, what it shows; built-in result and figure of the picture
     (
         "Browse attention",
@@ -46,7 +70,7 @@ CARDS = (  # title, page, what it shows; built-in result and figure of the pictu
     (
         "Compare fine-tuning",
         "transfer",
-        "What fine-tuning changes, and for which task.",
+        "What fine-tuning changes, for each task.",
         "frozen-vs-finetuned-mini-bert",
         "delta",
     ),
@@ -55,7 +79,13 @@ CARDS = (  # title, page, what it shows; built-in result and figure of the pictu
 
 def draw() -> None:
     """Draw the page."""
+    st.html(_STYLE)
     st.title(TITLE, anchor=False)
+    with st.container(
+        key="controls-about", horizontal=True, vertical_alignment="center", gap="medium"
+    ):
+        st.caption(ABOUT)
+        guided_tour.offer()
     typed = st.text_input(
         "Your sentence",
         value=attention.EXAMPLE,
@@ -67,7 +97,6 @@ def draw() -> None:
     )
     with errors_shown():
         _look(typed or "")
-    guided_tour.offer()
     _cards()
     st.header("Latest runs", anchor=False)
     run_list.draw_latest(N_LATEST, busy=tour.is_under_way())
@@ -119,7 +148,7 @@ def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
     from workbench.figures.pixels import as_png
 
     pictures = overview(grid).pictures  # [layers, heads, height, width]
-    side = max(SMALLEST, min(LARGEST, WIDEST // max(1, len(grid.columns)) - 6))
+    share = len(grid.columns) / max(1, len(grid.rows))
     cells = ["<span></span>", *(f"<span>{column}</span>" for column in grid.columns)]
     for row, layer in enumerate(grid.rows):
         cells.append(f"<span>{layer}</span>")
@@ -131,10 +160,12 @@ def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
                 f'aria-label="head {layer}-{head}" style="width:100%"><img alt="" src="{picture}" '
                 'style="image-rendering:pixelated;display:block;width:100%;aspect-ratio:1"></a>'
             )
-    columns = f"16px repeat({len(grid.columns)},minmax(0,{side}px))"
+    columns = f"16px repeat({len(grid.columns)},minmax(0,1fr))"
+    gap = 6 if len(grid.columns) <= 12 else 3
     return (
-        '<div role="group" aria-label="Attention of all heads" style="display:grid;gap:6px;'
-        "align-items:center;justify-items:center;justify-content:start;font-size:13px;"
+        f'<div role="group" aria-label="Attention of all heads" style="display:grid;gap:{gap}px;'
+        "align-items:center;justify-items:center;font-size:13px;"
+        f"max-width:calc({TALLEST}vh * {share:.3f});"
         f'grid-template-columns:{columns}">{"".join(cells)}</div>'
     )
 
@@ -143,29 +174,46 @@ def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
 
 
 def _cards() -> None:
+    """Draw the cards; a click anywhere on one follows its link."""
     for column, (title, page, about, result, figure) in zip(
         st.columns(len(CARDS), gap="medium"), CARDS, strict=True
     ):
-        with column.container(height="stretch", key=f"card {page}"):
+        with column.container(height="stretch", key=f"card {page}", gap="xsmall"):
             st.page_link(f"pages/{page}.py", label=f"**{title}**", query_params=choice.in_url())
             st.caption(about)
-            if picture := _picture(result, figure):
-                st.html(
-                    '<div style="max-height:220px;overflow:hidden">'
-                    f'<img alt="{as_html(about)}" src="{picture}" style="width:100%"></div>'
-                )
+            if picture := _picture(result, figure, kind()):
+                st.html(f'<img alt="{as_html(about)}" src="{picture}">')
+
+
+def draw_ahead() -> None:
+    """Draw the pictures before a visitor sees the page."""
+    for *_, result, figure in CARDS:
+        _picture(result, figure, "light")
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def _picture(result: str, figure: str) -> str:
+def _picture(result: str, figure: str, theme: "Kind") -> str:
     """Return the figure of a built-in result as a small picture; "" if there is none."""
+    from workbench.figures.sanitize import harmless
     from workbench.figures.vector import inline_svg, page_style
-    from workbench.report.content import drawings
+    from workbench.report.content import registered
     from workbench.runs.builtin import builtin_run
 
-    drawing = drawings(builtin_run(result)).get(figure)
-    if drawing is None:
+    run = builtin_run(result)
+    experiment = registered(run.spec.experiment)
+    if experiment is None:
         return ""
-    head, end, body = inline_svg(drawing.plain, CARD).partition(">")
-    svg = f"{head}{end}<style>{page_style()} .figure{{font-family:sans-serif}}</style>{body}"
+    tables = {
+        name: table[table["task"].isin(TASKS)]
+        if "task" in table and table["task"].isin(TASKS).any()
+        else table
+        for name, table in run.tables.items()
+    }
+    plain = harmless(experiment.drawings()[figure](tables))
+    for trace in plain["data"]:  # there is no room for words at marks
+        if "mode" in trace:
+            trace["mode"] = trace["mode"].replace("+text", "")
+    head, end, body = inline_svg(plain, CARD).partition(">")
+    style = f"{page_style(theme)} .figure{{font-family:{FONTS}}}"
+    svg = f"{head}{end}<style>{style}</style>{body}"
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"

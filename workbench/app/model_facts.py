@@ -28,7 +28,9 @@ KINDS = {
 
 def draw_chosen(ref: str) -> None:
     """Draw the facts, stacks and parameters of the chosen model."""
-    st.subheader(plain(choice.named(ref, "models"), 120))
+    st.subheader(plain(choice.name(ref, "models"), 120))
+    if choice.name(ref, "models") != ref:
+        st.caption(plain(choice.named(ref, "models")))
     fetch = cache.is_remote_model(ref) and "fetched" in st.session_state.get("hub", {}).get(ref, "")
     if cache.is_remote_model(ref) and not fetch:
         st.warning(
@@ -61,22 +63,20 @@ def draw_chosen(ref: str) -> None:
 def draw_facts(facts: Mapping[str, Any]) -> None:
     """Draw the facts of a model."""
     longest = facts["longest_input"]
-    first = st.columns(4)
-    first[0].metric("Family", facts["family"], help="Model type, as in the model's configuration.")
-    first[1].metric(
-        "Parameters",
-        amount(facts["parameters"]),
-        help=f"Number of trained parameters: {facts['parameters']:,} (M: million, B: billion). "
-        "Shared parameters count once.",
-    )
-    first[2].metric(
-        "Width", f"{facts['width']:,}", help="Size of the vector of one piece in each layer."
-    )
-    first[3].metric(
-        "Longest input",
-        f"{longest:,} pieces" if longest else "no limit",
-        help="Maximum input length in pieces (subword tokens). Longer inputs are truncated.",
-    )
+    with st.container(horizontal=True, gap="large", key="model-numbers"):
+        _number("Family", facts["family"], "Model type, as in the model's configuration.")
+        _number(
+            "Parameters",
+            amount(facts["parameters"]),
+            f"Number of trained parameters: {facts['parameters']:,} (M: million, B: billion). "
+            "Shared parameters count once.",
+        )
+        _number("Width", f"{facts['width']:,}", "Size of the vector of one piece in each layer.")
+        _number(
+            "Longest input",
+            f"{longest:,} pieces" if longest else "no limit",
+            "Maximum input length in pieces (subword tokens). Longer inputs are truncated.",
+        )
     st.table(
         {
             "Predicts": OBJECTIVES.get(facts["objective"], plain(facts["objective"])),
@@ -88,6 +88,10 @@ def draw_facts(facts: Mapping[str, Any]) -> None:
         },
         border="horizontal",
     )
+
+
+def _number(label: str, value: str, about: str) -> None:
+    st.metric(label, value, help=about, width="content")
 
 
 def draw_stacks(facts: Mapping[str, Any]) -> None:
@@ -131,7 +135,7 @@ def draw_parts(parts: Mapping[str, int]) -> None:
     table = pd.DataFrame({"module": list(parts), "parameters": list(parts.values())})
     figure = harmless(modules({"modules": table}))
     draw_figure(Drawing("parameters", "", "", "", figure), "parameters-by-part")
-    with st.expander("As a table"):
+    with st.expander("As a table", type="compact"):
         shown = table.rename(columns={"module": "part"})
         shown["share"] = [f"{count / total:.1%}" for count in parts.values()]
         st.dataframe(shown, hide_index=True, width="stretch")

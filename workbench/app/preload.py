@@ -1,8 +1,10 @@
 """Prepares the app in the background when it starts: imports of pages, and the starter of runs.
 
-Without it the first visit of each page would import what it needs while its reader waits. The
-starter ends with the app. Nothing here opens a model in this process, or touches a GPU. Costs:
-seconds of processor time when the app starts, in a thread and in other processes.
+Without it the first visit of each page would import what it needs while its reader waits. A page
+that is opened before everything is imported waits: two threads that import torch and transformers
+at a time see half of them. The starter ends with the app. Nothing here opens a model in this
+process, or touches a GPU. Costs: seconds of processor time when the app starts, in a thread and in
+other processes.
 """
 
 import threading
@@ -24,10 +26,14 @@ MODULES = (  # in the order in which a reader is likely to need them
     "workbench.app.corpus_browser", "workbench.app.predict_views", "workbench.app.words_views",
     "workbench.app.heads", "workbench.app.pruning", "workbench.app.probing",
     "workbench.app.transfer", "workbench.app.any_experiment", "workbench.app.run_view",
-    "probes.probe_inputs", "workbench.report.content",
+    "workbench.app.home", "workbench.app.runs", "workbench.app.model_facts",
+    "probes.probe_inputs", "workbench.report.content", "workbench.report.prose",
+    "workbench.figures.vector", "workbench.fetch",
 )  # fmt: skip
 PATIENCE = 10.0  # seconds to wait until the server of the app runs
+LONGEST = 120.0  # seconds that a page waits for imports
 _once = threading.Lock()
+_imports = threading.Event()  # all are done
 
 FORMS = "heads", "head-pruning", "edge-probing", "frozen-vs-finetuned"  # of pages, as first opened
 
@@ -38,7 +44,28 @@ def begin() -> None:
         threading.Thread(target=_prepare, name="preload", daemon=True).start()
 
 
+def is_ready() -> bool:
+    """Whether everything that pages need is imported."""
+    return _imports.is_set()
+
+
+def await_imports() -> None:
+    """Wait until everything that pages need is imported."""
+    _imports.wait(LONGEST)
+
+
 def _prepare() -> None:
+    try:
+        _import_all()
+    finally:
+        _imports.set()
+    starter.await_ready()
+    if starter.is_ready():  # else visitors would wait while this process computes it
+        with suppress(WorkbenchError, OSError):
+            _show_ahead()
+
+
+def _import_all() -> None:
     always_fork()
     starter.end_with_this()
     starter.begin()
@@ -48,10 +75,6 @@ def _prepare() -> None:
             time.sleep(0.05)  # they would warn that there is no app
         with suppress(Exception):  # the page that needs it has the error
             _imported(name)
-    starter.await_ready()
-    if starter.is_ready():  # else visitors would wait while this process computes it
-        with suppress(WorkbenchError, OSError):
-            _show_ahead()
 
 
 def _has_caches(name: str) -> bool:
@@ -69,15 +92,20 @@ def _imported(name: str) -> None:
 
 def _show_ahead() -> None:
     """Store what the pages show of the first model and corpus; other processes compute it."""
-    from workbench.app import cache, probing, run_form
+    from workbench.app import cache, home, probing, run_form, tables_and_figures
     from workbench.app.choice import CORPORA, FIRST_MODEL
+    from workbench.runs.builtin import builtin_run_of
     from workbench.runs.isolated import look
     from workbench.runs.request import make_request
 
+    home.draw_ahead()
+    cache.prepare_corpus(CORPORA[0])
     for kind in ("facts", "parts"):
         look(FIRST_MODEL, kind)
+    for experiment in FORMS:
+        if run := builtin_run_of(experiment, FIRST_MODEL, CORPORA[0]):
+            tables_and_figures.figures_of(run)
     cache.machine()
     probing.tasks(CORPORA[0])
     for experiment in FORMS:
         run_form.problems_of(make_request(experiment, [FIRST_MODEL], [CORPORA[0]]))
-    cache.prepare_corpus(CORPORA[0])

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from workbench.app import choice, guided_tour, jobs
+from workbench.app import choice, guided_tour, jobs, picker
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
+from workbench.app.tables_and_figures import PRESENT
 
-PRESENT = "present"  # in the address
+KEYS = "Keys: ← → other tabs, Page Up and Page Down other figures, Esc leaves."
 HOME = ("home", "Home", "home")
 GROUPS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # file, title, icon
     "Understand": (
@@ -61,21 +62,22 @@ def draw() -> None:
             icon=":material/close_fullscreen:",
             key="leave presentation",
             type="tertiary",
+            help=KEYS,
             on_click=present,
             args=(False,),
         )
         with st.container(key="context"):
-            choice.choose()
+            choice.choose(picker.draw)
         return
     with st.container(key="context", horizontal=True, gap="small"):
-        choice.choose()
+        choice.choose(picker.draw)
         jobs.draw()
         st.button(
             "Present",
             icon=":material/present_to_all:",
             key="present",
             type="tertiary",
-            help="Larger text, and nothing but the page.",
+            help=f"Larger text, and nothing but the page. {KEYS}",
             on_click=present,
         )
     _phone_bar()

@@ -12,12 +12,15 @@ from workbench.figures.theme import FAINT, PAPER, Kind
 _LINE: dict[Kind, str] = {"light": "#d5dce3", "dark": "#3a4551"}  # as in .streamlit/config.toml
 _ACCENT: dict[Kind, str] = {"light": "#1f6fa8", "dark": "#6bb3ea"}  # of links and outlines
 _ALWAYS = """<style>
-:root { font-variant-numeric: tabular-nums; }
+/* in prose it would also widen hyphens */
+table, dl, input, [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
+  font-variant-numeric: tabular-nums;
+}
 /* contrast of at least 4.5, and no text under 12 px */
 [data-testid="stCaptionContainer"] { opacity: 1; color: var(--shell-faint); }
 [data-testid="stCaptionContainer"] * { color: inherit; }
 [data-testid="stMarkdownContainer"] code { font-size: max(0.87em, 12px); }
-[data-testid="stCode"] .token.function, [data-testid="stCode"] .token.builtin {
+[data-testid="stCode"] .token:is(.function, .builtin, .string, .parameter) {
   color: var(--shell-accent);
 }
 [data-testid="stBaseButton-segmented_controlActive"] p,
@@ -25,31 +28,41 @@ _ALWAYS = """<style>
 /* chips of the model, the corpus and the jobs, in the bar on the right */
 .st-key-context {
   position: fixed; top: 0.8rem; right: 3.25rem; z-index: 999991; width: auto;
-  max-width: calc(100vw - 27rem); flex-wrap: nowrap; justify-content: flex-end;
+  max-width: calc(100vw - 28rem); flex-wrap: nowrap; justify-content: flex-end;
   align-items: center;
 }
 .st-key-context [data-testid="stPopoverButton"], .st-key-context button {
   min-height: 2rem; padding: 0.1rem 0.6rem; font-size: 13px; white-space: nowrap;
 }
 .st-key-context [data-testid="stPopoverButton"] p, .st-key-context button p {
-  font-size: 13px; overflow: hidden; text-overflow: ellipsis; max-width: 15rem;
+  font-size: 13px; display: block; overflow: hidden; text-overflow: ellipsis;
+  max-width: 15rem !important;
+}
+[data-testid="stPopoverBody"]:has([class*="st-key-way-"]) { width: min(24rem, 94vw); }
+/* the menu of the theme is in the bar; that a page is being drawn is said below it */
+[data-testid="stMainMenuPopover"] * { font-size: max(12px, 1em); }
+[data-testid="stStatusWidget"] {
+  position: fixed; top: 3.25rem; right: 0.75rem; background: var(--shell-page); border-radius: 6px;
 }
 /* both are outside the flow of the page */
 [data-testid="stLayoutWrapper"]:has(> .st-key-context),
 [data-testid="stLayoutWrapper"]:has(> .st-key-phone-bar) { position: absolute; }
 .st-key-phone-bar { display: none; }
 @media (max-width: 1000px) and (min-width: 641px) {
-  .st-key-context [data-testid="stPopoverButton"] p { max-width: 7rem; }
+  .st-key-context [data-testid="stPopoverButton"] p { max-width: 7rem !important; }
 }
 @media (max-width: 640px) {
   .st-key-context {
-    right: 0.5rem; left: 3.2rem; max-width: none; justify-content: flex-start; overflow-x: auto;
+    top: 0.5rem; right: 3rem; left: 0.5rem; max-width: none; justify-content: flex-start;
+    overflow-x: auto; scrollbar-width: none;
   }
-  .st-key-context [data-testid="stPopoverButton"] p { max-width: 6.5rem; }
+  .st-key-context button p, .st-key-context [data-testid="stPopoverButton"] p {
+    max-width: 6.5rem !important;
+  }
   .st-key-present { display: none; }
   /* all pages are in the bar at the bottom */
   [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"] { display: none; }
-  .st-key-context { left: 0.5rem; }
+  [data-testid="stHeader"] { height: 3rem; min-height: 3rem; }
   .st-key-phone-bar {
     display: flex; position: fixed; bottom: 0; left: 0; right: 0; z-index: 999991; width: 100%;
     padding: 0.25rem 0.25rem calc(0.25rem + env(safe-area-inset-bottom));
@@ -59,22 +72,28 @@ _ALWAYS = """<style>
   .st-key-phone-bar a { flex-direction: column; gap: 0; padding: 0.25rem; min-width: 3.5rem; }
   .st-key-phone-bar a p, .st-key-phone-bar button p { font-size: 12px; }
   .st-key-phone-bar [data-testid="stPopoverButton"] { border: 0; padding: 0.25rem; }
-  [data-testid="stMainBlockContainer"] { padding-bottom: 6rem; }
-  h1 { font-size: 18px !important; }
+  [data-testid="stMainBlockContainer"] { padding: 3.25rem 1rem 6rem; }
+  h1 { font-size: 18px !important; padding: 0.25rem 0 !important; }
+  .st-key-model-numbers { row-gap: 8px; }
   .st-key-result-heading { flex-direction: column; align-items: flex-start !important; }
-  /* figures of several panels scroll in their own box */
+  /* figures of several panels scroll in their own box; others fit the screen */
   .st-key-result-figure { overflow-x: auto; }
-  .st-key-result-figure [data-testid="stFullScreenFrame"],
-  .st-key-result-figure [data-testid="stElementContainer"]:has([data-testid="stPlotlyChart"]) {
-    min-width: 600px;
-  }
+  .st-key-result-figure
+    :is([data-testid="stFullScreenFrame"], [data-testid="stElementContainer"]):has(
+      .cartesianlayer > .subplot + .subplot
+    ) { min-width: 600px; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }
 }
 </style>"""
 _PRESENT = """<style>
-html { font-size: 18px !important; }
+.st-key-leave-presentation { opacity: 0.35; transition: opacity 0.2s; }
+.st-key-leave-presentation:is(:hover, :focus-within) { opacity: 1; }
+html { font-size: 19px !important; }
+dl.numbers :is(dt, small), dl.facts, [aria-label="Attention of all heads"] {
+  font-size: 16px !important;
+}
 [data-testid="stHeader"], .st-key-context, .st-key-phone-bar, [class*="st-key-controls"] {
   display: none !important;
 }
@@ -83,6 +102,40 @@ html { font-size: 18px !important; }
   position: fixed; top: 0.25rem; right: 0.5rem; z-index: 999991; width: auto;
 }
 </style>"""
+
+
+# Left and right: the tab before and after; Page Up and Page Down: the figure or heading before and
+# after; Escape: leave. A part of the page that has the focus, such as a box or a map, comes first.
+_KEYS = """<script>
+if (!window.workbenchKeys) {
+  window.workbenchKeys = true;
+  const parts = "[data-testid=stPlotlyChart], [data-testid=stBidiComponentIsolated], h1, h2, h3";
+  document.addEventListener("keydown", (event) => {
+    const busy = event.composedPath()[0].closest?.("input, textarea, select, [role=listbox], " +
+      "[role=dialog], [contenteditable], [role=grid], canvas, svg");
+    if (new URLSearchParams(location.search).get("present") !== "1" || event.defaultPrevented ||
+        busy || event.ctrlKey || event.metaKey || event.altKey) return;
+    const step = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
+    if (event.key === "Escape") {
+      document.querySelector(".st-key-leave-presentation button")?.click();
+    } else if (event.key.startsWith("Arrow") && step) {
+      const tabs = [...document.querySelectorAll("[role=tab]")].filter((tab) => tab.offsetParent);
+      const now = tabs.findIndex((tab) => tab.ariaSelected === "true");
+      tabs[now + step]?.click();
+      tabs[now + step]?.scrollIntoView({ block: "start" });
+      if (!tabs.length) return;
+    } else if (step) {
+      const main = document.querySelector("[data-testid=stMain]");
+      const tops = [...main.querySelectorAll(parts)].filter((part) => part.offsetParent)
+        .map((part) => part.getBoundingClientRect().top);
+      const to = step > 0 ? tops.find((top) => top > 24) : tops.findLast((top) => top < 8);
+      main.scrollBy({ top: (to ?? step * innerHeight) - 16,
+        behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+    } else return;
+    event.preventDefault();
+  });
+}
+</script>"""
 
 
 def draw() -> None:
@@ -95,5 +148,6 @@ def draw() -> None:
 
 
 def draw_present() -> None:
-    """Enlarge the text and hide what surrounds the page."""
+    """Enlarge the text, hide what surrounds the page, and listen to the keys that move in it."""
     st.html(_PRESENT)
+    st.html(_KEYS, unsafe_allow_javascript=True)

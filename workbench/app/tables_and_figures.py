@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ROWS = 1_000  # at a time
 VIEW = 15  # rows in view
+PRESENT = "present"  # in the address: whether the page is shown to an audience
+LARGE, HEIGHT = 17, 400  # pixels of words in a presentation; of a figure without a height
 _DIFFERENCE = re.compile(r"[B-Z] − A ")
 
 
@@ -114,6 +116,17 @@ def about(table: "pd.DataFrame") -> Sequence[str]:
 CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
 
 
+def _enlarge(figure: Any) -> None:
+    """Enlarge all words of a figure for an audience, and the room that they need."""
+    figure.update_layout(font_size=LARGE, height=round(1.2 * (figure.layout.height or HEIGHT)))
+    figure.update_xaxes(title_font_size=LARGE, tickfont_size=LARGE)
+    figure.update_yaxes(title_font_size=LARGE, tickfont_size=LARGE)
+    if right := figure.layout.margin.r:  # names of curves stand there
+        figure.update_layout(margin_r=round(1.4 * right))
+    for note in figure.layout.annotations:
+        note.font.size = max(LARGE, note.font.size or 0)
+
+
 def kind() -> Kind:
     """Whether the page is light or dark."""
     return "dark" if st.context.theme.type == "dark" else "light"
@@ -145,6 +158,8 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
         st.caption(plain(drawing.subtitle))
     figure: Any = go.Figure(dict(drawing.plain), skip_invalid=True)
     figure.update_layout(template=template(kind()), height=drawing.height)
+    if st.query_params.get(PRESENT) == "1":
+        _enlarge(figure)
     st.plotly_chart(
         figure,
         theme=None,

@@ -37,6 +37,7 @@ ENDINGS = [
     "ptb",
     "parse",
 ]
+PAGE = "page"  # the place of an upload that is not in the top bar
 
 
 class FaultyError(Exception):
@@ -148,7 +149,7 @@ def draw_list(kind: Kind) -> None:
     use = choice.choose_model if kind == "models" else choice.choose_corpus
     current = choice.model() if kind == "models" else choice.corpus()
     for upload in stored:
-        with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(
                 f"**{plain(upload.name)}**  \n{size(upload.size)}, `{upload.hash[:8]}`",
                 width="stretch",
@@ -210,14 +211,14 @@ def use_typed_corpus() -> None:
         choice.choose_corpus(typed)
 
 
-def draw_corpus_upload() -> None:
-    """Draw the upload of the files of one corpus."""
+def draw_corpus_upload(place: str = PAGE) -> None:
+    """Draw the upload of the files of one corpus, in one of the places that have it."""
     turn = st.session_state.setdefault("corpus-turn", 0)
     files = st.file_uploader(
         "Files of one corpus",
         type=ENDINGS,
         accept_multiple_files=True,
-        key=f"corpus-upload-{turn}",
+        key=f"corpus-upload-{place}-{turn}",
         help="CoNLL-U, CSV or TSV with a header row, JSON lines, plain text, spaCy's .spacy, or "
         "Penn brackets. To upload several splits, name the files train, dev and test. Maximum "
         f"{limit()} MB for each file; for a larger corpus, type the path of its folder.",
@@ -228,10 +229,12 @@ def draw_corpus_upload() -> None:
 
     header = columns(files[0].name, bytes(files[0].getbuffer()[:ENOUGH]))
     text, labels = (
-        draw_columns(header.names, header.text, header.labels) if header.names else ((), ())
+        draw_columns(header.names, header.text, header.labels, place) if header.names else ((), ())
     )
     missing = bool(header.names) and not (text or header.text)
-    if not st.button("Check and store", type="primary", disabled=missing):
+    if not st.button(
+        "Check and store", key=f"store corpus {place}", type="primary", disabled=missing
+    ):
         return
     with errors_shown(), st.spinner("Reading the files …"):
         try:
@@ -241,12 +244,13 @@ def draw_corpus_upload() -> None:
             return
         choice.choose_corpus(str(upload.path))
         st.session_state["corpus-turn"] = turn + 1
-        st.session_state["corpus-news"] = news("corpus", upload)
+        if place == PAGE:
+            st.session_state["corpus-news"] = news("corpus", upload)
         st.rerun()
 
 
 def draw_columns(
-    names: Sequence[str], text: Sequence[str], labels: Sequence[str]
+    names: Sequence[str], text: Sequence[str], labels: Sequence[str], place: str
 ) -> tuple[Sequence[str], Sequence[str]]:
     """The chosen text and label columns; empty if they are those detected from the names."""
     if not text:
@@ -257,12 +261,14 @@ def draw_columns(
         names,
         default=list(text),
         max_selections=2,
+        key=f"text columns {place}",
         help="The column with the text, or the two columns with a pair of texts.",
     )
     chosen_labels = st.multiselect(
         "Label columns",
         [name for name in names if name not in texts],
         default=[name for name in labels if name not in texts],
+        key=f"label columns {place}",
         help="Columns with the labels of each text: classes or scores.",
     )
     if tuple(texts) == tuple(text) and set(chosen_labels) == set(labels):
@@ -281,24 +287,25 @@ def use_typed_model() -> None:
         choice.choose_model(typed)
 
 
-def draw_model_upload() -> None:
-    """Draw the upload of a zip of a model's folder."""
+def draw_model_upload(place: str = PAGE) -> None:
+    """Draw the upload of a zip of a model's folder, in one of the places that have it."""
     turn = st.session_state.setdefault("model-turn", 0)
     file = st.file_uploader(
         "Zip file of a model's folder",
         type="zip",
-        key=f"model-upload-{turn}",
+        key=f"model-upload-{place}-{turn}",
         help="The zip holds config.json, model.safetensors and the tokenizer's files. Pickled "
         f"weights are refused. Maximum {limit()} MB; for a larger model, type the path of its "
         "folder.",
     )
-    if file is None or not st.button("Check and store", type="primary"):
+    if file is None or not st.button("Check and store", key=f"store model {place}", type="primary"):
         return
     with errors_shown(), st.spinner("Unpacking and opening the model …"):
         upload = receive_model(file)
         choice.choose_model(str(upload.path))
         st.session_state["model-turn"] = turn + 1
-        st.session_state["model-news"] = news("model", upload)
+        if place == PAGE:
+            st.session_state["model-news"] = news("model", upload)
         st.rerun()
 
 

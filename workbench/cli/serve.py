@@ -5,10 +5,12 @@ A page of another site can make a browser send requests to this machine, under i
 media, must name a host that the app was started for; an origin, if there is one, must be that host.
 Pages of other sites cannot show the app in a frame, which prevents clickjacking. Streamlit checks
 hosts only for WebSockets, and looks up the external address of the machine for a foreign origin;
-this module replaces that check. Costs: microseconds per request.
+this module replaces that check. It also completes the page around the app: see `Prepared`. Costs:
+microseconds per request, and a copy of a small page for each visit.
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -62,6 +64,88 @@ def _unframed(send: Send) -> Send:
     return sent
 
 
+# Before Streamlit's scripts: where the server is, since Streamlit else tries each folder of the
+# address first, and fails; no entry of the history where only the model or corpus is completed; and
+# one theme for all pages, since Streamlit stores one for each address.
+_BEFORE = """<script>
+window.__streamlit = { BACKEND_BASE_URL: new URL("./", document.baseURI).href };
+const push = history.pushState;
+history.pushState = function (state, title, url) {
+  const [from, to] = [location.href, url ?? ""].map((each) => new URL(each, location.href));
+  for (const { searchParams } of [from, to]) {
+    searchParams.delete("model");
+    searchParams.delete("corpus");
+    searchParams.sort();
+  }
+  (from.href === to.href ? history.replaceState : push).call(history, state, title, url);
+};
+try {
+  const keys = /^stActiveTheme-/, all = "workbench-theme", set = Storage.prototype.setItem;
+  const chosen = localStorage.getItem(all);
+  if (chosen) localStorage.setItem(`stActiveTheme-${location.pathname}-v2`, chosen);
+  Storage.prototype.setItem = function (key, value) {
+    set.call(this, key, value);
+    if (keys.test(key)) set.call(this, all, value);
+  };
+} catch { /* a browser without storage has the theme of the system */ }
+</script>"""
+_FONT = re.compile(r'<link\s+rel="preload"\s+href="[^"]*SourceSans[^>]*>')
+_INTER = (
+    '<link rel="preload" href="./app/static/inter-latin.woff2" as="font" type="font/woff2" '
+    "crossorigin>"
+)
+
+
+class Prepared:
+    """Adds to Streamlit's page, before its scripts: the server's address, theme, font and title."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
+            await self.app(scope, receive, send)
+            return
+        whole = (b"accept-encoding", b"if-none-match", b"if-modified-since", b"range")
+        kept = [header for header in scope["headers"] if header[0].lower() not in whole]
+        page: list[bytes] = []
+        start: Message = {}
+
+        async def sent(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                start = message
+                if not _is_page(message):
+                    await send(message)
+            elif not start or not _is_page(start):
+                await send(message)
+            else:
+                page.append(message.get("body", b""))
+                if not message.get("more_body"):
+                    body = prepared(b"".join(page).decode("utf-8")).encode("utf-8")
+                    headers = MutableHeaders(scope=start)
+                    headers["Content-Length"] = str(len(body))
+                    for name in ("etag", "last-modified"):  # those of the file
+                        del headers[name]
+                    await send(start)
+                    await send({"type": "http.response.body", "body": body})
+
+        await self.app({**scope, "headers": kept}, receive, sent)
+
+
+def prepared(page: str) -> str:
+    """Streamlit's page with what is added to it; another page unchanged."""
+    if "<title>Streamlit</title>" not in page:
+        return page
+    page = _FONT.sub(_INTER, page, count=1)
+    return page.replace("<title>Streamlit</title>", f"<title>Workbench</title>{_BEFORE}", 1)
+
+
+def _is_page(start: Message) -> bool:
+    headers = Headers(raw=start["headers"])
+    return headers.get("content-type", "").startswith("text/html") and start["status"] == 200
+
+
 def limit_paths(allowed: Sequence[Path] = ()) -> None:
     """Limit models and corpora to these folders and to the folders of Workbench."""
     os.environ[machine.ALLOWED] = os.pathsep.join(str(path.resolve()) for path in allowed)
@@ -89,7 +173,7 @@ def serve(
         "server.address": address,
         "server.allowedHosts": [*LOCAL, *host_names],
     }
-    st.App(script, middleware=[Middleware(KnownHosts)]).run(config=config)
+    st.App(script, middleware=[Middleware(KnownHosts), Middleware(Prepared)]).run(config=config)
 
 
 def _is_known(headers: Headers) -> bool:

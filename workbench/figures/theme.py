@@ -3,8 +3,8 @@
 A colour has one meaning in all figures: `MODEL`, `TUNED`, and greys for `BASELINE` and `CONTROL`;
 what is not significant is `NOT_SIGNIFICANT`.
 Colours are distinguishable for colour-blind readers, and series also differ by mark and dash. In
-print, bars have patterns, since the print may have no colour. Only system fonts are used, so
-nothing is loaded. Backgrounds are transparent. Costs: nothing.
+print, bars have patterns, since the print may have no colour. No font is loaded: the app has Inter,
+and other pages use the system's. Backgrounds are transparent. Costs: nothing.
 """
 
 from typing import Literal
@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 Kind = Literal["light", "dark", "print"]
 
-FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+FONTS = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 PAPER: dict[Kind, str] = {"light": "#ffffff", "dark": "#15191e", "print": "#ffffff"}
 INK: dict[Kind, str] = {"light": "#1d2733", "dark": "#e3e8ee", "print": "#000000"}
 FAINT: dict[Kind, str] = {"light": "#55616f", "dark": "#a5b0bd", "print": "#333333"}

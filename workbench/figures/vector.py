@@ -274,9 +274,9 @@ def inline_svg(plain: Plain, width: float = WIDTH) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def page_style() -> str:
-    """Return the style of all figures of a page: colours for light, dark and print."""
-    light, dark, printed = (_variables(kind) for kind in _KINDS)
+def page_style(only: Kind | None = None) -> str:
+    """Return the style of all figures of a page: colours for light, dark and print, or for one."""
+    light, dark, printed = (_variables(only or kind) for kind in _KINDS)
     cells = [name for name in colours("light") if name.startswith(("seq-", "div-", "grey-"))]
     rules = "".join(
         f".figure .{_class(name)}{{fill:var(--fig-{name})}}"

@@ -1,0 +1,102 @@
+"""The top bar without a browser: names in its chips, and ways to open another model or corpus."""
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import huggingface_hub
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.app.pages import home, opened, said, well
+from workbench.app import cache, choice, picker
+from workbench.core.errors import WorkbenchError
+from workbench.corpora.browse import Size
+from workbench.fetch import hub
+from workbench.models.references import MINI
+
+__all__ = ["home"]
+pytestmark = pytest.mark.usefixtures("home")
+BERT = Path(hub.__file__).parents[1] / "models" / "mini" / "bert"
+CONLLU = "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+
+
+def chosen(app: AppTest, label: str) -> str:
+    return str(next(box for box in app.selectbox if box.label == label).value)
+
+
+def way(app: AppTest, kind: str, name: str) -> AppTest:
+    return well(app.button_group(key=f"way {kind}").set_value(name).run())
+
+
+def press(app: AppTest, label: str) -> AppTest:
+    return well(next(button for button in app.button if button.label == label).click().run())
+
+
+def test_a_folder_is_opened_from_the_bar(home: Path) -> None:
+    shutil.copytree(BERT, home / "mine" / "model")
+    app = way(opened("settings"), "models", picker.FOLDER)
+    box = next(box for box in app.text_input if box.label == "Folder of the model")
+    box.input("/no/such/folder")
+    app = press(app, "Use this model")
+    assert "no such folder" in said(app) and chosen(app, "Model") == MINI[0]
+    box = next(box for box in app.text_input if box.label == "Folder of the model")
+    box.input(str(home / "mine" / "model"))
+    app = press(app, "Use this model")
+    assert chosen(app, "Model") == str(home / "mine" / "model")
+    assert app.query_params["model"] == str(home / "mine" / "model")
+
+
+def test_the_hub_says_size_and_licence(monkeypatch: pytest.MonkeyPatch) -> None:
+    info = SimpleNamespace(
+        siblings=[
+            SimpleNamespace(rfilename="model.safetensors", size=3 << 20),
+            SimpleNamespace(rfilename="pytorch_model.bin", size=9 << 20),
+        ],
+        card_data={"license": "mit"},
+    )
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: info)
+    found = hub.look_up("some/model", "model")
+    assert (found.size, found.licence) == (3 << 20, "mit")  # pickled weights are not read
+    del info.siblings[0]
+    with pytest.raises(WorkbenchError, match="safetensors"):
+        hub.look_up("some/model", "model")
+
+
+def test_size_and_licence_are_there_before_a_download() -> None:
+    app = way(opened("settings"), "models", picker.HUB)
+    well(app.selectbox(key="hub models").set_value("gpt2").run())
+    assert any("licence" in str(each.proto.body) for each in app.get("html"))
+    assert any(button.label == "Download and use" for button in app.button)
+
+
+def test_without_a_network_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", refuse)
+    with pytest.raises(WorkbenchError, match="HF_ENDPOINT"):
+        hub.look_up("some/model", "model")
+
+
+def test_chips_have_names_and_sizes(home: Path) -> None:
+    (home / "mine" / "model").mkdir(parents=True)
+    assert choice.name(str(home / "mine" / "model"), "models") == "mine/model"
+    assert choice.chip(MINI[0], "models") == "mini:bert · 4×4"
+    upload = choice.folder("corpora") / f"{'0' * 16}-dev.conllu"
+    assert choice.name(str(upload), "corpora") == "dev.conllu"
+    path = home / "ewt.conllu"
+    path.write_text(CONLLU)
+    assert choice.with_size(str(path), "corpora") == "ewt.conllu"
+    from workbench.corpora.browse import stamp
+
+    cache._COUNTED[stamp(str(path)), str(path)] = (Size("all", 2001, 9, True),)
+    assert choice.with_size(str(path), "corpora") == "ewt.conllu · 2,001 sentences"
+
+
+def test_a_split_of_the_corpus_before_is_not_named(home: Path) -> None:
+    (home / "only-dev.conllu").write_text(CONLLU)
+    app = opened("corpora", corpus="primer:size=200", split="train")
+    app.text_input(key="typed-corpus").input(str(home / "only-dev.conllu")).run()
+    app = press(app, "Use this corpus")
+    assert "no split" not in said(app) and app.selectbox(key="split").value == "dev"

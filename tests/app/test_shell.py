@@ -1,0 +1,60 @@
+"""The shell in a real browser: the address follows the chips, the theme holds, keys present."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app.drive import still
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+BUILT_IN = "run=built-in/heads-mini-bert"
+
+
+def test_the_address_is_what_the_chips_show(page: Page, app_url: str) -> None:
+    """An opened run sets the chips; the model of the address before does not come back."""
+    chips, title = page.locator(".st-key-context"), page.locator("h1")
+    page.goto(f"{app_url}/heads?model=mini:gpt&{BUILT_IN}")
+    expect(title).to_have_text("Attention heads of mini:bert on primer")
+    expect(page).not_to_have_url(re.compile("model="))
+    page.reload()
+    expect(chips).to_contain_text("mini:bert")
+    page.goto(f"{app_url}/settings?model=mini:gpt")
+    page.get_by_test_id("stTopNav").get_by_text("Home").click()
+    expect(page).to_have_url(re.compile("/[?]model=mini"))
+    page.reload()
+    expect(chips).to_contain_text("mini:gpt")
+    page.go_back()
+    expect(page).to_have_url(re.compile("/settings[?]model=mini"))
+    expect(chips).to_contain_text("mini:gpt")
+
+
+def test_a_theme_holds_on_all_pages(page: Page, app_url: str) -> None:
+    def paper() -> str:
+        return str(
+            page.get_by_test_id("stApp").evaluate("n => getComputedStyle(n).backgroundColor")
+        )
+
+    page.goto(f"{app_url}/settings?corpus=primer:size%3D200")
+    still(page)
+    light = paper()
+    page.get_by_test_id("stMainMenu").get_by_role("button").click()
+    page.get_by_role("menuitemradio", name="Dark").click()
+    page.wait_for_timeout(500)
+    dark = paper()
+    assert light != dark and "corpus=" in page.url
+    page.goto(f"{app_url}/runs")
+    still(page)
+    assert paper() == dark
+
+
+def test_keys_move_in_a_presentation_and_leave_it(page: Page, app_url: str) -> None:
+    page.goto(f"{app_url}/heads?present=1&{BUILT_IN}")
+    tabs = page.get_by_role("tab")
+    expect(tabs.first).to_have_attribute("aria-selected", "true")
+    still(page)
+    page.keyboard.press("ArrowRight")
+    expect(tabs.nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Escape")
+    expect(page).not_to_have_url(re.compile("present"))
+    expect(page.get_by_test_id("stTopNav")).to_be_visible()
