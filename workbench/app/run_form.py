@@ -314,6 +314,7 @@ def chosen(
         key=key,
         on_change=changed,
         help=about,
+        label_visibility="collapsed",
     )
     return EXPERIMENTS[experiments[picked if picked in experiments else first]]
 

@@ -62,12 +62,6 @@ _ALWAYS = """<style>
   [data-testid="stMainBlockContainer"] { padding-bottom: 6rem; }
   h1 { font-size: 18px !important; }
   .st-key-result-heading { flex-direction: column; align-items: flex-start !important; }
-  /* figures of several panels scroll in their own box */
-  .st-key-result-figure { overflow-x: auto; }
-  .st-key-result-figure [data-testid="stFullScreenFrame"],
-  .st-key-result-figure [data-testid="stElementContainer"]:has([data-testid="stPlotlyChart"]) {
-    min-width: 600px;
-  }
 }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }
