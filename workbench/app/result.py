@@ -45,17 +45,24 @@ p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); 
   .st-key-result-top dl.numbers { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 16px; }
 }
 @media (max-width: 640px) {
-  .st-key-result-heading > [data-testid="stLayoutWrapper"] { flex: 0 1 auto; }
-  .st-key-result-heading > [data-testid="stLayoutWrapper"]:first-child { flex: 1 0 100%; }
+  /* the title; then its state and the buttons in one row */
+  .st-key-result-heading { flex-wrap: wrap !important; gap: 8px !important; }
+  .st-key-result-heading > [data-testid="stLayoutWrapper"]:first-child,
+  .st-key-result-heading > [data-testid="stLayoutWrapper"]:first-child > div {
+    display: contents; }
+  .st-key-result-heading [data-testid="stElementContainer"]:has([data-testid="stHeading"]) {
+    flex: 1 0 100%; }
+  .st-key-result-heading .st-key-controls-result { flex-wrap: nowrap !important; gap: 8px; }
+  .st-key-result-heading .st-key-controls-result button { min-height: 32px; padding: 2px 8px; }
   .st-key-result-facts { display: none; }
   .st-key-result-top > [data-testid="stLayoutWrapper"]:has(> .st-key-result-figure) { order: -1; }
-  /* the figure first, then its words */
-  .st-key-result-figure [class*="st-key-drawn-"] { overflow-x: auto; }
-  .st-key-result-figure [class*="st-key-drawn-"] >
-    :has([data-testid="stPlotlyChart"]) { order: -1; }
-  [class*="st-key-drawn-3"] :has(> [data-testid="stPlotlyChart"]) { min-width: 480px; }
-  [class*="st-key-drawn-4"] :has(> [data-testid="stPlotlyChart"]) { min-width: 600px; }
-  [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; position: sticky; left: 0; }
+  /* the figure first, then its words, which stay in view when it is moved sideways */
+  [class*="st-key-drawn-"] { overflow-x: auto; }
+  [class*="st-key-drawn-"] > * { position: sticky; left: 0; }
+  [class*="st-key-drawn-"] > :has([data-testid="stPlotlyChart"]) { order: -1; position: static; }
+  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 480px; }
+  [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 600px; }
+  [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; }
   p.swipe { display: block; }
 }
 </style>"""

@@ -4,6 +4,7 @@ Removing a run moves it to a bin, so that one click loses nothing. Costs: readin
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -11,6 +12,7 @@ import streamlit as st
 from workbench.app import export, run_list, tables_and_figures, text
 from workbench.app.text import errors_shown, lines, plain, prose, show_error, state, subject
 from workbench.core.errors import WorkbenchError
+from workbench.runs.reported import Reported, reported
 from workbench.runs.status import Status, log_lines
 from workbench.runs.time_left import age_of, in_words, progress_line
 
@@ -238,6 +240,7 @@ def _compared(group: "Comparison") -> None:
 
 EVERY = 1.0  # seconds between looks
 LOG_LINES = 12  # of the log in view
+PARTS = 3  # runs that a run has started, with curves in view
 
 
 def watched(run: "Run") -> bool:
@@ -281,6 +284,7 @@ def _progress(run: "Run", now: Status) -> None:
     current = events[starts[-1] :] if starts else events
     step = next((event for event in reversed(current) if event["kind"] == "progress"), None)
     log = [_log_line(event) for event in current if event["kind"] in ("log", "warning")]
+    _stages(run, now)
     if step is None:
         left = f", {in_words(now.expected)} left" if now.expected else ""
         st.text(f"starting{left}")
@@ -289,8 +293,75 @@ def _progress(run: "Run", now: Status) -> None:
         age = age_of(step)
         st.text(progress_line(step, age))
         st.progress(_share(now, step, age))
+    _curves(run)
     if log:
         lines(log[-LOG_LINES:])
+
+
+@st.cache_resource(max_entries=100, show_spinner=False)
+def _read_so_far(path: str) -> list[Reported]:
+    """What was read of a run's events, so that each look reads only the new ones."""
+    return []
+
+
+def _reported(run: "Run") -> Reported:
+    before = _read_so_far(str(run.path))
+    now = reported(run.path, before[0] if before else None)
+    before[:] = [now]
+    return now
+
+
+@st.cache_data(max_entries=100, show_spinner=False)
+def _stages_of_earlier(path: str) -> list[str]:
+    """The stages of the most similar earlier run, in order."""
+    from workbench.runs.run import Run
+    from workbench.runs.time_left import earlier
+
+    run = Run(Path(path))
+    before = earlier(run.path, run.status, run.spec)
+    return [] if before is None else list(dict.fromkeys(name for name, _ in before.stages))
+
+
+def _stages(run: "Run", now: Status) -> None:
+    """Draw the stages that are done, the current one, and those that an earlier run had after it."""
+    begun = list(dict.fromkeys(_reported(run).stages))
+    if not begun or now.state != "running":
+        return
+    current = _reported(run).stages[-1]
+    done = [f":green[✓] {plain(name)}" for name in begun if name != current]
+    later = [name for name in _stages_of_earlier(str(run.path)) if name not in begun]
+    following = [f":gray[{plain(name)}]" for name in later]
+    st.markdown(" → ".join([*done, f"**{plain(current)}**", *following]))
+
+
+def _curves(run: "Run") -> None:
+    """Draw the curves of a run as they come, and those of the runs that it has started."""
+    import pandas as pd
+
+    from workbench.figures import progress
+
+    rows = []
+    for each in [run, *_parts_under_way(run)]:
+        so_far = _reported(each)
+        rows += [
+            (run_title(each), series, measure, x, y, so_far.total)
+            for (series, measure), points in so_far.curves.items()
+            for x, y in points
+        ]
+    if rows:
+        points = pd.DataFrame(rows, columns=list(progress.COLUMNS))
+        key = f"curves {run.name}"
+        tables_and_figures.draw_view(run, "curves", progress.curves(points), progress.curves, key)
+
+
+def _parts_under_way(run: "Run") -> "list[Run]":
+    """The first runs under way that a run has started."""
+    names = [
+        name
+        for name, now in run_list.all_statuses()
+        if now.state == "running" and now.part_of == run.name
+    ]
+    return [run_list.open_named(name) for name in names[:PARTS]]
 
 
 def _share(now: Status, step: Mapping[str, Any], age: float) -> float:

@@ -61,7 +61,6 @@ _ALWAYS = """<style>
   .st-key-phone-bar [data-testid="stPopoverButton"] { border: 0; padding: 0.25rem; }
   [data-testid="stMainBlockContainer"] { padding-bottom: 6rem; }
   h1 { font-size: 18px !important; }
-  .st-key-result-heading { flex-direction: column; align-items: flex-start !important; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }
