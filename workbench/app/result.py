@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from workbench.app import export, run_view, tables_and_figures, text
+from workbench.app import export, run_view, table_slice, tables_and_figures, text
 from workbench.app.text import as_html, plain
 from workbench.core.errors import WorkbenchError
 
@@ -34,6 +34,8 @@ dl.numbers div { max-width: 17rem; }
 dl.numbers dt { font-size: 13px; font-weight: 400; opacity: 0.8; margin: 0; line-height: 1.3; }
 dl.numbers dd { font-size: 24px; font-weight: 600; margin: 0; line-height: 1.3; }
 dl.numbers dd small { display: block; font-size: 13px; font-weight: 400; opacity: 0.8; }
+/* what is redrawn each second does not fade */
+.st-key-run-under-way [data-stale="true"] { opacity: 1 !important; }
 p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); }
 /* words on the left, the figure on the right: all in view on a screen of 1280 × 800 */
 @media (min-width: 1100px) {
@@ -54,7 +56,7 @@ p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); 
     flex: 1 0 100%; }
   .st-key-result-heading .st-key-controls-result { flex-wrap: nowrap !important; gap: 8px; }
   .st-key-result-heading .st-key-controls-result button { min-height: 32px; padding: 2px 8px; }
-  .st-key-result-facts { display: none; }
+  .st-key-result-facts, .modebar-container { display: none; }
   .st-key-result-top > [data-testid="stLayoutWrapper"]:has(> .st-key-result-figure) { order: -1; }
   /* the figure first, then its words, which stay in view when it is moved sideways */
   [class*="st-key-drawn-"] { overflow-x: auto; }
@@ -184,5 +186,8 @@ def tables(run: "Run") -> None:
     if drawer.open:
         with drawer, text.errors_shown():
             name = tables_and_figures.select("Table", names, "table", width=280)
-            run_view.draw_table(run, name)
+            table = tables_and_figures.table_of(run, name)
+            for line in tables_and_figures.about(table):
+                st.caption(plain(line.replace("`", "")))
+            table_slice.draw(table, f"table {run.name} {name}", f"{run.path.name}-{name}")
             export.tables(run, name)

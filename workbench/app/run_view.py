@@ -1,4 +1,4 @@
-"""Parts of an opened run: its progress, request, log and removal; and several runs compared.
+"""Parts of an opened run: its progress, request, log and removal.
 
 Removing a run moves it to a bin, so that one click loses nothing. Costs: reading the runs' folders.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import export, run_list, tables_and_figures, text
+from workbench.app import run_list, tables_and_figures, text
 from workbench.app.text import errors_shown, lines, plain, prose, show_error, state, subject
 from workbench.core.errors import WorkbenchError
 from workbench.runs.reported import Reported, reported
@@ -18,18 +18,9 @@ from workbench.runs.time_left import age_of, in_words, progress_line
 
 if TYPE_CHECKING:
     from workbench.core.findings import Finding
-    from workbench.report.content import Comparison
     from workbench.runs.run import Run
 
 # --- parts of a result ----------------------------------------------------------------------------
-
-
-def draw_table(run: "Run", name: str) -> None:
-    """Draw a table with its description."""
-    table = tables_and_figures.table_of(run, name)
-    for line in tables_and_figures.about(table):
-        st.text(line.replace("`", ""))
-    tables_and_figures.draw_table(table, f"table {run.name} {name}")
 
 
 def findings(found: "Sequence[Finding]", first: int = 1) -> None:
@@ -190,47 +181,6 @@ def _restore(entry: str) -> None:
     run_list.set_opened([run.name])
 
 
-def compare(runs: Sequence["Run"]) -> None:
-    """Draw a comparison: settings that differ, and each table with signed differences."""
-    from workbench.report.content import comparisons
-
-    st.header(f"Comparison of {len(runs)} runs", anchor=False)
-    unfinished = [run for run in runs if run.status.state != "done"]
-    for run in unfinished:
-        text.facts([(run.status.state, run_title(run))])
-    done = [run for run in runs if run not in unfinished]
-    if unfinished:
-        st.text("Only runs that are done can be compared.")
-    if len(done) < 2:
-        return
-    export.menu(done)
-    groups = comparisons(done)
-    if not groups:
-        st.info("These runs are of different experiments, so their tables cannot be compared.")
-    for group in groups:
-        _compared(group)
-
-
-def _compared(group: "Comparison") -> None:
-    from workbench.runs.compare import compared, what_changed
-
-    st.subheader(plain(group.experiment), anchor=False)
-    text.facts((letter, f"{run.name}: {run_title(run)}") for letter, run in group.runs.items())
-    findings(what_changed([*group.runs.values()]))
-    if group.requests.total:
-        st.markdown("**Settings that differ**")
-        tables_and_figures.draw_grid(group.requests, f"requests {group.experiment}")
-    for grid in group.tables:
-        tables = [{grid.name: run.tables[grid.name]} for run in group.runs.values()]
-        ((_, table),) = compared(tables)
-        st.markdown(f"**Table: {plain(grid.name)}**")
-        if grid.about:
-            st.text(grid.about)
-        tables_and_figures.draw_table(table, f"compared {group.experiment} {grid.name}")
-    for note in group.notes:
-        st.text(note)
-
-
 # --- progress of a run ----------------------------------------------------------------------------
 #
 # State, progress and log of a run, with buttons to cancel and resume it.
@@ -351,7 +301,10 @@ def _curves(run: "Run") -> None:
     if rows:
         points = pd.DataFrame(rows, columns=list(progress.COLUMNS))
         key = f"curves {run.name}"
-        tables_and_figures.draw_view(run, "curves", progress.curves(points), progress.curves, key)
+        about: Any = progress.curves
+        if points[["run", "series"]].drop_duplicates().shape[0] == 1:
+            about = "The loss so far, as the run reports it."
+        tables_and_figures.draw_view(run, "curves", progress.curves(points), about, key)
 
 
 def _parts_under_way(run: "Run") -> "list[Run]":

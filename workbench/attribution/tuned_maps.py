@@ -546,9 +546,7 @@ def trained_maps(
     stopping = EarlyStopping(PATIENCE, gain=max(TINY, GAIN * mean_first), highest=0.0)
     stopping.is_best(-mean_first)
     intervals = _intervals(train, steps, batch_size, seed)
-    found = fine_tune(
-        learner, intervals, parts, dev_score, stopping, on_step
-    )
+    found = fine_tune(learner, intervals, parts, dev_score, stopping, on_step)
     return Trained(
         kept.maps,
         curves,
