@@ -14,7 +14,7 @@ from tests.app import pages
 from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed, wait_until
 from workbench import Run, experiments
-from workbench.app import tour
+from workbench.app import demo_report
 from workbench.core.machine import app_file
 from workbench.runs.launch import start
 from workbench.runs.request import make_request
@@ -102,7 +102,7 @@ def test_the_tour_outlives_the_page_and_can_be_ended(
     wait_until(lambda: "1 of 9: What there is" in texts(opened("home")))
     app = opened("home")  # another visit sees the same
     button(app, "Cancel").click().run()
-    assert not app.exception and not tour.is_under_way()
+    assert not app.exception and not demo_report.is_under_way()
     app = opened("home")
     assert button(app, "Make the report")
     assert "The last one was not finished" in texts(app)

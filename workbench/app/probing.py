@@ -152,11 +152,10 @@ def _summary(runs: OpenRuns) -> None:
     )
     st.caption(
         "F1 (%) of the best layer, and of the baselines: layer 0, no positions (no pos.), static "
-        "vectors, a "
-        "random-weight model, the majority label. Selectivity: F1 minus F1 on the control task, "
-        "whose labels are random for each word type. 2× data: the largest gain of a "
-        "layer over half of the targets. Expected: the expected layer. Centre: the centre of gravity "
-        "of the mixing weights."
+        "vectors, a random-weight model, the majority label. Selectivity: F1 minus F1 on the "
+        "control task, whose labels are random for each word type. 2× data: the largest gain of a "
+        "layer over half of the targets. Expected: the expected layer. Centre: the centre of "
+        "gravity of the mixing weights."
     )
 
 

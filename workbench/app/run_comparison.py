@@ -63,9 +63,11 @@ def _compared(group: "Comparison", is_only: bool) -> None:
         for column, (letter, run) in zip(st.columns(len(row), gap="medium"), row, strict=True):
             with column:
                 _one(letter, run)
+                claims = [f"{letter}: {each.claim}" for each in run.findings[:IN_VIEW]]
                 if figure:
                     drawing = group.figures[figure][letter]
-                    tables_and_figures.draw_figure(drawing, f"compared {run.name} {figure}")
+                    with tables_and_figures.claims_in_view(claims):
+                        tables_and_figures.draw_figure(drawing, f"compared {run.name} {figure}")
     st.subheader("What differs", anchor=False)
     run_view.findings(what_changed([*group.runs.values()]))
     if group.requests.total:

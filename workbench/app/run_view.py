@@ -273,7 +273,7 @@ def _stages_of_earlier(path: str) -> list[str]:
 
 
 def _stages(run: "Run", now: Status) -> None:
-    """Draw the stages that are done, the current one, and those that an earlier run had after it."""
+    """Draw the stages that are done, the current one, and those that an earlier run had next."""
     begun = list(dict.fromkeys(_reported(run).stages))
     if not begun or now.state != "running":
         return

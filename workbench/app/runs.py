@@ -64,9 +64,7 @@ def _list() -> None:
     runs = run_list.all_statuses()
     names = [*(name for name, _ in runs), *(f"{BUILT_IN}{name}" for name in builtin_names())]
     run_list.compare_button(names)
-    if runs:
-        run_list.draw(runs)
-    else:
+    if not runs:
         run_list.draw_empty()
-    run_list.draw_built_in()
+    run_list.draw(runs)
     run_view.removed()

@@ -1,12 +1,13 @@
 """A slice of a data table: its rows by values of columns, sorted, and means by one column.
 
-What is chosen is one value in the address, `slice`, as JSON; unknown columns and values are ignored.
-Costs: a pass over the filtered columns; less than 0.1 s for 300,000 rows.
+What is chosen is one value in the address, `slice`, as JSON; unknown columns and values are
+ignored. Costs: a pass over the filtered columns; less than 0.1 s for 300,000 rows.
 """
 
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,12 +80,10 @@ def sliced(table: "pd.DataFrame", chosen: Slice) -> "pd.DataFrame":
         if name in table.columns:
             table = table[_mask(table[name], wanted)]
     if chosen.sort in table.columns:
-        try:
+        with suppress(TypeError):  # a column of values that have no order
             table = table.sort_values(
                 chosen.sort, ascending=not chosen.descending, kind="stable", na_position="last"
             )
-        except TypeError:  # a column of values that have no order
-            pass
     return table
 
 

@@ -76,7 +76,9 @@ def draw_table(table: "pd.DataFrame", key: str) -> None:
     st.dataframe(
         head,
         hide_index=True,
-        column_config={str(name): _column(str(name)) for name in head.columns},
+        column_config={
+            str(name): _column(str(name), dtype.kind == "f") for name, dtype in head.dtypes.items()
+        },
         height=_height(len(head), VIEW),
         placeholder="–",
         key=key,
@@ -96,11 +98,13 @@ def draw_grid(grid: "Grid", key: str) -> None:
     draw_table(pd.DataFrame(list(grid.rows), columns=names), key)
 
 
-def _column(name: str) -> Any:
+def _column(name: str, is_float: bool = False) -> Any:
     from workbench.figures.sanitize import visible
 
     if _DIFFERENCE.match(name):
         return st.column_config.NumberColumn(visible(name), format="%+.4g")
+    if is_float:  # else 1e-30 is written with all its zeros
+        return st.column_config.NumberColumn(visible(name), format="%.4g", help=_explained(name))
     return st.column_config.Column(visible(name), help=_explained(name))
 
 

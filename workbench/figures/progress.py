@@ -16,7 +16,8 @@ COLUMNS = ("run", "series", "measure", "x", "y", "of")
 def curves(points: pd.DataFrame) -> go.Figure:
     """Values that the run has reported so far, by step.
 
-    How to read: one panel per run and measure; the latest attempt is coloured, earlier ones are grey.
+    How to read: one panel per run and measure; the latest attempt is coloured, earlier ones are
+    grey.
     """
     parts = []
     several = points["run"].nunique() > 1

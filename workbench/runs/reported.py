@@ -1,8 +1,9 @@
 """What a run has reported so far: its stages, and the values of curves such as its loss.
 
-A detail of a progress event that is one of `MEASURES` with a number is a point of a curve: "training:
-seed 0, loss 2.31" is one of the curve "loss" of the series "seed 0". So is that of a log line "Step
-200: loss 2.31, held-out loss 2.40.". Costs: reading the events that were written since the last look.
+A detail of a progress event that is one of `MEASURES` with a number is a point of a curve:
+"training: seed 0, loss 2.31" is one of the curve "loss" of the series "seed 0". So is that of a log
+line "Step 200: loss 2.31, held-out loss 2.40.". Costs: reading the events that were written since
+the last look.
 """
 
 import re
