@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SLICE = "slice"  # in the address
 FEW = 60  # distinct values of a column that is filtered by choosing them
 LEVELS = 24  # distinct numbers of a column that is filtered by choosing them
+MISSING = "–"  # as the table shows a missing value
 Kind = Literal["choice", "number", "text"]
 
 
@@ -91,7 +92,7 @@ def _mask(column: "pd.Series", wanted: Any) -> "pd.Series":
     kind = kind_of(column)
     every = column.notna() | column.isna()
     if kind == "choice" and isinstance(wanted, list) and wanted:
-        return column.astype(str).isin([str(each) for each in wanted])
+        return _texts(column).isin([str(each) for each in wanted])
     if kind == "number" and isinstance(wanted, list) and len(wanted) == 2:
         low, high = (_number(each) for each in wanted)
         if low is not None:
@@ -100,8 +101,12 @@ def _mask(column: "pd.Series", wanted: Any) -> "pd.Series":
             every &= column <= high
         return every
     if kind == "text" and isinstance(wanted, str) and wanted:
-        return column.astype(str).str.contains(wanted, case=False, regex=False)
+        return _texts(column).str.contains(wanted, case=False, regex=False)
     return every
+
+
+def _texts(column: "pd.Series") -> "pd.Series":
+    return column.astype(str).where(column.notna(), MISSING)
 
 
 def _number(value: Any) -> float | None:
@@ -220,8 +225,7 @@ def _condition(column: "pd.Series", name: str, box: str, wanted: Any, changed: A
     """Draw the condition of one column."""
     kind = kind_of(column)
     if kind == "choice":
-        options = [str(each) for each in sorted(column.unique(), key=lambda each: str(each))]
-        options = list(dict.fromkeys(options))
+        options = _options(column)
         first = [each for each in map(str, wanted) if each in options] if _listed(wanted) else []
         st.multiselect(
             plain(name), options, first, _shown, f"{box}where {name}",
@@ -246,6 +250,14 @@ def _condition(column: "pd.Series", name: str, box: str, wanted: Any, changed: A
             width=300,
             on_change=changed,
         )
+
+
+def _options(column: "pd.Series") -> list[str]:
+    """The values of a column as text: numbers by size, others by name."""
+    distinct = column.drop_duplicates()
+    with suppress(TypeError):  # values that have no order
+        distinct = distinct.sort_values()
+    return list(dict.fromkeys(_texts(distinct)))
 
 
 def _listed(value: Any) -> bool:
