@@ -136,7 +136,7 @@ def numbers(found: "Sequence[Finding]") -> str:
         if finding.interval is not None:
             value = (
                 f"{html.escape(value)}"
-                f"<small>95 % interval {span(*finding.interval, finding.unit)}</small>"
+                f"<small>95 % CI {span(*finding.interval, finding.unit)}</small>"
             )
         else:
             value = html.escape(value)
