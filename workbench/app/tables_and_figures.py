@@ -215,7 +215,7 @@ def _tight(figure: Any) -> Any:
     if top is None or has_legend or figure.layout.updatemenus or figure.layout.title.text:
         return figure
     is_titled = any(
-        (note.y or 0) >= 1 and note.yref == "paper" for note in figure.layout.annotations
+        (note.y or 0) > 0.98 and note.yref == "paper" for note in figure.layout.annotations
     )
     room = min(top, TITLE if is_titled else 8)
     return figure.update_layout(height=height - (top - room), margin={"t": room})
