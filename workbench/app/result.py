@@ -59,7 +59,7 @@ p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); 
   .st-key-result-facts, .modebar-container { display: none; }
   .st-key-result-top > [data-testid="stLayoutWrapper"]:has(> .st-key-result-figure) { order: -1; }
   /* the figure first, then its words, which stay in view when it is moved sideways */
-  [class*="st-key-drawn-"] { overflow-x: auto; }
+  [class*="st-key-drawn-3"], [class*="st-key-drawn-4"] { overflow-x: auto; }
   [class*="st-key-drawn-"] > * { position: sticky; left: 0; }
   [class*="st-key-drawn-"] > :has([data-testid="stPlotlyChart"]) { order: -1; position: static; }
   [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 480px; }

@@ -16,6 +16,7 @@ _ALWAYS = """<style>
 /* contrast of at least 4.5, and no text under 12 px */
 [data-testid="stCaptionContainer"] { opacity: 1; color: var(--shell-faint); }
 [data-testid="stCaptionContainer"] * { color: inherit; }
+[data-testid="stExpander"] summary p { color: var(--shell-faint); }
 [data-testid="stMarkdownContainer"] code { font-size: max(0.87em, 12px); }
 [data-testid="stCode"] .token.function, [data-testid="stCode"] .token.builtin {
   color: var(--shell-accent);

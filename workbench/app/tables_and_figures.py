@@ -184,7 +184,7 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
             selection_mode="points",
         )
         if across > FITTING:
-            st.html('<p class="swipe">Swipe sideways to see all panels.</p>')
+            st.html('<p class="swipe" tabindex="0">Swipe sideways to see all panels.</p>')
         if drawing.reading:
             st.caption(plain(drawing.reading))
 

@@ -15,7 +15,7 @@ from typing import Any
 from workbench.runs import status
 from workbench.runs.time_left import stage_of
 
-MEASURES = ("held-out loss", "loss", "dev score")  # that are drawn as curves
+MEASURES = ("held-out loss", "loss", "score")  # that are drawn as curves
 MOST = 400  # points of a curve; of more, every second one is dropped
 _VALUE = re.compile(rf"({'|'.join(MEASURES)}) (-?[\d.]+(?:e[+-]?\d+)?)")
 _STEP = re.compile(r"Step ([\d,]+): (.*)\.")
