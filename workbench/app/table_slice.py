@@ -168,7 +168,7 @@ def _choose(table: "pd.DataFrame", key: str, chosen: Slice) -> None:
 
     def changed() -> None:
         state = st.session_state
-        where = {}
+        where: dict[str, Any] = {}
         for name in state.get(f"{box}columns") or []:
             kind = kind_of(table[name])
             if kind == "number":
