@@ -98,12 +98,13 @@ class EdgeProbing(SplitSettings):
     )
     loss: LossName = Field(
         "auto",
-        description="Loss (default: auto). softmax: cross-entropy, predicts the most likely label; "
-        "sigmoid: as in the paper, predicts every label with a logit of at least 0; auto: softmax "
-        "if each target has one label, otherwise sigmoid.",
+        description="Loss of the probes (default: auto). softmax: cross-entropy, predicts the most "
+        "likely label; sigmoid: as in the paper, predicts every label with a logit of at least 0; "
+        "auto: softmax if each target has one label, otherwise sigmoid.",
     )
     seeds: Seeds = Field(
-        (), description="Seeds; every probe is trained once per seed (default: from the preset)."
+        (),
+        description="Seeds, once for each of which a probe is trained (default: from the preset).",
     )
     control_tasks: bool = Field(
         True,
@@ -327,9 +328,9 @@ class DescriptionLength(SplitSettings):
     codes: tuple[Code, ...] = Field(
         ("online", "variational"),
         min_length=1,
-        description="Codes (default: both). online: sends the labels block by block, each with a "
-        "probe trained on the blocks before it; variational: sends a Bayesian probe, then the "
-        "labels.",
+        description="Codes that send the labels (default: both). online: sends the labels block "
+        "by block, each with a probe trained on the blocks before it; variational: sends a "
+        "Bayesian probe, then the labels.",
     )
     probe: Literal["mlp", "linear"] = Field(
         "mlp", description="Kind of probe: mlp (one hidden layer, the default) or linear."
@@ -479,7 +480,7 @@ class StructuralProbe(SplitSettings):
     seeds: Seeds = Field(
         (0, 1, 2),
         min_length=1,
-        description="Seeds; every probe is trained once per seed (default 0 1 2).",
+        description="Seeds, once for each of which a probe is trained (default 0 1 2).",
     )
     half_data_check: HalfDataCheck = True
     measures: tuple[TreeTask, ...] = Field(

@@ -8,7 +8,7 @@ import pytest
 from tests.app.pages import home, opened, said, titles  # noqa: F401
 from tests.report.making import corpus, made, model
 from workbench import experiments
-from workbench.app import choice, context, run_form
+from workbench.app import choice, context
 from workbench.runs import status
 from workbench.runs.builtin import builtin_run, builtin_runs
 
@@ -46,11 +46,10 @@ def test_a_run_of_the_user_takes_its_place(
     kind = experiments()["head-importance"]
     monkeypatch.setattr(choice, "model", lambda: "mini:bert")
     monkeypatch.setattr(choice, "corpus", lambda: "primer")
-    assert run_form.built_in(kind) == builtin_run("head-importance-mini-bert")
+    assert context.result_of(kind) == builtin_run("head-importance-mini-bert")
     own_run(home, "mini:gpt")  # of another model
-    assert run_form.built_in(kind) is not None
+    assert context.result_of(kind) == builtin_run("head-importance-mini-bert")
     own_run(home)
-    assert run_form.built_in(kind) is None
     own = context.result_of(kind)
     assert own is not None and not own.is_builtin
 
@@ -61,16 +60,17 @@ def test_another_model_or_corpus_has_none(
 ) -> None:
     kind = experiments()["head-importance"]
     monkeypatch.setattr(choice, "model", lambda: "mini:t5")
-    assert run_form.built_in(kind) is None
+    assert context.result_of(kind) is None
     monkeypatch.setattr(choice, "model", lambda: "mini:bert")
     monkeypatch.setattr(choice, "corpus", lambda: "mine.txt")
-    assert run_form.built_in(kind) is None
+    assert context.result_of(kind) is None
 
 
 def test_the_page_of_runs_lists_them_apart() -> None:
     app = opened("runs")
     assert "There are no runs yet" in said(app)
-    assert "Built-in results" in [heading.value for heading in app.subheader]
+    (built_in,) = [each for each in app.expander if each.label.startswith("Built-in results")]
+    assert built_in.label == f"Built-in results ({len(builtin_runs())})" and built_in.proto.expanded
     boxes = [box for box in app.checkbox if str(box.key).startswith("tick built-in/")]
     assert len(boxes) == len(builtin_runs())
     assert builtin_run("heads-mini-bert").findings[0].claim in said(app), "in full"

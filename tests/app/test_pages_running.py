@@ -1,8 +1,10 @@
 """The pages that run things, without a browser: no exception, and what they say."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from tests.app import pages
 from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed, wait_until
 from workbench import Run, experiments
-from workbench.app import tour
+from workbench.app import demo_report
 from workbench.core.machine import app_file
+from workbench.runs import locks, status
 from workbench.runs.launch import start
 from workbench.runs.request import make_request
 from workbench.runs.subruns import in_process
@@ -102,7 +105,7 @@ def test_the_tour_outlives_the_page_and_can_be_ended(
     wait_until(lambda: "1 of 9: What there is" in texts(opened("home")))
     app = opened("home")  # another visit sees the same
     button(app, "Cancel").click().run()
-    assert not app.exception and not tour.is_under_way()
+    assert not app.exception and not demo_report.is_under_way()
     app = opened("home")
     assert button(app, "Make the report")
     assert "The last one was not finished" in texts(app)
@@ -154,6 +157,29 @@ def test_every_kind_of_setting_reaches_the_request() -> None:
     for setting in ("steps=7", "pause=0.25", "mood=warns", "layers=1,2", "loud=true", "depth=all"):
         assert f"--set={setting}" in said
     assert "'--set=pattern=a b'\"'\"'c'" in said, "quoted for a shell"
+
+
+def test_a_run_under_way_shows_its_stages_and_the_curves_of_its_loss(place: Path) -> None:
+    run = made(9)
+    now = status.settled(run.path)
+    status.write(run.path, replace(now, state="running", ended="", seconds=0.0))
+    for done, doing in (
+        (0, "reading the corpus"),
+        (1, "training: seed 0, loss 2.5"),
+        (2, "training: seed 0, loss 1.5"),
+    ):
+        status.add_event(run.path, "progress", done=done, total=9, doing=doing, left=None)
+    lock = locks.take(run.path / status.LOCK)
+    assert lock is not None
+    try:
+        app = opened("runs", run=run.name)
+    finally:
+        os.close(lock)
+    assert "reading the corpus → **training**" in texts(app)
+    assert "training: seed 0, loss 1.5" in texts(app)
+    (chart,) = app.get("plotly_chart")
+    assert '"loss' in chart.proto.spec
+    assert button(app, "Cancel")
 
 
 def test_a_setting_that_is_wrong_is_explained() -> None:

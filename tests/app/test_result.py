@@ -13,6 +13,7 @@ from tests.app.pages import home, opened, said, titles, well  # noqa: F401
 from workbench import Experiment, Settings, Table, experiments
 from workbench.app import analysis, export, new_run, result, settings_form
 from workbench.app.analyses import ANY, PAGES, analysis_of, page_of
+from workbench.app.tables_and_figures import figures_of
 from workbench.core.experiment import EXPERIMENTS
 from workbench.runs.builtin import builtin_run
 from workbench.runs.estimate import Finished, Size, estimate
@@ -81,10 +82,20 @@ def test_the_form_is_open_where_there_is_no_result_and_any_question_can_be_chose
     assert titles(app) == ["Statistics of primer"]
 
 
+@pytest.mark.usefixtures("home")
+def test_the_main_figure_does_not_repeat_a_finding_in_view() -> None:
+    run = builtin_run("head-pruning-mini-bert")
+    app = opened("pruning", run=run.name)
+    claim = run.findings[0].claim
+    assert said(app).count(claim) == 1
+    (figure,) = [each for each in figures_of(run).values() if each.title == claim]
+    assert figure.title, "reports and files have it"
+
+
 def test_key_numbers_have_a_unit_and_an_interval() -> None:
     shown = result.numbers(builtin_run("heads-mini-bert").findings)
     assert shown.count("<dt>") == result.NUMBERS
-    assert "<dd>97.5 %<small>95 % interval 90.0 to 100.0</small></dd>" in shown
+    assert "<dd>97.5 %<small>95 % CI 90.0 to 100.0</small></dd>" in shown
     assert result.numbers([]) == ""
 
 

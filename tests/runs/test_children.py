@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.runs.conftest import Asking, await_free, finished, logged, process_of, wait_until
-from workbench.app import tour
+from workbench.app import demo_report
 from workbench.runs import locks
 from workbench.runs.api import start_sweep
 from workbench.runs.launch import cancel, start
@@ -89,6 +89,6 @@ def test_a_tour_that_has_ended_leaves_none(monkeypatch: pytest.MonkeyPatch, tmp_
     program.write_text("#!/bin/sh\necho done\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    tour.begin()
-    wait_until(lambda: not locks.is_held(tour._folder() / tour.LOCK))
+    demo_report.begin()
+    wait_until(lambda: not locks.is_held(demo_report._folder() / demo_report.LOCK))
     wait_until(lambda: not defunct(), seconds=5)

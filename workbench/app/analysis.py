@@ -160,18 +160,19 @@ def draw_result(run: "Run", analysis: Analysis = GENERIC) -> None:
     selection: Any = run
     views: Mapping[str, View] = {}
     main: View | None = None
-    with result.top() as (words, figure):
+    with result.top() as (words, figure, numbers):
         with words, errors_shown():
             result.findings(run.findings)
-        with figure, errors_shown():
+        claims = (finding.claim for finding in run.findings[: result.IN_VIEW])
+        with figure, errors_shown(), tables_and_figures.claims_in_view(claims):
             selection = run if run.spec.sweep else analysis.select(run)
             views = analysis.views_of(run, selection)
             main = next(iter(views.values()), None)
             if main is not None:
                 main(selection)
-    with errors_shown():
-        if numbers := result.numbers(run.findings):
-            st.html(numbers)
+        with numbers, errors_shown():
+            if shown := result.numbers(run.findings):
+                st.html(shown)
     with errors_shown():
         result.cautions(run, analysis.first_cautions)
     if main is None and not list(run.tables):

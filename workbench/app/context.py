@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import choice, run_form, run_list
+from workbench.app import choice, run_list
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Experiment
@@ -60,6 +60,8 @@ def result_of(experiment: Experiment[Any]) -> "Run | None":
 
     A run that failed or was cancelled is no result, but one under way is shown.
     """
+    from workbench.runs.builtin import builtin_run_of
+
     chosen = known_as(choice.model()), known_as(choice.corpus())
     for name in _latest(experiment.name):
         try:
@@ -71,7 +73,7 @@ def result_of(experiment: Experiment[Any]) -> "Run | None":
                 return run
         except WorkbenchError:  # one that cannot be read is shown in the list of runs
             continue
-    return run_form.built_in(experiment)
+    return builtin_run_of(experiment.name, choice.model(), choice.corpus())
 
 
 def _latest(experiment: str) -> list[str]:

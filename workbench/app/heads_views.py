@@ -354,9 +354,6 @@ def _grid(selection: OpenHead, colour: str, mask: list[bool]) -> None:
         figure = by_score(heads, colour, mask)
         about = f"{colour[:1].upper()}{colour[1:]}: {names.SCORES[colour].about}."
     outlined(figure, heads, selection.row, INK[tables_and_figures.kind()])
-    figure.update_layout(
-        height=figure.layout.height - 24, margin={"t": figure.layout.margin.t - 24}
-    )
     # a new key for each head, so that the same cell can be clicked again
     key = f"grid {selection.run.name} {selection.row}"
     tables_and_figures.draw_view(

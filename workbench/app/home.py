@@ -11,7 +11,15 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from workbench.app import attention, cache, choice, guided_tour, predict_views, run_list, tour
+from workbench.app import (
+    attention,
+    cache,
+    choice,
+    demo_report,
+    guided_tour,
+    predict_views,
+    run_list,
+)
 from workbench.app.predict import TYPED_AT
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
@@ -99,13 +107,13 @@ def draw() -> None:
         _look(typed or "")
     _cards()
     st.header("Latest runs", anchor=False)
-    run_list.draw_latest(N_LATEST, busy=tour.is_under_way())
+    run_list.draw_latest(N_LATEST, busy=demo_report.is_under_way())
     st.header("A short paper", anchor=False)
     st.markdown(
         "Eight questions about the four built-in models, answered on this machine in about a "
         "minute, as one report for any browser."
     )
-    tour.offer()
+    demo_report.offer()
 
 
 def _look(typed: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NEW = "new"  # in the address
 EARLIER = 12  # runs that an estimate looks at
 ALL = ("max_sentences",)  # settings that a caption has its own words for
+COMPARED = {"Preview": "fastest", "Quick": "faster than Standard", "Full": "slower than Standard"}
 AGAIN = "As shown"  # a preset: the settings of the opened run
 GROUPS: Mapping[str, tuple[str, ...]] = {  # of questions
     "Heads": (
@@ -258,10 +259,12 @@ def _caption(
     parts = []
     if time := estimated(experiment, changes, models, corpora):
         parts.append(time.in_words)
-    if changes.get("max_sentences", 0) is None:
-        parts.append("all sentences")
-    elif changes.get("max_sentences") and name != AGAIN:
-        parts.append(f"at most {changes['max_sentences']:,} sentences")
+    elif name in COMPARED:
+        parts.append(COMPARED[name])
+    fields = experiment.settings.model_fields
+    if "max_sentences" in fields and name != AGAIN:
+        limit = changes.get("max_sentences", fields["max_sentences"].default)
+        parts.append("all sentences" if limit is None else f"at most {limit:,} sentences")
     if name != AGAIN:
         parts += [_in_words(experiment, key, changes[key]) for key in changes if key not in ALL]
     return " · ".join(parts)

@@ -101,18 +101,18 @@ COLUMNS = {
     "task": Column("task"),
     "probe": Column("probe"),
     "stack": Column("stack"),
-    "best_layer": Column("best layer"),
+    "best_layer": Column("layer"),
     "best_score": Column("F1", "%.1f", True),
     "interval": Column("95 % CI"),
     "baseline_lexical": Column("layer 0", "%.1f", True),
-    "baseline_no_positions": Column("no positions", "%.1f", True),
+    "baseline_no_positions": Column("no pos.", "%.1f", True),
     "baseline_static": Column("static", "%.1f", True),
     "baseline_random": Column("random", "%.1f", True),
     "baseline_majority": Column("majority", "%.1f", True),
     "selectivity": Column("selectivity", "%.1f", True),
-    "data_gain": Column("gain from 2× data", "%.1f", True),
-    "expected_layer": Column("expected layer", "%.2f"),
-    "centre_of_gravity": Column("centre of gravity", "%.2f"),
+    "data_gain": Column("2× data", "%.1f", True),
+    "expected_layer": Column("expected", "%.2f"),
+    "centre_of_gravity": Column("centre", "%.2f"),
     "n": Column("targets"),
 }  # of the summary
 # words of caveats that come first
@@ -151,10 +151,11 @@ def _summary(runs: OpenRuns) -> None:
         shown.dropna(axis=1, how="all"), COLUMNS, f"summary {run.name}", 16
     )
     st.caption(
-        "F1 (%) of the best layer, and of the baselines: layer 0, no positions, static vectors, a "
-        "random-weight model, the majority label. Selectivity: F1 minus F1 on the control task, "
-        "whose labels are random for each word type. Gain from 2× data: the largest gain of a "
-        "layer over half of the targets."
+        "F1 (%) of the best layer, and of the baselines: layer 0, no positions (no pos.), static "
+        "vectors, a random-weight model, the majority label. Selectivity: F1 minus F1 on the "
+        "control task, whose labels are random for each word type. 2× data: the largest gain of a "
+        "layer over half of the targets. Expected: the expected layer. Centre: the centre of "
+        "gravity of the mixing weights."
     )
 
 

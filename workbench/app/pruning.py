@@ -202,11 +202,8 @@ def side_by_side(run: "Run") -> None:
         name: tables_and_figures.table_of(run, name)
         for name in ("importance", "ablation", "baseline")
     }
-    left, right = st.columns(2)
-    with left:
-        tables_and_figures.view_of(run, "importance", drawn.importance, tables)
-    with right:
-        tables_and_figures.draw_view(run, "ablation", drawn.ablation(tables, mode), drawn.ablation)
+    tables_and_figures.draw_view(run, "ablation", drawn.ablation(tables, mode), drawn.ablation)
+    tables_and_figures.view_of(run, "importance", drawn.importance, tables)
     tables_and_figures.draw_view(run, "agreement", drawn.agreement(tables, mode), drawn.agreement)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from workbench.app import export, run_view, tables_and_figures, text
+from workbench.app import export, run_view, table_slice, tables_and_figures, text
 from workbench.app.text import as_html, plain
 from workbench.core.errors import WorkbenchError
 
@@ -27,16 +27,45 @@ CAUTION = 90  # characters of the first caution in the closed line
 TABLES = "tables"  # in the address: whether the data tables are open
 _STYLE = """<style>
 .st-key-result-heading h1 { padding: 0; }
-.st-key-result-findings { max-width: 64rem; }
+.st-key-result-facts { margin-top: -8px; }
 dl.numbers { display: flex; flex-wrap: wrap; gap: 8px 32px; margin: 0; padding: 8px 0 0;
   border-top: 1px solid var(--shell-line, #d5dce3); }
 dl.numbers div { max-width: 17rem; }
-dl.numbers dt { font-size: 13px; font-weight: 400; opacity: 0.8; margin: 0; }
+dl.numbers dt { font-size: 13px; font-weight: 400; opacity: 0.8; margin: 0; line-height: 1.3; }
 dl.numbers dd { font-size: 24px; font-weight: 600; margin: 0; line-height: 1.3; }
 dl.numbers dd small { display: block; font-size: 13px; font-weight: 400; opacity: 0.8; }
+/* what is redrawn each second does not fade */
+.st-key-run-under-way [data-stale="true"] { opacity: 1 !important; }
+p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); }
+/* words on the left, the figure on the right: all in view on a screen of 1280 × 800 */
+@media (min-width: 1100px) {
+  .st-key-result-top { display: grid; grid-template-columns: minmax(19rem, 30%) minmax(0, 1fr);
+    grid-template-rows: auto 1fr; column-gap: 32px; row-gap: 16px; align-items: start; }
+  .st-key-result-top > :has(> .st-key-result-figure) { grid-column: 2; grid-row: 1 / span 2; }
+  .st-key-result-top > :has(> .st-key-result-numbers) { grid-column: 1; grid-row: 2; }
+  .st-key-result-top > * { min-width: 0; width: 100%; }
+  .st-key-result-top dl.numbers { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 16px; }
+}
 @media (max-width: 640px) {
-  .st-key-result-heading > [data-testid="stLayoutWrapper"] { flex: 1 0 100%; }
+  /* the title; then its state and the buttons in one row */
+  .st-key-result-heading { flex-wrap: wrap !important; gap: 8px !important; }
+  .st-key-result-heading > [data-testid="stLayoutWrapper"]:first-child,
+  .st-key-result-heading > [data-testid="stLayoutWrapper"]:first-child > div {
+    display: contents; }
+  .st-key-result-heading [data-testid="stElementContainer"]:has([data-testid="stHeading"]) {
+    flex: 1 0 100%; }
+  .st-key-result-heading .st-key-controls-result { flex-wrap: nowrap !important; gap: 8px; }
+  .st-key-result-heading .st-key-controls-result button { min-height: 32px; padding: 2px 8px; }
+  .st-key-result-facts, .modebar-container { display: none; }
   .st-key-result-top > [data-testid="stLayoutWrapper"]:has(> .st-key-result-figure) { order: -1; }
+  /* the figure first, then its words, which stay in view when it is moved sideways */
+  [class*="st-key-drawn-3"], [class*="st-key-drawn-4"] { overflow-x: auto; }
+  [class*="st-key-drawn-"] > * { position: sticky; left: 0; }
+  [class*="st-key-drawn-"] > :has([data-testid="stPlotlyChart"]) { order: -1; position: static; }
+  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 480px; }
+  [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 600px; }
+  [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; }
+  p.swipe { display: block; }
 }
 </style>"""
 
@@ -60,7 +89,8 @@ def heading(run: "Run", rough: str = "", actions: Callable[[], None] | None = No
     facts = [text.ago(run.status.created), run_view.duration_of(run), run.name]
     if run.is_builtin:
         facts = ["shipped with Workbench; it is not a run of yours", run.name]
-    st.caption(plain(" · ".join(filter(None, facts))))
+    with st.container(key="result-facts"):
+        st.caption(plain(" · ".join(filter(None, facts))))
 
 
 def title(run: "Run") -> str:
@@ -74,10 +104,17 @@ def title(run: "Run") -> str:
 
 
 @contextmanager
-def top() -> Iterator[tuple[DeltaGenerator, DeltaGenerator]]:
-    """The places of the findings and of the main figure; a phone shows the figure first."""
+def top() -> Iterator[tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]]:
+    """The places of the findings, the main figure and the key numbers.
+
+    A wide page has the figure next to the words; a phone has it first.
+    """
     with st.container(key="result-top"):
-        yield st.container(key="result-findings"), st.container(key="result-figure")
+        yield (
+            st.container(key="result-findings"),
+            st.container(key="result-figure"),
+            st.container(key="result-numbers"),
+        )
 
 
 def findings(found: "Sequence[Finding]") -> None:
@@ -99,7 +136,7 @@ def numbers(found: "Sequence[Finding]") -> str:
         if finding.interval is not None:
             value = (
                 f"{html.escape(value)}"
-                f"<small>95 % interval {span(*finding.interval, finding.unit)}</small>"
+                f"<small>95 % CI {span(*finding.interval, finding.unit)}</small>"
             )
         else:
             value = html.escape(value)
@@ -149,5 +186,8 @@ def tables(run: "Run") -> None:
     if drawer.open:
         with drawer, text.errors_shown():
             name = tables_and_figures.select("Table", names, "table", width=280)
-            run_view.draw_table(run, name)
+            table = tables_and_figures.table_of(run, name)
+            for line in tables_and_figures.about(table):
+                st.caption(plain(line.replace("`", "")))
+            table_slice.draw(table, f"table {run.name} {name}", f"{run.path.name}-{name}")
             export.tables(run, name)

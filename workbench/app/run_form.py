@@ -69,22 +69,6 @@ def opened_or_warned(experiment: Experiment[Any]) -> "Run | None":
     return run
 
 
-def built_in(experiment: Experiment[Any]) -> "Run | None":
-    """The built-in result for the chosen model and corpus; None if the user has a run for them."""
-    from workbench.runs.builtin import builtin_run_of
-
-    shipped = builtin_run_of(experiment.name, choice.model(), choice.corpus())
-    if shipped is None:
-        return None
-    now = shipped.status
-    is_own = any(
-        (own.experiment, own.models, own.corpora) == (now.experiment, now.models, now.corpora)
-        and (own.state == "done" or own.under_way)
-        for _, own in run_list.all_statuses()
-    )
-    return None if is_own else shipped
-
-
 def inputs(experiment: Experiment[Any]) -> tuple[Refs, Refs]:
     """Draw the models and corpora of the request; first those of the top bar."""
     left, right = st.columns(2)
@@ -314,6 +298,7 @@ def chosen(
         key=key,
         on_change=changed,
         help=about,
+        label_visibility="collapsed",
     )
     return EXPERIMENTS[experiments[picked if picked in experiments else first]]
 

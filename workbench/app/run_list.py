@@ -101,10 +101,29 @@ def draw_empty() -> None:
 
 
 def draw(runs: Sequence[NamedStatus]) -> None:
-    """Draw the list, a page at a time; ticked runs go into the address."""
+    """Draw the search, the user's runs, and the built-in results below them.
+
+    Ticked runs are compared.
+    """
+    from workbench.runs.builtin import builtin_runs
+
+    shipped = [(run.name, run.status) for run in builtin_runs()]
+    st.html(_STYLE)
+    with st.container(key="controls-runs"):
+        wanted = _wanted([*runs, *shipped])
+    if runs:
+        _own(runs, matching(runs, *wanted))
+    if shipped:
+        _built_in(shipped, matching(shipped, *wanted), is_open=not runs or any(wanted))
+
+
+Wanted = tuple[str, Sequence[str], Sequence[str]]  # words, experiments, states
+
+
+def _wanted(runs: Sequence[NamedStatus]) -> Wanted:
+    """Draw the search and the filters; return what is chosen."""
     text, experiments, states = st.columns([2, 2, 2])
-    matches = matching(
-        runs,
+    return (
         text.text_input(
             "Search",
             placeholder="name, model, corpus",
@@ -124,6 +143,10 @@ def draw(runs: Sequence[NamedStatus]) -> None:
             "States", STATES, placeholder="all", key="states of runs", persist_state="session"
         ),
     )
+
+
+def _own(runs: Sequence[NamedStatus], matches: Sequence[NamedStatus]) -> None:
+    """Draw the user's runs, a page at a time."""
     if not matches:
         st.info(f"None of the {len(runs):,} runs matches. Remove a search word or a filter.")
         return
@@ -137,18 +160,39 @@ def draw(runs: Sequence[NamedStatus]) -> None:
     st.caption(f"{which}. Click one to open it, or tick several to compare them.")
     from workbench.runs.run import first_claim
 
-    st.html(_STYLE)
     folder = machine.runs()
     with st.container(key="run-list", gap=None):
         for name, now in shown:
             _row(name, now, first_claim(folder / name, now))
 
 
+def _built_in(
+    shipped: Sequence[NamedStatus], matches: Sequence[NamedStatus], is_open: bool
+) -> None:
+    """Draw the built-in results; ticked ones are compared with the user's runs."""
+    from workbench.runs.builtin import builtin_run
+    from workbench.runs.run import first_claim
+
+    count = (
+        f"{len(matches)}" if len(matches) == len(shipped) else f"{len(matches)} of {len(shipped)}"
+    )
+    with st.expander(f"Built-in results ({count})", expanded=is_open, type="compact"):
+        st.caption(
+            "Results of the mini models, shipped with Workbench. They are not runs of yours."
+        )
+        with st.container(key="run-list-built-in", gap=None):
+            for name, now in matches:
+                _row(name, now, first_claim(builtin_run(name).path, now))
+
+
 TICK = "tick "  # keys of the boxes
 _STYLE = """<style>
 [class*="st-key-row-"] { border-top: 1px solid var(--shell-line, #d5dce3); padding: 8px 0; }
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] { padding: 0; min-height: 0; }
-[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p { font-size: 15px; font-weight: 600; }
+[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p,
+[class*="st-key-row-"] [data-testid="stPageLink-NavLink"] span {
+  font-size: 15px; font-weight: 600; white-space: normal; overflow: visible; text-overflow: clip;
+}
 </style>"""
 COLOURS = {"done": "green", "running": "blue", "failed": "red", "queued": "gray"}
 
@@ -196,25 +240,6 @@ def compare_button(names: Sequence[str]) -> None:
             args=(chosen,),
             type="primary",
         )
-
-
-def draw_built_in() -> None:
-    """Draw the list of built-in results; ticked ones are opened, next to the user's runs."""
-    from workbench.runs.builtin import builtin_runs
-
-    runs = builtin_runs()
-    if not runs:
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.subheader("Built-in results", anchor=False, width="content")
-    st.caption("Results of the mini models, shipped with Workbench. They are not runs of yours.")
-    from workbench.runs.run import first_claim
-
-    st.html(_STYLE)
-    with st.container(key="run-list-built-in", gap=None):
-        for run in runs:
-            now = run.status
-            _row(run.name, now, first_claim(run.path, now))
 
 
 def set_opened(names: Sequence[str]) -> None:

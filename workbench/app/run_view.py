@@ -1,33 +1,26 @@
-"""Parts of an opened run: its progress, request, log and removal; and several runs compared.
+"""Parts of an opened run: its progress, request, log and removal.
 
 Removing a run moves it to a bin, so that one click loses nothing. Costs: reading the runs' folders.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import export, run_list, tables_and_figures, text
+from workbench.app import run_list, tables_and_figures, text
 from workbench.app.text import errors_shown, lines, plain, prose, show_error, state, subject
 from workbench.core.errors import WorkbenchError
+from workbench.runs.reported import Reported, reported
 from workbench.runs.status import Status, log_lines
 from workbench.runs.time_left import age_of, in_words, progress_line
 
 if TYPE_CHECKING:
     from workbench.core.findings import Finding
-    from workbench.report.content import Comparison
     from workbench.runs.run import Run
 
 # --- parts of a result ----------------------------------------------------------------------------
-
-
-def draw_table(run: "Run", name: str) -> None:
-    """Draw a table with its description."""
-    table = tables_and_figures.table_of(run, name)
-    for line in tables_and_figures.about(table):
-        st.text(line.replace("`", ""))
-    tables_and_figures.draw_table(table, f"table {run.name} {name}")
 
 
 def findings(found: "Sequence[Finding]", first: int = 1) -> None:
@@ -188,47 +181,6 @@ def _restore(entry: str) -> None:
     run_list.set_opened([run.name])
 
 
-def compare(runs: Sequence["Run"]) -> None:
-    """Draw a comparison: settings that differ, and each table with signed differences."""
-    from workbench.report.content import comparisons
-
-    st.header(f"Comparison of {len(runs)} runs", anchor=False)
-    unfinished = [run for run in runs if run.status.state != "done"]
-    for run in unfinished:
-        text.facts([(run.status.state, run_title(run))])
-    done = [run for run in runs if run not in unfinished]
-    if unfinished:
-        st.text("Only runs that are done can be compared.")
-    if len(done) < 2:
-        return
-    export.menu(done)
-    groups = comparisons(done)
-    if not groups:
-        st.info("These runs are of different experiments, so their tables cannot be compared.")
-    for group in groups:
-        _compared(group)
-
-
-def _compared(group: "Comparison") -> None:
-    from workbench.runs.compare import compared, what_changed
-
-    st.subheader(plain(group.experiment), anchor=False)
-    text.facts((letter, f"{run.name}: {run_title(run)}") for letter, run in group.runs.items())
-    findings(what_changed([*group.runs.values()]))
-    if group.requests.total:
-        st.markdown("**Settings that differ**")
-        tables_and_figures.draw_grid(group.requests, f"requests {group.experiment}")
-    for grid in group.tables:
-        tables = [{grid.name: run.tables[grid.name]} for run in group.runs.values()]
-        ((_, table),) = compared(tables)
-        st.markdown(f"**Table: {plain(grid.name)}**")
-        if grid.about:
-            st.text(grid.about)
-        tables_and_figures.draw_table(table, f"compared {group.experiment} {grid.name}")
-    for note in group.notes:
-        st.text(note)
-
-
 # --- progress of a run ----------------------------------------------------------------------------
 #
 # State, progress and log of a run, with buttons to cancel and resume it.
@@ -238,6 +190,7 @@ def _compared(group: "Comparison") -> None:
 
 EVERY = 1.0  # seconds between looks
 LOG_LINES = 12  # of the log in view
+PARTS = 3  # runs that a run has started, with curves in view
 
 
 def watched(run: "Run") -> bool:
@@ -281,6 +234,7 @@ def _progress(run: "Run", now: Status) -> None:
     current = events[starts[-1] :] if starts else events
     step = next((event for event in reversed(current) if event["kind"] == "progress"), None)
     log = [_log_line(event) for event in current if event["kind"] in ("log", "warning")]
+    _stages(run, now)
     if step is None:
         left = f", {in_words(now.expected)} left" if now.expected else ""
         st.text(f"starting{left}")
@@ -289,8 +243,78 @@ def _progress(run: "Run", now: Status) -> None:
         age = age_of(step)
         st.text(progress_line(step, age))
         st.progress(_share(now, step, age))
+    _curves(run)
     if log:
         lines(log[-LOG_LINES:])
+
+
+@st.cache_resource(max_entries=100, show_spinner=False)
+def _read_so_far(path: str) -> list[Reported]:
+    """What was read of a run's events, so that each look reads only the new ones."""
+    return []
+
+
+def _reported(run: "Run") -> Reported:
+    before = _read_so_far(str(run.path))
+    now = reported(run.path, before[0] if before else None)
+    before[:] = [now]
+    return now
+
+
+@st.cache_data(max_entries=100, show_spinner=False)
+def _stages_of_earlier(path: str) -> list[str]:
+    """The stages of the most similar earlier run, in order."""
+    from workbench.runs.run import Run
+    from workbench.runs.time_left import earlier
+
+    run = Run(Path(path))
+    before = earlier(run.path, run.status, run.spec)
+    return [] if before is None else list(dict.fromkeys(name for name, _ in before.stages))
+
+
+def _stages(run: "Run", now: Status) -> None:
+    """Draw the stages that are done, the current one, and those that an earlier run had next."""
+    begun = list(dict.fromkeys(_reported(run).stages))
+    if not begun or now.state != "running":
+        return
+    current = _reported(run).stages[-1]
+    done = [f":green[✓] {plain(name)}" for name in begun if name != current]
+    later = [name for name in _stages_of_earlier(str(run.path)) if name not in begun]
+    following = [f":gray[{plain(name)}]" for name in later]
+    st.markdown(" → ".join([*done, f"**{plain(current)}**", *following]))
+
+
+def _curves(run: "Run") -> None:
+    """Draw the curves of a run as they come, and those of the runs that it has started."""
+    import pandas as pd
+
+    from workbench.figures import progress
+
+    rows = []
+    for each in [run, *_parts_under_way(run)]:
+        so_far = _reported(each)
+        rows += [
+            (run_title(each), series, measure, x, y, so_far.total)
+            for (series, measure), points in so_far.curves.items()
+            for x, y in points
+        ]
+    if rows:
+        points = pd.DataFrame(rows, columns=list(progress.COLUMNS))
+        key = f"curves {run.name}"
+        about: Any = progress.curves
+        if points[["run", "series"]].drop_duplicates().shape[0] == 1:
+            about = "The loss so far, as the run reports it."
+        tables_and_figures.draw_view(run, "curves", progress.curves(points), about, key)
+
+
+def _parts_under_way(run: "Run") -> "list[Run]":
+    """The first runs under way that a run has started."""
+    names = [
+        name
+        for name, now in run_list.all_statuses()
+        if now.state == "running" and now.part_of == run.name
+    ]
+    return [run_list.open_named(name) for name in names[:PARTS]]
 
 
 def _share(now: Status, step: Mapping[str, Any], age: float) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import analyses, analysis, context, new_run, run_list, run_view
+from workbench.app import analyses, analysis, context, new_run, run_comparison, run_list, run_view
 from workbench.app.text import errors_shown, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
@@ -36,7 +36,7 @@ def page() -> None:
     run_view.undo()
     with errors_shown():
         if len(opened) > 1:
-            run_view.compare(opened)
+            run_comparison.draw(opened)
             return
         name = opened[0].status.experiment or opened[0].spec.experiment
         shown = analyses.analysis_of(name)
@@ -64,9 +64,7 @@ def _list() -> None:
     runs = run_list.all_statuses()
     names = [*(name for name, _ in runs), *(f"{BUILT_IN}{name}" for name in builtin_names())]
     run_list.compare_button(names)
-    if runs:
-        run_list.draw(runs)
-    else:
+    if not runs:
         run_list.draw_empty()
-    run_list.draw_built_in()
+    run_list.draw(runs)
     run_view.removed()

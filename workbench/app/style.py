@@ -19,6 +19,7 @@ table, dl, input, [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
 /* contrast of at least 4.5, and no text under 12 px */
 [data-testid="stCaptionContainer"] { opacity: 1; color: var(--shell-faint); }
 [data-testid="stCaptionContainer"] * { color: inherit; }
+[data-testid="stExpander"] summary p { color: var(--shell-faint); }
 [data-testid="stMarkdownContainer"] code { font-size: max(0.87em, 12px); }
 [data-testid="stCode"] .token:is(.function, .builtin, .string, .parameter) {
   color: var(--shell-accent);
@@ -75,13 +76,6 @@ table, dl, input, [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
   [data-testid="stMainBlockContainer"] { padding: 3.25rem 1rem 6rem; }
   h1 { font-size: 18px !important; padding: 0.25rem 0 !important; }
   .st-key-model-numbers { row-gap: 8px; }
-  .st-key-result-heading { flex-direction: column; align-items: flex-start !important; }
-  /* figures of several panels scroll in their own box; others fit the screen */
-  .st-key-result-figure { overflow-x: auto; }
-  .st-key-result-figure
-    :is([data-testid="stFullScreenFrame"], [data-testid="stElementContainer"]):has(
-      .cartesianlayer > .subplot + .subplot
-    ) { min-width: 600px; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }

@@ -4,7 +4,9 @@ Cells are drawn on a canvas, so nothing in them is read as markup. Costs: readin
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -13,6 +15,7 @@ import streamlit as st
 from workbench.app import glossary
 from workbench.app.text import plain
 from workbench.core.errors import WorkbenchError
+from workbench.figures.primitives import TITLE, WIDEST
 from workbench.figures.theme import Kind, template
 
 if TYPE_CHECKING:
@@ -75,11 +78,18 @@ def draw_table(table: "pd.DataFrame", key: str) -> None:
     st.dataframe(
         head,
         hide_index=True,
-        column_config={str(name): _column(str(name)) for name in head.columns},
-        height=min(len(head) + 1, VIEW + 1) * 35 + 3,
+        column_config={
+            str(name): _column(str(name), dtype.kind == "f") for name, dtype in head.dtypes.items()
+        },
+        height=_height(len(head), VIEW),
         placeholder="–",
         key=key,
     )
+
+
+def _height(count: int, most: int) -> Any:
+    """The height of a table: that of its rows, or of the first ones if there are many."""
+    return "content" if count <= most else (most + 1) * 35 + 3
 
 
 def draw_grid(grid: "Grid", key: str) -> None:
@@ -90,11 +100,13 @@ def draw_grid(grid: "Grid", key: str) -> None:
     draw_table(pd.DataFrame(list(grid.rows), columns=names), key)
 
 
-def _column(name: str) -> Any:
+def _column(name: str, is_float: bool = False) -> Any:
     from workbench.figures.sanitize import visible
 
     if _DIFFERENCE.match(name):
         return st.column_config.NumberColumn(visible(name), format="%+.4g")
+    if is_float:  # else 1e-30 is written with all its zeros
+        return st.column_config.NumberColumn(visible(name), format="%.4g", help=_explained(name))
     return st.column_config.Column(visible(name), help=_explained(name))
 
 
@@ -145,32 +157,83 @@ def _drawn(path: str, ended: str) -> "Mapping[str, Drawing]":
     return dict(drawings(Run(Path(path))))
 
 
+_IN_VIEW: ContextVar[frozenset[str]] = ContextVar("claims that the page shows", default=frozenset())
+
+
+@contextmanager
+def claims_in_view(claims: Iterable[str]) -> Iterator[None]:
+    """Figures that are drawn meanwhile have no title that is one of these claims."""
+    token = _IN_VIEW.set(frozenset(claims))
+    try:
+        yield
+    finally:
+        _IN_VIEW.reset(token)
+
+
 def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | None" = None) -> None:
     """Draw one figure, already sanitised, under its title and subtitle; below it, how to read it.
 
-    `pointed` is called when the user clicks a mark; `points` then returns which one.
+    `pointed` is called when the user clicks a mark; `points` then returns which one. On a phone,
+    figures of more than two panels in a row scroll sideways, and say so.
     """
     import plotly.graph_objects as go
 
-    if drawing.title:
-        st.markdown(f"**{plain(drawing.title.replace('`', ''))}**")
-    if drawing.subtitle:
-        st.caption(plain(drawing.subtitle))
     figure: Any = go.Figure(dict(drawing.plain), skip_invalid=True)
     figure.update_layout(template=template(kind()), height=drawing.height)
     if st.query_params.get(PRESENT) == "1":
         _enlarge(figure)
-    st.plotly_chart(
-        figure,
-        theme=None,
-        key=key,
-        config=CONFIG,
-        alt=" ".join(filter(None, (drawing.title, drawing.about))) or drawing.name,
-        on_select=pointed or "ignore",
-        selection_mode="points",
+    across = _across(figure)
+    with st.container(key=f"drawn-{min(across, WIDE)} {key}", gap="small"):
+        if drawing.title and drawing.title not in _IN_VIEW.get():
+            st.markdown(f"**{plain(drawing.title.replace('`', ''))}**")
+        if drawing.subtitle:
+            st.caption(plain(drawing.subtitle))
+        st.plotly_chart(
+            _tight(figure),
+            width=_width(figure),
+            theme=None,
+            key=key,
+            config=CONFIG,
+            alt=" ".join(filter(None, (drawing.title, drawing.about))) or drawing.name,
+            on_select=pointed or "ignore",
+            selection_mode="points",
+        )
+        if across > FITTING:
+            st.html('<p class="swipe" tabindex="0">Swipe sideways to see all panels.</p>')
+        if drawing.reading:
+            st.caption(plain(drawing.reading))
+
+
+FITTING, WIDE = 2, 4  # panels in a row that a phone shows whole; and as many as have a style
+
+
+def _across(figure: Any) -> int:
+    """The number of panels in a row."""
+    axes = [axis for axis in figure.select_xaxes() if axis.overlaying is None]
+    return max(1, len({round((axis.domain or (0.0, 1.0))[0], 2) for axis in axes}))
+
+
+def _width(figure: Any) -> Any:
+    """The width that a map of few cells is limited to; other figures fill the page."""
+    meta = figure.layout.meta
+    widest = meta.get(WIDEST) if isinstance(meta, dict) else None
+    return widest if isinstance(widest, int) and widest > 0 else "stretch"
+
+
+def _tight(figure: Any) -> Any:
+    """The figure without empty room at its top, where neither a legend nor a menu is."""
+    top, height = figure.layout.margin.t, figure.layout.height
+    named = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
+    has_legend = figure.layout.showlegend is not False and (
+        len(named) > 1 or any(trace.showlegend for trace in named)
     )
-    if drawing.reading:
-        st.caption(plain(drawing.reading))
+    if top is None or has_legend or figure.layout.updatemenus or figure.layout.title.text:
+        return figure
+    is_titled = any(
+        (note.y or 0) > 0.98 and note.yref == "paper" for note in figure.layout.annotations
+    )
+    room = min(top, TITLE if is_titled else 8)
+    return figure.update_layout(height=height - (top - room), margin={"t": room})
 
 
 def points(key: str) -> list[Any]:
@@ -262,7 +325,7 @@ def draw_columns(
     st.dataframe(
         pd.DataFrame(shown),
         hide_index=True,
-        height=min(len(table) + 1, rows + 1) * 35 + 3,
+        height=_height(len(table), rows),
         column_config={
             column.heading: st.column_config.NumberColumn(
                 format=column.format, help=column.help or _explained(column.heading)

@@ -75,7 +75,7 @@ def run(inputs: Inputs, settings: TunedLens, progress: Progress) -> Result:
         settings.batch_size,
         settings.learning_rate,
         inputs.seed,
-        lambda step: progress(step, settings.steps, "training the lens"),
+        lambda step, loss: progress(step, settings.steps, f"training the lens: loss {loss:.4f}"),
     )
     scores = _Scores(documents[TEST], reader.choices)
     for predicted in reader.predictions(batch, documents[TEST], inputs.seed):

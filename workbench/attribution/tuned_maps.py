@@ -481,7 +481,7 @@ def trained_maps(
     batch_size: int,
     learning_rate: float,
     seed: int,
-    on_step: Callable[[int], object],
+    on_step: Callable[[int, float], object],
 ) -> Trained:
     """Train the maps of all layers of all stacks; see the module."""
     random = np.random.default_rng([seed, 5])
@@ -546,9 +546,7 @@ def trained_maps(
     stopping = EarlyStopping(PATIENCE, gain=max(TINY, GAIN * mean_first), highest=0.0)
     stopping.is_best(-mean_first)
     intervals = _intervals(train, steps, batch_size, seed)
-    found = fine_tune(
-        learner, intervals, parts, dev_score, stopping, lambda step, loss: on_step(step)
-    )
+    found = fine_tune(learner, intervals, parts, dev_score, stopping, on_step)
     return Trained(
         kept.maps,
         curves,

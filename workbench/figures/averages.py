@@ -60,7 +60,7 @@ def tags(tables: Tables) -> go.Figure:
     if not parts:
         raise KeyError("no parts of speech")
     across = min(len(parts), 2 if len(parts) <= 4 else 3)
-    names = {**CELLS, "tickfont": {"size": 10}}
+    names = {**CELLS, "tickfont": {"size": 12}}
     return panels(
         parts,
         SIDE,

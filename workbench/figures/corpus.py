@@ -174,7 +174,7 @@ def words(tables: Tables) -> go.Figure:
         ],
         textposition="top right",
         cliponaxis=False,
-        textfont={"size": 11},
+        textfont={"size": 12},
         customdata=table["word"],
     )
     log = {"type": "log", "dtick": "D2"}

@@ -100,7 +100,7 @@ def offset_map(wide: pd.DataFrame, hover: str) -> go.Figure:
         tickformat=".0%",
         gap=1,
         text=in_percent(wide),
-        textfont={"size": 11},
+        textfont={"size": 12},
         zmin=0,
         zmax=1,
     )

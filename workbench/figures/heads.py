@@ -227,7 +227,7 @@ def _best_bars(rows: pd.DataFrame) -> list[Trace]:
         mode="text",
         text=short(rows),
         textposition="middle right",
-        textfont={"size": 11},
+        textfont={"size": 12},
         cliponaxis=False,
         hoverinfo="skip",
     )
@@ -442,7 +442,7 @@ def _labels(
         mode="text",
         text=[text for *_, text in placed],
         textposition="middle center",
-        textfont={"size": 11},
+        textfont={"size": 12},
         cliponaxis=False,
         hoverinfo="skip",
     )

@@ -33,6 +33,8 @@ CELLS: Look = {"showgrid": False, "zeroline": False}  # of an axis of a heat map
 WRITTEN = 16  # maximum columns of a heat map with text in its cells
 TITLE, LEGEND, BELOW = 30, 54, 50  # pixels of a panel title, of the legend, below the panels
 ROW, THIN = 30, 14  # height of a layer of heads in pixels: maximum and minimum
+FEW, TALL, BROAD = 8, 44, 88  # layers or heads that are few; then the height and width of a cell
+WIDEST = "widest"  # in `meta` of a figure: the width in pixels beyond which it does not grow
 ACROSS = 620  # pixels of the cells of a heat map that is as wide as the figure
 LABELS = 5  # maximum number of curves with their names at their ends
 LINE, LETTER = 15, 6.8  # pixels of a label: height of a line, mean width of a character
@@ -554,8 +556,12 @@ def head_grid(
         parts.append((title if len(groups) > 1 else "", [*cells, *over(part)]))
         layers.append([int(part["layer"].max()) + 0.5, int(part["layer"].min()) - 0.5])
         sizes.append(part["layer"].nunique())
-    tall = max(THIN, min(ROW, 900 // sum(sizes)))
+    tall = max(THIN, min(TALL if sum(sizes) <= FEW else ROW, 900 // sum(sizes)))
     widest = int(heads["head"].max()) + 1
+    if widest <= FEW:  # cells that are not much wider than high; with room for labels and a scale
+        look_of_page: dict[str, Any] = {"meta": {WIDEST: 180 + BROAD * widest}}
+    else:
+        look_of_page = {}
     fixed = {**CELLS, "fixedrange": True}
     return panels(
         parts,
@@ -574,4 +580,5 @@ def head_grid(
         ],
         hovermode="closest",
         dragmode=False,
+        **look_of_page,
     )

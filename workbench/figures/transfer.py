@@ -415,7 +415,7 @@ def delta(tables: Tables) -> go.Figure:
                 for before, after in zip(rows["frozen"], rows["tuned"], strict=True)
             ],
             textposition="top center",
-            textfont={"size": 11},
+            textfont={"size": 12},
         )
         parts.append((model if table["model"].nunique() > 1 else "", [shown]))
     x = {

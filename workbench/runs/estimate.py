@@ -1,15 +1,16 @@
 """Estimates how long a request takes before it is started, from finished runs of its experiment.
 
-A run with the same model and corpus counts first, then any other of the user's own, then a built-in
-result. Its duration is scaled by the number of sentences and, for another model, by the number of
-parameters; from small models this gives an upper bound. Nothing is claimed where a size is not
-known or differs too much. Costs: reading the requests of at most 30 runs.
+The most similar run of the same settings counts (`similar`). Its duration is scaled by the number
+of sentences and, for another model, by the number of parameters; from small models this gives an
+upper bound. Nothing is claimed where a size is not known or differs too much. Costs: reading the
+requests of at most 30 runs.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.runs.similar import Candidate, most_similar
 from workbench.runs.time_left import in_words
 
 FIXED = 2.0  # seconds that every run takes, of any size
@@ -52,9 +53,18 @@ class Estimate:
 def estimate(request: Size, finished: Iterable[Finished]) -> Estimate | None:
     """Return how long a request takes; None if no finished run tells it."""
     runs = [run for run in finished if _is_comparable(request, run)]
-    if not runs:
+    best = most_similar(
+        Candidate(
+            run,
+            run.seconds,
+            run.size.models == request.models,
+            run.size.corpora == request.corpora,
+            is_own=not run.is_builtin,
+        )
+        for run in runs
+    )
+    if best is None:
         return None
-    best = max(runs, key=lambda run: _likeness(request, run))
     factor = _factor(request, best.size)
     if factor is None or not 1 / FARTHEST <= factor <= FARTHEST:
         return None
@@ -67,14 +77,6 @@ def _is_comparable(request: Size, run: Finished) -> bool:
     """Whether only sizes differ; the settings of built-in results differ a little."""
     same = (request.settings or {}) == (run.size.settings or {})
     return run.seconds > 0 and (same or (run.is_builtin and not request.settings))
-
-
-def _likeness(request: Size, run: Finished) -> tuple[bool, bool, bool]:
-    return (
-        run.size.models == request.models,
-        run.size.corpora == request.corpora,
-        not run.is_builtin,
-    )
 
 
 def _factor(request: Size, other: Size) -> float | None:

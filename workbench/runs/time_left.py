@@ -2,9 +2,9 @@
 
 The events of a finished run say when each of its stages began and ended. A run under way is
 compared with them: its own speed counts for what it has done, the earlier run for the stages that
-follow. Of the earlier runs, those with the same models, corpora and settings come first, and of
-these the one of median duration. Without an earlier run nothing is claimed of the whole run. Costs:
-reading the status and the request of at most 30 runs, once a run, and the events of one.
+follow. Of the earlier runs, the most similar one counts (`similar`). Without an earlier run nothing
+is claimed of the whole run. Costs: reading the status and the request of at most 30 runs, once a
+run, and the events of one.
 """
 
 import json
@@ -20,6 +20,7 @@ from typing import Any
 
 from workbench.core.files import parse_json, read_regular
 from workbench.runs import spec, status
+from workbench.runs.similar import Candidate, most_similar
 from workbench.runs.status import Status
 
 NEWEST = 30  # earlier runs that are looked at
@@ -65,7 +66,7 @@ class Earlier:
 def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
     """Return the earlier run that a run of this request is best compared with, if there is one."""
     own = _request(request.model_dump(mode="json"))
-    found: dict[int, list[tuple[float, Path]]] = {}
+    found: list[Candidate[tuple[float, Path]]] = []
     for path in _newest(folder.parent, folder.name):
         other = status.read(path)
         if other is None or not _is_comparable(other, now):
@@ -73,11 +74,12 @@ def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
         with suppress(OSError, ValueError, LookupError, TypeError):
             theirs = _request(parse_json(read_regular(path / spec.FILE)))
             if theirs["parts"] == own["parts"]:
-                found.setdefault(_likeness(own, theirs), []).append((other.seconds, path))
-    if not found:
+                same = [own[what] == theirs[what] for what in ("models", "corpora", "settings")]
+                found.append(_candidate(other.seconds, path, *same))
+    best = most_similar(found)
+    if best is None:
         return None
-    runs = sorted(found[max(found)])
-    seconds, path = runs[(len(runs) - 1) // 2]
+    seconds, path = best
     return Earlier(seconds, stages(status.read_events(path, status.last_start(path))[0]))
 
 
@@ -102,10 +104,12 @@ def _request(data: Any) -> dict[str, Any]:
     }
 
 
-def _likeness(own: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """Return a number that is larger the more alike two requests are."""
-    models, corpora, settings = (own[k] == other[k] for k in ("models", "corpora", "settings"))
-    return 4 * models + 2 * corpora + settings if models or corpora else 0
+def _candidate(
+    seconds: float, path: Path, models: bool, corpora: bool, settings: bool
+) -> Candidate[tuple[float, Path]]:
+    """Return a run to choose from; its settings count only if it has the same model or corpus."""
+    is_alike = settings and (models or corpora)
+    return Candidate((seconds, path), seconds, models, corpora, is_alike)
 
 
 def _newest(runs: Path, name: str) -> Iterator[Path]:

@@ -415,7 +415,7 @@ class Record:
         history = LossHistory(history.first, history.mean, history.seen)
         self.state = replace(state, history=history, rows=(*state.rows, row))
         if plan.steps is not None:
-            self.progress(state.step, plan.steps, "training")
+            self.progress(state.step, plan.steps, f"training: loss {mean:.4f}")
         else:
             total = round(plan.seconds or 0)
             self.progress(min(int(now), total), total, "training by time (seconds)")

@@ -31,7 +31,7 @@ _STEP = re.compile(r"[^:]+: [\d,]+( of [\d,]+)?(, .* left.*)?")
 
 
 def offer() -> None:
-    """Draw the button that starts the tour, its progress while it runs, or its report."""
+    """Draw the button that starts the demo, its progress while it runs, or its report."""
     if is_under_way():
         st.fragment(_watch, run_every=EVERY)()
         return
@@ -55,7 +55,7 @@ def offer() -> None:
 
 
 def begin() -> None:
-    """Start the tour, unless it is running."""
+    """Start the demo, unless it is running."""
     from workbench.runs import locks
     from workbench.runs.process import reap_when_ended
 
@@ -100,14 +100,14 @@ def _can_be_interrupted() -> None:
 
 
 def is_under_way() -> bool:
-    """Whether the tour is running."""
+    """Whether the demo is running."""
     from workbench.runs import locks
 
     return locks.is_held(_folder() / LOCK)
 
 
 def end() -> None:
-    """Interrupt the tour and its current run; finished runs stay."""
+    """Interrupt the demo and its current run; finished runs stay."""
     deadline = time.monotonic() + PATIENCE
     interrupted = 0.0
     while is_under_way() and time.monotonic() < deadline:
@@ -134,7 +134,7 @@ def _watch() -> None:
         steps = [line for line in log if _STEP.fullmatch(line.strip())]
         if steps:
             st.text(steps[-1].strip())
-        if st.button("Cancel", icon=":material/stop_circle:", key="end tour"):
+        if st.button("Cancel", icon=":material/stop_circle:", key="end demo"):
             with st.spinner("Cancelling (may take ten seconds) …"):
                 end()
             st.rerun()
@@ -165,7 +165,7 @@ def _last_lines() -> list[str]:
 
 
 def _ended_well(report: Path) -> bool:
-    """Whether the report belongs to the last tour, not to an earlier one."""
+    """Whether the report belongs to the last demo, not to an earlier one."""
     try:
         return report.stat().st_mtime >= (_folder() / PID).stat().st_mtime
     except OSError:

@@ -1,0 +1,105 @@
+"""Several runs side by side: findings and figures on one scale, what differs, and tables.
+
+Costs: reading the tables of the runs; about a second for large ones.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from workbench.app import analyses, export, run_list, run_view, tables_and_figures, text
+from workbench.app.text import plain
+
+if TYPE_CHECKING:
+    from workbench.report.content import Comparison
+    from workbench.runs.run import Run
+
+BESIDE = 3  # runs whose findings and figures are next to each other; of more, below
+IN_VIEW = 3  # findings of a run
+
+
+def draw(runs: Sequence["Run"]) -> None:
+    """Draw a comparison of runs, by experiment."""
+    from workbench.report.content import comparisons
+
+    done = [run for run in runs if run.status.state == "done"]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.title(f"Comparison of {len(runs)} runs", anchor=False, width="stretch")
+        if len(done) > 1:
+            with st.container(key="controls-comparison", width="content"):
+                export.menu(done)
+    if unfinished := [run for run in runs if run not in done]:
+        for run in unfinished:
+            text.facts([(run.status.state, run_view.run_title(run))])
+        st.text("Only runs that are done can be compared.")
+    if len(done) < 2:
+        return
+    groups = comparisons(done, {run.path: tables_and_figures.figures_of(run) for run in done})
+    if not groups:
+        st.info("These runs are of different experiments, so their tables cannot be compared.")
+    for group in groups:
+        _compared(group, is_only=len(groups) == 1)
+
+
+def _compared(group: "Comparison", is_only: bool) -> None:
+    from workbench.app.analysis import main_figure
+    from workbench.runs.compare import what_changed
+
+    if not is_only:
+        st.subheader(plain(group.experiment), anchor=False)
+    figure = ""
+    if group.figures:
+        figures = list(group.figures)
+        first = main_figure(next(iter(group.runs.values())))
+        index = figures.index(first) if first in figures else 0
+        figure = figures[index]
+        if len(figures) > 1:
+            with st.container(key=f"controls-figure {group.experiment}"):
+                figure = tables_and_figures.select("Figure", figures, "figure", index, width=280)
+    items = list(group.runs.items())
+    for start in range(0, len(items), BESIDE):
+        row = items[start : start + BESIDE]
+        for column, (letter, run) in zip(st.columns(len(row), gap="medium"), row, strict=True):
+            with column:
+                _one(letter, run)
+                claims = [f"{letter}: {each.claim}" for each in run.findings[:IN_VIEW]]
+                if figure:
+                    drawing = group.figures[figure][letter]
+                    with tables_and_figures.claims_in_view(claims):
+                        tables_and_figures.draw_figure(drawing, f"compared {run.name} {figure}")
+    st.subheader("What differs", anchor=False)
+    run_view.findings(what_changed([*group.runs.values()]))
+    if group.requests.total:
+        st.markdown("**Settings that differ**")
+        tables_and_figures.draw_grid(group.requests, f"requests {group.experiment}")
+    if group.tables:
+        _table(group)
+    for note in group.notes:
+        st.caption(plain(note))
+
+
+def _one(letter: str, run: "Run") -> None:
+    """Draw one run: its letter, its title as a link, and its first findings."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.badge(letter, color="blue")
+        st.page_link(
+            f"pages/{analyses.page_of(run.spec.experiment)}.py",
+            label=f"**{plain(run_view.run_title(run))}**",
+            query_params={run_list.OPENED: run.name},
+        )
+    st.caption(plain(run.name))
+    run_view.findings(run.findings[:IN_VIEW])
+
+
+def _table(group: "Comparison") -> None:
+    """Draw one table with signed differences; a box chooses it."""
+    from workbench.runs.compare import compared
+
+    st.subheader("Tables", anchor=False)
+    grids = {grid.name: grid for grid in group.tables}
+    name = tables_and_figures.select("Table", list(grids), "compared", width=280)
+    ((_, table),) = compared([{name: run.tables[name]} for run in group.runs.values()])
+    if grids[name].about:
+        st.caption(plain(grids[name].about))
+    tables_and_figures.draw_table(table, f"compared {group.experiment} {name}")
