@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OWN, CORPUS = "Your own text", "Corpus sentence"
 FROM, TEXT, BEFORE = "from", "text", "before"  # in the address; `before`: the text before an edit
-OF_HEAD = ("pin", "word")  # in the address, and of one text
+OF_HEAD = ("pin", "word", "place")  # in the address, and of one text
 EXAMPLE = "The old captain saw the ship that she had sold to her brother."
 TYPED_AT = "600ms"  # pause after which a typed text is read
 NAMES = {"self": "self-attention", "causal": "causal attention", "cross": "cross-attention"}
