@@ -247,7 +247,7 @@ def draw_columns(
     st.dataframe(
         pd.DataFrame(shown),
         hide_index=True,
-        height=min(len(table) + 1, rows + 1) * 35 + 3,
+        height="content" if len(table) <= rows else (rows + 1) * 35 + 3,
         column_config={
             column.heading: st.column_config.NumberColumn(
                 format=column.format, help=column.help or _explained(column.heading)

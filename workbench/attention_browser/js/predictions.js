@@ -1,5 +1,6 @@
 // What the model predicts at one place of the text, next to the attention of the open head.
 
+const probability = (share) => (share > 0 && share < 0.0005 ? "< 0.1 %" : percent(share));
 const NEAR = 60; // words on each side of the chosen one, which can be chosen
 
 /**
@@ -66,8 +67,8 @@ function predictionView(browser, ask, put) {
     const changed = before !== null && before !== undefined;
     const inside = [make("bdi", { text: visible(text), title: visible(text) }),
       make("span", { class: "bar-pair" }, bar(share, "now"), changed ? bar(before, "was") : null),
-      make("span", { class: "number", text: percent(share) }),
-      changed ? make("span", { class: "number was", text: `was ${percent(before)}` }) : null];
+      make("span", { class: "number", text: probability(share) }),
+      changed ? make("span", { class: "number was", text: `was ${probability(before)}` }) : null];
     return make("li", {}, canPut ? make("button", { type: "button", class: "choice", title: "Put it into the text",
       onclick: () => put(place(), text) }, ...inside) : make("div", { class: "choice" }, ...inside));
   }
