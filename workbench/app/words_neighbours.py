@@ -93,6 +93,8 @@ def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
         for model_ref, model in models(ref, other)
         for number, (doc, word) in enumerate(zip(docs, chosen, strict=True))
     ]
+    for model in {query.ref: query.model for query in queries}.values():
+        words_index.progress(model, part)
     found: list[tuple[Query, Neighbours]] = []
     for query in queries:
         with errors_shown():
