@@ -117,10 +117,15 @@ def _offer_name(ref: str, kind: Kind) -> None:
 
 def chip(ref: str, kind: Kind) -> str:
     """The name of a reference, and what is known of its size: `my-bert · 6×12`."""
-    name = names.given(ref) or _short(ref, kind)
+    name = name_of(ref, kind)
     if kind == "models" and (shape := shape_of(ref)):
         return f"{name} · {shape[0]}×{shape[1]}"
     return name
+
+
+def name_of(ref: str, kind: Kind) -> str:
+    """The name of a reference: the one that was given to it, else the reference without folders."""
+    return names.given(ref) or _short(ref, kind)
 
 
 def _short(ref: str, kind: Kind) -> str:

@@ -236,8 +236,7 @@ def _items(side: Items) -> list[dict[str, Any]]:
 def _title(scene: Scene) -> str:
     options = scene.sides[0].grid.options
     named = [
-        (side.grid.look.model, f"{side.grid.group[0]} {KIND[side.grid.group[1]]}")
-        for side in scene.sides
+        (side.model, f"{side.grid.group[0]} {KIND[side.grid.group[1]]}") for side in scene.sides
     ]
     combined = "" if options.together == "each head" else f", {options.together}"
     kinds = {kind for _, kind in named}

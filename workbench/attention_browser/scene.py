@@ -51,6 +51,7 @@ class Side:
     mask: str = ""  # how the model writes a hidden word; "": it cannot read one
     can_edit: bool = False  # whether the words of the rows are those of the text
     predicts: Predicts | None = None  # None: the model predicts no words
+    model: str = ""  # the name that is shown; that of files is `grid.look.model`
 
 
 @dataclass(frozen=True)
@@ -84,19 +85,21 @@ def side_of(
     corpus: OnCorpus | None = None,
     mask: str = "",
     predicts: Predicts | None = None,
+    model: str = "",
 ) -> Side:
     """One side; `doc` is the text of the queries, `tables` have one row for each head.
 
     `suffix` follows the model's name, if two sides show the same model; `before` are the maps of
     the text before an edit, `mask` is how the model writes a hidden word, and `predicts` are the
-    places that it predicts.
+    places that it predicts. `model` is the name that is shown (default: that of the maps).
     """
     grid = grid_of(look, group, options)
     gold = tuple(overlays(doc)) if group[1] != "cross" else ()
     key = (look.id, group, options, gold)
     thumbnails = CACHE.get(key, lambda: overview(grid, gold))
     badges = [score for name, table in tables for score in scores_of(name, table, grid)]
-    name = f"{look.model}, value norms" if options.weigh == "norms" else look.model
+    model = model or look.model
+    name = f"{model}, value norms" if options.weigh == "norms" else model
     text = doc.text
     if group[1] == "cross":
         text = f"{' '.join(look.texts['decoder'].words)} ← {' '.join(look.texts['encoder'].words)}"
@@ -116,6 +119,7 @@ def side_of(
         mask,
         group == next(iter((site.stack, site.kind) for site in look.maps)) and group[1] != "cross",
         predicts,
+        model,
     )
 
 

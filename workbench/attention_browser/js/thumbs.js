@@ -9,7 +9,7 @@ const LEGIBLE = 48; // px, from which a thumbnail has a number that nobody chose
 const LARGEST = 104;
 const LARGEST_WHERE_WIDE = 160; // where the grid has at least WIDE px
 const WIDE = 700;
-const LARGEST_OF_TWO = 72; // if two sides are compared
+const LARGEST_OF_TWO = 64; // if two sides are compared
 const MOST_PIXELS = 8e6; // of a canvas on screen
 
 /** The value of the darkest colour of each map, if it is the same on both sides; null for one side. */
