@@ -45,9 +45,9 @@ MAX_RUNS = 100  # of the latest runs, whose tables are offered
 Comparison = Literal["nothing", "value norms", "another model", "another text"]
 
 
-def row() -> "DeltaGenerator":
-    """A container for boxes next to each other, as many as fit."""
-    return st.container(horizontal=True, vertical_alignment="bottom")
+def row(key: str) -> "DeltaGenerator":
+    """A container for boxes next to each other, as many as fit; a presentation hides it."""
+    return st.container(key=f"controls-{key}", horizontal=True, vertical_alignment="bottom")
 
 
 def style() -> None:

@@ -55,7 +55,7 @@ def choices(side: Side) -> Explained:
     from workbench.attribution.methods import LAYER_METHODS, METHODS
     from workbench.attribution.target import Baseline
 
-    with row():
+    with row("why"):
         method = select(
             "Method",
             METHODS,

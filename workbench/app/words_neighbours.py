@@ -74,7 +74,7 @@ def models(ref: str, other: str) -> "list[tuple[str, Model]]":
 def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
     """Draw the tab: for each model and text the nearest occurrences, by layer."""
     first = cache.model(ref)
-    with row():
+    with row("neighbours"):
         among = select(
             "Search",
             AMONG,

@@ -68,7 +68,7 @@ def draw(ref: str, word: str) -> None:
     from workbench.words.occurrences import form_count
 
     first = cache.model(ref)
-    with row():
+    with row("senses"):
         stack = words_neighbours.stack_of(first)
         end = words_neighbours.last_layer(first, stack)
         layer = _layer(end)
@@ -129,7 +129,7 @@ def _layer(last: int) -> int:
 def _forms(form: str, offered: "Sequence[Form]") -> None:
     """Draw a box for the form, and buttons for forms with several tags."""
     several = [each for each in offered if each.second and each.form != form.lower()][:OFFERED]
-    with row():
+    with row("form"):
         _form(form, offered)
         if not several:
             return
