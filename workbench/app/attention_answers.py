@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from workbench.attention_maps.patterns import OnCorpus
     from workbench.engine.model import Model
 
-TOP = 6  # predictions in view
+TOP = 5  # predictions in view
 
 
 def answers(ref: str, model: "Model", doc: "Doc", group: "Group", options: "Options") -> "Answers":

@@ -5,7 +5,7 @@ const HINT = "Click a head to open it, Ctrl or Shift + click to add it. Click a 
   "Keys: arrows for other heads · Enter: pin, then edit · Shift + arrows: move the pin · Esc: unpin, then the grid.";
 const STACKED = 760; // px: below it, the open head is below the grid
 const GRID_SHARE = 0.44; // of the width, at most for the grid
-const SHARE_OF_TWO = 0.5; // at most for two grids next to each other
+const SHARE_OF_TWO = 0.46; // at most for two grids next to each other
 const MOST_ALSO = 5; // heads next to the open one
 
 /** Shows `message`, an overview, in `root`; requests missing data from the host. */

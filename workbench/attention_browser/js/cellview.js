@@ -2,6 +2,7 @@
 
 const NARROW = 216; // px, minimum width of a panel next to another
 const BETWEEN = 24;
+const MOST_IN_FULL = 128; // tokens whose lines have a label each and scroll; more are compressed
 
 /** The view of an open head; `show` draws a response in the browser's state. */
 function cellView(browser) {
@@ -226,7 +227,7 @@ function lookOf(browser, sheet, { room, count }) {
     return { ...look, fit, cell: zoom === "fit" ? fit : 14 * Number(zoom) };
   }
   const tokens = Math.max(sheet.height, sheet.width);
-  const fit = bounded((tall - 6) / tokens, 0.5, LABEL.size + 10);
+  const fit = bounded((tall - 6) / tokens, tokens <= MOST_IN_FULL ? LABEL.line : 0.5, LABEL.size + 10);
   const width = Math.min(room, 620);
   const right = labelRoom(sheet.columns, most);
   return { ...look, fit, width, right, cell: zoom === "fit" ? fit : 18 * Number(zoom) };
