@@ -61,6 +61,7 @@ function attentionBrowser(root, host, message) {
     given = givenMaps(newer);
     browser.pinSide = newer.sides.findIndex((one) => pinFits(browser.state.pin, one));
     if (browser.pinSide < 0) browser.state.pin = null;
+    if (!before) browser.state.place ??= pinnedPlace(side);
     if (!before || !scoreOf(side, browser.choice.score)) browser.choice = firstChoice(side);
     if (!before) restore(side, start);
     const edited = side.changed?.length && scoreOf(side, "change");
@@ -94,6 +95,13 @@ function attentionBrowser(root, host, message) {
       if (hasCell(common, [r, c]) && (!best || value > best.value)) best = { at: [r, c], value };
     }));
     return best?.at || null;
+  }
+
+  /** The place of the pinned word, if the model predicts it; else null. */
+  function pinnedPlace(side) {
+    const { pin } = browser.state;
+    const word = pin && (pin.axis === "row" ? side.rows[pin.i] : side.columns[pin.j])?.word;
+    return side.editable && side.predicts?.places.includes(word) ? word : null;
   }
 
   /** The maps that came with an overview, as responses to requests for them. */
