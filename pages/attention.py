@@ -43,6 +43,8 @@ with errors_shown(stop=True):
         before=before,
         corpus=attention_answers.on_corpus(ref),
         mask=attention_answers.mask_of(model),
+        predicts=attention_answers.predicts(ref, model, doc),
+        model=choice.name_of(ref, "models"),
     )
     second = attention.second(comparison, ref, doc, target, group, options, tables, second_bar)
     attention_browser(

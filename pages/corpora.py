@@ -12,8 +12,8 @@ st.title("Corpora")
 st.markdown("Splits, annotation layers and sentences of the corpus chosen in the top bar.")
 uploads.draw_news("corpus-news")
 ref = choice.corpus()
-st.subheader(plain(choice.name(ref, "corpora"), 120))
-if choice.name(ref, "corpora") != ref:
+st.subheader(plain(choice.name_of(ref, "corpora"), 120))
+if choice.name_of(ref, "corpora") != ref:
     st.caption(plain(choice.named(ref, "corpora")))
 with st.spinner("Starting spaCy …"):
     cache.ready()

@@ -6,9 +6,10 @@ what the open tab shows.
 
 import streamlit as st
 
-from workbench.app import words_views
+from workbench.app import predict, words_views
 from workbench.app.text import errors_shown
 
+predict.style()
 st.title("Words", anchor=False)
 with errors_shown(stop=True):
     words_views.page()

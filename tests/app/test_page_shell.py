@@ -81,10 +81,10 @@ def test_without_a_network_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -
 
 def test_chips_have_names_and_sizes(home: Path) -> None:
     (home / "mine" / "model").mkdir(parents=True)
-    assert choice.name(str(home / "mine" / "model"), "models") == "mine/model"
+    assert choice.name_of(str(home / "mine" / "model"), "models") == "mine/model"
     assert choice.chip(MINI[0], "models") == "mini:bert · 4×4"
     upload = choice.folder("corpora") / f"{'0' * 16}-dev.conllu"
-    assert choice.name(str(upload), "corpora") == "dev.conllu"
+    assert choice.name_of(str(upload), "corpora") == "dev.conllu"
     path = home / "ewt.conllu"
     path.write_text(CONLLU)
     assert choice.with_size(str(path), "corpora") == "ewt.conllu"

@@ -1,6 +1,7 @@
 """The page Words without a browser: tabs, addresses, the index behind it, and what it says."""
 
 import threading
+from collections import OrderedDict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -182,6 +183,35 @@ def test_an_index_is_made_in_the_background_and_can_be_cancelled(
     ALONE.release()
 
 
+def test_the_first_words_are_searched_while_the_others_are_read(
+    bert: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    monkeypatch.setattr(words_index, "FIRST", 60)
+    builds: OrderedDict[Any, Build] = OrderedDict()
+    monkeypatch.setattr(words_index, "_builds", lambda: (builds, threading.Lock()))
+    go_on = threading.Event()
+    read = Build._read
+
+    def wait(build: Build, n_words: int) -> None:
+        if build.searched.most > 60:
+            go_on.wait(60)
+        read(build, n_words)
+
+    monkeypatch.setattr(Build, "_read", wait)
+    part = Searched(SMALL, "", 150)
+    first = None
+    while first is None:
+        first = words_index.ready(bert, part)
+    assert first.is_part and 60 <= len(first.index) < 150
+    go_on.set()
+    assert [*builds.values()][-1].ended.wait(60)
+    whole = words_index.ready(bert, part)
+    assert whole is not None and not whole.is_part and len(whole.index) >= 150
+    same = [words_results.occurrence(each.index, 7) for each in (first, whole)]
+    assert same[0] == same[1]  # an occurrence has one number in both
+
+
 def test_an_error_of_an_index_is_a_users_error(
     bert: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,12 +242,11 @@ def test_the_last_run_of_the_model_and_the_corpus_is_shown(home: Path) -> None: 
             run.path, Status("done", experiment="neighbours", models=(name,), corpora=(SMALL,))
         )
     app = drawn(view="Senses", form="zebra")
-    labels = [each.label.replace("\\", "") for each in app.expander]
-    assert [label for label in labels if f"Last run of neighbours: mini:bert, {SMALL}" in label]
-    assert "senses are separated" not in said(app)
-    app = drawn(view="Senses", form="zebra", **{"last-neighbours": "true"})
     assert "senses are separated by mini:bert" in said(app)
-    assert len(app.get("plotly_chart")) == 1
+    assert "separated by mini:gpt" not in said(app)
+    links = [link.proto for link in app.get("page_link")]
+    (link,) = [each for each in links if each.label == "Open the result"]
+    assert "neighbours" in link.query_string
 
 
 # --- what is shown --------------------------------------------------------------------------------
@@ -355,8 +384,6 @@ def test_a_choice_of_another_list_is_not_taken() -> None:
 
 
 def test_indexes_that_are_kept_open_are_few(bert: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    from collections import OrderedDict
-
     builds: OrderedDict[Any, Any] = OrderedDict()
     monkeypatch.setattr(words_index, "_builds", lambda: (builds, threading.Lock()))
     monkeypatch.setattr(words_index.cache, "corpus", lambda ref: None)

@@ -1,5 +1,6 @@
 """One head opened: values, masks, pins, lines, overlays, query and key."""
 
+import json
 import re
 
 import numpy as np
@@ -8,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.attention_browser.conftest import Show, Shown
 from tests.attention_browser.making import HOSTILE, ODD, Side, World, softmaxed, words
+from workbench.attention_browser.frames import framed
 
 pytestmark = pytest.mark.browser
 
@@ -114,6 +116,7 @@ def test_a_pin_stays_through_layers_heads_and_looks(show: Show) -> None:
         "cell": [1, 1],
         "also": [],
         "word": None,
+        "place": None,
         "pin": None,
         "look": "lines",
         "score": "confidence",
@@ -348,3 +351,42 @@ def test_both_sides_have_one_colour_scale_and_tables_say_what_is_drawn(show: Sho
     assert faint != dark
     page.locator("summary", has_text="Weights as a table").click()
     expect(page.locator("details.twin table td").first).to_contain_text("0.2")
+
+
+def test_the_predictions_follow_the_pinned_token_and_say_what_an_edit_changed(show: Show) -> None:
+    class Predicting(Side):
+        def message(self) -> dict[str, object]:
+            places = {"place": 2, "places": [*range(8)], "next": None}
+            return {**super().message(), "editable": True, "mask": "", "predicts": places}
+
+    world = World([Predicting(softmaxed((2, 2), 8, 8), TOKENS)])
+    answer = world.answer
+
+    def answered(sent: str) -> bytes | None:
+        request = json.loads(sent)
+        if request["what"] not in ("predict", "edit"):
+            return answer(sent)
+        world.requests.append(request)
+        head = {"kind": request["what"], "id": request["id"], "view": world.view}
+        choices = [[f"<b>{request['word']}", 0.75], ["rare", 0.0001]]
+        return framed({**head, "title": "", "choices": choices, "was": [0.5, None], "note": ""})
+
+    world.answer = answered  # type: ignore[method-assign]
+    world.state = {"cell": [0, 0], "pin": None, "look": "lines"}
+    shown = show(world)
+    shown.cell(0, 0)
+    page = shown.page
+    rows = page.locator(".predictions li")
+    expect(rows).to_have_text(["<b>275 %was 50 %", "rare< 0.1 %"])
+    lines, beside = page.locator(".lineview").bounding_box(), rows.first.bounding_box()
+    assert lines and beside and beside["x"] >= lines["x"] + lines["width"]
+    box = page.locator(".lineview .pane svg").bounding_box()
+    assert box
+    page.mouse.click(box["x"] + 20, box["y"] + 4 + 22 * 5.5)
+    expect(rows.first).to_contain_text("<b>5")
+    page.get_by_label("Predicted place").select_option("2")  # known: no request
+    expect(rows.first).to_contain_text("<b>2")
+    assert [request["word"] for request in shown.requests_for("predict")] == [2, 5]
+    rows.first.get_by_role("button").click()
+    page.wait_for_timeout(100)
+    assert shown.requests_for("edit")[0]["text"] == "<b>2"

@@ -38,6 +38,7 @@ BEGAN = {
     "order": "grid",
     "over": [],
     "word": None,
+    "place": None,
 }
 
 
@@ -278,7 +279,7 @@ def test_query_and_key_make_the_weight(
 
 def test_query_and_key_are_of_pieces_and_of_one_head(looks: dict[str, AttentionMaps]) -> None:
     words, _ = unframed(overview_of(scene(looks["mini:bert"], unit="words")))
-    assert "belong to pieces" in words["neurons"]
+    assert "belong to tokens" in words["neurons"]
     mean, _ = unframed(overview_of(scene(looks["mini:bert"], together="mean over heads")))
     assert "belong to one head" in mean["neurons"]
 

@@ -15,11 +15,30 @@ from spacy.vocab import Vocab
 import workbench as wb
 from tests.models import zoo
 from workbench import WorkbenchError, encode, read
+from workbench.models import loading
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 from workbench.models.references import FAMILIES, facts
 
 Folder = Callable[[str], Path]
+
+
+def test_a_class_that_another_thread_imports_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class HalfImported:
+        looks = 0
+
+        def __dir__(self) -> list[str]:
+            return ["BertForMaskedLM"]
+
+        def __getattr__(self, name: str) -> str:
+            self.looks += 1
+            if name != "BertForMaskedLM" or self.looks < 3:
+                raise AttributeError(name)
+            return "the class"
+
+    monkeypatch.setattr(loading, "transformers", HalfImported())
+    assert loading._class_of("BertForMaskedLM") == "the class"
+    assert loading._class_of("NobodysForMaskedLM") is None
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)

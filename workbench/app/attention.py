@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OWN, CORPUS = "Your own text", "Corpus sentence"
 FROM, TEXT, BEFORE = "from", "text", "before"  # in the address; `before`: the text before an edit
-OF_HEAD = ("pin", "word")  # in the address, and of one text
+OF_HEAD = ("pin", "word", "place")  # in the address, and of one text
 EXAMPLE = "The old captain saw the ship that she had sold to her brother."
 TYPED_AT = "600ms"  # pause after which a typed text is read
 NAMES = {"self": "self-attention", "causal": "causal attention", "cross": "cross-attention"}
@@ -45,9 +45,9 @@ MAX_RUNS = 100  # of the latest runs, whose tables are offered
 Comparison = Literal["nothing", "value norms", "another model", "another text"]
 
 
-def row() -> "DeltaGenerator":
-    """A container for boxes next to each other, as many as fit."""
-    return st.container(horizontal=True, vertical_alignment="bottom")
+def row(key: str) -> "DeltaGenerator":
+    """A container for boxes next to each other, as many as fit; a presentation hides it."""
+    return st.container(key=f"controls-{key}", horizontal=True, vertical_alignment="bottom")
 
 
 def style() -> None:
@@ -216,6 +216,7 @@ def _sentence_boxes(splits: list[str], suffix: str) -> tuple[str, int]:
         bind="query-params",
         width=120,
         on_change=change,
+        label_visibility="collapsed" if suffix else "visible",
     )
     index = st.number_input(
         "Sentence",
@@ -226,6 +227,7 @@ def _sentence_boxes(splits: list[str], suffix: str) -> tuple[str, int]:
         bind="query-params",
         width=130,
         on_change=change,
+        label_visibility="collapsed" if suffix else "visible",
         help="Number of the sentence, counted from 0.",
     )
     return str(split), int(index or 0)
@@ -239,7 +241,7 @@ def _of_corpus() -> None:
 
 def text(suffix: str) -> "Doc":
     """Draw the boxes for a second text and return it; `suffix` separates its keys."""
-    source = segment(f"Text {suffix}", [CORPUS, OWN], f"from{suffix}")
+    source = segment(f"Text {suffix}", [CORPUS, OWN], f"from{suffix}", label_visibility="collapsed")
     if source == OWN:
         typed = st.text_input(
             "Input text",
@@ -247,6 +249,7 @@ def text(suffix: str) -> "Doc":
             key=f"text{suffix}",
             bind="query-params",
             max_chars=cache.LONGEST,
+            label_visibility="collapsed",
         )
         return cache.typed(typed or "")
     return cache.sentence(choice.corpus(), *_sentence_boxes(_splits(suffix), suffix))
@@ -463,7 +466,8 @@ def second(
         maps = attention(cache.model(ref), doc, target)
         other: Weigh = "attention" if options.weigh == "norms" else "norms"
         queries = doc if group[0] == "encoder" or target is None else target
-        return [side_of(maps, group, replace(options, weigh=other), queries, tables)]
+        name = choice.name_of(ref, "models")
+        return [side_of(maps, group, replace(options, weigh=other), queries, tables, model=name)]
     if what == "another model":
         with bar:
             chosen = _second_model()
@@ -473,7 +477,7 @@ def second(
             return []
         target = doc if target is None and len(model.stacks) > 1 else target
     else:
-        model = cache.model(ref)
+        chosen, model = ref, cache.model(ref)
         with bar:
             doc = with_mask(model, text("2"))
         target = doc if target is not None else None
@@ -482,7 +486,8 @@ def second(
     second_group = group if group in groups(maps) else groups(maps)[0]
     queries = doc if second_group[0] == "encoder" or target is None else target
     suffix = ", text 2" if what == "another text" else ""
-    return [side_of(maps, second_group, options, queries, tables, suffix)]
+    name = choice.name_of(chosen, "models")
+    return [side_of(maps, second_group, options, queries, tables, suffix, model=name)]
 
 
 def _second_model() -> str:
@@ -519,9 +524,11 @@ def without_heads(model: "Model") -> None:
     """Draw what a model without attention has instead, with links to other pages."""
     layers = model.stacks[0].layers
     has = f"{layers} layers above its word layer" if layers else "one layer"
-    st.info("This model has no attention.", icon=":material/visibility_off:")
+    st.header("This model has no attention", anchor=False)
     st.text(f"{model.without_heads}. It has {has}, which experiments can analyse.")
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if model.objective:
+            st.page_link("pages/predict.py", label="What it predicts", query_params=choice.in_url())
         st.page_link("pages/experiments.py", label="Run an experiment on its layers")
         st.page_link("pages/models.py", label="About this model")
         st.button(

@@ -16,7 +16,9 @@ from workbench.core.errors import WorkbenchError
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from workbench.app.predict_results import Top
     from workbench.attention_browser.requests import Answers, Request
+    from workbench.attention_browser.scene import Predicts
     from workbench.attention_maps.grids import Group, Options
     from workbench.attention_maps.patterns import OnCorpus
     from workbench.engine.model import Model
@@ -100,33 +102,81 @@ def _show(request: "Request") -> Mapping[str, Any]:
 # --- predictions ----------------------------------------------------------------------------------
 
 
+def predicts(ref: str, model: "Model", doc: "Doc") -> "Predicts | None":
+    """The places of the text that the model predicts; None if it predicts no words.
+
+    At first: a hidden word; else the next word, or a word near the end.
+    """
+    from workbench.app.predict_results import is_labeller, places
+    from workbench.attention_browser.scene import Predicts
+
+    if not model.objective or is_labeller(model):
+        return None
+    found = places(model, doc)
+    words = [place.index for place in found if place.kind == "word"]
+    after = len(doc) if any(place.kind == "next" for place in found) else None
+    hidden = [token.i for token in doc if token.text and token.text == mask_of(model)]
+    words = sorted({*words, *hidden})
+    if not words and after is None:
+        return None
+    first = words[max(0, len(words) - 3)] if after is None else after
+    return Predicts(
+        hidden[0] if hidden else first, (*words, *([] if after is None else [after])), after
+    )
+
+
 def _predict(ref: str, model: "Model", doc: "Doc", request: "Request") -> Mapping[str, Any]:
-    """The most probable words at the place of a word."""
-    word = _word(doc, request)
-    found, note = _top(ref, model, doc, word)
-    former: list[tuple[str, float]] = []
+    """The most probable words at a place, with their probabilities before an edit."""
+    place = request.get("word")
+    is_next = place == len(doc) and model.objective in ("causal", "bidirectional")
+    place = len(doc) if is_next else _word(doc, request)
+    found, note = _top(ref, model, doc, place)
+    choices = [] if found is None else [*zip(found.texts, found.probabilities, strict=True)]
+    was: list[float] = []
     before = st.query_params.get(attention.BEFORE, "")
-    if before and found:
+    if before and found is not None:
         former_doc = attention.with_mask(model, cache.typed(before))
-        if len(former_doc) == len(doc):
-            former, _ = _top(ref, model, former_doc, word)
-            former = [] if former == found else former
+        former_place = place_before(doc, former_doc, place)
+        if former_place is not None:
+            former, _ = _top(ref, model, former_doc, former_place, found.choices)
+            was = [] if former is None else [former.known[choice] for choice in found.choices]
     reads = "from the words before it" if model.objective == "causal" else "from its context"
-    title = f"{model.name} predicts here, {reads}:" if found else ""
-    return {"title": title, "choices": found, "before": former, "note": note}
+    where = "What comes next" if is_next else f"In the place of “{doc[place].text}”"
+    return {
+        "title": f"{where}, {reads}." if choices else "",
+        "choices": choices,
+        "was": was,
+        "note": note,
+    }
 
 
-def _top(ref: str, model: "Model", doc: "Doc", word: int) -> tuple[list[tuple[str, float]], str]:
+def place_before(doc: "Doc", former: "Doc", place: int) -> int | None:
+    """The index of a word in the text before an edit; None if the edit made it."""
+    words, before = [token.text for token in doc], [token.text for token in former]
+    same = next(
+        (n for n, (one, other) in enumerate(zip(words, before, strict=False)) if one != other),
+        min(len(words), len(before)),
+    )
+    if place < same or len(words) == len(before):
+        return place
+    moved = place - len(words) + len(before)
+    return moved if moved >= same else None
+
+
+def _top(
+    ref: str, model: "Model", doc: "Doc", place: int, also: tuple[int, ...] = ()
+) -> "tuple[Top | None, str]":
+    """The most probable choices, and why there are none."""
     from workbench.app.predict import Place
     from workbench.app.predict_results import Side, is_labeller, top
 
     if not model.objective or is_labeller(model):
-        return [], "This model has no language-model head, so it predicts no words."
+        return None, "This model has no language-model head, so it predicts no words."
+    at = Place("next") if place == len(doc) else Place("word", place)
     try:
-        found = top(Side(ref, model, doc, Place("word", word)), TOP)
+        return top(Side(ref, model, doc, at), TOP, also=also), ""
     except WorkbenchError as error:
-        return [], str(error).splitlines()[0]
-    return list(zip(found.texts, found.probabilities, strict=True)), ""
+        return None, str(error).splitlines()[0]
 
 
 # --- similar sentences ----------------------------------------------------------------------------

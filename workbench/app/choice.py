@@ -146,8 +146,8 @@ def _offer_name(ref: str, kind: Kind) -> None:
 def chip(ref: str, kind: Kind) -> str:
     """The name of a reference, and what is known of its size: `my-bert · 6×12`."""
     if kind == "models" and (shape := shape_of(ref)):
-        return f"{name(ref, kind)} · {shape[0]}×{shape[1]}"
-    return name(ref, kind)
+        return f"{name_of(ref, kind)} · {shape[0]}×{shape[1]}"
+    return name_of(ref, kind)
 
 
 def with_size(ref: str, kind: Kind) -> str:
@@ -161,8 +161,8 @@ def with_size(ref: str, kind: Kind) -> str:
     return label
 
 
-def name(ref: str, kind: Kind) -> str:
-    """The name of a reference, given by a visitor or without its folders: `my-bert`."""
+def name_of(ref: str, kind: Kind) -> str:
+    """The name of a reference: the one that was given to it, else the reference without folders."""
     return names.given(ref) or _short(ref, kind)
 
 

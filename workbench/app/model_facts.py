@@ -28,8 +28,8 @@ KINDS = {
 
 def draw_chosen(ref: str) -> None:
     """Draw the facts, stacks and parameters of the chosen model."""
-    st.subheader(plain(choice.name(ref, "models"), 120))
-    if choice.name(ref, "models") != ref:
+    st.subheader(plain(choice.name_of(ref, "models"), 120))
+    if choice.name_of(ref, "models") != ref:
         st.caption(plain(choice.named(ref, "models")))
     fetch = cache.is_remote_model(ref) and "fetched" in st.session_state.get("hub", {}).get(ref, "")
     if cache.is_remote_model(ref) and not fetch:

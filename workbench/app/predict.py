@@ -14,6 +14,7 @@ from workbench.app.tables_and_figures import segment
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
+    from streamlit.delta_generator import DeltaGenerator
 
 AT, EDITS, LAYER = "at", "edits", "layer"  # in the address, without a box of their own
 TARGET, AGAINST, OTHER = "target", "against", "model2"
@@ -22,9 +23,47 @@ TOP, NOTHING = "top prediction", "nothing"
 EXAMPLE = "The girls did not visit it because they were tall."
 TYPED_AT = "400ms"  # pause after which a typed text is predicted
 
+LabelVisibility = Literal["visible", "hidden", "collapsed"]
 # What is predicted: a word from its context; a hidden word that the visitor typed as [MASK]; the
 # next word; what a decoder writes; a label.
 Kind = Literal["word", "gap", "next", "written", "label"]
+
+
+def style() -> None:
+    """Place the choices in one line, and the drawers without boxes."""
+    st.html(_STYLE)
+
+
+_STYLE = """<style>
+[data-testid="stMainBlockContainer"] { padding: 4.25rem 2rem 3rem; }
+[data-testid="stMainBlockContainer"] h1 { padding: 0 0 0.25rem; }
+.st-key-controls-text { flex-wrap: wrap; }
+.st-key-controls-text > :has([data-testid="stTextInput"]) { flex: 1 1 240px; }
+[data-testid="stExpander"] details { border: 0; border-radius: 0; }
+[data-testid="stExpander"] summary { padding: 0.25rem 0; }
+[data-testid="stExpander"] [data-testid="stExpanderDetails"] { padding: 0.25rem 0; }
+@media (max-width: 1000px) {
+  .st-key-beside [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"]) {
+    flex-wrap: wrap;
+  }
+  .st-key-beside > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    flex: 1 1 100%; min-width: 100%;
+  }
+}
+@media (max-width: 640px) {
+  [data-testid="stMainBlockContainer"] { padding: 4rem 1rem 6rem; }
+  [data-testid="stHeading"]:has(h1) {
+    position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+  }
+}
+</style>"""
+
+
+def row() -> "DeltaGenerator":
+    """The container of the choices above the text; a presentation hides it."""
+    return st.container(
+        key="controls-text", horizontal=True, vertical_alignment="center", gap="small"
+    )
 
 
 @dataclass(frozen=True)
@@ -82,15 +121,32 @@ def text_and_second_model(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, st
 
     Two labels are those of a pair: the Doc then has its two segments.
     """
-    with attention.row():
+    is_pair = len(labels) > 1
+    with row():
         source = attention.OWN
-        if len(labels) == 1:
-            source = segment("From", [attention.OWN, attention.CORPUS], "from")
+        if not is_pair:
+            source = segment(
+                "From",
+                [attention.OWN, attention.CORPUS],
+                "from",
+                label_visibility="collapsed",
+                format_func=lambda name: {attention.OWN: "Own text"}.get(name, name),
+            )
         doc = _sentence() if source == attention.CORPUS else None
-        other = second_model()
+        typed = [] if doc is not None else _typed(labels)
+        other = second_model(label_visibility="visible" if is_pair else "collapsed")
     if doc is not None:
         return doc, other
-    typed = [
+    docs = [cache.typed(text or "") for text in typed]
+    if len(docs) == 1:
+        return docs[0], other
+    from workbench.transfer.checkpoints import pair_of
+
+    return pair_of(*docs), other
+
+
+def _typed(labels: tuple[str, ...]) -> list[str | None]:
+    return [
         st.text_input(
             label,
             value=_example(labels)[n],
@@ -99,18 +155,14 @@ def text_and_second_model(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, st
             live=TYPED_AT,
             max_chars=cache.LONGEST,
             on_change=forget_place,
+            label_visibility="visible" if len(labels) > 1 else "collapsed",
+            placeholder="Type a text",
             help="The prediction follows while you type. Write [MASK] or ___ for a hidden "
             "word. Words are split by an installed spaCy "
             "pipeline, or else by rules.",
         )
         for n, label in enumerate(labels)
     ]
-    docs = [cache.typed(text or "") for text in typed]
-    if len(docs) == 1:
-        return docs[0], other
-    from workbench.transfer.checkpoints import pair_of
-
-    return pair_of(*docs), other
 
 
 def _example(labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,6 +180,7 @@ def _sentence() -> "Doc":
         key=choice.SPLIT,
         bind="query-params",
         on_change=forget_place,
+        label_visibility="collapsed",
         width=120,
     )
     index = st.number_input(
@@ -138,13 +191,14 @@ def _sentence() -> "Doc":
         key=choice.SENTENCE,
         bind="query-params",
         on_change=forget_place,
+        label_visibility="collapsed",
         width=130,
         help="Number of the sentence, counted from 0. Search for a sentence on the page Corpora.",
     )
     return cache.sentence(corpus, split, int(index or 0))
 
 
-def second_model(width: int = 220) -> str:
+def second_model(width: int = 200, label_visibility: LabelVisibility = "visible") -> str:
     """Draw a box for a second model; return its reference, or "" for none."""
     current = st.session_state.get(OTHER)
     options = [NOTHING, *choice.models(), *([str(current)] if current else [])]
@@ -154,8 +208,14 @@ def second_model(width: int = 220) -> str:
         key=OTHER,
         bind="query-params",
         accept_new_options=True,
+        label_visibility=label_visibility,
+        format_func=lambda name: _named(str(name), label_visibility == "collapsed"),
         width=width,
         help="A second model on the same text: a built-in model, a run that trained a model, a "
         "folder, or a hub id.",
     )
     return "" if picked in (None, NOTHING) else str(picked)
+
+
+def _named(ref: str, without_label: bool) -> str:
+    return "Compare with …" if without_label and ref == NOTHING else ref

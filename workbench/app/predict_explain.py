@@ -55,16 +55,18 @@ def choices(side: Side) -> Explained:
     from workbench.attribution.methods import LAYER_METHODS, METHODS
     from workbench.attribution.target import Baseline
 
-    with row():
+    with row("why"):
         method = select(
             "Method",
             METHODS,
             "method",
-            width=230,
+            width=190,
             help="Integrated gradients, occlusion and Shapley values explain what the prediction "
             "depends on. Attention methods show what the model looks at. `random` is a control.",
         )
         target, against = target_boxes(side)
+        more = st.popover("More", icon=":material/tune:")
+    with more:
         by = segment(
             "By",
             ["word", "piece", "segment"],
@@ -72,8 +74,6 @@ def choices(side: Side) -> Explained:
             help="Words, the pieces that the "
             "model reads, or segments: the two texts of a pair, or sentences.",
         )
-        more = st.popover("More", icon=":material/tune:")
-    with more:
         measure = "logit"  # of a regression, the score
         if not predict_results.is_score(side):
             measure = select(
@@ -159,7 +159,7 @@ def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) 
         key=box,
         on_change=changed,
         accept_new_options=True,
-        width=165,
+        width=150,
         help=about,
     )
     return str(picked or first)

@@ -31,7 +31,7 @@ NAMES = {
 
 def when(sides: Sequence[Side]) -> None:
     """Draw the tab When?: a grid for each model."""
-    with row():
+    with row("when"):
         what = segment(
             "Show",
             [HERE, EVERYWHERE],

@@ -36,7 +36,7 @@ REST = {
 
 def who(sides: Sequence[Side]) -> None:
     """Draw the tab Who?: a grid of heads and MLPs for each model."""
-    with row():
+    with row("who"):
         target, against = predict_explain.target_boxes(sides[0])
     for side in sides:
         with errors_shown():

@@ -53,7 +53,7 @@ NOTE = {
 def where(sides: Sequence[Side]) -> None:
     """Draw the tab Where?: the counterfactual text, and a map for each model."""
     corrupt = _counterfactual(sides[0])
-    with row():
+    with row("where"):
         chosen = segment(
             "Restore",
             list(WHAT),

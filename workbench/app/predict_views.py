@@ -53,7 +53,6 @@ def page() -> None:
     ref = choice.model()
     model = cache.model(ref)
     task = _task(model)
-    st.markdown(LABEL if task or model.classes else ABOUT[model.objective])
     typed, other = predict.text_and_second_model(_labels(task))
     doc, gaps, places, written = _read(ref, model, typed)
     if not places:
@@ -68,13 +67,20 @@ def page() -> None:
     if task is not None and task.kind == "answers":
         _choose_end(sides[0].place)
     _question(sides, places, gaps, task, written)
-    for side in sides:
-        with errors_shown():
-            if note := predict_results.cut_note(side):
-                st.caption(plain(note))
-    if model.objective in ("causal", "bidirectional") and not predict_results.is_labeller(model):
-        _continue(sides)
-    _tabs(sides)
+    with st.container(key="beside"):
+        left, right = st.columns([5, 8], gap="medium")
+    with left:
+        _predictions(sides)
+        st.caption(LABEL if task or model.classes else ABOUT[model.objective])
+        for side in sides:
+            with errors_shown():
+                if note := predict_results.cut_note(side):
+                    st.caption(plain(note))
+        can_write = model.objective in ("causal", "bidirectional")
+        if can_write and not predict_results.is_labeller(model):
+            _continue(sides)
+    with right:
+        _tabs(sides)
 
 
 def draw_predictions(ref: str, typed: "Doc") -> None:
@@ -86,6 +92,7 @@ def draw_predictions(ref: str, typed: "Doc") -> None:
         return
     side = Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)
     _question([side], places, gaps, _task(model), written)
+    _predictions([side])
 
 
 def _read(
@@ -219,20 +226,10 @@ def _question(
     task: "Task | None",
     written: predict_results.Written | None,
 ) -> None:
-    """Draw the text, whose words can be chosen, and the predictions of the chosen place."""
+    """Draw the text, whose words can be chosen."""
     side = sides[0]
     is_whole = bool(side.model.classes) or (task is not None and task.kind not in TAGS)
     where = {} if is_whole else _clickable(places, gaps, len(side.doc))
-    tops: list[Top] = []
-    lists: list[Predictions] = []
-    scored: list[tuple[Side, Top]] = []
-    for each in sides:
-        with errors_shown():
-            tops.append(predict_results.top(each, COUNT))
-            if tops[-1].is_score:
-                scored.append((each, tops[-1]))
-            else:
-                lists.append(_list(each, tops[-1]))
     tokens = _tokens(side, where, task)
     if Place("next") in places:
         tokens.append(Token("what comes next?", len(side.doc), slot=True))
@@ -265,22 +262,38 @@ def _question(
                 f"{'.' if written.ended else f'; the first {WRITTEN} pieces.'}",
             )
         )
-    if lists:
-        views.append(bars("choices", lists, pickable=True, about="Explain this choice in Why?"))
 
     def chosen(pick: Mapping[str, Any]) -> None:
-        if pick.get("view") in ("place", "written"):
-            places_of = where if pick["view"] == "place" else out
-            if (index := index_in(pick, "i", 1_000_000)) in places_of:
-                predict.choose_place(places_of[index])
-        elif pick.get("view") == "choices":
-            texts = {c: t for top in tops for c, t in zip(top.choices, top.texts, strict=True)}
-            if (choice := index_in(pick, "choice", 1 << 31)) in texts:
-                predict.choose_target(texts[choice])
+        places_of = where if pick.get("view") == "place" else out
+        if (index := index_in(pick, "i", 1_000_000)) in places_of:
+            predict.choose_place(places_of[index])
 
     token_views(views, "question", chosen)
-    for each, top in scored:
-        name = f": {plain(each.model.name)}" if len(sides) > 1 else ""
+
+
+def _predictions(sides: Sequence[Side]) -> None:
+    """Draw what each model predicts at the chosen place."""
+    tops: list[Top] = []
+    lists: list[Predictions] = []
+    scored: list[tuple[Side, Top]] = []
+    for side in sides:
+        with errors_shown():
+            tops.append(predict_results.top(side, COUNT))
+            if tops[-1].is_score:
+                scored.append((side, tops[-1]))
+            else:
+                lists.append(_list(side, tops[-1]))
+
+    def chosen(pick: Mapping[str, Any]) -> None:
+        texts = {c: t for top in tops for c, t in zip(top.choices, top.texts, strict=True)}
+        if (choice := index_in(pick, "choice", 1 << 31)) in texts:
+            predict.choose_target(texts[choice])
+
+    if lists:
+        about = "Explain this choice in Why?"
+        token_views([bars("choices", lists, pickable=True, about=about)], "predictions", chosen)
+    for side, top in scored:
+        name = f": {plain(side.model.name)}" if len(sides) > 1 else ""
         st.metric(f"Predicted score{name}", number(top.probabilities[0]))
 
 

@@ -79,6 +79,8 @@ def texts() -> "list[Doc]":
                     live=TYPED_AT,
                     max_chars=cache.LONGEST,
                     on_change=forget_words,
+                    label_visibility="collapsed",
+                    placeholder=("Type a text", "Second text (optional)")[number],
                     help=helps[number],
                 )
                 or ""

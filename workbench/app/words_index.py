@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import cache
+from workbench.app import cache, choice
 from workbench.app.text import plain
 from workbench.app.words import Searched
 from workbench.core.errors import WorkbenchError
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model
     from workbench.words.occurrences import Occurrences
 
-KEPT = 4  # indexes that are open
+KEPT = 6  # indexes that are open
+FIRST = 2_000  # words whose index is made first, so that there is something to see
+ONCE = "The index is made once and kept on disk. With fewer words it is faster."
 PATIENCE = 1.0  # seconds that a page waits before it shows progress
 EVERY = 0.5  # seconds between looks at the progress
 READING = 0.4  # share of the bar for reading texts
@@ -42,6 +44,7 @@ class Indexed:
 
     key: Key
     index: "Occurrences"
+    is_part: bool = False  # of the first words only
 
 
 class _CancelledError(Exception):
@@ -49,16 +52,22 @@ class _CancelledError(Exception):
 
 
 class Build:
-    """An index that is being made, or is there."""
+    """An index that is being made, or is there; it is begun when the one `after` has ended."""
 
-    def __init__(self, model: "Model", corpus: "Corpus", searched: Searched) -> None:
+    def __init__(
+        self,
+        model: "Model",
+        corpus: "Corpus",
+        searched: Searched,
+        after: "Build | None" = None,
+    ) -> None:
         self.name, self.searched = model.name, searched
         self.n_words = self.done = self.total = 0
         self.computing_since = 0.0
         self.cancelled, self.ended = Event(), Event()
         self.index: Occurrences | None = None
         self.error: WorkbenchError | None = None
-        self._paused = 0.0
+        self._paused, self._after = 0.0, after
         make = Thread(target=self._make, args=(model, corpus), daemon=True, name="index of words")
         make.start()
 
@@ -66,6 +75,8 @@ class Build:
         from workbench.attention_maps.capture import ALONE
 
         try:
+            if self._after is not None:
+                self._after.ended.wait()
             with suppress(_CancelledError), ALONE:  # some models are hooked in place
                 self.index = self._indexed(model, corpus)
         except WorkbenchError as error:
@@ -172,12 +183,12 @@ def _key(model: "Model", searched: Searched) -> Key:
     return (*weights, searched, stamp(searched.corpus))
 
 
-def _build(key: Key, model: "Model", searched: Searched) -> Build:
+def _build(key: Key, model: "Model", searched: Searched, after: Build | None = None) -> Build:
     builds, lock = _builds()
     corpus = cache.corpus(searched.corpus)
     with lock:
         if key not in builds:
-            builds[key] = Build(model, corpus, searched)
+            builds[key] = Build(model, corpus, searched, after)
         builds.move_to_end(key)
         ended = [each for each, build in builds.items() if build.ended.is_set()]
         for each in ended[: max(0, len(builds) - KEPT)]:
@@ -192,33 +203,65 @@ def _forget(key: Key) -> None:
         builds.pop(key, None)
 
 
+def _builds_of(model: "Model", searched: Searched) -> tuple[Build, Build | None]:
+    """The index of all words, and the one of the first words, which is made before it."""
+    if searched.most <= FIRST:
+        return _build(_key(model, searched), model, searched), None
+    builds, lock = _builds()
+    key, part = _key(model, searched), replace(searched, most=FIRST)
+    with lock:
+        known = builds.get(key)
+    if known is not None and known.index is not None:
+        return known, None
+    first = _build(_key(model, part), model, part)
+    return _build(key, model, searched, first), first
+
+
 def ready(model: "Model", searched: Searched) -> Indexed | None:
-    """The index; while it is made, its progress is drawn, and there is none."""
-    key = _key(model, searched)
-    build = _build(key, model, searched)
-    build.ended.wait(PATIENCE)
+    """The index; while it is made, that of the first words; None if that is not there either."""
+    build, first = _builds_of(model, searched)
+    (first or build).ended.wait(PATIENCE)
     if build.index is not None:
-        return Indexed(key, build.index)
+        return Indexed(_key(model, searched), build.index)
     if build.error is not None:
-        _forget(key)
+        _forget(_key(model, searched))
         raise build.error
+    if first is None or first.index is None:
+        return None
+    return Indexed(_key(model, first.searched), first.index, is_part=True)
+
+
+def progress(model: "Model", searched: Searched) -> None:
+    """Draw the progress of an index that is being made, or that it was cancelled."""
+    build, first = _builds_of(model, searched)
+    (first or build).ended.wait(PATIENCE)
+    if build.index is not None or build.error is not None:
+        return
     name = f"{model.name} {searched.most}"
     if build.cancelled.is_set():
-        st.info(plain(f"The index of {searched.corpus} for {model.name} was not made."))
-        st.button("Make the index", key=f"make {name}", on_click=_forget, args=(key,))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            text = f"The index of {choice.chip(searched.corpus, 'corpora')} for {model.name} was "
+            text += "not made." if first is None else f"not made. Shown: its first {FIRST:,} words."
+            st.caption(plain(text))
+            st.button(
+                "Make the index", key=f"make {name}", on_click=_forget,
+                args=(_key(model, searched),), type="tertiary",
+            )  # fmt: skip
     else:
-        st.fragment(_watch, run_every=EVERY, key=f"watch {name}")(build, name)
-    return None
+        st.fragment(_watch, run_every=EVERY, key=f"watch {name}")(build, first, name)
 
 
-def _watch(build: Build, name: str) -> None:
-    """Draw the progress and a button that cancels; draw the page again at the end."""
-    if build.ended.is_set():
+def _watch(build: Build, first: Build | None, name: str) -> None:
+    """Draw the progress and a button that cancels; draw the page again at each index."""
+    shown = f"first words of {name}"
+    is_first = first is not None and first.index is not None
+    if build.ended.is_set() or (is_first and not st.session_state.get(shown)):
+        st.session_state[shown] = is_first
         st.rerun()
-    st.progress(build.share, text=plain(build.in_words()))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("Cancel", icon=":material/stop_circle:", key=f"cancel {name}"):
+    text = f"Shown so far: the first {FIRST:,} words. " if is_first else ""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.progress(build.share, text=plain(f"{text}{build.in_words()}"))
+        if st.button("Cancel", key=f"cancel {name}", type="tertiary", help=ONCE):
             build.cancelled.set()
             build.ended.wait(PATIENCE)
             st.rerun()
-        st.caption("The index is made once and kept on disk. With fewer words it is faster.")

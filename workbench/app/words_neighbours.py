@@ -74,7 +74,7 @@ def models(ref: str, other: str) -> "list[tuple[str, Model]]":
 def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
     """Draw the tab: for each model and text the nearest occurrences, by layer."""
     first = cache.model(ref)
-    with row():
+    with row("neighbours"):
         among = select(
             "Search",
             AMONG,
@@ -93,6 +93,8 @@ def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
         for model_ref, model in models(ref, other)
         for number, (doc, word) in enumerate(zip(docs, chosen, strict=True))
     ]
+    for model in {query.ref: query.model for query in queries}.values():
+        words_index.progress(model, part)
     found: list[tuple[Query, Neighbours]] = []
     for query in queries:
         with errors_shown():

@@ -68,7 +68,7 @@ def draw(ref: str, word: str) -> None:
     from workbench.words.occurrences import form_count
 
     first = cache.model(ref)
-    with row():
+    with row("senses"):
         stack = words_neighbours.stack_of(first)
         end = words_neighbours.last_layer(first, stack)
         layer = _layer(end)
@@ -82,16 +82,19 @@ def draw(ref: str, word: str) -> None:
         )
         other = predict.second_model(190)
         part = words_neighbours.searched()
+    models = words_neighbours.models(ref, other)
+    for _, model in models:
+        words_index.progress(model, part)
     if (indexed := words_index.ready(first, part)) is None:
         return
     form = st.query_params.get(FORM) or word
     offered = words_results.forms(indexed)
     _forms(form, offered)
     if (count := form_count(indexed.index, form)) < FEWEST:
-        _too_few(form, count, part, offered)
+        if not indexed.is_part:
+            _too_few(form, count, part, offered)
         return
     mapped = Mapped(form, layer, stack, None if n_clusters == AUTOMATIC else int(n_clusters))
-    models = words_neighbours.models(ref, other)
     for column, (each, model) in zip(st.columns(len(models)), models, strict=True):
         with column, errors_shown():
             if (own := words_index.ready(model, part)) is not None:
@@ -126,7 +129,7 @@ def _layer(last: int) -> int:
 def _forms(form: str, offered: "Sequence[Form]") -> None:
     """Draw a box for the form, and buttons for forms with several tags."""
     several = [each for each in offered if each.second and each.form != form.lower()][:OFFERED]
-    with row():
+    with row("form"):
         _form(form, offered)
         if not several:
             return

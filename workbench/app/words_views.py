@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import streamlit as st
 
 from workbench.app import (
+    analyses,
     choice,
     run_list,
-    run_view,
-    tables_and_figures,
     words,
     words_neighbours,
     words_senses,
     words_tokenizers,
 )
-from workbench.app.text import ago, errors_shown, plain
+from workbench.app.text import ago, errors_shown, plain, prose
 from workbench.core.experiment import EXPERIMENTS
 from workbench.token_views.component import token_views
 from workbench.token_views.views import Token, index_in, strip
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
+
+    from workbench.runs.run import Run
 
 ABOUT = (
     "Click a word of a text. Which occurrences of a corpus are nearest to it, layer by layer? Does "
@@ -35,10 +36,10 @@ ABOUT = (
 def page() -> None:
     """Draw the page."""
     ref = choice.model()
-    st.markdown(ABOUT)
     docs = words.texts()
     chosen = words.chosen_words(docs)
     _strips(docs, chosen)
+    st.caption(ABOUT)
     drawn = st.tabs(list(TABS), key="view", bind="query-params")
     for tab, (draw, experiments) in zip(drawn, TABS.values(), strict=True):
         if tab.open:
@@ -90,24 +91,23 @@ class OverCorpus(NamedTuple):
 
     name: str
     label: str
-    figure: str  # its main figure, for the tab
 
 
 TABS: Mapping[str, tuple[Draw, tuple[OverCorpus, ...]]] = {
     "Neighbours": (
         _neighbours,
         (
-            OverCorpus("neighbours", "Neighbours over the whole corpus", "shares"),
-            OverCorpus("geometry", "Geometry: how contextual each layer is", "contextuality"),
+            OverCorpus("neighbours", "Neighbours over the whole corpus"),
+            OverCorpus("geometry", "Geometry: how contextual each layer is"),
         ),
     ),
     "Senses": (
         _senses,
-        (OverCorpus("neighbours", "Senses of all forms of the corpus", "separation"),),
+        (OverCorpus("neighbours", "Senses of all forms of the corpus"),),
     ),
     "Tokenizers": (
         _tokenizers,
-        (OverCorpus("tokenization", "Pieces per word over the whole corpus", "fertility_by_tag"),),
+        (OverCorpus("tokenization", "Pieces per word over the whole corpus"),),
     ),
 }
 
@@ -116,50 +116,44 @@ TABS: Mapping[str, tuple[Draw, tuple[OverCorpus, ...]]] = {
 
 
 def _over_a_corpus(experiments: Sequence[OverCorpus]) -> None:
-    """Draw links to the experiments of a tab, and what their last run found."""
-    st.divider()
-    st.markdown("**Over the whole corpus**")
-    with st.container(horizontal=True):
-        for name, label, _ in experiments:
-            st.page_link(
-                "pages/experiments.py",
-                label=label,
-                icon=":material/functions:",
-                query_params={**choice.in_url(), "experiment": name},
-                help=f"Opens the form of the experiment {name}. {EXPERIMENTS[name].about}",
-            )
-    for each in experiments:
-        with errors_shown():
-            _last_run(each)
+    """Draw what the experiments of a tab found over a corpus, with links to their results."""
+    with st.container(key="over-corpus", gap="small"):
+        for each in experiments:
+            with errors_shown():
+                _result(each)
 
 
-def _last_run(experiment: OverCorpus) -> None:
-    """Draw the findings and the main figure of the last run for this model and corpus."""
+def _result(experiment: OverCorpus) -> None:
+    """Draw the first finding of the last run, else of the built-in result, and a link to it."""
     model, corpus = choice.model(), choice.corpus()
-    runs = (
-        (name, now)
-        for name, now in run_list.all_statuses()
-        if (now.experiment, now.state) == (experiment.name, "done")
-        and model in now.models
-        and corpus in now.corpora
-    )
-    name, now = next(runs, ("", None))
-    if now is None:
-        return
-    title = f"Last run of {experiment.name}: {model}, {corpus} ({ago(now.created)})"
-    key = f"last-{experiment.name}"
-    with st.expander(
-        plain(title), key=key, icon=":material/task_alt:", bind="query-params"
-    ) as drawn:
-        if not drawn.open:
+    run, when = _last_run(experiment.name, model, corpus)
+    heading = f"**{experiment.label}**"
+    form = {**choice.in_url(), "experiment": experiment.name}
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if run is None:
+            st.markdown(f"{heading} · {plain(EXPERIMENTS[experiment.name].about)}")
+            st.page_link(
+                "pages/experiments.py", label="Run it", icon=":material/play_arrow:",
+                query_params=form,
+            )  # fmt: skip
             return
-        run = run_list.open_named(name)
-        run_view.findings(run.findings)
-        if drawing := tables_and_figures.figures_of(run).get(experiment.figure):
-            tables_and_figures.draw_figure(drawing, f"words {name} {drawing.name}")
+        where = f"{choice.chip(model, 'models')}, {choice.chip(corpus, 'corpora')}, {when}"
+        said = f" {prose(run.findings[0].claim)}" if run.findings else ""
+        st.markdown(f"{heading} ({plain(where)}){':' if said else ''}{said}")
         st.page_link(
-            "pages/runs.py",
-            label="Open the run",
+            f"pages/{analyses.page_of(experiment.name)}.py",
+            label="Open the result",
             icon=":material/open_in_new:",
-            query_params={run_list.OPENED: name},
+            query_params={run_list.OPENED: run.name},
         )
+
+
+def _last_run(experiment: str, model: str, corpus: str) -> "tuple[Run | None, str]":
+    """The last run of an experiment with a model and a corpus, and when it was."""
+    from workbench.runs.builtin import builtin_run_of
+
+    for name, now in run_list.all_statuses():
+        is_done = (now.experiment, now.state) == (experiment, "done")
+        if is_done and model in now.models and corpus in now.corpora:
+            return run_list.open_named(name), ago(now.created)
+    return builtin_run_of(experiment, model, corpus), "built-in"

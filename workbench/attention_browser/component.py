@@ -16,7 +16,7 @@ from workbench.attention_browser.scene import Scene
 
 KEY = "attention-answers"
 CELL, ALSO, PIN, LOOK, SCORE, ORDER = "cell", "also", "pin", "look", "score", "order"
-OVER, WORD = "over", "word"
+OVER, WORD, PLACE = "over", "word", "place"
 _browser = st.components.v2.component("workbench.attention", css=style(), js=script())
 _carrier = st.components.v2.component("workbench.attention.answers", js=carrier())
 
@@ -63,6 +63,7 @@ def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:
         ORDER: "" if state["order"] == "grid" else state["order"],
         OVER: ".".join(state["over"]),
         WORD: "" if state["word"] is None else str(state["word"]),
+        PLACE: "" if state["place"] is None else str(state["place"]),
     }
     for name, value in values.items():
         if value:
@@ -78,13 +79,18 @@ def _from_address() -> dict[str, Any]:
     return {
         "cell": _numbers(st.query_params.get(CELL, "").split(".")),
         "also": _pairs(st.query_params.get(ALSO, "")),
-        "word": next(iter(_numbers([st.query_params.get(WORD, "")]) or ()), None),
+        "word": _number(WORD),
+        "place": _number(PLACE),
         "pin": {"i": pair[0], "j": pair[-1], "axis": pin[-1]},
         "look": st.query_params.get(LOOK, "lines"),
         "score": st.query_params.get(SCORE),
         "order": st.query_params.get(ORDER),
         "over": st.query_params.get(OVER, "").split("."),
     }
+
+
+def _number(name: str) -> int | None:
+    return next(iter(_numbers([st.query_params.get(name, "")]) or ()), None)
 
 
 def _pairs(text: str) -> list[list[int]]:

@@ -28,6 +28,7 @@ from workbench.figures import theme
 EXACT_CELLS = 65_536  # of a map up to which its values are sent exactly, else as bytes
 MAX_WITH_OVERVIEW = 700_000  # bytes of all maps, up to which an overview carries them
 MAX_SCORES = 8  # of each table, shown with an open head
+UNITS = {"pieces": "tokens", "words": "words"}
 KIND = {"self": "self-attention", "causal": "causal self-attention", "cross": "cross-attention"}
 State = Mapping[str, Any]
 
@@ -160,7 +161,7 @@ def no_neurons(grid: Grid) -> str:
     if grid.options.together != "each head":
         return "Query and key belong to one head. To see them, set Heads to each head."
     if grid.options.unit == "words":
-        return "Query and key belong to pieces. To see them, choose tokens."
+        return "Query and key belong to tokens. To see them, choose tokens."
     if grid.group not in {(site.stack, site.kind) for site in grid.look.scores}:
         return f"Queries and keys of {grid.look.model} are not available."
     return ""
@@ -181,6 +182,12 @@ def _side(side: Side) -> dict[str, Any]:
         "same": grid.group[1] != "cross",
         "editable": side.can_edit,
         "mask": side.mask,
+        "predicts": side.predicts
+        and {
+            "place": side.predicts.place,
+            "places": list(side.predicts.places),
+            "next": side.predicts.next,
+        },
         "changed": [list(cell) for cell in side.changed],
         "causal": grid.group[1] == "causal",
         "grid": {
@@ -229,8 +236,7 @@ def _items(side: Items) -> list[dict[str, Any]]:
 def _title(scene: Scene) -> str:
     options = scene.sides[0].grid.options
     named = [
-        (side.grid.look.model, f"{side.grid.group[0]} {KIND[side.grid.group[1]]}")
-        for side in scene.sides
+        (side.model, f"{side.grid.group[0]} {KIND[side.grid.group[1]]}") for side in scene.sides
     ]
     combined = "" if options.together == "each head" else f", {options.together}"
     kinds = {kind for _, kind in named}
@@ -238,7 +244,7 @@ def _title(scene: Scene) -> str:
         models = " and ".join(f"{name}, {kind}" for name, kind in named)
     else:
         models = f"{' and '.join(dict.fromkeys(name for name, _ in named))}: {kinds.pop()}"
-    return f"{models}, by {options.unit}{combined}"
+    return f"{models}, by {UNITS[options.unit]}{combined}"
 
 
 def _note(scene: Scene) -> str:
@@ -247,7 +253,7 @@ def _note(scene: Scene) -> str:
     texts = []
     if options.unit == "words":
         texts.append(
-            "Attention is summed over the pieces of the attended word and averaged over those of "
+            "Attention is summed over the tokens of the attended word and averaged over those of "
             "the attending word."
         )
     decoder = scene.sides[0].grid.look.texts.get("decoder")
@@ -364,8 +370,8 @@ def unframed(message: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 SHARED = (
     "dom", "frame", "words", "colour", "ask", "sheet", "order", "thumbs", "grid", "overlays", "map",
-    "lines", "legend", "controls", "pin", "neurons", "tables", "editbar", "similar", "cellview",
-    "save", "browser",
+    "lines", "legend", "controls", "pin", "neurons", "tables", "editbar", "similar",
+    "predictions", "cellview", "save", "browser",
 )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def state_in(scene: Scene, request: Request) -> dict[str, Any]:
     sent = request.get("state")
     state: dict[str, Any] = {
         "cell": None, "also": [], "pin": None, "look": "lines", "score": None, "order": "grid",
-        "over": [], "word": None,
+        "over": [], "word": None, "place": None,
     }  # fmt: skip
     if not isinstance(sent, Mapping):
         return state
@@ -96,6 +96,9 @@ def state_in(scene: Scene, request: Request) -> dict[str, Any]:
     word = sent.get("word")
     if type(word) is int and word in first.grid.sides.rows.words:
         state["word"] = word
+    place = sent.get("place")
+    if type(place) is int and first.predicts is not None and place in first.predicts.places:
+        state["place"] = place
     return state
 
 

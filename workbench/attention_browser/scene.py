@@ -28,6 +28,15 @@ CACHE: ByteCache[Overview] = ByteCache(32 << 20)
 
 
 @dataclass(frozen=True)
+class Predicts:
+    """Where a model predicts words of a text: the first place that is shown, and all of them."""
+
+    place: int
+    places: tuple[int, ...]  # indices of words; the number of words is the place after the text
+    next: int | None  # the place after the text; None if the model does not predict it
+
+
+@dataclass(frozen=True)
 class Side:
     """One model's maps of one text."""
 
@@ -41,6 +50,8 @@ class Side:
     changed: tuple[tuple[int, int], ...] = ()  # the heads that an edit changed most
     mask: str = ""  # how the model writes a hidden word; "": it cannot read one
     can_edit: bool = False  # whether the words of the rows are those of the text
+    predicts: Predicts | None = None  # None: the model predicts no words
+    model: str = ""  # the name that is shown; that of files is `grid.look.model`
 
 
 @dataclass(frozen=True)
@@ -73,18 +84,22 @@ def side_of(
     before: AttentionMaps | None = None,
     corpus: OnCorpus | None = None,
     mask: str = "",
+    predicts: Predicts | None = None,
+    model: str = "",
 ) -> Side:
     """One side; `doc` is the text of the queries, `tables` have one row for each head.
 
     `suffix` follows the model's name, if two sides show the same model; `before` are the maps of
-    the text before an edit, and `mask` is how the model writes a hidden word.
+    the text before an edit, `mask` is how the model writes a hidden word, and `predicts` are the
+    places that it predicts. `model` is the name that is shown (default: that of the maps).
     """
     grid = grid_of(look, group, options)
     gold = tuple(overlays(doc)) if group[1] != "cross" else ()
     key = (look.id, group, options, gold)
     thumbnails = CACHE.get(key, lambda: overview(grid, gold))
     badges = [score for name, table in tables for score in scores_of(name, table, grid)]
-    name = f"{look.model}, value norms" if options.weigh == "norms" else look.model
+    model = model or look.model
+    name = f"{model}, value norms" if options.weigh == "norms" else model
     text = doc.text
     if group[1] == "cross":
         text = f"{' '.join(look.texts['decoder'].words)} ← {' '.join(look.texts['encoder'].words)}"
@@ -103,6 +118,8 @@ def side_of(
         tuple(changed_most(changed)),
         mask,
         group == next(iter((site.stack, site.kind) for site in look.maps)) and group[1] != "cross",
+        predicts,
+        model,
     )
 
 

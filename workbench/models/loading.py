@@ -11,6 +11,7 @@ parameter.
 """
 
 import os
+import time
 import warnings
 from contextlib import suppress
 from functools import partial
@@ -50,6 +51,7 @@ CONFIG_FILES = (
 )  # fmt: skip
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
 PICKLED_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
+IMPORTING = 30.0  # seconds to wait for a class whose module another thread imports
 _ONE_PRECISION = ("openai-gpt",)  # its masks must have the precision of its weights
 _lock = RLock()  # transformers sets the device of new models for all threads
 _HEADS = (
@@ -289,9 +291,23 @@ def _dtype(precision: str, device: torch.device) -> torch.dtype:
 def _architecture(config: PretrainedConfig) -> Any:
     """The class of the saved weights, if it has a prediction head; else the model without head."""
     for name in config.architectures or ():
-        if name.endswith(_HEADS) and hasattr(transformers, name):
-            return getattr(transformers, name)
+        if name.endswith(_HEADS) and (found := _class_of(name)) is not None:
+            return found
     return AutoModel
+
+
+def _class_of(name: str) -> Any:
+    """The class of transformers with this name; None if there is none.
+
+    While another thread imports its module, transformers may not find a class that it has: without
+    another look, the model would be opened without its head.
+    """
+    until = time.monotonic() + IMPORTING
+    while (found := getattr(transformers, name, None)) is None and name in dir(transformers):
+        if time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    return found
 
 
 def _random_net(config: PretrainedConfig, seed: int) -> PreTrainedModel:

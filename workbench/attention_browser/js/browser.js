@@ -1,15 +1,16 @@
 // The attention browser: its state, requests and keys; the other files draw its parts.
 
 const NOTED = 300; // ms without a change before the state is sent
-const HINT = "Click a head to open it, Ctrl or Shift + click to add it. Click a token to pin it, double-click to edit it. " +
+const HINT = "Click a head to open it, Ctrl or Shift + click to add it. Click a token to pin it and predict it, double-click to edit it. " +
   "Keys: arrows for other heads · Enter: pin, then edit · Shift + arrows: move the pin · Esc: unpin, then the grid.";
 const STACKED = 760; // px: below it, the open head is below the grid
 const GRID_SHARE = 0.44; // of the width, at most for the grid
+const SHARE_OF_TWO = 0.46; // at most for two grids next to each other
 const MOST_ALSO = 5; // heads next to the open one
 
 /** Shows `message`, an overview, in `root`; requests missing data from the host. */
 function attentionBrowser(root, host, message) {
-  const browser = { root, host, grids: [], focus: [0, 0], zoom: "fit", shownSide: "both",
+  const browser = { root, host, grids: [], focus: [0, 0], zoom: "fit", gridZoom: 1, shownSide: "both",
     lines: { by: "top", count: 3, least: 0.1 }, overlays: new Set(), pinSide: 0, message: null };
   let given = new Map(); // maps that came with the overview
   const answers = limitedCache(64);
@@ -20,11 +21,12 @@ function attentionBrowser(root, host, message) {
   const pending = {}; // by kind, the last request without a response
   let [tools, cell, cellBar, retry, noted, sent] = [null, null, null, null, 0, ""];
   const edit = editBar(browser, (what, more) => requests.ask(what, { what, ...more }), complain);
+  const predictions = predictionView(browser, (what, more) => requests.ask(what, { what, ...more }), (at, text) => edit.put(at, text));
   const found = similarView(browser, (what, more) => requests.ask(what, { what, ...more }), complain);
 
   const currentState = () => ({ cell: browser.state.cell, also: browser.state.also, pin: browser.state.pin,
     look: browser.state.look, score: browser.choice.score, order: browser.choice.order, over: [...browser.overlays],
-    word: browser.state.word });
+    word: browser.state.word, place: browser.state.place });
   const neuronsOpen = () => browser.state.look === "query";
   const key = (...parts) => parts.flat().join(",");
 
@@ -54,14 +56,16 @@ function attentionBrowser(root, host, message) {
     const common = commonGrid(newer);
     browser.state = { cell: hasCell(common, start.cell) ? start.cell : firstHead(side, common), pin, look: start.look || "lines",
       also: (start.also || []).filter((one) => hasCell(common, one)).slice(0, MOST_ALSO),
-      word: side.rows.some((item) => item.word === newer.state.word) ? newer.state.word ?? null : null };
+      word: side.rows.some((item) => item.word === newer.state.word) ? newer.state.word ?? null : null,
+      place: !before || sameText(before.sides[0], side) ? start.place ?? null : null };
     given = givenMaps(newer);
     browser.pinSide = newer.sides.findIndex((one) => pinFits(browser.state.pin, one));
     if (browser.pinSide < 0) browser.state.pin = null;
+    if (!before) browser.state.place ??= pinnedPlace(side);
     if (!before || !scoreOf(side, browser.choice.score)) browser.choice = firstChoice(side);
     if (!before) restore(side, start);
     const edited = side.changed?.length && scoreOf(side, "change");
-    if (edited && !(before && scoreOf(before.sides[0], "change"))) browser.choice.score = "change";
+    if (edited && !(before && scoreOf(before.sides[0], "change"))) Object.assign(browser.choice, { score: "change", picked: true });
     if (browser.pending) browser.state.pin = pinOfWords(side, browser.pending) || browser.state.pin;
     browser.pending = null;
     sent = before ? sent : JSON.stringify(currentState());
@@ -91,6 +95,13 @@ function attentionBrowser(root, host, message) {
       if (hasCell(common, [r, c]) && (!best || value > best.value)) best = { at: [r, c], value };
     }));
     return best?.at || null;
+  }
+
+  /** The place of the pinned word, if the model predicts it; else null. */
+  function pinnedPlace(side) {
+    const { pin } = browser.state;
+    const word = pin && (pin.axis === "row" ? side.rows[pin.i] : side.columns[pin.j])?.word;
+    return side.editable && side.predicts?.places.includes(word) ? word : null;
   }
 
   /** The maps that came with an overview, as responses to requests for them. */
@@ -131,8 +142,11 @@ function attentionBrowser(root, host, message) {
     cell = cellView(browser);
     cellBar = cellTools(browser);
     page.opened.replaceChildren(cellBar.node, cell.node);
-    cell.place(edit.node, found.node);
+    cell.place(edit.node, found.node, predictions.node);
   }
+
+  /** Whether both sides are of one text: then the predicted place stays. */
+  const sameText = (one, other) => one.caption === other.caption;
 
   /** The width of the open head's side. */
   const openedWidth = () => Math.floor(page.opened.clientWidth) || browser.width();
@@ -140,38 +154,51 @@ function attentionBrowser(root, host, message) {
   /** Draws the state, and requests missing data. */
   function refresh() {
     if (!browser.message) return;
-    page.hint.textContent = browser.message.offline ? HINT.replace(", double-click to edit it", "") : HINT;
+    page.hint.textContent = browser.message.offline ? HINT.replace(" and predict it, double-click to edit it", "") : HINT;
     root.dataset.cell = "";
     const room = browser.width();
     if (!room) return; // not visible, for example in a closed tab
     refreshOverview(room);
     if (browser.state.cell) refreshCell();
+    predictions.show();
     note();
   }
 
   function refreshOverview(room) {
     tools.sync();
-    const stacked = room < STACKED;
     const shown = browser.grids.filter((_, s) => browser.shownSide === "both" || browser.shownSide === String(s));
     const counts = [];
-    const wide = stacked ? room : Math.floor(room * GRID_SHARE);
+    const { beside, stacked, wide } = spaceForGrids(room, shown.length);
+    page.overview.classList.toggle("beside", beside);
     browser.grids.forEach((grid) => (grid.node.hidden = !shown.includes(grid)));
     shown.forEach((grid) => {
       const order = grid.paint(wide);
       counts.push(order.shown === order.total && !order.flow ? `${order.total} ${order.total === 1 ? grid.word().slice(0, -1) : grid.word()}`
         : `${order.shown} of ${order.total} ${grid.word()} shown`);
     });
-    const own = Math.max(200, ...shown.map((grid) => grid.layout().layout.width));
-    page.work.style.gridTemplateColumns = stacked ? "minmax(0, 1fr)" : `${Math.min(wide, own)}px minmax(0, 1fr)`;
+    const widths = shown.map((grid) => Math.min(wide, Math.max(200, grid.layout().layout.width)));
+    const own = beside ? widths.reduce((sum, one) => sum + one + BETWEEN, -BETWEEN) : Math.max(...widths);
+    page.work.style.gridTemplateColumns = stacked ? "minmax(0, 1fr)" : `${own}px minmax(0, 1fr)`;
     root.classList.toggle("stacked", stacked);
     const named = new Set(counts).size > 1;
     const { grid: { row_word: rowWord, column_word: columnWord } } = browser.message.sides[0];
     const axes = columnWord ? `Rows: ${rowWord.replace(/s?$/, "s")}; columns: ${columnWord}s (counted from 0).` : "";
     const about = scoreOf(browser.message.sides[0], browser.choice.score)?.about;
     browser.count.textContent = named ? counts.map((words, s) => `${browser.message.sides[s].name}: ${words}`).join(" · ") : counts[0];
-    browser.about.textContent = `${axes}${about ? ` Number on each map: ${visible(browser.choice.score)}. ${visible(about)}` : ""}`;
+    browser.about.textContent = `${axes}${about && shown[0].layout().score ? ` Number on each map: ${visible(browser.choice.score)}. ${visible(about)}` : ""}`;
     browser.table.sync();
     root.dataset.painted ||= performance.now();
+  }
+
+  /** Whether two grids stand next to each other, whether the open head is below, and a grid's width. */
+  function spaceForGrids(room, count) {
+    const half = (all) => Math.floor((all - BETWEEN) / 2);
+    if (count < 2) return { beside: false, stacked: room < STACKED, wide: room < STACKED ? room : Math.floor(room * GRID_SHARE) };
+    const least = Math.max(...browser.grids.map((grid) => grid.leastWidth()));
+    const share = room * SHARE_OF_TWO;
+    if (room >= STACKED && half(share) >= least) return { beside: true, stacked: false, wide: half(share) };
+    if (half(room) >= Math.min(least, 300)) return { beside: true, stacked: true, wide: half(room) };
+    return { beside: false, stacked: true, wide: room };
   }
 
   /** The response with a head's map in the current look; undefined if there is none yet. */
@@ -253,7 +280,7 @@ function attentionBrowser(root, host, message) {
 
   /** Restores score, order and overlays from the address. */
   function restore(side, { score, order, over }) {
-    if (scoreOf(side, score)) browser.choice.score = score;
+    if (scoreOf(side, score)) Object.assign(browser.choice, { score, picked: true });
     if (["up", "down"].includes(order)) browser.choice.order = order;
     for (const name of over || []) browser.overlays.add(name);
   }
@@ -336,7 +363,9 @@ function attentionBrowser(root, host, message) {
     openedWidth,
     pin(pin, sheet) {
       browser.pinSide = Number.isInteger(sheet.key) ? sheet.key : 0;
-      browser.change({ pin });
+      const word = (pin.axis === "row" ? sheet.rows[pin.i] : sheet.columns[pin.j])?.word ?? -1;
+      const moves = browser.pinSide === 0 && sheet.side.editable && sheet.side.predicts?.places.includes(word);
+      browser.change({ pin, ...(moves ? { place: word } : {}) });
       cell.node.focus({ preventScroll: true });
       const value = sheet.weight(pin.i, pin.j);
       browser.say(`pinned ${quoted(sheet.rows[pin.i])} → ${quoted(sheet.columns[pin.j])}: ${shownValue(sheet, { value })}`);

@@ -1,7 +1,8 @@
 // One open head: a panel for each side and for the difference, and the pinned cell.
 
-const NARROW = 240; // px, minimum width of a panel next to another
+const NARROW = 216; // px, minimum width of a panel next to another
 const BETWEEN = 24;
+const MOST_IN_FULL = 128; // tokens whose lines have a label each and scroll; more are compressed
 
 /** The view of an open head; `show` draws a response in the browser's state. */
 function cellView(browser) {
@@ -12,9 +13,10 @@ function cellView(browser) {
   const pin = pinView(browser);
   const neurons = neuronView();
   const why = make("p", { class: "quiet why" });
-  const body = make("div", { class: "body" }, maps, pin.node);
+  const slots = [make("div"), make("div"), make("div")]; // for the edit bar, similar sentences, and predictions
+  const beside = make("div", { class: "companions" }, slots[2], pin.node);
+  const body = make("div", { class: "body" }, maps, beside);
   const table = tableOf("Weights as a table", () => weightsTable(sheets[0]));
-  const slots = [make("div"), make("div")]; // for the edit bar, and for similar sentences
   const node = make("section", { class: "cell", tabindex: "-1", "aria-label": "attention of one head" },
     says, slots[0], legend, neurons.node, body, slots[1], why, table.node);
   let sheets = [];
@@ -50,7 +52,7 @@ function cellView(browser) {
       const looks = groups.map(([sheet]) => lookOf(browser, sheet, space));
       groups.forEach((group, s) => panels[s].show(group, looks[s]));
       const wide = looks[0].width || Math.max(looks[0].left + sheets[0].width * looks[0].cell + 4, 400);
-      body.style.gridTemplateColumns = space.aside ? `${Math.min(space.room, wide)}px minmax(260px, 420px)` : "";
+      body.style.gridTemplateColumns = space.aside ? `${Math.min(space.room, wide)}px minmax(${space.least}px, 420px)` : "";
     }
     node.classList.toggle("waiting", !answer);
     pin.show(answer ? sheets : [], exact);
@@ -75,15 +77,17 @@ function cellView(browser) {
   /** The width of a panel, and whether the pinned cell is next to the only panel. */
   function spaceFor(count) {
     const all = browser.openedWidth();
-    const aside = count === 1 && all >= 780;
-    const free = aside ? all - 320 - BETWEEN : all;
+    const isLines = !["map", "norms"].includes(browser.state.look);
+    const aside = count === 1 && all >= (isLines ? 640 : 780);
+    const least = all >= 780 ? 296 : 216;
+    const free = aside ? all - least - BETWEEN : all;
     const across = [count, 2, 1].find((k) => k <= count && free >= k * (NARROW + BETWEEN)) || 1;
-    return { aside, across, room: Math.floor((free - (across - 1) * BETWEEN) / across), count };
+    return { aside, least, across, room: Math.floor((free - (across - 1) * BETWEEN) / across), count };
   }
 
   function panel() {
     const name = make("div", { class: "name" });
-    const events = { hover, leave, click: pinned, token, edit: edited, zoom };
+    const events = { hover, leave, click: pinned, token, edit: edited, zoom, unzoom };
     const map = heatmap(events);
     const lines = lineView({ ...events, click: pinnedToken });
     const legend = make("div");
@@ -147,9 +151,17 @@ function cellView(browser) {
   }
 
   /** Two fingers, or the wheel with Ctrl: the size of a cell or of a token. */
-  function zoom(cell, unit) {
-    browser.zoom = String(Math.round(100 * bounded(cell / unit, 0.1, 6)) / 100);
+  function zoom(cell, unit, fit) {
+    browser.zoom = cell <= fit ? "fit" : String(Math.round(100 * bounded(cell / unit, 0.1, 6)) / 100);
     browser.refresh();
+  }
+
+  /** A double tap: the size that fits; false if it is that already. */
+  function unzoom() {
+    if (browser.zoom === "fit") return false;
+    browser.zoom = "fit";
+    browser.refresh();
+    return true;
   }
 
   function leave() {
@@ -212,11 +224,11 @@ function lookOf(browser, sheet, { room, count }) {
     lines: browser.lines, overlays: overlaysOn(sheet.side, browser.overlays) };
   if (state.look === "map" || state.look === "norms") {
     const fit = bounded(Math.min((room - left - 3) / sheet.width, tall / sheet.height), 0.2, 36);
-    return { ...look, cell: zoom === "fit" ? fit : 14 * Number(zoom) };
+    return { ...look, fit, cell: zoom === "fit" ? fit : 14 * Number(zoom) };
   }
   const tokens = Math.max(sheet.height, sheet.width);
-  const fit = bounded((tall - 6) / tokens, 0.5, LABEL.size + 10);
+  const fit = bounded((tall - 6) / tokens, tokens <= MOST_IN_FULL ? LABEL.line : 0.5, LABEL.size + 10);
   const width = Math.min(room, 620);
   const right = labelRoom(sheet.columns, most);
-  return { ...look, width, right, cell: zoom === "fit" ? fit : 18 * Number(zoom) };
+  return { ...look, fit, width, right, cell: zoom === "fit" ? fit : 18 * Number(zoom) };
 }

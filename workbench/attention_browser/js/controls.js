@@ -98,7 +98,7 @@ function scoreControls(browser) {
   const text = () => score()?.kind === "text";
   return [
     side.scores.length ? choiceOf("Score", scores, () => choice.score, (name) =>
-      changed({ score: name, least: null, most: null, values: null, order: "grid" })()) : null,
+      changed({ score: name, picked: true, least: null, most: null, values: null, order: "grid" })()) : null,
     shownWhen(number, choiceOf("Order", [["grid", "model order"], ["down", "largest first"], ["up", "smallest first"]],
       () => choice.order, ordered)),
     shownWhen(text, choiceOf("Order", [["grid", "model order"], ["up", "by value"]],

@@ -1,4 +1,4 @@
-// Editing a word in place: the bar with its actions, and what the model predicts there.
+// Editing a word in place: the bar with its actions.
 
 /**
  * `ask(what, more)` sends a request; `complain(text)` shows an error. `open(word)` opens the bar for
@@ -9,12 +9,10 @@ function editBar(browser, ask, complain) {
   const box = make("input", { type: "text", "aria-label": "Replacement", maxlength: "200", autocomplete: "off" });
   const mask = buttonOf("Mask", () => send("mask"), { title: "Hide the word: the model reads its mask" });
   const swap = buttonOf("Swap with next", () => send("swap"));
-  const predicted = make("div", { class: "predicted" });
   const node = make("section", { class: "edit", hidden: true, "aria-label": "edit a word" },
     make("form", { class: "tools", onsubmit: (event) => (event.preventDefault(), send("replace", box.value)) },
       name, box, make("button", { type: "submit", text: "Replace" }), mask, buttonOf("Delete", () => send("delete")), swap,
-      buttonOf("×", () => close(), { "aria-label": "Close", class: "bare" })),
-    predicted);
+      buttonOf("×", () => close(), { "aria-label": "Close", class: "bare" })));
   let word = null;
 
   const side = () => browser.message.sides[0];
@@ -24,16 +22,14 @@ function editBar(browser, ask, complain) {
   function open(index, kept = false) {
     word = index !== null && index >= 0 && side().editable && !browser.message.offline && words().includes(index) ? index : null;
     node.hidden = word === null;
-    if (browser.state.word !== word) browser.change({ word });
+    if (browser.state.word !== word) browser.change(word === null || kept || !side().predicts?.places.includes(word) ? { word } : { word, place: word });
     if (word === null) return;
     const text = textOf(word);
     name.textContent = `Word ${word}`;
     box.value = visible(text);
     mask.hidden = !side().mask;
     swap.hidden = !words().includes(word + 1);
-    predicted.replaceChildren();
     if (!kept) box.focus({ preventScroll: true }), box.select();
-    predict();
   }
 
   function close() {
@@ -41,34 +37,14 @@ function editBar(browser, ask, complain) {
     browser.focusCell();
   }
 
-  async function send(how, text = "") {
-    const at = word;
+  async function send(how, text = "", at = word) {
     if (how === "replace" && !text.trim()) how = "delete";
     const answer = await ask("edit", { word: at, how, text });
     if (answer && answer.kind !== "edit") complain(answer.text || "The request failed.");
   }
 
-  async function predict() {
-    const at = word;
-    predicted.textContent = "…";
-    const answer = await ask("predict", { word: at });
-    if (at !== word || !answer) return;
-    predicted.replaceChildren(...(answer.kind === "predict" ? shown(answer) : []));
-  }
-
-  function shown({ title, choices, before, note }) {
-    const list = ([text, share]) => make("button", { type: "button", class: "choice", title: "Put it into the text",
-      onclick: () => send("replace", text) }, make("bdi", { text: visible(text) }), make("span", { text: ` ${percent(share)}` }));
-    return [
-      title ? make("span", { class: "quiet", text: title }) : null, ...choices.map(list),
-      before?.length ? make("span", { class: "quiet", text: `Before the edit: ${before.map(([text, share]) =>
-        `${visible(text)} ${percent(share)}`).join(", ")}` }) : null,
-      note ? make("span", { class: "quiet", text: note }) : null,
-    ].filter(Boolean);
-  }
-
   node.addEventListener("keydown", (event) => {
     if (event.key === "Escape") (event.preventDefault(), event.stopPropagation(), close());
   });
-  return { node, open };
+  return { node, open, put: (at, text) => send("replace", text, at) };
 }

@@ -20,8 +20,10 @@ function headGrid(browser, s) {
   function paint(room) {
     if (!atlas) recolour();
     const order = arranged(side(), browser.choice);
-    const layout = thumbLayout(side(), order, room, atlas, browser.message.sides.length > 1 ? LARGEST_OF_TWO : room < WIDE ? LARGEST : LARGEST_WHERE_WIDE);
-    const score = scoreOf(side(), browser.choice.score);
+    const most = browser.message.sides.length > 1 ? LARGEST_OF_TWO : room < WIDE ? LARGEST : LARGEST_WHERE_WIDE;
+    const { picked } = browser.choice;
+    const layout = thumbLayout(side(), order, room, atlas, most, browser.gridZoom, picked);
+    const score = picked || layout.wide >= LEGIBLE ? scoreOf(side(), browser.choice.score) : null;
     now = { side: side(), atlas, order, layout, score };
     title.textContent = browser.message.sides.length > 1 ? side().name : "";
     const { rows, columns, row_word: row, column_word: column } = side().grid;
@@ -143,7 +145,10 @@ function headGrid(browser, s) {
     const head = headAt(event);
     if (head) event.ctrlKey || event.metaKey || event.shiftKey ? browser.add(head) : browser.open(head);
   });
+  const leastWidth = () => 30 + side().grid.columns.length * (SMALLEST + GAP);
+  zoomed(box, { get: () => browser.gridZoom, set: (zoom) => ((browser.gridZoom = bounded(zoom, 1, 5)), browser.refresh()),
+    reset: () => browser.gridZoom > 1 && ((browser.gridZoom = 1), browser.refresh(), true) });
   const word = () => (side().grid.column_word === "" ? "maps" : "heads");
   const first = () => (now?.order.flow ? now.order.heads[0] : null);
-  return { node, canvas, paint, mark, light, recolour, reveal, first, word, layout: () => now };
+  return { node, canvas, paint, mark, light, recolour, reveal, first, word, leastWidth, layout: () => now };
 }

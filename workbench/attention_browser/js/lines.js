@@ -167,6 +167,6 @@ function lineView(events) {
   picture.addEventListener("pointerleave", events.leave);
   picture.addEventListener("click", act((token) => events.click(sheet, token)));
   picture.addEventListener("dblclick", act((token) => events.edit(sheet, token)));
-  zoomed(pane, () => look.cell, (cell) => events.zoom(cell, 18));
+  zoomed(pane, { get: () => look.cell, set: (cell) => events.zoom(cell, 18, look.fit), reset: events.unzoom });
   return { node, show, mark, reveal: () => {} };
 }

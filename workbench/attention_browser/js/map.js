@@ -65,19 +65,44 @@ function labelRoom(items, most) {
   return Math.min(most, Math.ceil(longest) + 14);
 }
 
-/** Two fingers, or the wheel with Ctrl, change a size: `get()` in px, and `set(px)`. */
-function zoomed(pane, get, set) {
-  let start = null;
+/**
+ * Two fingers, or the wheel with Ctrl, change a size: `get()`, and `set(size)`; what is between the
+ * fingers stays there. A double tap calls `reset()`, which returns whether there was a zoom.
+ */
+function zoomed(pane, { get, set, reset }) {
+  let [start, now, tap] = [null, null, null];
   const distance = ({ touches: [one, other] }) => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+  const apply = perFrame(() => {
+    if (!now) return;
+    set(now.size);
+    const { left, top } = pane.getBoundingClientRect();
+    const grown = get() / start.size;
+    pane.scrollLeft = start.x * grown - (now.x - left);
+    pane.scrollTop = start.y * grown - (now.y - top);
+  });
+  const middle = ({ touches: [one, other] }) => [(one.clientX + other.clientX) / 2, (one.clientY + other.clientY) / 2];
   pane.addEventListener("touchstart", (event) => {
-    start = event.touches.length === 2 ? { size: get(), distance: distance(event) } : null;
+    start = now = null;
+    if (event.touches.length !== 2) return;
+    const [x, y] = middle(event);
+    const { left, top } = pane.getBoundingClientRect();
+    start = { size: get(), distance: Math.max(distance(event), 1), x: x - left + pane.scrollLeft, y: y - top + pane.scrollTop };
+    tap = null;
   }, { passive: true });
   pane.addEventListener("touchmove", (event) => {
     if (!start || event.touches.length !== 2) return;
-    event.preventDefault();
-    set((start.size * distance(event)) / Math.max(start.distance, 1));
+    event.preventDefault(); // or the page would be zoomed
+    const [x, y] = middle(event);
+    now = { size: (start.size * distance(event)) / start.distance, x, y };
+    apply();
   }, { passive: false });
-  pane.addEventListener("touchend", () => (start = null));
+  pane.addEventListener("touchend", (event) => {
+    const [touch] = event.changedTouches;
+    if (start || event.touches.length) return void (start = event.touches.length ? start : null);
+    const again = tap && event.timeStamp - tap.at < 350 && Math.hypot(touch.clientX - tap.x, touch.clientY - tap.y) < 30;
+    tap = again ? null : { at: event.timeStamp, x: touch.clientX, y: touch.clientY };
+    if (again && reset()) event.preventDefault();
+  }, { passive: false });
   pane.addEventListener("wheel", (event) => {
     if (!event.ctrlKey) return;
     event.preventDefault();
@@ -177,6 +202,6 @@ function heatmap(events) {
     const at = cellAt(event);
     if (at) events.edit(sheet, { axis: "row", index: at[0] });
   });
-  zoomed(pane, () => look.cell, (cell) => events.zoom(cell, 14));
+  zoomed(pane, { get: () => look.cell, set: (cell) => events.zoom(cell, 14, look.fit), reset: events.unzoom });
   return { node, show, mark, reveal, axes };
 }

@@ -2,7 +2,7 @@
 
 /** The initial choice: the first score on the thumbnails, in the order of the model. */
 function firstChoice(side) {
-  return { score: side.scores[0]?.name || "", order: "grid", least: null, most: null, values: null };
+  return { score: side.scores[0]?.name || "", picked: false, order: "grid", least: null, most: null, values: null };
 }
 
 function scoreOf(side, name) {

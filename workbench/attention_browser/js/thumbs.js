@@ -1,11 +1,15 @@
 // Thumbnails: all heads of a side on one canvas, and the position of each.
 
 const GAP = 6;
+const GAP_OF_MANY = 3; // with more than MANY columns
+const MANY = 12;
 const SMALLEST = 36; // px, minimum of a thumbnail's longer side; then the box scrolls
+const SMALLEST_OF_MANY = 24;
+const LEGIBLE = 48; // px, from which a thumbnail has a number that nobody chose
 const LARGEST = 104;
 const LARGEST_WHERE_WIDE = 160; // where the grid has at least WIDE px
 const WIDE = 700;
-const LARGEST_OF_TWO = 84; // if two sides are compared
+const LARGEST_OF_TWO = 64; // if two sides are compared
 const MOST_PIXELS = 8e6; // of a canvas on screen
 
 /** The value of the darkest colour of each map, if it is the same on both sides; null for one side. */
@@ -50,17 +54,19 @@ function clearOf(side, height, width) {
 }
 
 /** The position of each head in a box of this width: {places, width, height, wide, tall, …} */
-function thumbLayout(side, order, room, shape, most = LARGEST) {
+function thumbLayout(side, order, room, shape, most = LARGEST, zoom = 1, numbered = false) {
   const { rows, columns } = side.grid;
   const left = order.flow ? 2 : 10 + Math.max(...rows.map((name) => textWidth(name)));
   const top = order.flow ? 2 : 20;
   const above = order.flow ? 16 : 0;
-  const fits = (room - left) / columns.length - GAP;
-  const long = order.flow ? bounded(fits, 56, 84) : bounded(fits, SMALLEST, most);
+  const many = columns.length > MANY && !numbered;
+  const gap = many ? GAP_OF_MANY : GAP;
+  const fits = (room - left) / columns.length - gap;
+  const long = zoom * (order.flow ? bounded(fits, 56, 84) : bounded(fits, many ? SMALLEST_OF_MANY : SMALLEST, most));
   const scale = Math.floor(long) / Math.max(shape.width, shape.height);
   const wide = Math.max(12, Math.round(shape.width * scale));
   const tall = Math.max(12, Math.round(shape.height * scale));
-  const [stepX, stepY] = [wide + GAP, tall + GAP + above];
+  const [stepX, stepY] = [wide + gap, tall + gap + above];
   const inLine = order.flow ? Math.max(1, Math.floor((room - left) / stepX)) : columns.length;
   const places = order.heads.map(([r, c], k) => {
     const [row, column] = order.flow ? [Math.floor(k / inLine), k % inLine] : [r, c];
