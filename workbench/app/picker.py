@@ -91,10 +91,10 @@ def require_files(kind: Kind, path: str) -> None:
 
 def _hub(kind: Kind) -> None:
     """Draw what can be downloaded: entries of the catalogue, or a name on the Hugging Face hub."""
-    from workbench.fetch import ENTRIES
+    from workbench.fetch import entries
 
     one = "model" if kind == "models" else "corpus"
-    known = {entry.name: entry for entry in ENTRIES if entry.kind == one}
+    known = {entry.name: entry for entry in entries() if entry.kind == one}
     name = st.selectbox(
         "Name on the Hugging Face hub" if kind == "models" else "Public corpus, or hub name",
         list(known),
