@@ -17,7 +17,7 @@ _ALWAYS = """<style>
 [data-testid="stCaptionContainer"] { opacity: 1; color: var(--shell-faint); }
 [data-testid="stCaptionContainer"] * { color: inherit; }
 [data-testid="stExpander"] summary p { color: var(--shell-faint); }
-[data-testid="stExpander"] summary * { opacity: 1 !important; }
+[data-testid="stExpander"] summary { opacity: 1 !important; }
 [data-testid="stMarkdownContainer"] code { font-size: max(0.87em, 12px); }
 [data-testid="stCode"] .token.function, [data-testid="stCode"] .token.builtin {
   color: var(--shell-accent);
