@@ -20,6 +20,7 @@ table, dl, input, [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
 [data-testid="stCaptionContainer"] { opacity: 1; color: var(--shell-faint); }
 [data-testid="stCaptionContainer"] * { color: inherit; }
 [data-testid="stExpander"] summary p { color: var(--shell-faint); }
+[data-testid="stExpander"] summary { opacity: 1 !important; }
 [data-testid="stMarkdownContainer"] code { font-size: max(0.87em, 12px); }
 [data-testid="stCode"] .token:is(.function, .builtin, .string, .parameter) {
   color: var(--shell-accent);

@@ -415,6 +415,7 @@ def delta(tables: Tables) -> go.Figure:
                 for before, after in zip(rows["frozen"], rows["tuned"], strict=True)
             ],
             textposition="top center",
+            cliponaxis=False,
             textfont={"size": 12},
         )
         parts.append((model if table["model"].nunique() > 1 else "", [shown]))
