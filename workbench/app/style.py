@@ -13,7 +13,7 @@ _LINE: dict[Kind, str] = {"light": "#d5dce3", "dark": "#3a4551"}  # as in .strea
 _ACCENT: dict[Kind, str] = {"light": "#1f6fa8", "dark": "#6bb3ea"}  # of links and outlines
 _ALWAYS = """<style>
 /* in prose it would also widen hyphens */
-table, dl, input, [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
+table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="stDataFrame"] {
   font-variant-numeric: tabular-nums;
 }
 /* contrast of at least 4.5, and no text under 12 px */
@@ -86,8 +86,13 @@ _PRESENT = """<style>
 .st-key-leave-presentation { opacity: 0.35; transition: opacity 0.2s; }
 .st-key-leave-presentation:is(:hover, :focus-within) { opacity: 1; }
 html { font-size: 19px !important; }
-dl.numbers :is(dt, small), dl.facts, [aria-label="Attention of all heads"] {
-  font-size: 16px !important;
+:root { --enlarged: 1.34; } /* what components multiply their sizes by: 12 px are 16 */
+dl.facts, [aria-label="Attention of all heads"] { font-size: 16px !important; }
+/* of a result: its findings, the figure in all the width, and the open tab */
+.st-key-result-top { display: flex !important; }
+.st-key-result-numbers, .st-key-result-facts,
+[data-testid="stMain"]:has(.st-key-result-top) :is([data-testid="stExpander"], dl.numbers) {
+  display: none !important;
 }
 [data-testid="stHeader"], .st-key-context, .st-key-phone-bar, [class*="st-key-controls"] {
   display: none !important;

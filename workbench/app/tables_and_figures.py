@@ -137,6 +137,12 @@ def _enlarge(figure: Any) -> None:
         figure.update_layout(margin_r=round(1.4 * right))
     for note in figure.layout.annotations:
         note.font.size = max(LARGE, note.font.size or 0)
+    for trace in figure.data:
+        if "textfont" in trace:
+            trace.textfont.size = LARGE
+        if "colorbar" in trace:
+            trace.colorbar.update(tickfont_size=LARGE, title_font_size=LARGE)
+    figure.update_coloraxes(colorbar_tickfont_size=LARGE, colorbar_title_font_size=LARGE)
 
 
 def kind() -> Kind:
@@ -217,7 +223,8 @@ def _width(figure: Any) -> Any:
     """The width that a map of few cells is limited to; other figures fill the page."""
     meta = figure.layout.meta
     widest = meta.get(WIDEST) if isinstance(meta, dict) else None
-    return widest if isinstance(widest, int) and widest > 0 else "stretch"
+    limited = isinstance(widest, int) and widest > 0 and st.query_params.get(PRESENT) != "1"
+    return widest if limited else "stretch"
 
 
 def _tight(figure: Any) -> Any:
