@@ -5,6 +5,8 @@ It is a dialog once there is a result, and on the page before. All settings are 
 request, and the requests of earlier runs, to estimate the time.
 """
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -90,17 +92,33 @@ def button() -> None:
     st.button("New run", icon=":material/add:", key="new run", on_click=_open)
 
 
+CLOSED = "when the dialog of a new run was closed"
+SETTLING = 5.0  # seconds after that in which the browser may still send the address before
+
+
 def _open() -> None:
+    st.session_state.pop(CLOSED, None)
     st.query_params[NEW] = "1"
 
 
 def _close() -> None:
+    st.session_state[CLOSED] = time.monotonic()
     st.query_params.pop(NEW, None)
+
+
+def _is_open() -> bool:
+    """Whether the address says that the dialog is open, and it was not closed a moment ago."""
+    if st.query_params.get(NEW) != "1":
+        return False
+    if time.monotonic() - st.session_state.get(CLOSED, -math.inf) < SETTLING:
+        st.query_params.pop(NEW, None)
+        return False
+    return True
 
 
 def dialog(experiment: Experiment[Any], run: "Run | None", form: Form = FORM) -> None:
     """Draw the dialog, if the address says that it is open."""
-    if st.query_params.get(NEW) == "1":
+    if _is_open():
         st.dialog("New run", width="large", on_dismiss=_close)(_draw)(experiment, run, form, True)
 
 
