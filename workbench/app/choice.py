@@ -64,7 +64,7 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
         options = _with_current(kind, key, options)
         current = str(st.session_state.get(key) or st.query_params.get(key) or options[0])
         with st.popover(
-            plain(with_size(current, kind)),
+            plain(_in_bar(with_size(current, kind))),
             icon=_ICONS[key],
             help=plain(f"{key.capitalize()}: {_named(kind)(current)}"),
         ):
@@ -159,6 +159,12 @@ def with_size(ref: str, kind: Kind) -> str:
         more = "" if all(size.whole for size in sizes) else "+"
         return f"{label} · {sum(size.docs for size in sizes):,}{more} sentences"
     return label
+
+
+def _in_bar(label: str) -> str:
+    """A chip that can only break before its size, which a narrow screen leaves out."""
+    name, dot, size = label.rpartition(" · ")
+    return " ·\u00a0".join((name, size.replace(" ", "\u00a0"))) if dot else label
 
 
 def name_of(ref: str, kind: Kind) -> str:

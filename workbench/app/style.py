@@ -41,10 +41,11 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
   max-width: 15rem !important;
 }
 [data-testid="stPopoverBody"]:has([class*="st-key-way-"]) { width: min(24rem, 94vw); }
-/* the menu of the theme is in the bar; that a page is being drawn is said below it */
+/* the menu of the theme is in the bar; that a page is being drawn is said in the lower corner */
 [data-testid="stMainMenuPopover"] * { font-size: max(12px, 1em); }
 [data-testid="stStatusWidget"] {
-  position: fixed; top: 3.25rem; right: 0.75rem; background: var(--shell-page); border-radius: 6px;
+  position: fixed; inset: auto 0.75rem 0.75rem auto; border-radius: 6px;
+  background: var(--shell-page);
 }
 /* both are outside the flow of the page */
 [data-testid="stLayoutWrapper"]:has(> .st-key-context),
@@ -61,6 +62,10 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
   .st-key-context button p, .st-key-context [data-testid="stPopoverButton"] p {
     max-width: 6.5rem !important;
   }
+  .st-key-context [data-testid="stPopoverButton"] p { /* its first line: without its size */
+    height: 1.5em; line-height: 1.5; white-space: normal; overflow-wrap: anywhere; text-align: left;
+  }
+  [data-testid="stStatusWidget"] { bottom: 4.5rem !important; }
   .st-key-present { display: none; }
   /* all pages are in the bar at the bottom */
   [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"] { display: none; }
