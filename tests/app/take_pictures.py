@@ -54,6 +54,13 @@ def main() -> None:
     ):
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
+        page = opened(browser, home)
+        page.get_by_text("in the place of").wait_for()
+        top, height = part_of(page, '[aria-label="Attention of all heads"]')
+        picture(page, "home", top + height + 8)
+        page = opened(browser, f"{home}/heads")
+        top, _ = part_of(page, 'text="Open head"')
+        picture(page, "result", top - 8)
         page = opened(browser, f"{home}/attention?split=test&sentence=36")
         top, height = part_of(page, "[data-painted]")
         picture(page, "attention", top + height)

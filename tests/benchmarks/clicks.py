@@ -177,7 +177,8 @@ def main() -> None:
             browser.close()
     text = json.dumps(results, indent=1) + "\n"
     print(text)
-    atomic_write(RESULTS, text)
+    with atomic_write(RESULTS) as path:
+        path.write_text(text)
 
 
 if __name__ == "__main__":

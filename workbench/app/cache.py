@@ -33,7 +33,7 @@ MODELS = 2  # open at a time
 SPLITTERS = 16  # tokenizers that are open
 LONGEST = 20_000  # characters of a typed text
 MINUTES = 10  # that an error is cached
-SMALL = 32 << 20  # bytes of a corpus that is counted without being asked
+SMALL = 32 << 20  # bytes of a corpus that is counted without a request
 _IMPORTING = Lock()
 _COUNTED: "dict[tuple[str, str], Sequence[Size]]" = {}  # by stamp and reference
 

@@ -129,7 +129,7 @@ def _entry(kind: Kind, name: str) -> None:
 
 
 def _repository(kind: Kind, name: str) -> None:
-    """Draw what the hub says of a repository, once it was asked, and the button to download it."""
+    """Draw the size and licence of a repository after a request, and the button to download it."""
     from workbench.fetch.hub import look_up, received
 
     if kind == "models" and not cache.is_remote_model(name):
@@ -139,7 +139,7 @@ def _repository(kind: Kind, name: str) -> None:
         return
     found = st.session_state.get(_FOUND + kind)
     if found is None or found.name != name.partition("@")[0]:
-        st.caption("The hub is asked for its size and licence; nothing is downloaded yet.")
+        st.caption("Requests its size and licence from the hub; nothing is downloaded yet.")
         if not st.button("Ask the hub", key=f"ask {kind}", icon=":material/travel_explore:"):
             return
         with st.spinner("Asking the hub …"):

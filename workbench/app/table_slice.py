@@ -15,6 +15,7 @@ import streamlit as st
 
 from workbench.app import tables_and_figures
 from workbench.app.text import plain, shortened
+from workbench.core.files import parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,7 @@ class Slice:
 def parsed(text: str | None) -> Slice:
     """The slice in the address, which is not trusted; an empty one if it cannot be read."""
     try:
-        data = json.loads(text or "{}")
+        data = parse_json(text or "{}")
         where = data.get("where") or {}
         return Slice(
             {str(name): value for name, value in where.items()},
@@ -51,7 +52,7 @@ def parsed(text: str | None) -> Slice:
             bool(data.get("descending")),
             str(data.get("by") or ""),
         )
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError):
         return Slice()
 
 

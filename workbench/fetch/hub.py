@@ -1,8 +1,7 @@
 """What the Hugging Face hub says of a repository before it is downloaded: size, licence, address.
 
 Used before any model or data set of the hub that a visitor names; entries of the catalogue know
-both themselves. Costs: one request, after a visitor asked for it; a walk through one folder of the
-cache.
+both themselves. Costs: one request, and a walk through one folder of the cache.
 """
 
 import os
