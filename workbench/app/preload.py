@@ -7,6 +7,7 @@ process, or touches a GPU. Costs: seconds of processor time when the app starts,
 other processes.
 """
 
+import gc
 import threading
 import time
 from contextlib import suppress
@@ -59,10 +60,12 @@ def _prepare() -> None:
         _import_all()
     finally:
         _imports.set()
+        gc.freeze()  # Streamlit collects garbage after each page: 0.6 s among all these modules
     starter.await_ready()
     if starter.is_ready():  # else visitors would wait while this process computes it
         with suppress(WorkbenchError, OSError):
             _show_ahead()
+        gc.freeze()
 
 
 def _import_all() -> None:
