@@ -3,7 +3,7 @@
 Costs: reading a run's tables, which are cached.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -21,6 +21,7 @@ from workbench.heads.roles import ROLES
 
 if TYPE_CHECKING:
     import pandas as pd
+    import plotly.graph_objects as go
 
 
 def evidence(selection: OpenHead) -> None:
@@ -43,16 +44,29 @@ def evidence(selection: OpenHead) -> None:
     if offsets.empty:
         st.text("There are no offsets: no word has another word within the range of offsets.")
     else:
-        draw = drawn.offsets_of_head
-        tables_and_figures.draw_view(selection.run, "offsets of a head", draw(offsets), draw)
+        _figure(selection, "offsets", drawn.offsets_of_head, offsets)
     _most_similar(selection)
     with st.expander("All scores of this head", icon=":material/table_rows:", type="compact"):
         _scores(scores)
 
 
+def _figure(
+    selection: OpenHead,
+    what: str,
+    draw: "Callable[[pd.DataFrame], go.Figure]",
+    table: "pd.DataFrame",
+) -> None:
+    """Draw a figure of the rows that a table has of the open head."""
+    run = selection.run
+    key = (what, str(run.path), run.status.ended, selection.row)
+    figure = tables_and_figures.remembered(key, lambda: draw(table))
+    tables_and_figures.draw_view(run, f"{what} of a head", figure, draw)
+
+
 def _scores(scores: "pd.Series") -> None:
     """Draw all scores of a head, with intervals and baselines."""
     import pandas as pd
+    import plotly.graph_objects as go
 
     rows = []
     for name, score in names.SCORES.items():
@@ -143,8 +157,7 @@ def _relations(selection: OpenHead) -> None:
         )
     _summary(table[table["relation"] == name].iloc[0], name)
     sentences(selection, name, names.WAYS[way])
-    draw = drawn.relations_of_head
-    tables_and_figures.draw_view(selection.run, "relations of a head", draw(table), draw)
+    _figure(selection, f"relations {way}", drawn.relations_of_head, table)
 
 
 def _summary(row: "pd.Series", name: str) -> None:

@@ -3,9 +3,10 @@
 Costs: one look at the status file of each run, and reading a run's small tables.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
@@ -124,7 +125,7 @@ class OpenRuns:
         return list(dict.fromkeys(self.curves.summary["task"]))
 
 
-def draw(runs: OpenRuns, figure: "go.Figure", about: object, name: str) -> None:
+def draw(runs: OpenRuns, figure: "go.Figure | Mapping[str, Any]", about: object, name: str) -> None:
     """Draw a figure with its caption; the caption of a preview says so."""
     previews = [run for run in (runs.run, runs.second) if run is not None and is_preview(run)]
     caption = f"{PREVIEW} {caption_of(about)}" if previews else about
@@ -303,11 +304,11 @@ def layers(runs: OpenRuns) -> None:
         published = select_published()
         tasks = select_tasks(runs)
     curves = [runs.curves, *([runs.second_curves] if runs.second_curves else [])]
-    figure = draw_curves(
-        curves,
-        tasks,
-        MODES[mode],
-        published if published in NAMES else NONE,
+    added = published if published in NAMES else NONE
+    runs_shown = [(str(run.path), run.status.ended) for run in (runs.run, runs.second) if run]
+    figure = tables_and_figures.remembered(
+        ("layers", runs_shown, [each.name for each in curves], tasks, mode, added),
+        lambda: draw_curves(curves, tasks, MODES[mode], added),
     )
     about = (
         f"Probe F1 by layer ({mode}). {'Bands' if len(curves) == 1 else 'When you point'}: 95 % "

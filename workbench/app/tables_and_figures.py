@@ -253,10 +253,18 @@ def points(key: str) -> list[Any]:
 # --- parts of the views of a run ------------------------------------------------------------------
 
 
+@st.cache_data(max_entries=64, show_spinner=False)
+def remembered(key: tuple[Any, ...], _build: "Callable[[], go.Figure]") -> Mapping[str, Any]:
+    """The figure that `_build` makes, as plain data; the key is all that it depends on."""
+    from workbench.figures.sanitize import harmless
+
+    return harmless(_build())
+
+
 def draw_view(
     run: "Run",
     name: str,
-    figure: "go.Figure",
+    figure: "go.Figure | Mapping[str, Any]",
     about: object,
     key: str = "",
     pointed: "Callable[[], None] | None" = None,
@@ -271,7 +279,8 @@ def draw_view(
     from workbench.report.content import Drawing, words_of
 
     words = (about, "") if isinstance(about, str) else words_of(cast("Callable[..., Any]", about))
-    drawing = Drawing(name, title, *words, harmless(figure))
+    data = figure if isinstance(figure, Mapping) else harmless(figure)
+    drawing = Drawing(name, title, *words, data)
     draw_figure(drawing, key or f"{name} {run.name}", pointed)
 
 
