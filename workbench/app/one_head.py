@@ -66,7 +66,6 @@ def _figure(
 def _scores(scores: "pd.Series") -> None:
     """Draw all scores of a head, with intervals and baselines."""
     import pandas as pd
-    import plotly.graph_objects as go
 
     rows = []
     for name, score in names.SCORES.items():
