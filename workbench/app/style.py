@@ -25,8 +25,9 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
 [data-testid="stCode"] .token:is(.function, .builtin, .string, .parameter) {
   color: var(--shell-accent);
 }
-[data-testid="stBaseButton-segmented_controlActive"] p,
-[data-testid="stBaseButton-pillsActive"] p { color: var(--shell-accent); }
+button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-selected]) p {
+  color: var(--shell-accent);
+}
 /* chips of the model, the corpus and the jobs, in the bar on the right */
 .st-key-context {
   position: fixed; top: 0.8rem; right: 3.25rem; z-index: 999991; width: auto;
