@@ -18,7 +18,7 @@ if st.get_option("server.address") not in LOCAL and machine.ALLOWED not in os.en
 preload.begin()
 st.set_page_config(page_title="Workbench", layout="wide")
 page = st.navigation(shell.pages(), position="top")
-shell.draw()
+shell.draw(page.url_path or shell.HOME[0])
 if not preload.is_ready():
     with st.spinner("Starting …"):
         preload.await_imports()

@@ -85,12 +85,17 @@ def address_of(number: int) -> dict[str, str]:
     return {**STEPS[number].address, KEY: str(number + 1)}
 
 
-def draw() -> None:
-    """Draw the card of the step in the address, and outline what it is about."""
+def draw(page: str) -> None:
+    """Draw the card of the step in the address, and outline what it is about.
+
+    An address of a step that is on another page, such as `/?tour=1`, opens that page.
+    """
     number = step()
     if number is None:
         return
     here = STEPS[number]
+    if here.page != page:
+        st.switch_page(f"pages/{here.page}.py", query_params=address_of(number))
     st.html(f"<style>{_OUTLINE.replace('SELECTOR', here.outlined)}</style>")
     with st.container(key="tour-card"):
         st.markdown(f"**{number + 1} of {len(STEPS)}.** {here.says}")

@@ -19,6 +19,7 @@ from workbench.uploads import Kind
 
 UPLOAD, FOLDER, HUB = "Upload", "Folder", "Hub"
 EVERY = 0.5  # seconds between looks at a download
+_FILES = "Name a folder with config.json, model.safetensors and the tokenizer files."
 _FOUND = "found on the hub "  # what the hub said of the repository that was looked up
 
 
@@ -81,9 +82,16 @@ def require_files(kind: Kind, path: str) -> None:
             "there is no such folder.",
             code="file-not-found",
             where=path,
-            remedy="Name a folder with config.json, model.safetensors and the tokenizer files.",
+            remedy=_FILES,
         )
     require_model(path)
+    if not any(Path(path).expanduser().glob("*.json")):  # of transformers, ELMo or vectors
+        raise WorkbenchError(
+            "the folder has no configuration, so it is no model.",
+            code="file-not-found",
+            where=path,
+            remedy=_FILES,
+        )
 
 
 # --- the network ----------------------------------------------------------------------------------

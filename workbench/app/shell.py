@@ -51,10 +51,10 @@ def pages() -> dict[str, list[st.Page]]:
     return groups
 
 
-def draw() -> None:
-    """Draw what surrounds the page."""
+def draw(page: str) -> None:
+    """Draw what surrounds a page, which is named as its file."""
     draw_style()
-    guided_tour.draw()
+    guided_tour.draw(page)
     if is_presenting():
         draw_present()
         st.button(

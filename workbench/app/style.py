@@ -22,6 +22,8 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
 [data-testid="stExpander"] summary p { color: var(--shell-faint); }
 [data-testid="stExpander"] summary { opacity: 1 !important; }
 [data-testid="stMarkdownContainer"] code { font-size: max(0.87em, 12px); }
+[data-testid="InputInstructions"], [data-testid="stFileUploaderFile"] * { font-size: 12px; }
+[data-testid="InputInstructions"] { background: var(--shell-page); border-radius: 4px; }
 [data-testid="stCode"] .token:is(.function, .builtin, .string, .parameter) {
   color: var(--shell-accent);
 }

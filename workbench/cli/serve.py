@@ -65,11 +65,13 @@ def _unframed(send: Send) -> Send:
 
 
 # Before Streamlit's scripts: where the server is, since Streamlit else tries each folder of the
-# address first, and fails; no entry of the history where only the model or corpus is completed; and
-# one theme for all pages, since Streamlit stores one for each address.
+# address first, and fails; no entry of the history where only the model or corpus is completed, or
+# where a link's parameters are written into the address of the page that is left, just before the
+# page is opened; and one theme for all pages, since Streamlit stores one for each address.
 _BEFORE = """<script>
 window.__streamlit = { BACKEND_BASE_URL: new URL("./", document.baseURI).href };
 const push = history.pushState;
+let written = -Infinity;
 history.pushState = function (state, title, url) {
   const [from, to] = [location.href, url ?? ""].map((each) => new URL(each, location.href));
   for (const { searchParams } of [from, to]) {
@@ -77,7 +79,12 @@ history.pushState = function (state, title, url) {
     searchParams.delete("corpus");
     searchParams.sort();
   }
-  (from.href === to.href ? history.replaceState : push).call(history, state, title, url);
+  if (!from.searchParams.has("cell")) to.searchParams.delete("cell"); // the head that opens first
+  const isSamePage = from.pathname === to.pathname, now = performance.now();
+  const isSecond = !isSamePage && from.search && from.search === to.search && now - written < 1000;
+  if (isSamePage) written = now;
+  const put = from.href === to.href || isSecond ? history.replaceState : push;
+  put.call(history, state, title, url);
 };
 try {
   const keys = /^stActiveTheme-/, all = "workbench-theme", set = Storage.prototype.setItem;
