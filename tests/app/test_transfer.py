@@ -37,7 +37,7 @@ def frozen(runs: Callable[..., Run]) -> Run:
 def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
     page: Page, app_url: str, frozen: Run
 ) -> None:
-    page.goto(f"{app_url}/transfer?analysis=Fine-tuning&corpus=primer/sentiment")
+    page.goto(f"{app_url}/transfer?analysis=Fine-tuning&corpus=primer/sentiment&new=1")
     expect(page.get_by_text("Ready to run")).to_be_visible()
     page.get_by_text("Advanced").click()
     for name in ("max_train", "max_dev", "max_test", "seeds", "learning_rates", "max_epochs"):
@@ -89,7 +89,7 @@ def test_drift_is_started_from_a_finetuned_model(page: Page, app_url: str, froze
     page.get_by_role("tab", name="Attention").click()
     expect(page.get_by_text(f"after: {frozen.name}")).to_be_visible()
     page.get_by_role("tab", name="CKA").click()
-    expect(page.get_by_text("one matrix per pair")).to_be_visible()
+    expect(page.get_by_text("debiased linear CKA")).to_be_visible()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
