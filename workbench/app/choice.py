@@ -86,7 +86,7 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
                 label=f"About this {key}",
                 icon=":material/open_in_new:",
             )
-        chosen = st.session_state[key]
+        chosen = st.session_state.get(key)  # none without a browser
         label = _named(kind)(chosen) if chosen and chosen != options[0] else None
         _write_address(key, label, by_code)
 
