@@ -33,6 +33,7 @@ def map_of(page: Page) -> Locator:
     return page.get_by_role("group", name=re.compile("^Attribution to what"))
 
 
+@pytest.mark.slow  # by day test_page_predict has it without a browser
 def test_a_visitor_types_clicks_edits_explains_and_saves(
     page: Page, app_url: str, tmp_path: Path
 ) -> None:

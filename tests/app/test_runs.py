@@ -22,6 +22,7 @@ def save(page: Page, ending: str) -> Path:
     return Path(download.value.path())
 
 
+@pytest.mark.slow  # by day test_result and test_page_home have it without a browser
 def test_a_run_is_opened_from_the_first_page_and_saved(
     page: Page, app_url: str, runs: Making
 ) -> None:

@@ -139,6 +139,7 @@ def test_paths_are_limited_whenever_others_can_reach_it(
     options: dict[str, Any], limited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve.st.App, "run", lambda self, config: None)
+    monkeypatch.setattr(serve.preload, "begin", lambda: None)  # it is for a process of its own
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setenv(ALLOWED, "")  # so that what is set here is taken back
     monkeypatch.delenv(ALLOWED)

@@ -44,6 +44,7 @@ def test_the_tour_outlives_the_page_and_can_be_ended(
     assert not (app_folder / "runs" / "demo.html").exists()
 
 
+@pytest.mark.slow  # by day test_pages opens each page by its address
 def test_an_app_just_started_knows_its_pages_by_their_addresses(page: Page, tmp_path: Path) -> None:
     """The frame is around the page, and no menu of files, though the first page was never seen."""
     with served(tmp_path) as url:

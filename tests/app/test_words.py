@@ -32,6 +32,7 @@ def neighbours(page: Page, name: str) -> Locator:
     return page.get_by_role("list", name=name, exact=True).locator(".sentence")
 
 
+@pytest.mark.slow  # by day test_page_words has it without a browser
 def test_a_visitor_searches_reads_a_map_and_follows_tokenizers(
     page: Page, app_url: str, app_folder: Path
 ) -> None:
