@@ -49,7 +49,7 @@ def test_a_model_is_adapted_and_a_text_tried_on_it_and_on_a_frozen_one(
             str(value[0] if isinstance(value, list) else value),
         )
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_text("Every metric on the scored split")).to_be_visible()
+    expect(page.get_by_text("Score of each seed on the scored texts").first).to_be_visible()
     expect(page).to_have_url(re.compile("run=finetune-"))
     still(page)
 
