@@ -47,14 +47,8 @@ def own_inputs(folder: Path) -> tuple[Path, Path]:
     return folder / "my-bert", corpus
 
 
-def test_a_probing_curve_of_ones_own_model_and_corpus_is_six_clicks_away(
-    page: Page, app_url: str, tmp_path: Path
-) -> None:
-    model, corpus = own_inputs(tmp_path)
-    page.goto(f"{app_url}/probing")
-    expect(page.get_by_text("F1 by layer (each layer)")).to_be_visible()  # the built-in result
-    still(page)
-    click, began = Clicks(page), time.monotonic()
+def ask_for_a_preview(page: Page, click: Clicks, model: Path, corpus: Path) -> None:
+    """Fill in a new run of probing, up to the button that starts it."""
     click(page.get_by_role("button", name="New run"))
     for label, path in (("Model", model), ("Corpus", corpus)):
         box = page.get_by_role("dialog").get_by_role("combobox", name=label)
@@ -64,6 +58,17 @@ def test_a_probing_curve_of_ones_own_model_and_corpus_is_six_clicks_away(
         still(page)
     click(page.get_by_text("Preview", exact=True))
     still(page)
+
+
+def test_a_probing_curve_of_ones_own_model_and_corpus_is_six_clicks_away(
+    page: Page, app_url: str, tmp_path: Path
+) -> None:
+    model, corpus = own_inputs(tmp_path)
+    page.goto(f"{app_url}/probing")
+    expect(page.get_by_text("F1 by layer (each layer)")).to_be_visible()  # the built-in result
+    still(page)
+    click, began = Clicks(page), time.monotonic()
+    ask_for_a_preview(page, click, model, corpus)
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
     click(page.get_by_role("button", name="Run", exact=True))
     expect(page).to_have_url(re.compile("run=edge-probing-"))

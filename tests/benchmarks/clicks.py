@@ -20,7 +20,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.app.drive import still
-from tests.app.test_clicks import Clicks, own_inputs
+from tests.app.test_clicks import Clicks, ask_for_a_preview, own_inputs
 from tests.benchmarks.app_pages import GROUPS, LATER, App, clicked, spread
 from tests.benchmarks.browser import opened
 from workbench.core.files import atomic_write
@@ -98,15 +98,7 @@ def probing(browser: Browser, home: str, folder: Path) -> dict[str, Any]:
         page.get_by_text("F1 by layer (each layer)").wait_for()
         still(page)
         curve, began = Clicks(page), time.perf_counter()
-        curve(page.get_by_role("button", name="New run"))
-        for label, path in (("Model", model), ("Corpus", corpus)):
-            box = page.get_by_role("dialog").get_by_role("combobox", name=label)
-            curve(box)
-            box.fill(str(path))
-            box.press("Enter")
-            still(page)
-        curve(page.get_by_text("Preview", exact=True))
-        still(page)
+        ask_for_a_preview(page, curve, model, corpus)
         curve(page.get_by_role("button", name="Run", exact=True))
         page.get_by_role("heading", name="Edge probing of my-bert on mine").wait_for()
         page.get_by_text("F1 by layer (each layer)").wait_for()
