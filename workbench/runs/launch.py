@@ -344,7 +344,7 @@ def _queue(folder: Path, run_spec: spec.Spec, queued: Status) -> None:
         device=run_spec.device,
     )
     before_it = earlier(folder, queued, run_spec)
-    queued = replace(queued, expected=before_it.seconds if before_it else 0.0)
+    queued = replace(queued, expected=(before_it.seconds or 0.0) if before_it else 0.0)
     status.write(folder, queued)
     status.add_event(
         folder,

@@ -2,9 +2,9 @@
 
 The events of a finished run say when each of its stages began and ended. A run under way is
 compared with them: its own speed counts for what it has done, the earlier run for the stages that
-follow. Of the earlier runs, the most similar one counts (`similar`). Without an earlier run nothing
-is claimed of the whole run. Costs: reading the status and the request of at most 30 runs, once a
-run, and the events of one.
+follow. Of the earlier runs, the most similar one counts (`similar`). Without an earlier run of the
+same settings and corpus nothing is claimed of the whole run. Costs: reading the status and the
+request of at most 30 runs, once a run, and the events of one.
 """
 
 import json
@@ -33,7 +33,7 @@ STEPS = (1, 2, 3, 5, 10, 15, 20, 30, 40, 50)  # seconds that an estimate is roun
 class Earlier:
     """A finished run that another is compared with: its duration and its stages."""
 
-    seconds: float
+    seconds: float | None  # None: of other settings or another corpus, so it does not tell
     stages: Mapping[tuple[str, int], tuple[float, float]]  # name, how often before: begin, end
 
     def left(
@@ -44,11 +44,15 @@ class Earlier:
         share: float | None = None,
         left_of_stage: float | None = None,
     ) -> float | None:
-        """Return the seconds that a run has left; None if it takes longer than the earlier one.
+        """Return the seconds that a run has left; None if that is not known.
+
+        It is not known if the run takes longer than the earlier one.
 
         `stage` is its current stage, `in_stage` the seconds since that began, `share` what is done
         of it, and `left_of_stage` the seconds left by its own rate.
         """
+        if self.seconds is None:
+            return None
         if stage not in self.stages:
             left = self.seconds - elapsed
         else:
@@ -66,7 +70,7 @@ class Earlier:
 def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
     """Return the earlier run that a run of this request is best compared with, if there is one."""
     own = _request(request.model_dump(mode="json"))
-    found: list[Candidate[tuple[float, Path]]] = []
+    found: list[Candidate[tuple[float | None, Path]]] = []
     for path in _newest(folder.parent, folder.name):
         other = status.read(path)
         if other is None or not _is_comparable(other, now):
@@ -75,7 +79,8 @@ def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
             theirs = _request(parse_json(read_regular(path / spec.FILE)))
             if theirs["parts"] == own["parts"]:
                 same = [own[what] == theirs[what] for what in ("models", "corpora", "settings")]
-                found.append(_candidate(other.seconds, path, *same))
+                tells = other.seconds if all(same[1:]) else None
+                found.append(Candidate((tells, path), other.seconds, *same))
     best = most_similar(found)
     if best is None:
         return None
@@ -102,14 +107,6 @@ def _request(data: Any) -> dict[str, Any]:
         "corpora": [corpus["hash"] for corpus in data["corpora"]],
         "settings": json.dumps([data["settings"], data["split"]], sort_keys=True),
     }
-
-
-def _candidate(
-    seconds: float, path: Path, models: bool, corpora: bool, settings: bool
-) -> Candidate[tuple[float, Path]]:
-    """Return a run to choose from; its settings count only if it has the same model or corpus."""
-    is_alike = settings and (models or corpora)
-    return Candidate((seconds, path), seconds, models, corpora, is_alike)
 
 
 def _newest(runs: Path, name: str) -> Iterator[Path]:
