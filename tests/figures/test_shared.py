@@ -3,7 +3,9 @@
 import plotly.graph_objects as go
 import pytest
 
+from workbench.figures.axes import axes_of
 from workbench.figures.sanitize import harmless
+from workbench.figures.shapes import shown_traces
 from workbench.figures.shared import on_shared_scales
 
 
@@ -18,7 +20,21 @@ def test_axes_have_room_for_the_data_of_all() -> None:
     assert ranges[0] == ranges[1]
     low, high = ranges[0]
     assert low <= -1 and high >= 3
-    assert all("yaxis" not in each["layout"] for each in on_shared_scales([small, large]))
+
+
+def test_rows_have_the_order_of_the_first() -> None:
+    """Each figure may sort its rows by value; a row is at the same place in all."""
+    first = plain(go.Figure(go.Bar(x=[3, 2, 1], y=["a", "b", "c"], orientation="h")))
+    other = plain(
+        go.Figure(go.Bar(x=[9, 8, 7], y=["c", "d", "a"], orientation="h"), {"height": 500})
+    )
+    both = on_shared_scales([first, other])
+    assert [each["layout"]["yaxis"]["categoryarray"] for each in both] == [["a", "b", "c", "d"]] * 2
+    assert [each["layout"]["height"] for each in both] == [500, 500]
+    places = [axes_of(shown_traces(each), each["layout"])["y"].unit("a") for each in both]
+    assert places[0] == places[1]
+    unrelated = plain(go.Figure(go.Bar(x=[1], y=["z"], orientation="h")))
+    assert all("yaxis" not in each["layout"] for each in on_shared_scales([first, unrelated]))
 
 
 def test_reversed_axes_stay_reversed() -> None:
