@@ -233,7 +233,7 @@ def _helped(gains: Sequence[Gain]) -> Finding:
 
 def _gain_of_cell(gain: Gain, measure: str) -> Finding:
     row = gain.row
-    verdict = gain.verdict()
+    verdict = gain.verdict(two_sided=gain.is_worse)  # of what the claim says: helps, or hurts
     how = "helps" if gain.is_better else "hurts" if gain.is_worse else "does not help"
     if how == "does not help" and verdict == "undecided":
         how = "does not significantly help"
