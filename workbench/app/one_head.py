@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def evidence(selection: OpenHead) -> None:
-    """Draw the roles, sentences, relations and offsets of the open head, and last its scores."""
+    """Draw the roles of the open head, its offsets and relations, and last its scores.
+
+    Offsets come first for a positional head, else relations with their sentences.
+    """
     scores = selection.scores
     st.subheader(f"Head {plain(selection.name)}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -39,15 +42,23 @@ def evidence(selection: OpenHead) -> None:
         st.caption(
             "; ".join(f"{plain(role)}: {ROLES.get(role, 'unknown')}" for role in roles) + "."
         )
-    _relations(selection)
+    views = [_relations, _offsets]
+    if scores["role"] == "positional":
+        views.reverse()
+    for view in views:
+        view(selection)
+    _most_similar(selection)
+    with st.expander("All scores of this head", icon=":material/table_rows:", type="compact"):
+        _scores(scores)
+
+
+def _offsets(selection: OpenHead) -> None:
+    """Draw how often the head attends to each offset."""
     offsets = selection.rows_of("offsets")
     if offsets.empty:
         st.text("There are no offsets: no word has another word within the range of offsets.")
     else:
         _figure(selection, "offsets", drawn.offsets_of_head, offsets)
-    _most_similar(selection)
-    with st.expander("All scores of this head", icon=":material/table_rows:", type="compact"):
-        _scores(scores)
 
 
 def _figure(
