@@ -44,7 +44,7 @@ def test_cross_attention_has_no_rollout_and_says_so() -> None:
         ({"model": "nobody/nothing"}, "not been downloaded"),
         ({"model": "mini:nonsense"}, "no built-in model"),
         ({"corpus": "nowhere.conllu"}, "nowhere.conllu"),
-        ({"sentence": "123456789"}, "no sentence 123456789"),
+        ({"corpus": "primer:size=200", "sentence": "123456789"}, "no sentence 123456789"),
         ({"from": "Your own text", "text": "  "}, "text-empty"),
     ],
 )

@@ -16,6 +16,7 @@ from workbench.token_views.component import message_of, standalone
 from workbench.token_views.views import Token, index_in, strip
 
 WORDS = "The girls did not visit it .".split()
+DOC = doc_of("The girls did not visit it .")
 
 
 @pytest.mark.usefixtures("home")
@@ -50,8 +51,8 @@ def test_what_cannot_be_predicted_is_said(query: dict[str, str], words: str) -> 
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("text", ["[MASK] girls [MASK] very [MASK].", "tall", "girls " * 700])
-def test_one_word_three_masks_and_a_long_text_are_predicted(text: str) -> None:
+@pytest.mark.parametrize("text", ["[MASK] girls [MASK] very [MASK].", "tall"])
+def test_one_word_and_three_masks_are_predicted(text: str) -> None:
     app = opened("predict", text=text)
     assert not [error for error in app.error if "internal" in str(error.value)]
 
@@ -123,8 +124,7 @@ def test_no_word_is_lost_by_edits_and_the_doc_has_what_is_shown(edits: list[Edit
     assert sorted(slot.origin for slot in found) == list(range(len(WORDS)))
     kept = [slot for slot in found if slot.mark != "deleted"]
     if kept:
-        doc = doc_of("The girls did not visit it .")
-        assert [token.text for token in edited_doc(doc, found)] == [slot.text for slot in kept]
+        assert [token.text for token in edited_doc(DOC, found)] == [slot.text for slot in kept]
 
 
 def test_a_deleted_word_leaves_the_others() -> None:
