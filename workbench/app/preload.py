@@ -29,7 +29,10 @@ MODULES = (  # in the order in which a reader is likely to need them
     "workbench.app.transfer", "workbench.app.any_experiment", "workbench.app.run_view",
     "workbench.app.home", "workbench.app.runs", "workbench.app.model_facts",
     "probes.probe_inputs", "workbench.report.content", "workbench.report.prose",
-    "workbench.figures.vector", "workbench.fetch",
+    "workbench.report.html", "workbench.report.export", "workbench.figures.vector",
+    "workbench.figures.model", "workbench.figures.words", "workbench.figures.pixels",
+    "workbench.attribution.methods", "workbench.attribution.faithfulness", "captum.attr",
+    "scipy.stats", "workbench.words.neighbours", "workbench.fetch",
 )  # fmt: skip
 PATIENCE = 10.0  # seconds to wait until the server of the app runs
 LONGEST = 120.0  # seconds that a page waits for imports
