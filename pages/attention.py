@@ -6,10 +6,11 @@ for each change of the display options.
 
 import streamlit as st
 
-from workbench.app import attention, attention_answers, cache, choice
+from workbench.app import attention, attention_answers, cache, choice, style
 from workbench.app.text import errors_shown
 
-attention.style()
+style.draw_text_page()
+attention.draw_style()
 with errors_shown(stop=True):
     ref = choice.model()
     model = cache.model(ref)

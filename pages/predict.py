@@ -6,10 +6,10 @@ tab.
 
 import streamlit as st
 
-from workbench.app import predict, predict_views
+from workbench.app import predict_views, style
 from workbench.app.text import errors_shown
 
-predict.style()
+style.draw_text_page()
 st.title("Predict & explain", anchor=False)
 with errors_shown(stop=True):
     predict_views.page()

@@ -6,10 +6,10 @@ what the open tab shows.
 
 import streamlit as st
 
-from workbench.app import predict, words_views
+from workbench.app import style, words_views
 from workbench.app.text import errors_shown
 
-predict.style()
+style.draw_text_page()
 st.title("Words", anchor=False)
 with errors_shown(stop=True):
     words_views.page()

@@ -1,4 +1,4 @@
-"""The shell in a real browser: the address follows the chips, the theme holds, keys present."""
+"""The shell in a real browser: chips and their pickers, the address, the theme, presentations."""
 
 import re
 
@@ -27,6 +27,32 @@ def test_the_address_is_what_the_chips_show(page: Page, app_url: str) -> None:
     page.go_back()
     expect(page).to_have_url(re.compile("/settings[?]model=mini"))
     expect(chips).to_contain_text("mini:gpt")
+
+
+def test_a_picker_closes_after_each_choice(page: Page, app_url: str) -> None:
+    page.goto(f"{app_url}/settings?corpus=primer:size%3D200")
+    still(page)
+    picker, chip = (
+        page.get_by_test_id("stPopoverBody"),
+        page.locator(".st-key-context button").first,
+    )
+    chip.click()
+    picker.get_by_role("combobox", name="Model").click()
+    page.get_by_role("option", name="mini:gpt").click()
+    expect(picker).to_have_count(0)
+    expect(chip).to_contain_text("mini:gpt")
+    chip.click()
+    picker.get_by_role("button", name="mini:bert").click()
+    expect(picker).to_have_count(0)
+    expect(chip).to_contain_text("mini:bert")
+    chip.click()
+    picker.get_by_role("textbox", name="Name in the top bar").fill("my bert")
+    page.keyboard.press("Enter")
+    expect(chip).to_contain_text("my bert")
+    expect(picker).to_have_count(1)
+    picker.get_by_role("textbox", name="Name in the top bar").fill("")
+    page.keyboard.press("Enter")
+    expect(chip).to_contain_text("mini:bert")
 
 
 def test_a_theme_holds_on_all_pages(page: Page, app_url: str) -> None:

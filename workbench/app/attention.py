@@ -50,13 +50,12 @@ def row(key: str) -> "DeltaGenerator":
     return st.container(key=f"controls-{key}", horizontal=True, vertical_alignment="bottom")
 
 
-def style() -> None:
+def draw_style() -> None:
     """Place the toolbar: one line above the figure, or below it on a phone."""
     st.html(_STYLE)
 
 
 _STYLE = """<style>
-[data-testid="stMainBlockContainer"] { padding: 4.25rem 2rem 3rem; }
 .st-key-controls-attention { flex-wrap: nowrap; }
 .st-key-controls-attention > * { flex-shrink: 0; }
 .st-key-controls-attention > :has([data-testid="stTextInput"]) {
@@ -70,7 +69,6 @@ _STYLE = """<style>
   .st-key-controls-attention > :has([data-testid="stTextInput"]) { flex-basis: 100%; order: -1; }
 }
 @media (max-width: 640px) {
-  [data-testid="stMainBlockContainer"] { padding: 4rem 1rem 6rem; }
   [data-testid="stLayoutWrapper"]:has(> [class*="st-key-controls-attention"]) { order: 9; }
 }
 </style>"""

@@ -7,6 +7,7 @@ A reference is opened only by a page that needs it. Costs: listing the folders o
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -24,6 +25,9 @@ from workbench.models.references import (
 )
 from workbench.uploads import Kind, folder, uploads
 
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
 MODEL, CORPUS = "model", "corpus"
 SPLIT, SENTENCE = "split", "sentence"  # in the address of pages that show one sentence
 CORPORA = ("primer", "primer:size=200")
@@ -32,6 +36,7 @@ _ICONS = {MODEL: ":material/deployed_code:", CORPUS: ":material/menu_book:"}
 _SHOW = "show"  # a sentence, in a link from one page to another
 _SHOWN = "shown"
 _RECENT, N_RECENT = "recent ", 4  # references chosen before, the last ones first
+_SHOWING = "showing "  # the choice in the bar, and whether its popover is at the second place
 _NEXT = "next "  # the choice to set when the boxes are drawn again
 
 
@@ -63,10 +68,13 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
             st.session_state[key] = st.session_state.pop(_NEXT + key)
         options = _with_current(kind, key, options)
         current = str(st.session_state.get(key) or st.query_params.get(key) or options[0])
-        with st.popover(
-            plain(_in_bar(with_size(current, kind))),
-            icon=_ICONS[key],
-            help=plain(f"{key.capitalize()}: {_named(kind)(current)}"),
+        with (
+            _closed_after_a_choice(key, current),
+            st.popover(
+                plain(_in_bar(with_size(current, kind))),
+                icon=_ICONS[key],
+                help=plain(f"{key.capitalize()}: {_named(kind)(current)}"),
+            ),
         ):
             st.selectbox(
                 key.capitalize(),
@@ -89,6 +97,21 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
         chosen = st.session_state.get(key)  # none without a browser
         label = _named(kind)(chosen) if chosen and chosen != options[0] else None
         _write_address(key, label, by_code)
+
+
+def _closed_after_a_choice(key: str, current: str) -> "DeltaGenerator":
+    """The place of a popover, which the browser closes when another choice is shown.
+
+    The browser keeps a popover open as long as it is at the same place, so each choice moves it.
+    (To close it by its state, Streamlit sends a run in which the choice is still the former one.)
+    """
+    before, is_moved = st.session_state.get(_SHOWING + key, (current, False))
+    is_moved ^= before != current
+    st.session_state[_SHOWING + key] = current, is_moved
+    place = st.container(gap=None, width="content")
+    if is_moved:
+        place.empty()
+    return place
 
 
 def _write_address(key: str, value: str | None, by_code: bool) -> None:

@@ -29,36 +29,6 @@ LabelVisibility = Literal["visible", "hidden", "collapsed"]
 Kind = Literal["word", "gap", "next", "written", "label"]
 
 
-def style() -> None:
-    """Place the choices in one line, and the drawers without boxes."""
-    st.html(_STYLE)
-
-
-_STYLE = """<style>
-[data-testid="stMainBlockContainer"] { padding: 4.25rem 2rem 3rem; }
-[data-testid="stMainBlockContainer"] h1 { padding: 0 0 0.25rem; }
-.st-key-controls-text { flex-wrap: wrap; }
-.st-key-controls-text > :has([data-testid="stTextInput"]) { flex: 1 1 240px; }
-[data-testid="stExpander"] details { border: 0; border-radius: 0; }
-[data-testid="stExpander"] summary { padding: 0.25rem 0; }
-[data-testid="stExpander"] [data-testid="stExpanderDetails"] { padding: 0.25rem 0; }
-@media (max-width: 1000px) {
-  .st-key-beside [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"]) {
-    flex-wrap: wrap;
-  }
-  .st-key-beside > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
-    flex: 1 1 100%; min-width: 100%;
-  }
-}
-@media (max-width: 640px) {
-  [data-testid="stMainBlockContainer"] { padding: 4rem 1rem 6rem; }
-  [data-testid="stHeading"]:has(h1) {
-    position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
-  }
-}
-</style>"""
-
-
 def row() -> "DeltaGenerator":
     """The container of the choices above the text; a presentation hides it."""
     return st.container(

@@ -46,6 +46,8 @@ button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-sele
 [data-testid="stPopoverBody"]:has([class*="st-key-way-"]) { width: min(24rem, 94vw); }
 /* the menu of the theme is in the bar; that a page is being drawn is said in the lower corner */
 [data-testid="stMainMenuPopover"] * { font-size: max(12px, 1em); }
+[data-testid="stMainMenuItem-recordScreencast"],
+[data-testid="stMainMenuPopover"] div:has(> * > .stMenuVersionCopyButton) { display: none; }
 [data-testid="stStatusWidget"] {
   position: fixed; inset: auto 0.75rem 0.75rem auto; border-radius: 6px;
   background: var(--shell-page);
@@ -90,8 +92,37 @@ button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-sele
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }
 }
 </style>"""
+# pages that show one text: near the top, the choices in one line, drawers without boxes
+_TEXT_PAGE = """<style>
+[data-testid="stMainBlockContainer"] { padding: 4.25rem 2rem 3rem; }
+[data-testid="stMainBlockContainer"] h1 { padding: 0 0 0.25rem; }
+.st-key-controls-text { flex-wrap: wrap; }
+.st-key-controls-text > :has([data-testid="stTextInput"]) { flex: 1 1 240px; }
+[data-testid="stExpander"] details { border: 0; border-radius: 0; }
+[data-testid="stExpander"] summary { padding: 0.25rem 0; }
+[data-testid="stExpander"] [data-testid="stExpanderDetails"] { padding: 0.25rem 0; }
+@media (max-width: 1000px) {
+  .st-key-beside [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"]) {
+    flex-wrap: wrap;
+  }
+  .st-key-beside > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+    flex: 1 1 100%; min-width: 100%;
+  }
+}
+@media (max-width: 640px) {
+  [data-testid="stMainBlockContainer"] { padding: 4rem 1rem 6rem; }
+  [data-testid="stHeading"]:has(h1) {
+    position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+  }
+}
+</style>"""
 _PRESENT = """<style>
+/* the button fades, since it is over the figure; the pointer brings it back */
 .st-key-leave-presentation { opacity: 0.35; transition: opacity 0.2s; }
+@media (hover: hover) and (prefers-reduced-motion: no-preference) {
+  .st-key-leave-presentation { opacity: 0; animation: fading 6s; }
+  @keyframes fading { from, 70% { opacity: 1; } }
+}
 .st-key-leave-presentation:is(:hover, :focus-within) { opacity: 1; }
 html { font-size: 19px !important; }
 :root { --enlarged: 1.34; } /* what components multiply their sizes by: 12 px are 16 */
@@ -102,10 +133,11 @@ dl.facts, [aria-label="Attention of all heads"] { font-size: 16px !important; }
 [data-testid="stMain"]:has(.st-key-result-top) :is([data-testid="stExpander"], dl.numbers) {
   display: none !important;
 }
-[data-testid="stHeader"], .st-key-context, .st-key-phone-bar, [class*="st-key-controls"] {
+[data-testid="stHeader"], .st-key-context, .st-key-phone-bar, [class*="st-key-controls"],
+[data-testid="stLayoutWrapper"]:has(> [class*="st-key-controls"]) {
   display: none !important;
 }
-[data-testid="stMainBlockContainer"] { padding-top: 1rem; max-width: none; }
+[data-testid="stMainBlockContainer"] { padding-top: 1rem !important; max-width: none; }
 .st-key-leave-presentation {
   position: fixed; top: 0.25rem; right: 0.5rem; z-index: 999991; width: auto;
 }
@@ -153,6 +185,11 @@ def draw() -> None:
         f"{_ALWAYS}<style>:root {{ --shell-page: {PAPER[theme]}; --shell-line: {_LINE[theme]}; "
         f"--shell-accent: {_ACCENT[theme]}; --shell-faint: {FAINT[theme]}; }}</style>"
     )
+
+
+def draw_text_page() -> None:
+    """Place what is above the text of a page that shows one."""
+    st.html(_TEXT_PAGE)
 
 
 def draw_present() -> None:

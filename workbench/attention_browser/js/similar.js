@@ -19,6 +19,7 @@ function similarView(browser, ask, complain) {
     const hits = [];
     node.hidden = false;
     list.replaceChildren();
+    node.scrollIntoView({ block: "center" });
     heading.textContent = "Searching …";
     for (let first = 0, done = false; !done && running === own;) {
       bar.hidden = stop.hidden = false;
