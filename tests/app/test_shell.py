@@ -78,7 +78,7 @@ def test_keys_move_in_a_presentation_and_leave_it(page: Page, app_url: str) -> N
     page.goto(f"{app_url}/heads?present=1&{BUILT_IN}")
     tabs = page.get_by_role("tab")
     expect(tabs.first).to_have_attribute("aria-selected", "true")
-    still(page)
+    page.wait_for_function("window.workbenchKeys")  # the browser runs it after it has drawn all
     page.keyboard.press("ArrowRight")
     expect(tabs.nth(1)).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Escape")
