@@ -30,6 +30,8 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
 button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-selected]) p {
   color: var(--shell-accent);
 }
+/* Plotly writes #444 on the lighter cells of a map */
+.heatmap-label text[style*="rgb(68, 68, 68)"] { fill: #000 !important; }
 /* chips of the model, the corpus and the jobs, in the bar on the right */
 .st-key-context {
   position: fixed; top: 0.8rem; right: 3.25rem; z-index: 999991; width: auto;
@@ -127,6 +129,7 @@ _PRESENT = """<style>
 html { font-size: 19px !important; }
 :root { --enlarged: 1.34; } /* what components multiply their sizes by: 12 px are 16 */
 dl.facts, [aria-label="Attention of all heads"] { font-size: 16px !important; }
+[data-testid="stDataFrame"] { zoom: 1.25; } /* its text is on a canvas, of 13 px */
 /* of a result: its findings, the figure in all the width, and the open tab */
 .st-key-result-top { display: flex !important; }
 .st-key-result-numbers, .st-key-result-facts,
