@@ -24,7 +24,7 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
 [data-testid="stMarkdownContainer"] code { font-size: max(0.87em, 12px); }
 [data-testid="InputInstructions"], [data-testid="stFileUploaderFile"] * { font-size: 12px; }
 [data-testid="InputInstructions"] { background: var(--shell-page); border-radius: 4px; }
-[data-testid="stCode"] .token:is(.function, .builtin, .string, .parameter) {
+[data-testid="stCode"] .token:is(.function, .builtin, .string, .parameter, .number) {
   color: var(--shell-accent);
 }
 button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-selected]) p {

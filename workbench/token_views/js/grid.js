@@ -18,7 +18,7 @@ function grid(view, colours, send, memory) {
       button.dataset.at = r * view.columns.length + c;
       const tip = view.tips ? view.tips[r][c] : `${name}, ${view.columns[c]}: ${value.toPrecision(4)}`;
       button.setAttribute("title", visible(tip));
-      button.setAttribute("aria-label", visible(tip));
+      button.setAttribute("aria-label", visible(` ${tip} `.includes(` ${text} `) ? tip : `${text}, ${tip}`));
       if (marked.has(`${r},${c}`)) button.classList.add("final");
       if (c === view.column) button.classList.add("selected");
       tint(button, value / (view.top || 1), colours, view.diverging);
