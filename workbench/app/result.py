@@ -56,7 +56,7 @@ p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); 
     flex: 1 0 100%; }
   .st-key-result-heading .st-key-controls-result { flex-wrap: nowrap !important; gap: 8px; }
   .st-key-result-heading .st-key-controls-result button { min-height: 32px; padding: 2px 8px; }
-  .st-key-result-facts, .modebar-container { display: none; }
+  .st-key-result-facts { display: none; }
   .st-key-result-top > [data-testid="stLayoutWrapper"]:has(> .st-key-result-figure) { order: -1; }
   /* the figure first, then its words, which stay in view when it is moved sideways */
   [class*="st-key-drawn-3"], [class*="st-key-drawn-4"] { overflow-x: auto; }

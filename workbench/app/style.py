@@ -89,6 +89,7 @@ button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-sele
   [data-testid="stMainBlockContainer"] { padding: 3.25rem 1rem 6rem; }
   h1 { font-size: 18px !important; padding: 0.25rem 0 !important; }
   .st-key-model-numbers { row-gap: 8px; }
+  .modebar-container { display: none; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }
@@ -112,8 +113,8 @@ _TEXT_PAGE = """<style>
   }
 }
 @media (max-width: 640px) {
-  [data-testid="stMainBlockContainer"] { padding: 4rem 1rem 6rem; }
-  [data-testid="stHeading"]:has(h1) {
+  [data-testid="stMainBlockContainer"] { padding: 3.25rem 1rem 6rem; }
+  [data-testid="stElementContainer"]:has(> [data-testid="stHeading"] h1) {
     position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
   }
 }
