@@ -239,6 +239,7 @@ def _question(
             "The text. Choose the place that is predicted",
             tokens,
             selected=_selected(tokens, where, side.place),
+            scrolls=True,
         )
     ]
     out: dict[int, Place] = {}
