@@ -15,8 +15,6 @@ ref = choice.corpus()
 st.subheader(plain(choice.name_of(ref, "corpora"), 120))
 if choice.name_of(ref, "corpora") != ref:
     st.caption(plain(choice.named(ref, "corpora")))
-with st.spinner("Starting spaCy …"):
-    cache.ready()
 top = st.container()  # filled last: it may take seconds
 
 st.header("Add a corpus")

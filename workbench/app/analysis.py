@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.app import (
-    cache,
     context,
     export,
     new_run,
@@ -110,8 +109,6 @@ class Analysis:
 
     def page(self) -> None:
         """Draw the page."""
-        with errors_shown(stop=True), st.spinner("Loading …"):
-            cache.ready()
         experiment = self._experiment()
         run = run_form.opened_or_warned(experiment)
         run = context.followed(run) if run else None

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -34,14 +34,7 @@ SPLITTERS = 16  # tokenizers that are open
 LONGEST = 20_000  # characters of a typed text
 MINUTES = 10  # that an error is cached
 SMALL = 32 << 20  # bytes of a corpus that is counted without a request
-_IMPORTING = Lock()
 _COUNTED: "dict[tuple[str, str], Sequence[Size]]" = {}  # by stamp and reference
-
-
-def ready() -> None:
-    """Import spaCy for one visitor at a time: concurrent imports would see half of it."""
-    with _IMPORTING:
-        import workbench.corpora  # noqa: F401
 
 
 @st.cache_resource(show_spinner=False)
@@ -122,7 +115,6 @@ def model(ref: str) -> "Model":
             code="model-not-found",
             remedy="Choose another model in the top bar, or download it on the page Models.",
         )
-    ready()
     with st.spinner(f"Loading {ref} …"):
         if ref.removesuffix(RANDOM) not in MINI and not is_known(ref):
             facts(ref)  # in a process with limits of memory and time: files may be hostile
@@ -142,7 +134,6 @@ def splitter(ref: str) -> "Splitter":
 
     if is_remote_model(ref) or not known(ref).hash:
         return model(ref).splitter()  # raises, or is opened each time
-    ready()
     return _splitter(ref, known(ref).hash)
 
 

@@ -80,20 +80,11 @@ def _import_all() -> None:
         while _has_caches(name) and not runtime.exists() and time.monotonic() < deadline:
             time.sleep(0.05)  # they would warn that there is no app
         with suppress(Exception):  # the page that needs it has the error
-            _imported(name)
+            import_module(name)
 
 
 def _has_caches(name: str) -> bool:
     return name.startswith("workbench.app.")
-
-
-def _imported(name: str) -> None:
-    if name == "workbench.corpora" and runtime.exists():
-        from workbench.app import cache
-
-        cache.ready()  # one thread at a time
-    else:
-        import_module(name)
 
 
 def _show_ahead() -> None:

@@ -48,13 +48,7 @@ function headGrid(browser, s) {
     const on = row !== null || column !== null;
     lit.hidden = !on;
     if (!on) return;
-    const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(MOST_PIXELS / (layout.width * layout.height)));
-    lit.width = Math.round(layout.width * ratio);
-    lit.height = Math.round(layout.height * ratio);
-    lit.style.width = `${layout.width}px`;
-    lit.style.height = `${layout.height}px`;
-    const pen = lit.getContext("2d");
-    pen.scale(ratio, ratio);
+    const { pen } = sizedCanvas(lit, layout);
     const { wide, tall } = layout;
     const [rows, columns] = [side().rows.length, side().columns.length];
     for (const { r, c, x, y } of layout.places) {

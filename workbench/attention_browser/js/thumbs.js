@@ -78,16 +78,21 @@ function thumbLayout(side, order, room, shape, most = LARGEST, zoom = 1, numbere
     height: top + Math.max(1, lines) * stepY };
 }
 
-/** Draws heads, labels, badges and the mark of the focused head. */
-function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused, colours, open = [], changed = [] }) {
-  const most = Math.sqrt(MOST_PIXELS / (layout.width * layout.height));
-  const ratio = Math.min(window.devicePixelRatio || 1, most);
-  canvas.width = Math.round(layout.width * ratio);
-  canvas.height = Math.round(layout.height * ratio);
-  canvas.style.width = `${layout.width}px`;
-  canvas.style.height = `${layout.height}px`;
+/** Empties a canvas of this size on screen; returns its pen in CSS pixels, and device pixels per CSS pixel. */
+function sizedCanvas(canvas, { width, height }) {
+  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(MOST_PIXELS / (width * height)));
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
   const pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
+  return { pen, ratio };
+}
+
+/** Draws heads, labels, badges and the mark of the focused head. */
+function paintThumbs(canvas, { side, atlas, order, layout, score, focus, focused, colours, open = [], changed = [] }) {
+  const { pen, ratio } = sizedCanvas(canvas, layout);
   paintHeads(pen, atlas, order, layout, ratio);
   for (const { text, x, y, anchor, faint } of thumbLabels(side, order, layout)) {
     pen.font = `${LABEL.size}px ${FONT}`;
