@@ -80,6 +80,8 @@ def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> 
     there = opened(context.new_page(), app_url, page.url.partition("?")[2])
     expect(there.get_by_role("heading", name="Head 2-1")).to_be_visible()
     expect(there.get_by_text(exact)).to_be_visible()
+    for shown in (here, there):  # the predictions come after the maps
+        expect(shown.locator(".predictions")).to_contain_text("%")
     assert there.inner_text() == here.inner_text()
     context.close()
 
