@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.app import names
-from workbench.app.text import errors_shown, plain
+from workbench.app.text import errors_shown, plain, shortened
 from workbench.core import machine
 from workbench.models.references import (
     MINI,
@@ -243,6 +243,12 @@ def showing(split: str, sentence: int) -> dict[str, str]:
 def named(ref: str, kind: Kind) -> str:
     """The label of a reference: an upload by its name, anything else unchanged."""
     return _named(kind)(ref)
+
+
+def with_name(ref: str, kind: Kind) -> str:
+    """The label of a reference behind the name that it was given: `my bert (/data/bert)`."""
+    label = _named(kind)(ref)
+    return shortened(f"{given} ({label})" if (given := names.given(ref)) else label)
 
 
 def _show_sentence() -> None:

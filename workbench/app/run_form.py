@@ -105,7 +105,7 @@ def _inputs(
         options,
         key=f"{what} of a new run, from {first}",  # again that of the top bar when it changes
         accept_new_options=True,
-        format_func=lambda ref: plain_name(str(ref), kind),
+        format_func=lambda ref: choice.with_name(str(ref), kind),
     )
     one = str(one or first)
     if maximum == 1:
@@ -120,11 +120,6 @@ def _inputs(
         persist_state="session",
     )
     return (one, *further)
-
-
-def plain_name(ref: str, kind: Kind) -> str:
-    """The name of a model or corpus in a list of choices."""
-    return shortened(choice.named(ref, kind))
 
 
 def run_options(experiment: Experiment[Any]) -> Mapping[str, Any]:
