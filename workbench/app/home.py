@@ -58,7 +58,7 @@ _STYLE = """<style>
 [class*="st-key-card-"] a { padding: 0; outline: none !important; background: none !important; }
 [class*="st-key-card-"] a::after { content: ""; position: absolute; inset: 0; }
 [class*="st-key-card-"] a p { font-size: 15px; }
-[class*="st-key-card-"] img { display: block; width: 100%; height: 256px; object-fit: contain; }
+[class*="st-key-card-"] img { display: block; width: 100%; height: 288px; object-fit: contain; }
 </style>"""
 CARDS = (  # title, page, what it shows; built-in result and figure of the picture
     (
