@@ -48,7 +48,7 @@ def test_a_zip_becomes_a_model_that_other_pages_know(page: Page, app_url: str) -
     expect(page.get_by_role("button", name="In use")).to_be_disabled()
     assert "model=my-bert" in page.url
     page_of_library(page, "Corpora")
-    expect(page.get_by_role("heading", name="Corpora")).to_be_visible()
+    expect(page.get_by_role("heading", name="Corpora", exact=True)).to_be_visible()
     expect(page).to_have_url(re.compile("corpora[?].*model=my-bert"))
     page_of_library(page, "Models")
     page.get_by_role("button", name="Remove").click()
