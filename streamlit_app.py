@@ -8,7 +8,7 @@ import os
 
 import streamlit as st
 
-from workbench.app import preload, shell
+from workbench.app import foreground, preload, shell
 from workbench.app.text import guarded
 from workbench.cli.serve import LOCAL, limit_paths
 from workbench.core import machine
@@ -18,9 +18,10 @@ if st.get_option("server.address") not in LOCAL and machine.ALLOWED not in os.en
 preload.begin()
 st.set_page_config(page_title="Workbench", layout="wide")
 page = st.navigation(shell.pages(), position="top")
-shell.draw(page.url_path or shell.HOME[0])
+with foreground.drawing():
+    shell.draw(page.url_path or shell.HOME[0])
 if not preload.is_ready():
     with st.spinner("Starting …"):
         preload.await_imports()
-with guarded():
+with guarded(), foreground.drawing():
     page.run()

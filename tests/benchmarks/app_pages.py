@@ -51,6 +51,7 @@ class App:
             "WORKBENCH_HOME": str(folder / "home"),
             "WORKBENCH_RUNS": str(folder / "runs"),
             "BENCHMARK_ROUND": folder.name,  # a starter of its own
+            "WORKBENCH_STARTER": "",  # the tests, if they are imported, have none
         }
 
     @contextmanager

@@ -2,8 +2,8 @@
 
 A thread of its own makes it, which calls nothing of Streamlit: typing does not stop it, and
 visitors who search the same corpus share it. Between batches it lets forward passes of other
-visitors run. Costs: reading the texts, and a forward pass over them, the first time; then opening
-the files. The latest indexes are kept open.
+visitors run, and waits while a page is drawn. Costs: reading the texts, and a forward pass over
+them, the first time; then opening the files. The latest indexes are kept open.
 """
 
 import logging
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import cache, choice
+from workbench.app import cache, choice, foreground
 from workbench.app.text import plain
 from workbench.app.words import Searched
 from workbench.core.errors import WorkbenchError
@@ -122,6 +122,7 @@ class Build:
         if time.monotonic() - self._paused > EVERY / 10:
             ALONE.release()
             time.sleep(0.001)
+            foreground.let_pages_be_drawn()
             ALONE.acquire()
             self._paused = time.monotonic()
 
@@ -220,7 +221,7 @@ def _builds_of(model: "Model", searched: Searched) -> tuple[Build, Build | None]
 def ready(model: "Model", searched: Searched) -> Indexed | None:
     """The index; while it is made, that of the first words; None if that is not there either."""
     build, first = _builds_of(model, searched)
-    (first or build).ended.wait(PATIENCE)
+    _wait_a_little(first or build)
     if build.index is not None:
         return Indexed(_key(model, searched), build.index)
     if build.error is not None:
@@ -231,10 +232,15 @@ def ready(model: "Model", searched: Searched) -> Indexed | None:
     return Indexed(_key(model, first.searched), first.index, is_part=True)
 
 
+def _wait_a_little(build: Build) -> None:
+    with foreground.waiting():
+        build.ended.wait(PATIENCE)
+
+
 def progress(model: "Model", searched: Searched) -> None:
     """Draw the progress of an index that is being made, or that it was cancelled."""
     build, first = _builds_of(model, searched)
-    (first or build).ended.wait(PATIENCE)
+    _wait_a_little(first or build)
     if build.index is not None or build.error is not None:
         return
     name = f"{model.name} {searched.most}"
