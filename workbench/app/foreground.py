@@ -4,15 +4,16 @@ Threads of one process take turns in Python: an index that is being made would m
 seconds. Costs: nothing.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event, Lock
+from threading import Lock
 
-LONGEST = 1.0  # seconds that a step of the work waits for a page
+LONGEST = 1.0  # seconds that a step of the work waits for pages
+SENDING = 0.3  # seconds after a page is drawn in which it is sent to the browser
 _lock = Lock()
 _drawn = 0  # pages that are being drawn
-_free = Event()
-_free.set()
+_ended = 0.0  # when the last one was
 
 
 @contextmanager
@@ -28,7 +29,7 @@ def drawing() -> Iterator[None]:
 @contextmanager
 def waiting() -> Iterator[None]:
     """While a page that is drawn waits for work in the background."""
-    _count(-1)
+    _count(-1, ended=0.0)
     try:
         yield
     finally:
@@ -37,11 +38,13 @@ def waiting() -> Iterator[None]:
 
 def let_pages_be_drawn() -> None:
     """Wait, between two steps of work in the background, until no page is being drawn."""
-    _free.wait(LONGEST)
+    until = time.monotonic() + LONGEST
+    while (_drawn or time.monotonic() - _ended < SENDING) and time.monotonic() < until:
+        time.sleep(0.01)
 
 
-def _count(change: int) -> None:
-    global _drawn
+def _count(change: int, ended: float | None = None) -> None:
+    global _drawn, _ended
     with _lock:
         _drawn += change
-        _free.clear() if _drawn > 0 else _free.set()
+        _ended = time.monotonic() if ended is None else ended

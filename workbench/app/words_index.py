@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KEPT = 6  # indexes that are open
 FIRST = 2_000  # words whose index is made first, so that there is something to see
 ONCE = "The index is made once and kept on disk. With fewer words it is faster."
-PATIENCE = 1.0  # seconds that a page waits before it shows progress
+PATIENCE = 0.3  # seconds that a page waits before it shows progress
 EVERY = 0.5  # seconds between looks at the progress
 READING = 0.4  # share of the bar for reading texts
 Key = tuple[object, ...]
