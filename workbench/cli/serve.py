@@ -14,7 +14,6 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ _INTER = (
 
 
 class Prepared:
-    """Adds to Streamlit's page: the server's address, theme, font, title, and an early script."""
+    """Adds to Streamlit's page, before its scripts: the server's address, theme, font and title."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -146,19 +145,7 @@ def prepared(page: str) -> str:
     if "<title>Streamlit</title>" not in page:
         return page
     page = _FONT.sub(_INTER, page, count=1)
-    head = f"<title>Workbench</title>{_BEFORE}{_chart_script()}"
-    return page.replace("<title>Streamlit</title>", head, 1)
-
-
-@cache
-def _chart_script() -> str:
-    """Have the browser load what draws figures, the largest script, before a page needs it."""
-    scripts = Path(st.__file__).parent / "static" / "static" / "js"
-    found = [path.name for path in scripts.glob("PlotlyChart.*.js")]
-    return "".join(
-        f'<link rel="modulepreload" href="./static/js/{name}" fetchpriority="low">'
-        for name in found
-    )
+    return page.replace("<title>Streamlit</title>", f"<title>Workbench</title>{_BEFORE}", 1)
 
 
 def _is_page(start: Message) -> bool:
