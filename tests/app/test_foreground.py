@@ -1,4 +1,4 @@
-"""Work in the background waits for pages, but not for ever, and not for a page that waits for it."""
+"""Work in the background waits for pages: not for ever, and not for a page that waits for it."""
 
 import time
 from threading import Event, Thread
