@@ -254,8 +254,8 @@ def test_contributions_of_a_linear_model_are_those_by_hand() -> None:
 
     def share(part: Tensor) -> float:
         part = part.detach().double()
-        through = norm.weight * (part - part.mean()) * scale
-        return float((through * net.lm_head.weight[7].detach()).sum())
+        through = norm.weight.detach() * (part - part.mean()) * scale
+        return float((through * net.lm_head.weight[7]).sum().detach())
 
     values = {
         (c.part, c.layer): float(v)
@@ -269,7 +269,7 @@ def test_contributions_of_a_linear_model_are_those_by_hand() -> None:
             for n, b in enumerate(net.transformer.h)
         },
         **{("mlp", n): share(b.mlp.c_proj.bias) for n, b in enumerate(net.transformer.h)},
-        ("norm-bias", -1): float((norm.bias * net.lm_head.weight[7]).sum()),
+        ("norm-bias", -1): float((norm.bias * net.lm_head.weight[7]).sum().detach()),
         ("output-bias", -1): 0.0,
     }
     assert values == pytest.approx(expected, abs=1e-5)

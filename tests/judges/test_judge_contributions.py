@@ -154,8 +154,8 @@ def means(found: dict[str, Any]) -> tuple[dict[Any, float], dict[Any, float], di
         to_choice, to_gold, gains = [], [], []
         for _, _, true, parts, logits, slopes in cases:
             mean = slopes.mean(0)
-            to_choice.append(float(parts[part] @ (slopes[int(logits.argmax())] - mean)))
-            to_gold.append(float(parts[part] @ (slopes[true] - mean)))
+            to_choice.append(float((parts[part] @ (slopes[int(logits.argmax())] - mean)).detach()))
+            to_gold.append(float((parts[part] @ (slopes[true] - mean)).detach()))
         for members in tags.values():
             here = sorted({case[2] for case in members})
             if len(here) < 2:
