@@ -15,6 +15,7 @@ from workbench.app import analysis, export, new_run, result, settings_form
 from workbench.app.analyses import ANY, PAGES, analysis_of, page_of
 from workbench.app.tables_and_figures import figures_of
 from workbench.core.experiment import EXPERIMENTS
+from workbench.runs import preset_times
 from workbench.runs.builtin import builtin_run
 from workbench.runs.estimate import Finished, Size, estimate
 
@@ -169,7 +170,8 @@ def test_presets_are_settings_of_the_experiment(name: str) -> None:
 
 
 def done(seconds: float, models: str, sentences: int, size: int = 1, shipped: bool = False) -> Any:
-    return Finished(Size((models,), ("ewt",), sentences, size, {}), seconds, shipped)
+    origin: Any = "built-in" if shipped else "own"
+    return Finished(Size((models,), ("ewt",), sentences, size, {}), seconds, origin)
 
 
 def test_the_time_is_that_of_an_earlier_run_scaled_by_size() -> None:
@@ -202,6 +204,17 @@ def test_a_built_in_result_tells_the_time_of_its_experiment() -> None:
         corpora = tuple(str(corpus.ref) for corpus in run.spec.corpora)
         time = new_run.estimated(kind, {}, models, corpora)
         assert time is not None and time.seconds > 0, run.name
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("name", preset_times.MODELS)
+def test_each_preset_without_a_built_in_result_has_a_time(name: str) -> None:
+    kind = EXPERIMENTS[name]
+    for preset, changes in kind.settings_of_presets().items():
+        if (name, preset) == ("edge-probing", "Full"):  # not measured
+            continue
+        time = new_run.estimated(kind, changes, preset_times.MODELS[name], preset_times.CORPUS)
+        assert time is not None and time.seconds > 0, preset
 
 
 def test_settings_are_sentences() -> None:

@@ -338,8 +338,10 @@ def _sentences(experiment: Experiment[Any], ref: str, limit: int | None) -> int:
 
 
 def _finished(experiment: Experiment[Any]) -> list[Finished]:
-    """The finished runs of an experiment: the user's own, the latest first, and built-in ones."""
+    """The finished runs of an experiment: the user's own, the latest first, and built-in ones; and
+    presets that were measured."""
     from workbench.runs.builtin import builtin_runs
+    from workbench.runs.preset_times import timed
 
     own = [
         name
@@ -347,7 +349,13 @@ def _finished(experiment: Experiment[Any]) -> list[Finished]:
         if now.experiment == experiment.name and now.state == "done" and now.attempt <= 1
     ][:EARLIER]
     names = [*own, *(run.name for run in builtin_runs() if run.spec.experiment == experiment.name)]
-    return [done for name in names if (done := _done(name)) is not None]
+    presets = [
+        Finished(
+            _size(experiment, each.settings, each.models, each.corpora), each.seconds, "preset"
+        )
+        for each in timed(experiment.name)
+    ]
+    return [*(done for name in names if (done := _done(name)) is not None), *presets]
 
 
 def _done(name: str) -> Finished | None:
@@ -357,6 +365,6 @@ def _done(name: str) -> Finished | None:
         models, corpora = context.inputs_of(run)
         changes = settings_form.non_default(experiment, run.settings)
         size = _size(experiment, changes, models, corpora)
-        return Finished(size, run.status.seconds, run.is_builtin)
+        return Finished(size, run.status.seconds, "built-in" if run.is_builtin else "own")
     except (WorkbenchError, KeyError):  # it says nothing: its corpus is gone, or its settings
         return None

@@ -291,7 +291,7 @@ def _compute(
     from workbench.runs.launch import follow
 
     seen: dict[Any, Any] = {}
-    with _environment(runs):
+    with alone(runs):
         for recipe in recipes:
             run = begun(request_of(recipe, models, seen))
             for _ in follow(run):
@@ -304,7 +304,7 @@ def _compute(
 
 
 @contextmanager
-def _environment(runs: Path | None) -> Iterator[None]:
+def alone(runs: Path | None = None) -> Iterator[None]:
     """Compute with one thread, in a folder of runs that no earlier result is read from."""
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
         changed = {

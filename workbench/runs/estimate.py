@@ -8,7 +8,7 @@ requests of at most 30 runs.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from workbench.runs.similar import Candidate, most_similar
 from workbench.runs.time_left import in_words
@@ -30,11 +30,11 @@ class Size:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that was done, how long it took, and whether it is a built-in result."""
+    """A run that was done, how long it took, and whose it was; a preset was measured for all."""
 
     size: Size
     seconds: float
-    is_builtin: bool = False
+    origin: Literal["own", "built-in", "preset"] = "own"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def estimate(request: Size, finished: Iterable[Finished]) -> Estimate | None:
             run.seconds,
             run.size.models == request.models,
             run.size.corpora == request.corpora,
-            is_own=not run.is_builtin,
+            is_own=run.origin == "own",
         )
         for run in runs
     )
@@ -76,7 +76,7 @@ def estimate(request: Size, finished: Iterable[Finished]) -> Estimate | None:
 def _is_comparable(request: Size, run: Finished) -> bool:
     """Whether only sizes differ; the settings of built-in results differ a little."""
     same = (request.settings or {}) == (run.size.settings or {})
-    return run.seconds > 0 and (same or (run.is_builtin and not request.settings))
+    return run.seconds > 0 and (same or (run.origin == "built-in" and not request.settings))
 
 
 def _factor(request: Size, other: Size) -> float | None:

@@ -1,0 +1,28 @@
+"""Presets of experiments without a built-in result have a measured time."""
+
+import pytest
+
+from workbench.runs import preset_times
+from workbench.runs.estimate import Finished, Size, estimate
+
+
+@pytest.mark.parametrize("name", preset_times.MODELS)
+def test_every_preset_of_a_measured_experiment_has_a_time(name: str) -> None:
+    """Else measure again: `python -m workbench.runs.preset_times NAME`."""
+    found = preset_times.timed(name)
+    measured = preset_times.distinct(name).values()
+    assert sorted(str(each.settings) for each in found) == sorted(map(str, measured))
+    assert all(each.seconds > 0 for each in found)
+
+
+def test_a_measured_preset_tells_the_time_of_its_own_settings_only() -> None:
+    quick = Size(("mini:bert",), ("primer",), 200, 1, {"preset": "quick"})
+    full = Finished(Size(("mini:bert",), ("primer",), 200, 1, {"preset": "full"}), 99.0, "preset")
+    assert estimate(quick, [full]) is None
+    assert estimate(Size(("mini:bert",), ("primer",), 200, 1, {}), [full]) is None
+    own = Finished(quick, 7.0, "own")
+    measured = Finished(quick, 30.0, "preset")
+    found = estimate(quick, [measured])
+    assert found is not None and found.seconds == 30.0
+    found = estimate(quick, [measured, own])
+    assert found is not None and found.seconds == 7.0, "a run of one's own counts more"
