@@ -1,13 +1,17 @@
 """The shell in a real browser: chips and their pickers, the address, the theme, presentations."""
 
 import re
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
 
+import workbench as wb
 from tests.app.drive import still
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+MINI_BERT = Path(wb.__file__).parent / "models" / "mini" / "bert"
 BUILT_IN = "run=built-in/heads-mini-bert"
 
 
@@ -34,7 +38,7 @@ def test_a_picker_closes_after_each_choice(page: Page, app_url: str) -> None:
     still(page)
     picker, chip = (
         page.get_by_test_id("stPopoverBody"),
-        page.locator(".st-key-context button").first,
+        page.locator(".st-key-context button:visible").first,
     )
     chip.click()
     picker.get_by_role("combobox", name="Model").click()
@@ -53,6 +57,39 @@ def test_a_picker_closes_after_each_choice(page: Page, app_url: str) -> None:
     picker.get_by_role("textbox", name="Name in the top bar").fill("")
     page.keyboard.press("Enter")
     expect(chip).to_contain_text("mini:bert")
+
+
+def test_a_choice_of_the_code_outlives_the_next_click(page: Page, app_url: str) -> None:
+    """A box in a closed picker would send its old value back."""
+    page.goto(f"{app_url}/settings?corpus=primer:size%3D200")
+    still(page)
+    chips = page.locator(".st-key-context")
+    picker, chip = page.get_by_test_id("stPopoverBody"), chips.locator("button:visible").first
+    chip.click()
+    expect(picker).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(picker).to_have_count(0)
+    page.get_by_test_id("stTopNavSection").filter(has_text="Library").click()
+    page.get_by_role("menuitem", name="Runs", exact=True).click()
+    page.get_by_role("link", name="Attention heads of mini:gpt").click()
+    expect(chip).to_contain_text("mini:gpt")
+    still(page)
+    page.get_by_role("tab").nth(1).click()
+    still(page)
+    expect(chip).to_contain_text("mini:gpt")
+    expect(page).to_have_url(re.compile("model=mini"))
+    chip.click()  # then one in the picker, and one in the other picker
+    picker.get_by_text("Folder", exact=True).click()
+    picker.get_by_role("textbox", name="Folder of the model").fill(str(MINI_BERT))
+    picker.get_by_role("button", name="Use this model").click()
+    expect(chip).to_contain_text("bert")
+    still(page)
+    chips.locator("button:visible").nth(1).click()
+    picker.get_by_role("combobox", name="Corpus").click()
+    page.get_by_role("option", name="primer", exact=True).click()
+    still(page)
+    expect(chip).to_contain_text("bert")
+    expect(page).to_have_url(re.compile(f"model={quote(str(MINI_BERT), safe='')}"))
 
 
 def test_a_theme_holds_on_all_pages(page: Page, app_url: str) -> None:

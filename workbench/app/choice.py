@@ -36,7 +36,7 @@ _ICONS = {MODEL: ":material/deployed_code:", CORPUS: ":material/menu_book:"}
 _SHOW = "show"  # a sentence, in a link from one page to another
 _SHOWN = "shown"
 _RECENT, N_RECENT = "recent ", 4  # references chosen before, the last ones first
-_SHOWING = "showing "  # the choice in the bar, and whether its popover is at the second place
+_SHOWING = "showing "  # the choice in the bar, and how many were before
 _NEXT = "next "  # the choice to set when the boxes are drawn again
 
 
@@ -67,24 +67,26 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
         if by_code:
             st.session_state[key] = st.session_state.pop(_NEXT + key)
         options = _with_current(kind, key, options)
+        with st.container(key=f"kept-{key}"):  # never in view: see `_pick`
+            st.selectbox(
+                f"Kept {key}",
+                options,
+                key=key,
+                bind="query-params",
+                accept_new_options=True,
+                format_func=_named(kind),
+            )
         current = str(st.session_state.get(key) or st.query_params.get(key) or options[0])
+        n_choices = _count_choices(key, current)
         with (
-            _closed_after_a_choice(key, current),
+            _place_of_popover(n_choices),
             st.popover(
                 plain(_in_bar(with_size(current, kind))),
                 icon=_ICONS[key],
                 help=plain(f"{key.capitalize()}: {_named(kind)(current)}"),
             ),
         ):
-            st.selectbox(
-                key.capitalize(),
-                options,
-                key=key,
-                bind="query-params",
-                accept_new_options=True,
-                format_func=_named(kind),
-                help=about,
-            )
+            _pick(key, kind, options, current, n_choices, about)
             _offer_recent(current, key, kind)
             if more is not None:
                 more(kind)
@@ -99,17 +101,49 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
         _write_address(key, label, by_code)
 
 
-def _closed_after_a_choice(key: str, current: str) -> "DeltaGenerator":
+def _pick(
+    key: str, kind: Kind, options: list[str], current: str, n_choices: int, about: str
+) -> None:
+    """Draw the list of a chip.
+
+    It is another box than the one that keeps the choice and has it in the address: a box of a
+    closed popover does not hear of choices of the code, and would send its old value back. This one
+    is new after each choice, and the other is always drawn.
+    """
+    box = f"pick {key} {n_choices}"
+
+    def picked() -> None:
+        if ref := st.session_state.get(box):
+            _CHOOSE[kind](str(ref))
+
+    st.selectbox(
+        key.capitalize(),
+        options,
+        options.index(current) if current in options else None,
+        key=box,
+        accept_new_options=True,
+        format_func=_named(kind),
+        help=about,
+        on_change=picked,
+    )
+
+
+def _count_choices(key: str, current: str) -> int:
+    """How many choices were shown before the current one."""
+    before, count = st.session_state.get(_SHOWING + key, (current, 0))
+    count += before != current
+    st.session_state[_SHOWING + key] = current, count
+    return int(count)
+
+
+def _place_of_popover(n_choices: int) -> "DeltaGenerator":
     """The place of a popover, which the browser closes when another choice is shown.
 
     The browser keeps a popover open as long as it is at the same place, so each choice moves it.
     (To close it by its state, Streamlit sends a run in which the choice is still the former one.)
     """
-    before, is_moved = st.session_state.get(_SHOWING + key, (current, False))
-    is_moved ^= before != current
-    st.session_state[_SHOWING + key] = current, is_moved
     place = st.container(gap=None, width="content")
-    if is_moved:
+    if n_choices % 2:
         place.empty()
     return place
 
@@ -142,7 +176,7 @@ def _offer_recent(ref: str, key: str, kind: Kind) -> None:
                 type="tertiary",
                 icon=":material/history:",
                 help=plain(other),
-                on_click=choose_model if kind == "models" else choose_corpus,
+                on_click=_CHOOSE[kind],
                 args=(other,),
             )
 
@@ -224,6 +258,9 @@ def choose_model(ref: str) -> None:
 def choose_corpus(ref: str) -> None:
     """Choose this corpus when the page is next drawn."""
     st.session_state[_NEXT + CORPUS] = ref
+
+
+_CHOOSE: dict[Kind, Callable[[str], None]] = {"models": choose_model, "corpora": choose_corpus}
 
 
 def in_url() -> dict[str, str]:

@@ -54,6 +54,7 @@ button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-sele
   position: fixed; inset: auto 0.75rem 0.75rem auto; border-radius: 6px;
   background: var(--shell-page);
 }
+[data-testid="stLayoutWrapper"]:has(> [class*="st-key-kept-"]) { display: none; }
 /* both are outside the flow of the page */
 [data-testid="stLayoutWrapper"]:has(> .st-key-context),
 [data-testid="stLayoutWrapper"]:has(> .st-key-phone-bar) { position: absolute; }
@@ -130,7 +131,6 @@ _PRESENT = """<style>
 html { font-size: 19px !important; }
 :root { --enlarged: 1.34; } /* what components multiply their sizes by: 12 px are 16 */
 dl.facts, [aria-label="Attention of all heads"] { font-size: 16px !important; }
-[data-testid="stDataFrame"] { zoom: 1.25; } /* its text is on a canvas, of 13 px */
 /* of a result: its findings, the figure in all the width, and the open tab */
 .st-key-result-top { display: flex !important; }
 .st-key-result-numbers, .st-key-result-facts,
