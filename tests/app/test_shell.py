@@ -118,6 +118,7 @@ def test_keys_move_in_a_presentation_and_leave_it(page: Page, app_url: str) -> N
     page.wait_for_function("window.workbenchKeys")  # the browser runs it after it has drawn all
     page.keyboard.press("ArrowRight")
     expect(tabs.nth(1)).to_have_attribute("aria-selected", "true")
+    still(page)
     page.keyboard.press("Escape")
     expect(page).not_to_have_url(re.compile("present"))
     expect(page.get_by_test_id("stTopNav")).to_be_visible()

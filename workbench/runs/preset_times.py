@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.core.experiment import EXPERIMENTS, STANDARD
-from workbench.core.files import atomic_write
+from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.models.references import MINI
 from workbench.runs.builtin import alone
 
@@ -55,7 +55,7 @@ def timed(experiment: str) -> list[Timed]:
 
 @cache
 def _stored() -> dict[str, dict[str, float]]:
-    times: dict[str, dict[str, float]] = json.loads(FILE.read_text(encoding="utf-8"))
+    times: dict[str, dict[str, float]] = parse_json(read_regular(FILE))
     return times
 
 
