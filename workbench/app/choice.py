@@ -214,7 +214,8 @@ def with_size(ref: str, kind: Kind) -> str:
     label = chip(ref, kind)
     if kind == "corpora" and (sizes := cache.sizes_if_known(ref)):
         more = "" if all(size.whole for size in sizes) else "+"
-        return f"{label} · {sum(size.docs for size in sizes):,}{more} sentences"
+        count = sum(size.docs for size in sizes)
+        return f"{label} · {count:,}{more} {'sentence' if count == 1 else 'sentences'}"
     return label
 
 

@@ -47,26 +47,37 @@ class Preview:
 
 def opened(experiment: Experiment[Any]) -> "Run | None":
     """The run in the address, if it is a run of this experiment."""
+    run = _in_address()
+    return run if run is not None and _is_of(run, experiment) else None
+
+
+def opened_or_warned(experiment: Experiment[Any]) -> "Run | None":
+    """The run in the address; a message is drawn if it is no run of this experiment."""
+    run = _in_address()
+    if run is None or _is_of(run, experiment):
+        return run
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.info(f"The run in the address is not a run of {experiment.name}.")
+        st.page_link("pages/runs.py", label="All runs", icon=":material/list:")
+    return None
+
+
+def _in_address() -> "Run | None":
+    """The run in the address; an error is drawn if it cannot be opened."""
     names = run_list.opened()
     if not names:
         return None
     try:
         run = run_list.open_named(names[0])
-        matches: bool = run.spec.experiment == experiment.name and not run.spec.sweep
+        _ = run.spec  # raises if it is damaged
+        return run
     except WorkbenchError as error:
         show_error(error)
         return None
-    return run if matches else None
 
 
-def opened_or_warned(experiment: Experiment[Any]) -> "Run | None":
-    """The run in the address; a message is drawn if it is no run of this experiment."""
-    run = opened(experiment)
-    if run is None and run_list.opened():
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.info(f"The run in the address is not a run of {experiment.name}.")
-            st.page_link("pages/runs.py", label="All runs", icon=":material/list:")
-    return run
+def _is_of(run: "Run", experiment: Experiment[Any]) -> bool:
+    return bool(run.spec.experiment == experiment.name) and not run.spec.sweep
 
 
 def inputs(experiment: Experiment[Any]) -> tuple[Refs, Refs]:
