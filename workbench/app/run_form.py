@@ -45,16 +45,10 @@ class Preview:
     problems: tuple[WorkbenchError, ...] = ()
 
 
-def opened(experiment: Experiment[Any]) -> "Run | None":
-    """The run in the address, if it is a run of this experiment."""
-    run = _in_address()
-    return run if run is not None and _is_of(run, experiment) else None
-
-
 def opened_or_warned(experiment: Experiment[Any]) -> "Run | None":
     """The run in the address; a message is drawn if it is no run of this experiment."""
     run = _in_address()
-    if run is None or _is_of(run, experiment):
+    if run is None or (run.spec.experiment == experiment.name and not run.spec.sweep):
         return run
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(f"The run in the address is not a run of {experiment.name}.")
@@ -74,10 +68,6 @@ def _in_address() -> "Run | None":
     except WorkbenchError as error:
         show_error(error)
         return None
-
-
-def _is_of(run: "Run", experiment: Experiment[Any]) -> bool:
-    return bool(run.spec.experiment == experiment.name) and not run.spec.sweep
 
 
 def inputs(experiment: Experiment[Any]) -> tuple[Refs, Refs]:

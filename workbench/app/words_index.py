@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 KEPT = 6  # indexes that are open
 FIRST = 2_000  # words whose index is made first, so that there is something to see
 ONCE = "The index is made once and kept on disk. With fewer words it is faster."
+SOON = 2.0  # seconds between it and the whole index, in which a visitor may go on to another page
 PATIENCE = 0.3  # seconds that a page waits before it shows progress
 EVERY = 0.5  # seconds between looks at the progress
 READING = 0.4  # share of the bar for reading texts
@@ -77,6 +78,7 @@ class Build:
         try:
             if self._after is not None:
                 self._after.ended.wait()
+                self.cancelled.wait(SOON)
             with suppress(_CancelledError), ALONE:  # some models are hooked in place
                 self.index = self._indexed(model, corpus)
         except WorkbenchError as error:
