@@ -36,7 +36,6 @@ dl.numbers dd { font-size: 24px; font-weight: 600; margin: 0; line-height: 1.3; 
 dl.numbers dd small { display: block; font-size: 13px; font-weight: 400; opacity: 0.8; }
 /* what is redrawn each second does not fade */
 .st-key-run-under-way [data-stale="true"] { opacity: 1 !important; }
-p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); }
 /* words on the left, the figure on the right: all in view on a screen of 1280 × 800 */
 @media (min-width: 1100px) {
   .st-key-result-top { display: grid; grid-template-columns: minmax(19rem, 30%) minmax(0, 1fr);
@@ -65,7 +64,6 @@ p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); 
   [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 480px; }
   [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 600px; }
   [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; }
-  p.swipe { display: block; }
 }
 </style>"""
 

@@ -30,6 +30,8 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
 button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-selected]) p {
   color: var(--shell-accent);
 }
+/* below a figure of several panels */
+p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); }
 /* Plotly writes #444 on the lighter cells of a map */
 .heatmap-label text[style*="rgb(68, 68, 68)"] { fill: #000 !important; }
 /* chips of the model, the corpus and the jobs, in the bar on the right */
@@ -91,6 +93,7 @@ button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-sele
   h1 { font-size: 18px !important; padding: 0.25rem 0 !important; }
   .st-key-model-numbers { row-gap: 8px; }
   .modebar-container { display: none; }
+  p.swipe { display: block; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }
