@@ -23,6 +23,10 @@ def test_an_empty_text_is_said() -> None:
     assert "text-empty" in said(opened("home", text=" "))
 
 
+def test_a_long_text_is_said_to_be_cut() -> None:
+    assert "words are cut off" in said(opened("home", text="The cat sat on the mat. " * 40))
+
+
 def test_a_model_without_attention_has_its_predictions() -> None:
     assert "no token attends to another" in said(opened("home", model="mini:elmo"))
 

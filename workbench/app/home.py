@@ -148,6 +148,8 @@ def _heads(model: "Model", doc: "Doc", typed: str) -> None:
         f"{len(grid.rows)} layers × {len(grid.columns)} heads: rows of a map are the tokens that "
         "look, columns the tokens that are looked at. Click a head to see it over the words."
     )
+    if maps.cut:
+        st.caption(f"{maps.cut:,} words are cut off: they exceed the maximum length of the model.")
 
 
 def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
