@@ -33,7 +33,7 @@ def test_the_address_is_what_the_chips_show(page: Page, app_url: str) -> None:
     expect(chips).to_contain_text("mini:gpt")
 
 
-def test_a_picker_closes_after_each_choice(page: Page, app_url: str) -> None:
+def test_a_picker_closes_after_each_choice_and_takes_the_focus(page: Page, app_url: str) -> None:
     page.goto(f"{app_url}/settings?corpus=primer:size%3D200")
     still(page)
     picker, chip = (
@@ -57,6 +57,11 @@ def test_a_picker_closes_after_each_choice(page: Page, app_url: str) -> None:
     picker.get_by_role("textbox", name="Name in the top bar").fill("")
     page.keyboard.press("Enter")
     expect(chip).to_contain_text("mini:bert")
+    page.keyboard.press("Escape")
+    expect(picker).to_have_count(0)
+    chip.focus()
+    page.keyboard.press("Enter")  # the keyboard is then in the picker
+    expect(picker.get_by_role("combobox", name="Model")).to_be_focused()
 
 
 def test_a_choice_of_the_code_outlives_the_next_click(page: Page, app_url: str) -> None:

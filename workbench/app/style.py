@@ -185,8 +185,25 @@ if (!window.workbenchKeys) {
 </script>"""
 
 
+# A menu that the keyboard opens gets the focus; Streamlit leaves it on the button, many stops away.
+_FOCUS = """<script>
+if (!window.workbenchFocus) {
+  window.workbenchFocus = true;
+  document.addEventListener("click", (event) => {
+    if (event.detail || !event.target.closest?.("[data-testid=stPopoverButton]")) return;
+    setTimeout(() => {
+      const body = document.querySelector("[data-testid=stPopoverBody]");
+      [...(body?.querySelectorAll("input, textarea, button, a[href]") ?? [])]
+        .find((each) => each.offsetParent && !each.ariaLabel?.startsWith("Help"))?.focus();
+    }, 100);
+  });
+}
+</script>"""
+
+
 def draw() -> None:
-    """Place the chips, and the bar of a phone."""
+    """Place the chips, and the bar of a phone; move the focus into menus."""
+    st.html(_FOCUS, unsafe_allow_javascript=True)
     theme = kind()
     st.html(
         f"{_ALWAYS}<style>:root {{ --shell-page: {PAPER[theme]}; --shell-line: {_LINE[theme]}; "
