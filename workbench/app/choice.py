@@ -151,9 +151,9 @@ def _place_of_popover(n_choices: int) -> "DeltaGenerator":
 def _write_address(key: str, value: str | None, by_code: bool) -> None:
     """Make the address say what is chosen; None: the default, which it leaves out.
 
-    Streamlit writes what a visitor chooses in the box, but neither a choice of the code (a run that
-    was opened) nor, on another page, one that was made before. After a choice `by_code` the
-    browser's address may have a value that Streamlit has forgotten.
+    Streamlit writes neither a choice of the code (as all are) nor, on another page, one that was
+    made before. After a choice `by_code` the browser's address may have a value that Streamlit has
+    forgotten.
     """
     context = get_script_run_ctx()
     if context is None or (st.query_params.get(key) == value and not by_code):
