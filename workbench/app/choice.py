@@ -114,7 +114,7 @@ def _pick(
 
     def picked() -> None:
         if ref := st.session_state.get(box):
-            _CHOOSE[kind](str(ref))
+            CHOOSE[kind](str(ref))
 
     st.selectbox(
         key.capitalize(),
@@ -176,7 +176,7 @@ def _offer_recent(ref: str, key: str, kind: Kind) -> None:
                 type="tertiary",
                 icon=":material/history:",
                 help=plain(other),
-                on_click=_CHOOSE[kind],
+                on_click=CHOOSE[kind],
                 args=(other,),
             )
 
@@ -261,7 +261,7 @@ def choose_corpus(ref: str) -> None:
     st.session_state[_NEXT + CORPUS] = ref
 
 
-_CHOOSE: dict[Kind, Callable[[str], None]] = {"models": choose_model, "corpora": choose_corpus}
+CHOOSE: dict[Kind, Callable[[str], None]] = {"models": choose_model, "corpora": choose_corpus}
 
 
 def in_url() -> dict[str, str]:
@@ -285,7 +285,7 @@ def named(ref: str, kind: Kind) -> str:
 
 def with_name(ref: str, kind: Kind) -> str:
     """The label of a reference behind the name that it was given: `my bert (/data/bert)`."""
-    label = _named(kind)(ref)
+    label = named(ref, kind)
     return shortened(f"{given} ({label})" if (given := names.given(ref)) else label)
 
 

@@ -46,7 +46,7 @@ def _ways(kind: Kind) -> None:
 def _use(kind: Kind, ref: str) -> None:
     """Choose a reference and draw the whole page with it."""
     st.session_state.pop(_FOUND + kind, None)
-    (choice.choose_model if kind == "models" else choice.choose_corpus)(ref)
+    choice.CHOOSE[kind](ref)
     st.rerun()
 
 

@@ -146,7 +146,7 @@ def draw_list(kind: Kind) -> None:
     if not stored:
         st.caption("No uploads yet.")
         return
-    use = choice.choose_model if kind == "models" else choice.choose_corpus
+    use = choice.CHOOSE[kind]
     current = choice.model() if kind == "models" else choice.corpus()
     for upload in stored:
         with st.container(horizontal=True, vertical_alignment="center"):
