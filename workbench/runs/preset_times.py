@@ -78,8 +78,7 @@ def distinct(experiment: str) -> dict[str, Mapping[str, Any]]:
 
 def measure(names: Sequence[str] = ()) -> None:
     """Measure the presets of experiments (default: all) and write them to the file."""
-    from workbench.runs.api import begun, require_finished
-    from workbench.runs.launch import follow
+    from workbench.runs.api import answered
     from workbench.runs.request import make_request
 
     times = dict(_stored()) if FILE.exists() else {}
@@ -87,10 +86,7 @@ def measure(names: Sequence[str] = ()) -> None:
         times[name] = {}
         for preset, settings in distinct(name).items():
             with alone():
-                run = begun(make_request(name, MODELS[name], CORPUS, settings, device="cpu"))
-                for _ in follow(run):
-                    pass
-                require_finished(run)
+                run = answered(make_request(name, MODELS[name], CORPUS, settings, device="cpu"))
                 times[name][preset] = round(run.status.seconds, 1)
             print(f"{name}, {preset}: {times[name][preset]} s", flush=True)
             with atomic_write(FILE) as draft:
