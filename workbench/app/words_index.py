@@ -223,7 +223,6 @@ def _builds_of(model: "Model", searched: Searched) -> tuple[Build, Build | None]
 def ready(model: "Model", searched: Searched) -> Indexed | None:
     """The index; while it is made, that of the first words; None if that is not there either."""
     build, first = _builds_of(model, searched)
-    _wait_a_little(first or build)
     if build.index is not None:
         return Indexed(_key(model, searched), build.index)
     if build.error is not None:
@@ -234,15 +233,11 @@ def ready(model: "Model", searched: Searched) -> Indexed | None:
     return Indexed(_key(model, first.searched), first.index, is_part=True)
 
 
-def _wait_a_little(build: Build) -> None:
-    with foreground.waiting():
-        build.ended.wait(PATIENCE)
-
-
 def progress(model: "Model", searched: Searched) -> None:
-    """Draw the progress of an index that is being made, or that it was cancelled."""
+    """Wait a little for an index; if it takes longer, draw its progress, or that it was ended."""
     build, first = _builds_of(model, searched)
-    _wait_a_little(first or build)
+    with foreground.waiting():
+        (first or build).ended.wait(PATIENCE)
     if build.index is not None or build.error is not None:
         return
     name = f"{model.name} {searched.most}"
