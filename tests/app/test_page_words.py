@@ -1,6 +1,7 @@
 """The page Words without a browser: tabs, addresses, the index behind it, and what it says."""
 
 import threading
+import time
 from collections import OrderedDict
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from tests.figures.test_neighbours import tables_of
 from tests.report.making import corpus, found, made, model
 from workbench import Table
 from workbench.app import words_index, words_results
-from workbench.app.words import Searched, _same_or_last
+from workbench.app.words import REACH, Searched, _same_or_last
 from workbench.app.words_index import Build, part_of
 from workbench.app.words_neighbours import in_common, shared
 from workbench.app.words_senses import occurrence_at, verdict
@@ -202,6 +203,7 @@ def test_the_first_words_are_searched_while_the_others_are_read(
     part = Searched(SMALL, "", 150)
     first = None
     while first is None:
+        time.sleep(0.05)
         first = words_index.ready(bert, part)
     assert first.is_part and 60 <= len(first.index) < 150
     go_on.set()
@@ -283,6 +285,9 @@ def test_the_chosen_word_is_one_that_both_texts_share() -> None:
     assert doc[_same_or_last(doc, {"the", "play", "a"})].text == "play"
     assert doc[_same_or_last(doc, {"a", "zebra"})].text == "game"
     assert _same_or_last(doc_of("?!"), set()) == 1
+    assert (
+        _same_or_last(doc_of(" ".join(["word"] * 2 * REACH)), set()) == REACH - 1
+    )  # in reach of any model
 
 
 def test_neighbours_in_common_are_counted_by_layer() -> None:

@@ -22,6 +22,7 @@ TEXTS = ("text", "text2")  # in the address
 AT = ("at", "at2")  # the chosen words, in the address without boxes of their own
 FORM, OPENED = "form", "open"
 EXAMPLES = ("They will play a game.", "The play was long.")
+REACH = 60  # words of a text: a later one may be beyond the maximum length of a model
 SHORT = 3  # characters of a word that is not chosen because two texts share it
 SIZES = ("10000", "50000", "250000")  # words of a corpus that are searched
 _SET = "text was set"  # by a button: Streamlit warns of a default value next to a value that is set
@@ -107,9 +108,10 @@ def chosen_words(docs: "list[Doc]") -> list[int]:
 def _same_or_last(doc: "Doc", forms: set[str]) -> int:
     """The longest word that is one of these forms; short ones, such as `the`, are left out.
 
-    If there is none, the last word with a letter or digit.
+    If there is none, the last word with a letter or digit. Only the first words are looked at.
     """
-    words = [token for token in doc if any(map(str.isalnum, token.text))] or list(doc)
+    first = list(doc[:REACH])
+    words = [token for token in first if any(map(str.isalnum, token.text))] or first
     shared = [token for token in words if token.text.lower() in forms and len(token) > SHORT]
     longest = max(shared, key=len, default=None)
     return (words[-1] if longest is None else longest).i
