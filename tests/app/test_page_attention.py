@@ -46,6 +46,7 @@ def test_cross_attention_has_no_rollout_and_says_so() -> None:
         ({"corpus": "nowhere.conllu"}, "nowhere.conllu"),
         ({"corpus": "primer:size=200", "sentence": "123456789"}, "no sentence 123456789"),
         ({"from": "Your own text", "text": "  "}, "text-empty"),
+        ({"text": "  "}, "text-empty"),  # whose it is need not be said
     ],
 )
 def test_what_cannot_be_shown_is_said(query: dict[str, str], words: str) -> None:

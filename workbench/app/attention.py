@@ -121,7 +121,9 @@ def sentence() -> "Doc":
 
 
 def _source() -> str:
-    return OWN if st.query_params.get(FROM) == OWN else CORPUS
+    """Whose text is shown; an address that has a text but not whose it is means that text."""
+    address = st.query_params
+    return OWN if address.get(FROM, OWN if TEXT in address else CORPUS) == OWN else CORPUS
 
 
 def _draw_text(of_corpus: str, is_own: bool) -> None:
