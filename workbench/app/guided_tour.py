@@ -43,7 +43,7 @@ STEPS = (
         "probing",
         "Probes are small classifiers that read labels from one layer. The curve shows where the "
         "model knows parts of speech, syntax or coreference, and what baselines know.",
-        '[data-testid="stMarkdownContainer"] ol',
+        ".st-key-result-figure",
         {**MODEL, "run": "built-in/edge-probing-mini-bert"},
     ),
     Step(

@@ -47,6 +47,10 @@ p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); 
   font-size: 13px; display: block; overflow: hidden; text-overflow: ellipsis;
   max-width: 15rem !important;
 }
+/* what is said of a chip would cover its open menu */
+body:has(.st-key-context [aria-expanded="true"]:hover) [data-testid="stTooltipContent"] {
+  display: none;
+}
 [data-testid="stPopoverBody"]:has([class*="st-key-way-"]) { width: min(24rem, 94vw); }
 /* the menu of the theme is in the bar; that a page is being drawn is said in the lower corner */
 [data-testid="stMainMenuPopover"] * { font-size: max(12px, 1em); }

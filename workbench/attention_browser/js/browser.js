@@ -80,6 +80,7 @@ function attentionBrowser(root, host, message) {
     page.caption.replaceChildren(...newer.sides.filter((one) => one.caption).map((one) => make("bdi", { text: visible(one.caption) })));
     page.note.textContent = [`Values: ${newer.value}.`, newer.note].filter(Boolean).join(" ");
     complain("");
+    browser.tip(null); // it says what was there before
     build();
     refresh();
     edit.open(browser.state.word, true);
