@@ -107,8 +107,6 @@ def is_remote_corpus(ref: str) -> bool:
 
 def model(ref: str) -> "Model":
     """The model of a reference, loaded in this process; new files are first opened in another."""
-    from workbench.runs.model_facts import is_known, known
-
     if is_remote_model(ref):
         raise WorkbenchError(
             f"{ref} is not a folder on this machine and has not been downloaded.",
@@ -116,9 +114,16 @@ def model(ref: str) -> "Model":
             remedy="Choose another model in the top bar, or download it on the page Models.",
         )
     with st.spinner(f"Loading {ref} …"):
-        if ref.removesuffix(RANDOM) not in MINI and not is_known(ref):
-            facts(ref)  # in a process with limits of memory and time: files may be hostile
-        return _model(ref, known(ref).hash)
+        return model_of_machine(ref)
+
+
+def model_of_machine(ref: str) -> "Model":
+    """The model of a reference that is on this machine; for calls outside of a page, too."""
+    from workbench.runs.model_facts import is_known, known
+
+    if ref.removesuffix(RANDOM) not in MINI and not is_known(ref):
+        facts(ref)  # in a process with limits of memory and time: files may be hostile
+    return _model(ref, known(ref).hash)
 
 
 @st.cache_resource(max_entries=MODELS, show_spinner=False)

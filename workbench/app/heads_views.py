@@ -5,7 +5,7 @@ Costs: reading the tables that a view needs, which are cached.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
@@ -21,10 +21,11 @@ from workbench.figures.theme import INK
 from workbench.heads.roles import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import plotly.graph_objects as go
 
+    from workbench.figures.theme import Kind
     from workbench.runs.run import Run
 
 NAME = "heads"
@@ -85,8 +86,13 @@ def open_head(run: "Run") -> OpenHead:
         return OpenHead(run, all_names.index(in_address))
     if in_address:
         st.warning(f"This run has no head {shortened(in_address)}. Showing another head.")
+    return OpenHead(run, _first_of(heads))
+
+
+def _first_of(heads: "pd.DataFrame") -> int:
+    """The row of the first head with a role."""
     with_role = heads.index[heads["role"].astype(bool)]
-    return OpenHead(run, int(with_role[0]) if len(with_role) else 0)
+    return int(with_role[0]) if len(with_role) else 0
 
 
 def set_head(run: "Run", row: int) -> None:
@@ -345,15 +351,12 @@ def _has(heads: "pd.DataFrame", role: str) -> "pd.Series":
 
 
 def _grid(selection: OpenHead, colour: str, mask: list[bool]) -> None:
-    heads = selection.heads
     if colour == ROLE:
-        figure, about = by_role(heads, mask), _ABOUT
-        figure.update_layout(showlegend=False)  # replaced by one that wraps on a narrow page
-        st.html(legend(heads, mask))
+        about = _ABOUT
+        st.html(legend(selection.heads, mask))
     else:
-        figure = by_score(heads, colour, mask)
         about = f"{colour[:1].upper()}{colour[1:]}: {names.SCORES[colour].about}."
-    outlined(figure, heads, selection.row, INK[tables_and_figures.kind()])
+    figure = _coloured(selection, colour, mask, tables_and_figures.kind())
     # a new key for each head, so that the same cell can be clicked again
     key = f"grid {selection.run.name} {selection.row}"
     tables_and_figures.draw_view(
@@ -364,6 +367,30 @@ def _grid(selection: OpenHead, colour: str, mask: list[bool]) -> None:
         key,
         lambda: _clicked_in_grid(selection, tables_and_figures.points(key)),
     )
+
+
+def _coloured(
+    selection: OpenHead, colour: str, mask: list[bool], kind: "Kind"
+) -> "Mapping[str, Any]":
+    """The grid, with a frame around the open head."""
+
+    def draw() -> "go.Figure":
+        heads = selection.heads
+        figure = by_role(heads, mask) if colour == ROLE else by_score(heads, colour, mask)
+        figure.update_layout(showlegend=False)  # the page has one that wraps where it is narrow
+        return outlined(figure, heads, selection.row, INK[kind])
+
+    run = selection.run
+    key = ("grid", str(run.path), run.status.ended, selection.row, colour, mask, kind)
+    return tables_and_figures.remembered(key, draw)
+
+
+def draw_ahead(run: "Run") -> None:
+    """Draw the grid of a run as it is first seen."""
+    heads = heads_of(run)
+    selection = OpenHead(run, _first_of(heads))
+    grid = _coloured(selection, ROLE, [True] * len(heads), "light")
+    tables_and_figures.finish_ahead(grid)
 
 
 def legend(heads: "pd.DataFrame", mask: list[bool]) -> str:

@@ -40,6 +40,7 @@ CHECKED = {
     ),
     "gain": Column("gain", "%+.3f", help="Comprehensiveness minus sufficiency. High is good."),
 }
+USUAL = Explained("", "", options=(("max_steps", int(STEPS[0])),))  # what is explained at first
 SMALL = 20_000_000  # parameters of a model that is repeated with random weights
 ROUGH = 0.05  # of the change; a larger convergence delta is pointed out
 LONG = 128  # units from which the faithfulness is computed only when asked for

@@ -83,6 +83,15 @@ def page() -> None:
         _tabs(sides)
 
 
+def explain_ahead(ref: str) -> None:
+    """Compute what the page shows of its example before a visitor sees it."""
+    model = cache.model_of_machine(ref)
+    doc, _, places, _ = _read(ref, model, cache.typed(predict.EXAMPLE))
+    side = Side(ref, model, doc, _usual_place(places, doc))
+    predict_results.top(side, COUNT)
+    predict_results.faithfulness(side, predict_explain.USUAL, randomise=True)
+
+
 def draw_predictions(ref: str, typed: "Doc") -> None:
     """Draw a text, whose words can be chosen, and what a model predicts at the chosen place."""
     model = cache.model(ref)
@@ -198,8 +207,10 @@ def _nothing_predicted(model: "Model") -> None:
 def _place(places: Sequence[Place], doc: "Doc") -> Place:
     """The place in the address, if this model predicts it for this text; else a default."""
     place = predict.place_in_address()
-    if place is not None and place in places:
-        return place
+    return place if place is not None and place in places else _usual_place(places, doc)
+
+
+def _usual_place(places: Sequence[Place], doc: "Doc") -> Place:
     if Place("next") in places and not doc[-1].is_punct:
         return Place("next")
     if places[0].kind == "gap":

@@ -2,18 +2,20 @@
 
 Without it the first visit of each page would import what it needs while its reader waits. A page
 that is opened before everything is imported waits: two threads that import torch and transformers
-at a time see half of them. The starter ends with the app. Nothing here opens a model in this
-process, or touches a GPU. Costs: seconds of processor time when the app starts, in a thread and in
-other processes.
+at a time see half of them. The starter ends with the app. A GPU is left alone: the first model is
+opened ahead only where there is none. Costs: seconds of processor time when the app starts, in a
+thread and in other processes.
 """
 
 import gc
+import logging
 import threading
 import time
 from contextlib import suppress
 from importlib import import_module
 
 from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.core.errors import WorkbenchError
 from workbench.runs import starter
@@ -39,7 +41,7 @@ LONGEST = 120.0  # seconds that a page waits for imports
 _once = threading.Lock()
 _imports = threading.Event()  # all are done
 
-FORMS = "heads", "head-pruning", "edge-probing", "frozen-vs-finetuned"  # of pages, as first opened
+OPENED = "heads", "head-importance", "edge-probing", "frozen-vs-finetuned"  # of pages, at first
 
 
 def begin() -> None:
@@ -88,21 +90,36 @@ def _has_caches(name: str) -> bool:
 
 
 def _show_ahead() -> None:
-    """Store what the pages show of the first model and corpus; other processes compute it."""
-    from workbench.app import cache, home, probing, run_form, tables_and_figures
+    """Store what the pages show of the first model and corpus."""
+    from workbench.app import (
+        cache,
+        heads_views,
+        home,
+        predict_views,
+        probing,
+        probing_views,
+        run_form,
+        tables_and_figures,
+    )
     from workbench.app.choice import CORPORA, FIRST_MODEL
     from workbench.runs.builtin import builtin_run_of
     from workbench.runs.isolated import look
     from workbench.runs.request import make_request
 
+    # what is cached has spinners, and Streamlit would warn that no page shows them
+    logging.getLogger(get_script_run_ctx.__module__).setLevel(logging.ERROR)
     home.draw_ahead()
     cache.prepare_corpus(CORPORA[0])
     for kind in ("facts", "parts"):
         look(FIRST_MODEL, kind)
-    for experiment in FORMS:
+    draw = {"heads": heads_views.draw_ahead, "edge-probing": probing_views.draw_ahead}
+    for experiment in OPENED:
         if run := builtin_run_of(experiment, FIRST_MODEL, CORPORA[0]):
-            tables_and_figures.figures_of(run)
-    cache.machine()
+            draw.get(experiment, tables_and_figures.draw_ahead)(run)
+    first_split = next(iter(cache.corpus(CORPORA[0]).splits))
+    cache.sentence(CORPORA[0], first_split, 0)
     probing.tasks(CORPORA[0])
-    for experiment in FORMS:
+    for experiment in OPENED:
         run_form.problems_of(make_request(experiment, [FIRST_MODEL], [CORPORA[0]]))
+    if cache.machine().device.kind == "cpu":
+        predict_views.explain_ahead(FIRST_MODEL)

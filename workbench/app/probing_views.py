@@ -121,6 +121,10 @@ class OpenRuns:
     second_curves: RunCurves | None = None
 
     @property
+    def all_curves(self) -> list[RunCurves]:
+        return [self.curves, *([self.second_curves] if self.second_curves else [])]
+
+    @property
     def tasks(self) -> list[str]:
         return list(dict.fromkeys(self.curves.summary["task"]))
 
@@ -286,7 +290,8 @@ BEST_LAYERS = {
     "upper": Column("to", "%+.1f", True),
     "p_value": Column("p", "%.3f"),
 }
-MODES = {"each layer": "layer", "mix up to each layer": "cumulative"}
+EACH = "each layer"
+MODES = {EACH: "layer", "mix up to each layer": "cumulative"}
 NONE = "none"
 DEPTH = " The models have different numbers of layers, so the x-axis is relative depth."
 
@@ -303,26 +308,36 @@ def layers(runs: OpenRuns) -> None:
         mode = segment("Probe input", modes, "mode")
         published = select_published()
         tasks = select_tasks(runs)
-    curves = [runs.curves, *([runs.second_curves] if runs.second_curves else [])]
-    added = published if published in NAMES else NONE
-    runs_shown = [(str(run.path), run.status.ended) for run in (runs.run, runs.second) if run]
-    figure = tables_and_figures.remembered(
-        ("layers", runs_shown, [each.name for each in curves], tasks, mode, added),
-        lambda: draw_curves(curves, tasks, MODES[mode], added),
-    )
+    figure = _curves(runs, tasks, MODES[mode], published if published in NAMES else NONE)
+    intervals = "Bands" if runs.second is None else "When you point"
     about = (
-        f"Probe F1 by layer ({mode}). {'Bands' if len(curves) == 1 else 'When you point'}: 95 % "
-        "bootstrap intervals over sentences and seeds. "
-        "Dashed grey: the best of static vectors, random weights and the majority label."
+        f"Probe F1 by layer ({mode}). {intervals}: 95 % bootstrap intervals over sentences and "
+        "seeds. Dashed grey: the best of static vectors, random weights and the majority label."
     )
-    if len({each.deepest for each in curves}) > 1:
+    if len({each.deepest for each in runs.all_curves}) > 1:
         about += DEPTH
     with place:
         draw(runs, figure, about, "layers")
-    _note_published(published, tasks, curves)
+    _note_published(published, tasks, runs.all_curves)
     if runs.second is not None and runs.second_curves is not None:
         labels = runs.curves.name, runs.second_curves.name
         _compared(runs.run, runs.second, labels, tasks, MODES[mode])
+
+
+def _curves(runs: OpenRuns, tasks: list[str], mode: str, published: str) -> "Mapping[str, Any]":
+    """The curves of the runs, and of published results."""
+    shown = [(str(run.path), run.status.ended) for run in (runs.run, runs.second) if run]
+    curves = runs.all_curves
+    return tables_and_figures.remembered(
+        ("layers", shown, [each.name for each in curves], tasks, mode, published),
+        lambda: draw_curves(curves, tasks, mode, published),
+    )
+
+
+def draw_ahead(run: "Run") -> None:
+    """Draw the curves of a run as they are first seen."""
+    runs = OpenRuns(run, curves_of(run))
+    tables_and_figures.finish_ahead(_curves(runs, runs.tasks, MODES[EACH], NONE))
 
 
 def _note_published(published: str, tasks: list[str], curves: list[RunCurves]) -> None:

@@ -5,7 +5,7 @@ Cells are drawn on a canvas, so nothing in them is read as markup. Costs: readin
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -182,12 +182,8 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
     `pointed` is called when the user clicks a mark; `points` then returns which one. On a phone,
     figures of more than two panels in a row scroll sideways, and say so.
     """
-    import plotly.graph_objects as go
-
-    figure: Any = go.Figure(dict(drawing.plain), skip_invalid=True)
-    figure.update_layout(template=template(kind()), height=drawing.height)
-    if st.query_params.get(PRESENT) == "1":
-        _enlarge(figure)
+    is_large = st.query_params.get(PRESENT) == "1"
+    figure = _finished(repr(drawing.plain), kind(), is_large, drawing)
     across = _across(figure)
     with st.container(key=f"drawn-{min(across, WIDE)} {key}", gap="small"):
         if drawing.title and drawing.title not in _IN_VIEW.get():
@@ -195,7 +191,7 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
         if drawing.subtitle:
             st.caption(plain(drawing.subtitle))
         st.plotly_chart(
-            _tight(figure),
+            figure,
             width=_width(figure),
             theme=None,
             key=key,
@@ -208,6 +204,25 @@ def draw_figure(drawing: "Drawing", key: str, pointed: "Callable[[], None] | Non
             st.html('<p class="swipe" tabindex="0">Swipe sideways to see all panels.</p>')
         if drawing.reading:
             st.caption(plain(drawing.reading))
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _finished(content: str, theme: Kind, is_large: bool, _drawing: "Drawing") -> "go.Figure":
+    """The figure of a drawing in the theme of the page; nobody changes it any more."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure(dict(_drawing.plain), skip_invalid=True)
+    figure.update_layout(template=template(theme), height=_drawing.height)
+    if is_large:
+        _enlarge(figure)
+    return _tight(figure)
+
+
+def finish_ahead(plain: "Mapping[str, Any]") -> None:
+    """Prepare a figure for a light page before a visitor sees it."""
+    from workbench.report.content import Drawing
+
+    _finished(repr(plain), "light", False, Drawing("", "", "", "", plain))
 
 
 FITTING, WIDE = 2, 4  # panels in a row that a phone shows whole; and as many as have a style
@@ -300,8 +315,26 @@ def view_of(
     Its title is the first finding that names it, if it has all rows of the run's tables.
     """
     claims = (each.claim for each in run.findings if tables is None and each.figure == name)
-    figure = drawing(run.tables if tables is None else tables)
+    figure = _own(run, drawing) if tables is None else drawing(tables)
     draw_view(run, name, figure, drawing, title=next(claims, ""))
+
+
+def _own(
+    run: "Run", drawing: "Callable[[Mapping[str, pd.DataFrame]], go.Figure]"
+) -> Mapping[str, Any]:
+    """What a function draws of all tables of a run."""
+    key = ("own", str(run.path), run.status.ended, drawing.__module__, drawing.__qualname__)
+    return remembered(key, lambda: drawing(run.tables))
+
+
+def draw_ahead(run: "Run") -> None:
+    """Draw the figures of a run before a visitor sees them."""
+    from workbench.report.content import registered
+
+    experiment = registered(run.spec.experiment)
+    for drawing in experiment.drawings().values() if experiment else ():
+        with suppress(KeyError):  # the run has no such table
+            finish_ahead(_own(run, drawing))
 
 
 def select(label: str, options: Sequence[str], key: str, index: int = 0, **style: Any) -> str:

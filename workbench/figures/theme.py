@@ -7,6 +7,7 @@ print, bars have patterns, since the print may have no colour. No font is loaded
 and other pages use the system's. Backgrounds are transparent. Costs: nothing.
 """
 
+from functools import cache
 from typing import Literal
 
 import plotly.graph_objects as go
@@ -65,6 +66,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 PATTERNS = ("/", ".", "x", "-", "+")
 
 
+@cache
 def template(kind: Kind = "light") -> go.layout.Template:
     """The Plotly template with the default style of figures."""
     axis = {
