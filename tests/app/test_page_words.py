@@ -45,6 +45,7 @@ def drawn(**query: str) -> AppTest:
     """The page once its index is there."""
     app = opened("words", **{"corpus": SMALL, "text": "Ben walks to the hill.", **query})
     while app.get("progress"):
+        time.sleep(0.5)  # the index waits while pages are drawn
         well(app.run())
     return app
 

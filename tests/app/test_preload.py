@@ -21,7 +21,8 @@ def never(what: str) -> Callable[..., Any]:
 
 
 def test_first_visits_compute_nothing_that_was_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    preload._show_ahead()
+    for _ in preload._show_ahead():
+        pass
     monkeypatch.setattr(heads_views, "by_role", never("draws the grid of heads"))
     monkeypatch.setattr(probing_views, "draw_curves", never("draws the curves"))
     monkeypatch.setattr(faithfulness, "faithfulness", never("checks the map"))

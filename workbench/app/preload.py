@@ -11,12 +11,14 @@ import gc
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 
 from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from workbench.app import foreground
 from workbench.core.errors import WorkbenchError
 from workbench.runs import starter
 from workbench.runs.forked_call import always_fork
@@ -69,7 +71,8 @@ def _prepare() -> None:
     starter.await_ready()
     if starter.is_ready():  # else visitors would wait while this process computes it
         with suppress(WorkbenchError, OSError):
-            _show_ahead()
+            for _ in _show_ahead():
+                foreground.let_pages_be_drawn()
         gc.freeze()
 
 
@@ -89,8 +92,8 @@ def _has_caches(name: str) -> bool:
     return name.startswith("workbench.app.")
 
 
-def _show_ahead() -> None:
-    """Store what the pages show of the first model and corpus."""
+def _show_ahead() -> Iterator[None]:
+    """Store what the pages show of the first model and corpus, step by step."""
     from workbench.app import (
         cache,
         heads_views,
@@ -109,6 +112,7 @@ def _show_ahead() -> None:
     # what is cached has spinners, and Streamlit would warn that no page shows them
     logging.getLogger(get_script_run_ctx.__module__).setLevel(logging.ERROR)
     home.draw_ahead()
+    yield
     cache.prepare_corpus(CORPORA[0])
     for kind in ("facts", "parts"):
         look(FIRST_MODEL, kind)
@@ -116,10 +120,13 @@ def _show_ahead() -> None:
     for experiment in OPENED:
         if run := builtin_run_of(experiment, FIRST_MODEL, CORPORA[0]):
             draw.get(experiment, tables_and_figures.draw_ahead)(run)
+            yield
     first_split = next(iter(cache.corpus(CORPORA[0]).splits))
     cache.sentence(CORPORA[0], first_split, 0)
+    yield
     probing.tasks(CORPORA[0])
     for experiment in OPENED:
         run_form.problems_of(make_request(experiment, [FIRST_MODEL], [CORPORA[0]]))
+        yield
     if cache.machine().device.kind == "cpu":
         predict_views.explain_ahead(FIRST_MODEL)
