@@ -197,7 +197,7 @@ def _turn(device: str, journal: Journal, share: bool) -> Iterator[device_queue.S
         journal.check()
         place = time_left.place_in_line(*ahead)
         if ahead not in logged[-1:]:
-            journal.log(f"Waiting for {device}: {place}. The option --share does not wait.")
+            journal.log(f"Waiting for {device}: {place}. `workbench run --share` does not wait.")
             logged.append(ahead)
         lefts = [time_left.left_of(Path(path)) for path in (*ahead.running, *ahead.queued)]
         known = [journal.status.expected or None, *lefts]
