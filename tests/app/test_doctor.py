@@ -19,8 +19,8 @@ CONFIG = tomllib.loads((machine.app_file().parent / ".streamlit" / "config.toml"
 def test_the_doctor_tells_the_machine_the_folders_and_how_to_share(
     page: Page, app_url: str, app_folder: Path
 ) -> None:
-    page.goto(f"{app_url}/doctor")
-    expect(page.get_by_role("heading", name="Doctor")).to_be_visible()
+    page.goto(f"{app_url}/settings")
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
     expect(page.get_by_role("heading", name="Missing packages and tools")).to_be_visible()
     expect(page.get_by_text(str(app_folder / "home"))).to_be_visible()
     page.get_by_text("Sharing with a group: login").click()

@@ -72,9 +72,10 @@ def test_run_watched_reloaded_seen_by_two_cancelled_and_resumed(
 
 @pytest.mark.slow
 def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) -> None:
-    page.goto(f"{app_url}/experiments?experiment=attention-averages")
-    expect(page.get_by_text("Ready to run")).to_be_visible()  # there is no built-in result
-    page.goto(f"{app_url}/experiments?experiment=attention-averages&model=mini:elmo")
+    form = f"{app_url}/experiments?experiment=attention-averages&corpus=primer:size%3D60"
+    page.goto(form)
+    expect(page.get_by_text("Ready to run")).to_be_visible()  # there is no result
+    page.goto(f"{form}&model=mini:elmo")
     expect(page.get_by_text("attention-averages needs attention heads")).to_be_visible()
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled()
 
