@@ -183,6 +183,13 @@ def test_a_config_of_another_model_than_the_weights_is_refused(copied: Path) -> 
         load(copied, "cpu")
 
 
+def test_sizes_of_another_model_than_the_weights_are_refused(copied: Path) -> None:
+    width = json.loads((copied / "config.json").read_text())["hidden_size"]
+    changed(copied, "config.json", hidden_size=width + width // 2)
+    with pytest.raises(WorkbenchError, match="not those of the weights"):
+        load(copied, "cpu")
+
+
 def test_what_no_memory_holds_is_not_begun(copied: Path) -> None:
     changed(copied, "config.json", vocab_size=2**26, hidden_size=2**20, num_attention_heads=2)
     config = read_config(str(copied))

@@ -206,6 +206,13 @@ def _unreadable(error: Exception, source: str, remedy: str) -> WorkbenchError:
             where=source,
             remedy="Use a checkpoint of an architecture in transformers, without auto_map.",
         )
+    if "ignore_mismatched_sizes" in str(error):
+        return WorkbenchError(
+            "the sizes in config.json are not those of the weights.",
+            code="file-format",
+            where=source,
+            remedy="Copy config.json and the weights from the same checkpoint.",
+        )
     reason = reason or type(error).__name__
     return WorkbenchError(
         f"its files cannot be loaded: {reason}",
