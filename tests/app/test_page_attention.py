@@ -5,9 +5,14 @@ from pathlib import Path
 import pytest
 from spacy.tokens import Doc
 
+import workbench as wb
 from tests.app.pages import home, opened, said  # noqa: F401
 from workbench import WorkbenchError
+from workbench.app import cache
 from workbench.app.attention_answers import edited
+from workbench.attention_browser.frames import _side
+from workbench.attention_browser.scene import side_of
+from workbench.attention_maps import capture, grids
 from workbench.attention_maps.capture import CACHE, passes
 from workbench.attention_maps.grids import TOGETHER
 from workbench.corpora.layers import vocabulary
@@ -89,3 +94,13 @@ def test_a_word_is_edited_in_its_text(how: str, text: str, after: str) -> None:
     assert edited(doc, 2, how, text, "[MASK]") == after
     with pytest.raises(WorkbenchError, match="request-invalid"):
         edited(doc, 5, "swap")
+
+
+def test_the_word_in_the_box_of_an_edit_is_the_one_that_is_edited() -> None:
+    """Pieces of the model are other parts of the text: `don`, `'`, `t`, or an unknown piece."""
+    doc = cache.typed("I don't know the כלב.")
+    maps = capture.attention(wb.load("mini:bert", device="cpu"), doc)
+    side = side_of(maps, grids.groups(maps)[0], grids.Options(), doc)
+    words = _side(side)["words"]
+    assert words == ["I", "do", "n't", "know", "the", "כלב", "."]
+    assert all(edited(doc, n, "replace", word) == doc.text for n, word in enumerate(words))

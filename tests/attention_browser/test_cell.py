@@ -357,7 +357,8 @@ def test_the_predictions_follow_the_pinned_token_and_say_what_an_edit_changed(sh
     class Predicting(Side):
         def message(self) -> dict[str, object]:
             places = {"place": 2, "places": [*range(8)], "next": None}
-            return {**super().message(), "editable": True, "mask": "", "predicts": places}
+            own = {"editable": True, "words": TOKENS, "mask": "", "predicts": places}
+            return {**super().message(), **own}
 
     world = World([Predicting(softmaxed((2, 2), 8, 8), TOKENS)])
     answer = world.answer

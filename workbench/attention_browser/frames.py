@@ -180,7 +180,8 @@ def _side(side: Side) -> dict[str, Any]:
         "rows": _items(grid.sides.rows),
         "columns": _items(grid.sides.columns),
         "same": grid.group[1] != "cross",
-        "editable": side.can_edit,
+        "editable": bool(side.words),
+        "words": list(side.words),
         "mask": side.mask,
         "predicts": side.predicts
         and {

@@ -49,7 +49,7 @@ class Side:
     corpus: OnCorpus | None = None  # what the heads do on the corpus
     changed: tuple[tuple[int, int], ...] = ()  # the heads that an edit changed most
     mask: str = ""  # how the model writes a hidden word; "": it cannot read one
-    can_edit: bool = False  # whether the words of the rows are those of the text
+    words: tuple[str, ...] = ()  # of the text, if those of the rows are its words; else none
     predicts: Predicts | None = None  # None: the model predicts no words
     model: str = ""  # the name that is shown; that of files is `grid.look.model`
 
@@ -107,6 +107,8 @@ def side_of(
     if before is not None and group[1] != "cross" and options.together == "each head":
         changed = changes(before, look, group, options)
         badges.insert(0, Score(CHANGE, CHANGE_ABOUT, "number", changed))
+    first_group = next(iter((site.stack, site.kind) for site in look.maps))
+    is_of_text = group == first_group and group[1] != "cross"
     return Side(
         grid,
         gold,
@@ -117,7 +119,7 @@ def side_of(
         corpus,
         tuple(changed_most(changed)),
         mask,
-        group == next(iter((site.stack, site.kind) for site in look.maps)) and group[1] != "cross",
+        tuple(token.text for token in doc) if is_of_text else (),
         predicts,
         model,
     )

@@ -17,16 +17,14 @@ function editBar(browser, ask, complain) {
 
   const side = () => browser.message.sides[0];
   const words = () => side().rows.map((item) => item.word).filter((one) => one >= 0);
-  const textOf = (index) => side().rows.filter((item) => item.word === index).map((item) => item.t).join("");
 
   function open(index, kept = false) {
     word = index !== null && index >= 0 && side().editable && !browser.message.offline && words().includes(index) ? index : null;
     node.hidden = word === null;
     if (browser.state.word !== word) browser.change(word === null || kept || !side().predicts?.places.includes(word) ? { word } : { word, place: word });
     if (word === null) return;
-    const text = textOf(word);
     name.textContent = `Word ${word}`;
-    box.value = visible(text);
+    box.value = visible(side().words[word]);
     mask.hidden = !side().mask;
     swap.hidden = !words().includes(word + 1);
     if (!kept) box.focus({ preventScroll: true }), box.select();

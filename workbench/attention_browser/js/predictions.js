@@ -22,11 +22,10 @@ function predictionView(browser, ask, put) {
 
   /** The places that can be chosen: [index, name]; of a long text, those near the chosen one. */
   function places() {
-    const { next, places: all } = side().predicts;
-    const near = new Set(all.filter((one) => one !== next && Math.abs(one - Math.min(place(), all.length)) <= NEAR));
-    const texts = new Map();
-    side().rows.forEach(({ word, t }) => near.has(word) && texts.set(word, [...(texts.get(word) || []), t]));
-    const named = [...texts].map(([word, parts]) => [word, `${word} ${visible(parts.join("").replace(/##|▁|Ġ/g, ""))}`]);
+    const { rows, words, predicts: { next, places: all } } = side();
+    const read = new Set(rows.map(({ word }) => word));
+    const near = all.filter((one) => read.has(one) && Math.abs(one - Math.min(place(), all.length)) <= NEAR);
+    const named = near.map((word) => [word, `${word} ${visible(words[word])}`]);
     return next === null ? named : [...named, [next, "next word"]];
   }
 
