@@ -37,6 +37,7 @@ _SHOW = "show"  # a sentence, in a link from one page to another
 _SHOWN = "shown"
 _RECENT, N_RECENT = "recent ", 4  # references chosen before, the last ones first
 _SHOWING = "showing "  # the choice in the bar, and how many were before
+_PAGE = "page of the address"
 _NEXT = "next "  # the choice to set when the boxes are drawn again
 
 
@@ -46,6 +47,7 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
     `more` draws further ways to choose, below the list and what was chosen before.
     """
     _show_sentence()
+    is_new_page = _is_new_page()
     pickers: tuple[tuple[str, Kind, list[str], str], ...] = (
         (
             MODEL,
@@ -98,7 +100,7 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
             )
         chosen = st.session_state.get(key)  # none without a browser
         label = _named(kind)(chosen) if chosen and chosen != options[0] else None
-        _write_address(key, label, by_code)
+        _write_address(key, label, by_code or is_new_page)
 
 
 def _pick(
@@ -148,15 +150,25 @@ def _place_of_popover(n_choices: int) -> "DeltaGenerator":
     return place
 
 
-def _write_address(key: str, value: str | None, by_code: bool) -> None:
+def _is_new_page() -> bool:
+    """Whether another page was drawn before."""
+    context = get_script_run_ctx()
+    page = context and context.page_script_hash
+    before = st.session_state.get(_PAGE)
+    st.session_state[_PAGE] = page
+    return before not in (None, page)
+
+
+def _write_address(key: str, value: str | None, is_certain: bool) -> None:
     """Make the address say what is chosen; None: the default, which it leaves out.
 
     Streamlit writes neither a choice of the code (as all are) nor, on another page, one that was
-    made before. After a choice `by_code` the browser's address may have a value that Streamlit has
-    forgotten.
+    made before. `is_certain`: also if Streamlit has it, since after a choice of the code the
+    browser may have another value, and after a link between pages the same one several times.
     """
     context = get_script_run_ctx()
-    if context is None or (st.query_params.get(key) == value and not by_code):
+    wanted = [] if value is None else [value]
+    if context is None or (st.query_params.get_all(key) == wanted and not is_certain):
         return
     with context.session_state.query_params() as address:
         address.set_corrected_value(key, value or "", "string_value")
