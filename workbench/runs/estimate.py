@@ -14,6 +14,7 @@ from workbench.runs.similar import Candidate, most_similar
 from workbench.runs.time_left import in_words
 
 FIXED = 2.0  # seconds that every run takes, of any size
+FEW = 5.0  # seconds that are not told apart: what a busy machine does meanwhile is as long
 FARTHEST = 1_000.0  # times larger, beyond which nothing is claimed
 
 
@@ -47,6 +48,8 @@ class Estimate:
     @property
     def in_words(self) -> str:
         """Return the estimate in words: `about 40 s`, or `up to about 2 h`."""
+        if self.seconds < FEW:
+            return "a few seconds"
         return f"{'up to ' if self.is_bound else ''}{in_words(self.seconds)}"
 
 
