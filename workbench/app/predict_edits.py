@@ -242,7 +242,7 @@ def _slots_of(side: Side, first: Side, edits: Sequence[Edit]) -> list[Slot]:
     """The words of a side after the edits, which name words of the first one."""
     if len(side.doc) != len(first.doc):
         raise WorkbenchError(
-            f"{side.model.name} reads a hidden word as several words, so it cannot follow edits.",
+            f"{side.name} reads a hidden word as several words, so it cannot follow edits.",
             code="setting-invalid",
             remedy="Write a word instead of the hidden one.",
         )
@@ -303,11 +303,11 @@ def before_and_after(side: Side, found: Sequence[Slot]) -> "tuple[Top, Top, pd.D
 def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
     """Draw the most probable choices before and after the edits, next to each other."""
     before, after, table = before_and_after(side, found)
-    title = f"Predictions before and after edits, {side.model.name}"
+    title = f"Predictions before and after edits, {side.name}"
     if before.is_score:
         (record,) = table.to_dict("records")
         st.metric(
-            f"{plain(side.model.name)}: predicted score after the edits",
+            f"{plain(side.name)}: predicted score after the edits",
             number(record["after"]),
             f"{number(record['change'], signed=True)} from {number(record['before'])}",
             delta_color="off",
@@ -316,7 +316,7 @@ def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
     rows = {int(row["id"]): row for row in table.to_dict("records")}
     lists = [
         Predictions(
-            f"{side.model.name}, before",
+            f"{side.name}, before",
             [
                 Choice(c, text, p, note=f"after: {rows[c]['after']:.1%}")
                 for c, text, p in zip(
@@ -326,7 +326,7 @@ def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
             rest=before.rest,
         ),
         Predictions(
-            f"{side.model.name}, after",
+            f"{side.name}, after",
             [
                 Choice(row["id"], row["choice"], row["after"], change=row["change"])
                 for row in table.head(len(after.choices)).to_dict("records")
@@ -375,7 +375,7 @@ def _effects(side: Side, what: str, effects: "pd.DataFrame") -> None:
     ]
     number_of = "score" if top.is_score else f"probability of “{top.texts[0]}”"
     now = number(top.probabilities[0]) if top.is_score else f"{top.probabilities[0]:.1%}"
-    said = f"{side.model.name}: change of the {number_of} ({now}) without each word."
+    said = f"{side.name}: change of the {number_of} ({now}) without each word."
     if not top.is_score:
         said += " Where the first choice becomes another one, it stands below the word."
     st.caption(plain(said))
@@ -389,7 +389,7 @@ def _effects(side: Side, what: str, effects: "pd.DataFrame") -> None:
         )
     ]
     token_views(views, f"turn {side.ref}", lambda chosen: None)
-    title = f"Effect of each word if it is {what}, {side.model.name}"
+    title = f"Effect of each word if it is {what}, {side.name}"
     predict_explain.downloads(
         f"effects-{what}",
         effects,

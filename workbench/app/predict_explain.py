@@ -197,7 +197,7 @@ def _map(side: Side, explained: Explained) -> None:
     rather = f" rather than “{found.prediction.names([against])[0]}”" if against is not None else ""
     is_score = found.prediction.kind == "score"
     what = "this score" if is_score else f"“{shown(said)}”{shown(rather)}"
-    st.markdown(f"**Why {what}?** · {plain(side.model.name)}")
+    st.markdown(f"**Why {what}?** · {plain(side.name)}")
     views = strips(found)
     if found.by_layer is not None:
         views.append(by_layer(found))
@@ -207,7 +207,7 @@ def _map(side: Side, explained: Explained) -> None:
         if "max_steps" not in note:  # the caption says it, and names the box of the page
             st.caption(plain(note))
     _check(side, explained, len(found.units), is_rough(found))
-    title = f"{explained.method} of “{said}”{rather}, {side.model.name}"
+    title = f"{explained.method} of “{said}”{rather}, {side.name}"
     downloads(
         f"attribution-{explained.method}",
         found.table if found.by_layer is None else found.layer_table,

@@ -98,7 +98,7 @@ def _one_place(side: Side, found: Layers) -> None:
             marked.append((r, 0))
     width = max(map(len, texts))
     columns = [f"choice {n + 1}" for n in range(width)]
-    st.markdown(f"**{plain(side.model.name)}**: {plain(_final_words(found, side))}")
+    st.markdown(f"**{plain(side.name)}**: {plain(_final_words(found, side))}")
     view = grid(
         "lens",
         "What each layer would predict",
@@ -178,7 +178,7 @@ def _every_word(side: Side, found: Layers) -> None:
         if at is not None and (place := words_of[at]) is not None:
             predict.choose_place(place)
 
-    st.markdown(f"**{plain(side.model.name)}**")
+    st.markdown(f"**{plain(side.name)}**")
     view = grid(
         "lens",
         "What each layer would predict for each word",
@@ -227,7 +227,7 @@ def _column(side: Side, found: Layers, wanted: Sequence[int]) -> int | None:
 
 
 def _downloads(side: Side, found: Layers, view: View, where: str) -> None:
-    title = f"Logit lens {where}, {side.model.name}"
+    title = f"Logit lens {where}, {side.name}"
     tables = {"table": found.table, "choices": found.choices, "final": found.final}
     predict_explain.downloads(
         "lens", found.choices, lambda: [(title, [view])], lambda: drawn.grid(tables), title

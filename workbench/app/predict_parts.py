@@ -51,7 +51,7 @@ def _grid(side: Side, found: Parts) -> None:
     view = grid_of(found)
     st.markdown(
         f"**Which heads and MLPs speak for {predict_explain.shown(found.target)}?** · "
-        f"{plain(side.model.name)}"
+        f"{plain(side.name)}"
     )
     token_views([view], f"parts {side.ref}", lambda chosen: None)
     rest = found.table[~found.table["part"].isin(["head", "mlp"])]
@@ -66,7 +66,7 @@ def _grid(side: Side, found: Parts) -> None:
             f"{OF.get(found.of, '')}"
         )
     )
-    title = f"Contributions to {found.target}, {side.model.name}"
+    title = f"Contributions to {found.target}, {side.name}"
     predict_explain.downloads(
         "contributions", found.table, lambda: [(title, [view])], lambda: _figure(view), title
     )

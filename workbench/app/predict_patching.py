@@ -163,7 +163,7 @@ def _suggested(side: Side, own: Sequence[str]) -> list[str]:
 
 def _map(side: Side, found: Patched, what: str) -> None:
     title = drawn.finding(found.table, what, found.label, found.is_distinguished)
-    st.markdown(f"**{plain(title)}** · {plain(side.model.name)}")
+    st.markdown(f"**{plain(title)}** · {plain(side.name)}")
     views = grids(found.table, what, None if found.is_distinguished else found.corrupt)
     token_views(views, f"where {side.ref}", lambda chosen: None)
     st.caption(
@@ -176,7 +176,7 @@ def _map(side: Side, found: Patched, what: str) -> None:
     )
     for note in found.notes:
         st.caption(plain(note))
-    heading = f"Restored {what} for {found.label}, {side.model.name}"
+    heading = f"Restored {what} for {found.label}, {side.name}"
     predict_explain.downloads(
         f"patching-{what}",
         found.table,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from workbench.app import choice
 from workbench.app.predict import Place
 from workbench.core.errors import WorkbenchError
 
@@ -41,6 +42,11 @@ class Side:
     doc: "Doc"
     place: Place
     written: tuple[int, ...] = ()  # pieces that a decoder writes
+
+    @property
+    def name(self) -> str:
+        """The name of the model in the app."""
+        return choice.name_of(self.ref, "models")
 
     @property
     def so_far(self) -> tuple[int, ...]:
@@ -236,7 +242,7 @@ def _cut_note(key: tuple[str, str, tuple[int, ...]], _side: Side) -> str:
         return ""
     which = "" if "segments" in doc.spans else f"the {end} "
     return (
-        f"{model.name} reads {model.max_pieces:,} pieces: only {which}{read:,} of the "
+        f"The model reads {model.max_pieces:,} pieces: only {which}{read:,} of the "
         f"{len(doc):,} words of this text are read."
     )
 

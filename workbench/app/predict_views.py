@@ -60,7 +60,10 @@ def page() -> None:
         return
     sides = [Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)]
     if other == ref:
-        st.caption(f"{plain(model.name)} is the model itself: choose another one to compare with.")
+        st.caption(
+            f"{plain(choice.name_of(ref, 'models'))} is the model itself: choose another one to "
+            "compare with."
+        )
     elif other:
         with errors_shown():
             sides.append(_second(other, typed, sides[0]))
@@ -305,7 +308,7 @@ def _predictions(sides: Sequence[Side]) -> None:
         about = "Explain this choice in Why?"
         token_views([bars("choices", lists, pickable=True, about=about)], "predictions", chosen)
     for side, top in scored:
-        name = f": {plain(side.model.name)}" if len(sides) > 1 else ""
+        name = f": {plain(side.name)}" if len(sides) > 1 else ""
         st.metric(f"Predicted score{name}", number(top.probabilities[0]))
 
 
@@ -375,7 +378,7 @@ def _list(side: Side, top: Top) -> Predictions:
             Choice(top.gold, top.gold_text, share, note=f"in the text, rank {top.gold_rank:,}")
         )
         rest = max(0.0, rest - share)
-    return Predictions(f"{side.model.name}{_place_name(side)}", rows, rest=rest)
+    return Predictions(f"{side.name}{_place_name(side)}", rows, rest=rest)
 
 
 def _place_name(side: Side) -> str:
@@ -441,7 +444,7 @@ def _stream(side: Side, count: int, sampling: Mapping[str, Any]) -> None:
 def _continued(side: Side, written: str) -> str:
     """HTML of the text with what was written, which may begin or end with a space."""
     name, before, after = (
-        as_html(text.replace("\n", "↵")) for text in (side.model.name, side.doc.text, written)
+        as_html(text.replace("\n", "↵")) for text in (side.name, side.doc.text, written)
     )
     style = "white-space:pre-wrap;overflow-wrap:anywhere"
     return f'<p style="{style}"><b>{name}</b>: {before}<b>{after}</b></p>'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import cache, run_list
+from workbench.app import cache, choice, run_list
 from workbench.app.predict import TYPED_AT
 from workbench.figures.sanitize import visible
 
@@ -37,6 +37,11 @@ class Query:
     doc: "Doc"
     word: int
     number: int = 0  # of the text: 0 or 1
+
+    @property
+    def name(self) -> str:
+        """The name of the model in the app."""
+        return choice.name_of(self.ref, "models")
 
     @property
     def form(self) -> str:

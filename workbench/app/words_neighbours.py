@@ -153,14 +153,14 @@ def _draw_found(
     for query, result in found:
         token = query.doc[query.word]
         before, word, after = context(query.doc.text, token.idx, token.idx + len(token))
-        name = f" · {plain(query.model.name)}" if are_several else ""
+        name = f" · {plain(query.name)}" if are_several else ""
         st.markdown(f"{plain(before)}**{plain(word)}**{plain(after)}{name}")
         key = f"neighbours {query.ref} {query.number}"
         view = contexts("neighbours", lists(result), pickable=True, about="Opens the sentence.")
         token_views([view], key, opening)
         open_sentence(query.model, part, set(result.table["occurrence"]), key)
-        blocks.append((f"{query.model.name}: {before}{word}{after}", [view]))
-    notes = [f"{query.model.name}: {note}" for query, result in found for note in result.notes]
+        blocks.append((f"{query.name}: {before}{word}{after}", [view]))
+    notes = [f"{query.name}: {note}" for query, result in found for note in result.notes]
     for note in dict.fromkeys(notes):
         st.caption(plain(note))
     _downloads(found, blocks)
@@ -208,10 +208,10 @@ def _compared(found: "Sequence[tuple[Query, Neighbours]]") -> None:
     """Say how many neighbours the two texts have in common, by layer."""
     by_model: dict[str, list[Neighbours]] = {}
     for query, result in found:
-        by_model.setdefault(query.model.name, []).append(result)
-    for name, pair in by_model.items():
+        by_model.setdefault(query.ref, []).append(result)
+    for ref, pair in by_model.items():
         if len(pair) == 2:
-            st.markdown(plain(f"{name}: {in_common(*pair)}"))
+            st.markdown(plain(f"{choice.name_of(ref, 'models')}: {in_common(*pair)}"))
 
 
 def in_common(first: "Neighbours", second: "Neighbours") -> str:

@@ -13,6 +13,7 @@ import streamlit as st
 
 from workbench.app import (
     cache,
+    choice,
     predict,
     predict_explain,
     run_list,
@@ -182,7 +183,7 @@ def _one(
     last = words_neighbours.last_layer(model, mapped.stack)
     where = f"layer {mapped.layer} of {last}"
     where = f"{where} of the {mapped.stack}" if mapped.stack else where
-    st.markdown(f"**{plain(model.name)}**, {where}")
+    st.markdown(f"**{plain(choice.name_of(ref, 'models'))}**, {where}")
     key = f"senses {ref}"
     _map(found, colour, key)
     words_neighbours.open_sentence(model, part, set(found.table["occurrence"]), key)
