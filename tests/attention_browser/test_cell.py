@@ -357,7 +357,8 @@ def test_the_predictions_follow_the_pinned_token_and_say_what_an_edit_changed(sh
     class Predicting(Side):
         def message(self) -> dict[str, object]:
             places = {"place": 2, "places": [*range(8)], "next": None}
-            own = {"editable": True, "words": TOKENS, "mask": "", "predicts": places}
+            texts = [*TOKENS[:7], f"{TOKENS[7]}x"]  # the last one is not what the model reads
+            own = {"editable": True, "words": texts, "mask": "", "predicts": places}
             return {**super().message(), **own}
 
     world = World([Predicting(softmaxed((2, 2), 8, 8), TOKENS)])
@@ -391,3 +392,6 @@ def test_the_predictions_follow_the_pinned_token_and_say_what_an_edit_changed(sh
     rows.first.get_by_role("button").click()
     page.wait_for_timeout(100)
     assert shown.requests_for("edit")[0]["text"] == "<b>2"
+    page.get_by_label("Predicted place").select_option("7")
+    expect(rows.first).to_contain_text("<b>7")
+    expect(rows.first.get_by_role("button")).to_have_count(0)

@@ -29,6 +29,14 @@ function predictionView(browser, ask, put) {
     return next === null ? named : [...named, [next, "next word"]];
   }
 
+  /** Whether a piece of this word is a part of its neighbour, too: `don` and `'t` of `do` and `n't`. */
+  function isShared(word) {
+    const { rows, words } = side();
+    const own = words[word].toLowerCase();
+    const read = rows.filter((row) => row.word === word).map(({ t }) => t).join("").replace(/##|▁|Ġ/g, "").toLowerCase();
+    return own !== read && (own.includes(read) || read.includes(own));
+  }
+
   function show() {
     const { predicts, editable } = side();
     node.hidden = !predicts || !editable || browser.message.offline;
@@ -55,10 +63,12 @@ function predictionView(browser, ask, put) {
 
   function draw({ title: about = "", choices, was = [], note = "" }) {
     node.classList.remove("waiting");
-    const canPut = place() !== side().predicts.next;
+    const isNext = place() === side().predicts.next;
+    const canPut = !isNext && !isShared(place());
     list.replaceChildren(...choices.map(([text, share], k) => row(text, share, was[k], canPut)));
     const compared = was.some((one) => one !== null && one !== undefined);
-    more.textContent = [about, compared ? "The thin bar and “was”: before the edit." : "", note].filter(Boolean).join(" ");
+    const shared = isNext || canPut ? "" : "Its pieces are not a whole word, so a choice cannot be put into the text.";
+    more.textContent = [about, shared, compared ? "The thin bar and “was”: before the edit." : "", note].filter(Boolean).join(" ");
   }
 
   function row(text, share, before, canPut) {
