@@ -134,12 +134,16 @@ def caption(grid: Grid, shown: Floats, row: int, column: int, corpus: OnCorpus |
 def _shares(corpus: OnCorpus | None, head: tuple[Any, ...], pattern: Pattern, noun: str) -> str:
     """The share of words or tokens here, and what a run says of the corpus: `98 % here, 91 % …`."""
     here = _percent(pattern.share)
-    if corpus and pattern.place == "offset":
+    if not corpus:
+        return f"{here} here"
+    if pattern.place == "offset":
         share = corpus.offsets.get((*head, pattern.offset))
-        return f"{here} here" + ("" if share is None else f", {_percent(share)} on {corpus.name}")
+        return (
+            f"{here} here" if share is None else f"{here} here, {_percent(share)} on {corpus.name}"
+        )
     column = "first_mass" if pattern.place == "first" else "separator_mass"
-    mass = corpus.heads.get(head, {}).get(column) if corpus else None
-    if corpus is None or mass is None:
+    mass = corpus.heads.get(head, {}).get(column)
+    if mass is None:
         return f"{here} here"
     return f"{here} of {noun}s here; {_percent(mass)} of its attention on {corpus.name}"
 
