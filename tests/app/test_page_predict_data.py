@@ -22,7 +22,7 @@ from workbench.app.predict import Place
 from workbench.app.predict_edits import Edit, before_and_after, edited_side, slots
 from workbench.app.predict_results import COUNT, Explained, Side
 from workbench.corpora.encode import doc_of as typed
-from workbench.transfer.checkpoints import thought
+from workbench.transfer.text_prediction import predict_text
 
 TEXT = "Anna walks to the old hill ."
 REL = "The girls went to the river .", "The boys walked to the hill ."
@@ -72,7 +72,7 @@ def test_a_tag_is_that_of_its_word_after_a_deletion(folders: dict[str, Path]) ->
     found = slots(TEXT.split(), [Edit("delete", 0)])
     moved, _ = edited_side(side, found)
     assert moved.doc[moved.place.index].text == side.doc[4].text
-    expected = thought(model, folders["tags"], moved.doc).words[3]
+    expected = predict_text(model, moved.doc).words[3]
     top = predict_results.top(moved, 1)
     assert (top.texts[0], top.probabilities[0]) == (expected[1], pytest.approx(expected[2]))
     with pytest.raises(WorkbenchError, match="deleted"):
@@ -127,7 +127,7 @@ def test_a_score_is_on_the_scale_of_the_scores(folders: dict[str, Path]) -> None
     model = model_of(str(folders["score"]))
     doc = doc_of(*REL)
     side = Side("score", model, doc, Place("label"))
-    rounded = float(thought(model, folders["score"], doc).guess)
+    rounded = float(predict_text(model, doc).guess)
     expected = predict_results.top(side, COUNT).probabilities[0]
     assert expected == pytest.approx(rounded, abs=0.051)
     explained = Explained("", "", "probability", "occlusion")

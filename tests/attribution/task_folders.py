@@ -8,9 +8,10 @@ from spacy.tokens import Doc
 import workbench as wb
 from workbench import Model
 from workbench.corpora.layers import vocabulary
-from workbench.transfer.checkpoints import pair_of, save
-from workbench.transfer.task_heads import Head, Scale
-from workbench.transfer.tasks import Kind, Task
+from workbench.engine.task import Labelling as Kind
+from workbench.engine.task import Task
+from workbench.models.task_heads import MixHead, Scale
+from workbench.transfer.text_prediction import pair_of
 
 NAMES: dict[Kind, tuple[str, ...]] = {
     "class": ("negative", "positive"), "score": (), "tags": ("ADJ", "NOUN", "VERB"), "answers": (),
@@ -30,12 +31,12 @@ def with_head(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers = model.stacks[0].layers
-        head = Head(task_of(kind, pairs), layers, model.width, lstm, Scale(3.0, 2.0))
+        head = MixHead(task_of(kind, pairs), layers, model.width, lstm, Scale(3.0, 2.0))
         for name, weight in head.named_parameters():
             weight.data = torch.randn_like(weight) * (1.0 if name.startswith("mix") else 0.3)
         head.mix.mean.normal_()
         head.mix.spread.uniform_(0.5, 2.0)
-    save(model, head, folder, "full")
+    model.with_task_head(head).save(folder)
     return wb.load(str(folder), device="cpu")
 
 

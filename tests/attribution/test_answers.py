@@ -22,9 +22,8 @@ from workbench.attribution.prediction import of_word
 from workbench.attribution.results import Generated, Labelled
 from workbench.attribution.target import Target
 from workbench.corpora.encode import doc_of
-from workbench.transfer.checkpoints import save
-from workbench.transfer.task_heads import Head, Scale
-from workbench.transfer.tasks import Task
+from workbench.engine.task import Task
+from workbench.models.task_heads import MixHead, Scale
 
 TEXT, HIDDEN = "Ben walks to the hill.", "Ben [MASK] to the hill."
 TASKS = {
@@ -45,12 +44,12 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     def of(name: str) -> Any:
         if name not in opened:
             folder = tmp_path_factory.mktemp(name)
-            head = Head(TASKS[name], body.stacks[0].layers, body.width, False, SCALE)
+            head = MixHead(TASKS[name], body.stacks[0].layers, body.width, False, SCALE)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(1)
                 for layer in head.linear:
                     torch.nn.init.normal_(layer.weight, std=0.05)
-            save(body, head, folder, "frozen")
+            body.with_task_head(head).save(folder)
             opened[name] = wb.load(str(folder), device="cpu")
         return opened[name]
 
@@ -313,9 +312,9 @@ def test_no_number_is_an_error(heads: Any, tmp_path: Path) -> None:
 def test_a_task_head_that_gives_no_number_is_an_error(tmp_path: Path) -> None:
     body = model_of("mini:bert")
     for name in ("sentiment", "relatedness", "pos"):
-        head = Head(TASKS[name], body.stacks[0].layers, body.width, False, SCALE)
+        head = MixHead(TASKS[name], body.stacks[0].layers, body.width, False, SCALE)
         torch.nn.init.constant_(head.outer.bias, torch.nan)
-        save(body, head, tmp_path / name, "frozen")
+        body.with_task_head(head).save(tmp_path / name)
         model = wb.load(str(tmp_path / name), device="cpu")
         second = TEXT if TASKS[name].pairs else None
         with pytest.raises(WorkbenchError, match="not a number"):

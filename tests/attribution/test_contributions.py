@@ -39,7 +39,6 @@ from workbench.models.direct_contributions import (
 )
 from workbench.models.head_removal import parts
 from workbench.models.residual_stream import plan, residual_stream
-from workbench.transfer.checkpoints import head_of, save
 
 NON_LINEAR = {
     *("bert", "roberta", "distilbert", "electra", "albert", "modernbert", "deberta-v2"),
@@ -507,7 +506,7 @@ def test_a_task_head_over_a_corpus_is_the_mean_of_its_texts(kind: Any, tmp_path:
 def test_a_part_that_writes_the_true_class_is_found(tmp_path: Path) -> None:
     """A head that reads one direction of the embeddings, along which two words differ."""
     model: Any = with_head(wb.load("mini:gpt", device="cpu"), tmp_path, "class")
-    head, _ = head_of(tmp_path, torch.device("cpu"))
+    head = wb.load(str(tmp_path), device="cpu").task_head
     vectors = model.net.transformer.wte.weight.detach()
     good, bad = (model.tokenizer("the " + word)["input_ids"][-1] for word in ("old", "hill"))
     with torch.no_grad():
@@ -519,7 +518,7 @@ def test_a_part_that_writes_the_true_class_is_found(tmp_path: Path) -> None:
         head.outer.bias.zero_()
         head.outer.weight[0, :width] = vectors[bad] - vectors[good]
         head.outer.weight[1, :width] = vectors[good] - vectors[bad]
-    save(model, head, tmp_path, "full")
+    model.with_task_head(head).save(tmp_path)
     docs = []
     for number in range(20):
         doc = task_folders.doc_of(f"the {('hill', 'old')[number % 2]} the")

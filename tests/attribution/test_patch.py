@@ -19,9 +19,9 @@ from workbench.attribution.prediction import Prediction, of_word
 from workbench.attribution.target import Target
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import doc_of, encode
+from workbench.engine.task import Task
 from workbench.models.patching import What
-from workbench.transfer.task_heads import Head, Scale
-from workbench.transfer.tasks import Task
+from workbench.models.task_heads import MixHead, Scale
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 PAIRS = {  # a clean and a corrupt text of each kind of model
@@ -234,7 +234,7 @@ def with_head(name: str, kind: str, text: str, word: int = 0) -> Prediction:
     task = Task("task", "tags" if kind == "tag" else "class", "label", ("a", "b", "c"), False, "f1")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        head = Head(task, model.stacks[0].layers, model.width, False, Scale())
+        head = MixHead(task, model.stacks[0].layers, model.width, False, Scale())
         for weights in head.parameters():
             torch.nn.init.normal_(weights)
     head.train(False)

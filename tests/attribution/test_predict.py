@@ -15,7 +15,7 @@ from workbench import HuggingFace, Model, WorkbenchError
 from workbench.attribution.predict import changed
 from workbench.attribution.prediction import labelled
 from workbench.attribution.results import Labelled, TopChoices
-from workbench.transfer.checkpoints import thought
+from workbench.transfer.text_prediction import predict_text
 
 MASKED = [name for name, kind in HEADED.items() if kind.endswith("MaskedLM")]
 CAUSAL = ("openai-gpt", "gpt2", "bloom", "gpt-neox", "llama")
@@ -198,7 +198,7 @@ def test_a_fine_tuned_head_predicts_as_in_its_run(name: str, column: str, tmp_pa
     for doc, guess in zip(corpus.docs("test", 4), said["guess"], strict=False):
         result = wb.predict(model, doc)
         assert isinstance(result, Labelled)
-        expected = thought(model, tmp_path, doc)
+        expected = predict_text(model, doc)
         assert result.guess == guess == expected.guess
         assert (result.classes, result.words, result.answer) == (
             expected.classes,
@@ -234,7 +234,7 @@ def test_what_is_explained_of_a_head_is_what_it_predicts(name: str, tmp_path: Pa
     predictions(wb.load("mini:bert"), corpus, tmp_path, method="frozen", **task)
     model = wb.load(str(tmp_path))
     for doc in corpus.docs("test", 2):
-        expected = thought(model, tmp_path, doc)
+        expected = predict_text(model, doc)
         parts = labelled(model, doc)
         with torch.no_grad():
             logits = [part.logits()[0] for part in parts]

@@ -14,9 +14,8 @@ from workbench import WorkbenchError
 from workbench.attribution.prediction import labelled
 from workbench.attribution.task_lens import labels_of_prediction, open_task_lens
 from workbench.core.experiment import EXPERIMENTS, unmet_requirements
+from workbench.engine.task import Labelling as Kind
 from workbench.models.references import facts
-from workbench.transfer.checkpoints import head_of
-from workbench.transfer.tasks import Kind
 
 TEXT = "Ben walks to the old house on the hill ."
 HEADS: list[tuple[Kind, bool, bool]] = [
@@ -114,7 +113,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         wb.lens(model, TEXT)
     with pytest.raises(WorkbenchError, match="tag"):
         wb.lens(model, TEXT, second="Yes.", word=1)
-    head, _ = head_of(tmp_path, torch.device("cpu"))
+    head = wb.load(str(tmp_path), device="cpu").task_head
     assert head.task.pairs
 
 

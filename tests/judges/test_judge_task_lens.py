@@ -15,7 +15,7 @@ import workbench as wb
 from tests.attribution.task_folders import NAMES, with_head
 from tests.judges.odd import run_here
 from workbench.attribution.prediction import labelled
-from workbench.transfer.tasks import Kind
+from workbench.engine.task import Labelling as Kind
 
 SIZE = 12  # texts
 

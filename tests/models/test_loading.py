@@ -37,8 +37,8 @@ def test_a_class_that_another_thread_imports_is_waited_for(monkeypatch: pytest.M
             return "the class"
 
     monkeypatch.setattr(loading, "transformers", HalfImported())
-    assert loading._class_of("BertForMaskedLM") == "the class"
-    assert loading._class_of("NobodysForMaskedLM") is None
+    assert loading.class_of("BertForMaskedLM") == "the class"
+    assert loading.class_of("NobodysForMaskedLM") is None
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)

@@ -24,13 +24,15 @@ from tests.models.test_logits import HEADED
 from workbench import encode
 from workbench import read as read_corpus
 from workbench.engine.taps import View
+from workbench.engine.task import Task
 from workbench.models.elmo import Elmo
-from workbench.models.eval_tasks import Plan, classifier, eval_task_of, learn
+from workbench.models.eval_tasks import Plan, eval_task_of, learn
 from workbench.models.head_removal import units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import placed
 from workbench.models.loading import load
 from workbench.models.pruned_checkpoint import save
+from workbench.models.standard_heads import with_standard_head
 
 Folder = Callable[[str], Path]
 ROTARY = ("llama", "gpt-neox", "modernbert")
@@ -81,7 +83,8 @@ def test_what_positions_are_stays_in_float32(
 def test_a_classifier_keeps_them_too(zoo_folder: Folder) -> None:
     model = load(str(zoo_folder("llama")), "cpu", "bf16")
     assert isinstance(model, HuggingFace)
-    made = classifier(model, ["one", "two"], 0)
+    task = Task("kind", "class", "kind", ("one", "two"), False, "accuracy")
+    made = with_standard_head(model, task, 0)
     assert {buffer.dtype for buffer in _buffers(made).values()} == {torch.float32}
     assert made.net.dtype == torch.bfloat16
 

@@ -15,7 +15,6 @@ from tests.transfer.conftest import corpus_of, doc_of, of_order, of_words, parte
 from workbench import Corpus, HuggingFace, Inputs, Model, Result, WorkbenchError, experiments
 from workbench.core.splits import SplitSizes
 from workbench.models.word_models import WordModel
-from workbench.transfer import checkpoints
 
 SENTIMENT = "primer/sentiment:size=400"
 QUICK: dict[str, Any] = {
@@ -103,10 +102,12 @@ def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_pat
     before = {name: value.clone() for name, value in model.named_weights().items()}
     found = finetuned(model, corpus, tmp_path, method=method, seeds=[0], rates=[2e-3])
     opened = wb.load(str(tmp_path))
-    assert isinstance(opened, HuggingFace) and opened.objective == "masked", "its old head too"
-    head, how = checkpoints.head_of(tmp_path, torch.device("cpu"))
-    assert how == method and head.task.names == ("negative", "positive")
-    same = {n: torch.equal(before[n], value) for n, value in opened.named_weights().items()}
+    assert isinstance(opened, HuggingFace) and opened.predicts.kind == "class"
+    assert opened.objectives[1].kind == "masked", "its old head too"
+    head = opened.task_head
+    assert head.method == method and head.task.names == ("negative", "positive")
+    now = opened.named_weights()
+    same = {n: torch.equal(value, now[n]) for n, value in before.items() if n in now}
     assert all(same.values()) == (method == "frozen")
     from workbench.transfer.adaptation import Fitting
     from workbench.transfer.backbone import body_of
@@ -126,9 +127,9 @@ def test_elmo_and_vectors_are_kept_too(vectors: WordModel, tmp_path: Path) -> No
         folder = tmp_path / str(number)
         finetuned(model, parted(of_words), folder, seeds=[0], rates=[1e-3], epochs=1)
         opened = wb.load(str(folder))
-        assert opened.family == model.family and opened.objective == model.objective
+        assert opened.family == model.family
         assert opened.content_hash != model.content_hash
-        assert checkpoints.has_task(folder)
+        assert opened.predicts.kind == "class"
 
 
 def test_less_of_an_error_is_better(vectors: WordModel) -> None:
@@ -230,16 +231,16 @@ def test_what_writes_no_text_says_so() -> None:
 
 def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -> None:
     """The other rate is taken, and the table says what happened."""
-    from workbench.transfer.task_heads import Head
+    from workbench.models.task_heads import MixHead
 
-    real = Head.loss
+    real = MixHead.loss
     number = iter(range(10_000))
 
-    def loss(self: Head, found: Any, gold: Any, read: Any) -> Any:
+    def loss(self: MixHead, found: Any, gold: Any, read: Any) -> Any:
         value = real(self, found, gold, read)
         return value * float("nan") if next(number) == 2 else value
 
-    monkeypatch.setattr(Head, "loss", loss)
+    monkeypatch.setattr(MixHead, "loss", loss)
     found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT), rates=[9e-4, 1e-3])
     scores = found.tables["scores"]
     assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
@@ -249,9 +250,9 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -
 
 
 def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any) -> None:
-    from workbench.transfer.task_heads import Head
+    from workbench.models.task_heads import MixHead
 
-    monkeypatch.setattr(Head, "loss", lambda self, found, *_: found.sum() * float("nan"))
+    monkeypatch.setattr(MixHead, "loss", lambda self, found, *_: found.sum() * float("nan"))
     found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT))
     assert len(scored(found)) == 2 and any("NaN or infinite" in each.text for each in found.caveats)
 

@@ -12,11 +12,11 @@ from tests.transfer.conftest import corpus_of, doc_of, of_words
 from workbench import Mention
 from workbench.core.splits import SplitSizes
 from workbench.corpora.layers import set_spans
+from workbench.models.task_heads import BidirectionalLSTM, MixHead, Read, Scale, pooled
 from workbench.transfer.adaptation import fitting_of
 from workbench.transfer.backbone import body_of
 from workbench.transfer.experiments import Sizes
-from workbench.transfer.features import Live, Read
-from workbench.transfer.task_heads import BidirectionalLSTM, Head, Scale, pooled
+from workbench.transfer.features import Live
 from workbench.transfer.tasks import (
     Examples,
     Task,
@@ -44,9 +44,9 @@ def read(words: int = 5, texts: int = 2, second: int = 5) -> Read:
     return Read(torch.randn(texts, words, WIDTH), there, parted)
 
 
-def head(of: Task, lstm: bool = False, scale: Scale | None = None) -> Head:
+def head(of: Task, lstm: bool = False, scale: Scale | None = None) -> MixHead:
     torch.manual_seed(0)
-    own = Head(of, 1, WIDTH, lstm, scale or Scale()).eval()
+    own = MixHead(of, 1, WIDTH, lstm, scale or Scale()).eval()
     for layer in own.linear:  # a plain head begins with zeros, which would say nothing here
         torch.nn.init.normal_(layer.weight, std=0.3)
     return own
@@ -158,7 +158,7 @@ def test_what_was_cut_off_has_no_tag_and_no_answer() -> None:
     parts = split_of(corpus, of, None, 0, SplitSizes(3, 1, 1))
     body = body_of(model)
     made = fitting_of(body, "frozen", Sizes(), 0)
-    own = Head(of, body.layers, model.width, False, Scale())
+    own = MixHead(of, body.layers, model.width, False, Scale())
     source = Live(body, parts.test.batch)
     assert source.cut == 1
     (guess,) = guessed(own, made, source, parts.test)
@@ -176,7 +176,7 @@ def test_an_answer_beyond_the_end_is_never_found() -> None:
     of = task_of(corpus, "answers")
     parts = split_of(corpus, of, None, 0, SplitSizes(9, 9, 9))
     body = body_of(model)
-    own = Head(of, body.layers, model.width, False, Scale())
+    own = MixHead(of, body.layers, model.width, False, Scale())
     made = fitting_of(body, "frozen", Sizes(), 0)
     source = Live(body, parts.train.batch)
     taken = source.read([0, 1], own.mix)

@@ -11,7 +11,7 @@ from tests.heads.conftest import Silent
 from tests.transfer.conftest import VOCAB, of_words, parted
 from workbench import Corpus, Inputs, Model, WorkbenchError, experiments
 from workbench.models.word_models import WordModel
-from workbench.transfer.checkpoints import TextPrediction, asked_of, pair_of, thought
+from workbench.transfer.text_prediction import TextPrediction, pair_of, predict_text
 
 BY_DAY = ("entities", "questions")  # tags, and spans of a second text
 KINDS = ("sentiment", "entailment", "relatedness", "questions", "entities", "pos")
@@ -35,7 +35,7 @@ def predictions(
 
 
 def tried(folder: Path, doc: Doc) -> TextPrediction:
-    return thought(wb.load(str(folder)), folder, doc)
+    return predict_text(wb.load(str(folder)), doc)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Pa
     model = wb.load(str(tmp_path))
     for doc, row in zip(corpus.docs("test", 12), said.itertuples(), strict=True):
         assert doc.text == row.said
-        found = thought(model, tmp_path, doc)
+        found = predict_text(model, doc)
         assert found.guess == row.guess
         assert not found.cut or name == "questions", "whose texts are long"
         if found.classes:
@@ -67,7 +67,7 @@ def test_a_text_is_thought_of_as_in_the_run(name: str, method: str, tmp_path: Pa
             assert all(0 < share <= 1 for _, _, share in found.words)
         assert (found.answer is not None) == (name == "questions")
     kinds = {"entailment": "class", "questions": "answers", "pos": "tags"}
-    assert name not in kinds or asked_of(tmp_path).kind == kinds[name]
+    assert name not in kinds or model.predicts.kind == kinds[name]
 
 
 def test_two_texts_that_are_typed_are_the_pair_of_a_corpus(tmp_path: Path) -> None:
@@ -91,6 +91,6 @@ def test_a_text_that_is_too_long_is_told(tmp_path: Path) -> None:
     assert tried(tmp_path, Doc(VOCAB, ["good"] * 3000)).cut
 
 
-def test_a_model_without_a_head_is_told(tmp_path: Path) -> None:
+def test_a_model_without_a_head_is_told() -> None:
     with pytest.raises(WorkbenchError, match="task-head-missing"):
-        asked_of(tmp_path)
+        predict_text(wb.load("mini:bert"), Doc(VOCAB, ["good"]))

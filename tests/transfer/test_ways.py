@@ -1,6 +1,5 @@
 """What learns is what was meant to learn, and no other weight moves by a bit."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tests.models.zoo import NAMES as ZOO
 from tests.transfer.conftest import of_words, parted
 from workbench import HuggingFace, Model, WorkbenchError
 from workbench.core.splits import SplitSizes
+from workbench.models.task_heads import MixHead, Scale
 from workbench.transfer.adaptation import (
     METHODS,
     PEFT,
@@ -25,7 +25,6 @@ from workbench.transfer.adaptation import (
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.experiments import Method, Sizes
 from workbench.transfer.features import Cached, Live
-from workbench.transfer.task_heads import Head, Scale
 from workbench.transfer.tasks import Split, split_of, task_of
 from workbench.transfer.trainer import Plan, steps_of, train_head
 
@@ -38,10 +37,10 @@ def split(train: int = 24) -> Split:
     return split_of(CORPUS, task_of(CORPUS, "kind"), None, 0, SplitSizes(train, 8, 8))
 
 
-def head_of(body: Body, parts: Split, lstm: bool = False) -> Head:
+def head_of(body: Body, parts: Split, lstm: bool = False) -> MixHead:
     torch.manual_seed(3)
     scale = Scale.of(parts.train.gold, parts.task)
-    own = Head(parts.task, body.layers, body.model.width, lstm, scale)
+    own = MixHead(parts.task, body.layers, body.model.width, lstm, scale)
     for layer in own.linear:  # of zeros nothing would reach the body in the first step
         torch.nn.init.normal_(layer.weight, std=0.1)
     return own
@@ -49,14 +48,12 @@ def head_of(body: Body, parts: Split, lstm: bool = False) -> Head:
 
 def fitted(
     model: Model, method: Method, epochs: int = 1, rate: float = 1e-2
-) -> tuple[Fitting, Head]:
+) -> tuple[Fitting, MixHead]:
     """A model that has learnt a little."""
     parts, body = split(), body_of(model)
     made = fitting_of(body, method, Sizes(lora_rank=2, adapter_width=4, prefix_length=3), 0)
     head = head_of(body, parts)
-    sources = [
-        Live(body, part.batch, make_room=made.make_room) for part in (parts.train, parts.dev)
-    ]
+    sources = [Live(body, part.batch) for part in (parts.train, parts.dev)]
     plan = Plan(rate, epochs, 8, 5, 0)
     train_head(parts.task, head, made, (sources[0], parts.train), (sources[1], parts.dev), plan)
     return made, head
@@ -118,7 +115,7 @@ def test_every_architecture_can_be_adapted_or_says_why_not(name: str, method: Me
         assert method == "bitfit" or name in SHARED or (method, name) == ("lora", "xlnet")
         return
     head = head_of(body, parts)
-    source = Live(body, parts.train.batch, make_room=made.make_room)
+    source = Live(body, parts.train.batch)
     read = source.read(range(8), head.mix)
     assert read.there.all(), "every word has a piece"
     loss = head.loss(head(read), parts.train.gold, read)
@@ -128,7 +125,6 @@ def test_every_architecture_can_be_adapted_or_says_why_not(name: str, method: Me
     whole = Live(body_of(model), parts.train.batch).read(range(8), head.mix)
     close = torch.allclose(read.words, whole.words, atol=1e-5)
     assert close == (method not in ("prefix", "prompt")), "adapters and LoRA begin with nothing"
-    made.close()
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart", "llama", "distilbert", "electra"])
@@ -193,10 +189,10 @@ def test_a_prompt_leaves_words_where_they_were() -> None:
     model = opened("bert")
     body = body_of(model)
     longest = body.model.max_pieces
-    made = fitting_of(body, "prompt", Sizes(prefix_length=5), 0)
+    fitting_of(body, "prompt", Sizes(prefix_length=5), 0)
     assert body.model.max_pieces == longest - 5 and model.max_pieces == longest  # type: ignore[operator]
-    plain = body.model.encode(split().train.batch)
-    wide = made.make_room(replace(plain))
+    plain = model.encode(split().train.batch)
+    wide = body.model.encode(split().train.batch)
     assert torch.equal(wide.words[:, 5:], plain.words) and bool((wide.words[:, :5] < 0).all())
     with pytest.raises(WorkbenchError, match=r"setting-invalid"):
         fitting_of(body_of(model), "prompt", Sizes(prefix_length=100), 0)

@@ -95,7 +95,7 @@ def _is_long(doc: "Doc") -> bool:
 
 def _counterfactual(side: Side) -> "Doc | None":
     """Draw the box for the counterfactual, or two for a pair; None if it is empty."""
-    from workbench.transfer.checkpoints import pair_of
+    from workbench.transfer.text_prediction import pair_of
 
     own = _texts(side.doc)
     given = _suggested(side, own)

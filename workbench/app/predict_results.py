@@ -101,7 +101,7 @@ def _places(key: str, _model: "Model", _doc: "Doc") -> list[Place]:
 
 def is_labeller(model: "Model") -> bool:
     """Whether the model labels texts: a fine-tuned run, or a classifier of transformers."""
-    return model.task_folder is not None or bool(model.classes)
+    return model.task_head is not None
 
 
 def is_answer(side: Side) -> bool:
@@ -325,12 +325,10 @@ def tags(side: Side) -> dict[int, tuple[str, float]]:
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _tags(key: str, _side: Side) -> dict[int, tuple[str, float]]:
     from workbench.attention_maps.capture import ALONE
-    from workbench.transfer.checkpoints import thought
+    from workbench.transfer.text_prediction import predict_text
 
-    folder = _side.model.task_folder
-    assert folder is not None, "a model with a task head has its folder"
     with ALONE:
-        found = thought(_side.model, folder, _side.doc)
+        found = predict_text(_side.model, _side.doc)
     read = [place.index for place in places(_side.model, _side.doc)]
     rows = zip(read, found.words, strict=False)
     return {word: (tag, probability) for word, (_, tag, probability) in rows}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from workbench.engine.model import Model
-    from workbench.transfer.tasks import Task
+    from workbench.engine.task import Task
 
 WRITTEN = 30  # pieces that a decoder writes
 ABOUT = {
@@ -74,7 +74,7 @@ def page() -> None:
         left, right = st.columns([5, 8], gap="medium")
     with left:
         _predictions(sides)
-        st.caption(LABEL if task or model.classes else ABOUT[model.objective])
+        st.caption(LABEL if task else ABOUT[model.objective])
         for side in sides:
             with errors_shown():
                 if note := predict_results.cut_note(side):
@@ -149,7 +149,7 @@ def _second(ref: str, typed: "Doc", first: Side) -> Side:
 def _require_texts(task: "Task | None", doc: "Doc") -> None:
     """Raise if a fine-tuned model takes two texts and there is one, or the other way round."""
     is_pair = "segments" in doc.spans
-    if task is None or task.pairs == is_pair:
+    if task is None or task.pairs in (None, is_pair):
         return
     raise WorkbenchError(
         f"{task.name} takes {'two texts' if task.pairs else 'one text'}, and "
@@ -160,11 +160,7 @@ def _require_texts(task: "Task | None", doc: "Doc") -> None:
 
 
 def _task(model: "Model") -> "Task | None":
-    if model.task_folder is None:
-        return None
-    from workbench.transfer.checkpoints import asked_of
-
-    return asked_of(model.task_folder)
+    return None if model.task_head is None else model.predicts
 
 
 def _choose_end(place: Place) -> None:
@@ -224,7 +220,7 @@ def _usual_place(places: Sequence[Place], doc: "Doc") -> Place:
 
 def _written(side: Side) -> predict_results.Written | None:
     """What the decoder of an encoder-decoder writes."""
-    if side.model.objective != "seq2seq" or side.model.task_folder is not None:
+    if side.model.objective != "seq2seq":
         return None
     with st.spinner("Writing …"):
         return predict_results.written(side, WRITTEN)
@@ -242,7 +238,7 @@ def _question(
 ) -> None:
     """Draw the text, whose words can be chosen."""
     side = sides[0]
-    is_whole = bool(side.model.classes) or (task is not None and task.kind not in TAGS)
+    is_whole = task is not None and task.kind not in TAGS
     where = {} if is_whole else _clickable(places, gaps, len(side.doc))
     tokens = _tokens(side, where, task)
     if Place("next") in places:
@@ -325,7 +321,7 @@ def _selected(tokens: Sequence[Token], where: Mapping[int, Place], place: Place)
 
 def _tokens(side: Side, place_of: Mapping[int, Place], task: "Task | None") -> list[Token]:
     """The words of the text; with their tags, or with the answer marked."""
-    kind = task.kind if task is not None else "class" if side.model.classes else ""
+    kind = task.kind if task is not None else ""
     if kind in TAGS:
         tags = predict_results.tags(side)
         return [
@@ -514,7 +510,7 @@ def _is_refused(name: str, model: "Model") -> bool:
         return model.objective == "bidirectional"
     if name == "tuned-lens":
         return predict_results.is_labeller(model)
-    return name == "lens" and not model.objective and model.task_folder is None
+    return name == "lens" and model.predicts is None
 
 
 def _over_a_corpus(experiments: Sequence[tuple[str, str]], model: "Model") -> None:

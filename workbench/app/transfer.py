@@ -25,9 +25,9 @@ from workbench.figures.transfer import delta, way
 from workbench.models.references import TRAINED
 
 if TYPE_CHECKING:
+    from workbench.engine.task import Task
     from workbench.runs.run import Run
-    from workbench.transfer.checkpoints import TextPrediction
-    from workbench.transfer.tasks import Task
+    from workbench.transfer.text_prediction import TextPrediction
 
 QUERY_KEYS = ("task", "adapted", "one", "other", "pair")  # choices of a run, in the address
 
@@ -183,12 +183,8 @@ def _select_two(labels: dict[str, str]) -> tuple[str, str]:
 
 
 def _task(name: str) -> "Task":
-    from workbench.models.references import folder_of
-    from workbench.transfer.checkpoints import asked_of
-
-    folder = folder_of(name)
-    assert folder is not None, "a run that saved a model has its folder"
-    return asked_of(folder)
+    task: Task = cache.model(name).task_head.task
+    return task
 
 
 def _texts(task: "Task", run: "Run") -> tuple[str, ...]:
@@ -239,14 +235,11 @@ def _first_texts(run: "Run", name: str) -> tuple[str, ...]:
 @st.cache_data(max_entries=64, show_spinner="Predicting …")
 def _prediction(name: str, stamp: str, texts: tuple[str, ...]) -> "TextPrediction":
     """The prediction of a saved model; `stamp` changes when the model's files do."""
-    from workbench.models.references import folder_of
-    from workbench.transfer.checkpoints import pair_of, thought
+    from workbench.transfer.text_prediction import pair_of, predict_text
 
     docs = [cache.typed(text) for text in texts]
-    folder = folder_of(name)
-    assert folder is not None, "a run that saved a model has its folder"
     doc = docs[0] if len(docs) == 1 else pair_of(*docs)
-    return thought(cache.model(name), folder, doc)
+    return predict_text(cache.model(name), doc)
 
 
 def _show(title: str, name: str, prediction: "TextPrediction", task: "Task") -> None:

@@ -175,7 +175,7 @@ def _pieces(prediction: Prediction, ends: bool) -> dict[StackName, list[_Piece]]
     """The pieces that each stack reads."""
     model = prediction.model
     inputs = prediction.inputs
-    if prediction.head is None and prediction.target is None:  # a classifier may have a decoder
+    if not prediction.mixes_layers and prediction.target is None:  # a classifier may have a decoder
         inputs = dict(model.texts_of(prediction.text))
     found: dict[StackName, list[_Piece]] = {}
     for stack, read in inputs.items():

@@ -10,7 +10,7 @@ input and the gradient of the logit there, and `of` says so. Costs: a few passes
 pass over the text and the backward pass of the head.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from workbench.models.direct_contributions import (
     contributions_to_layers,
     reader,
 )
+from workbench.models.task_heads import MixHead
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,7 +176,7 @@ def contributions_of(opened: Reader, prediction: Prediction, target: Target) -> 
     def explained(logits: Tensor) -> Tensor:  # [n, choices] -> [n, 1]
         return target.value(logits)[:, None]
 
-    if prediction.head is not None:
+    if prediction.mixes_layers:
         return contributions_to_layers(
             opened,
             prediction.text,
@@ -183,9 +184,30 @@ def contributions_of(opened: Reader, prediction: Prediction, target: Target) -> 
         )
     if prediction.kind in ("class", "score"):
         return contributions_to(opened, prediction.text, None, None, explained)
+    if prediction.kind in ("start", "end"):
+        return contributions_to(
+            opened, prediction.text, None, None, _of_answers(prediction, target)
+        )
     device = prediction.text.ids.device
+    if prediction.kind == "tag":
+        of_word = prediction.text.words[0] == prediction.position
+        place = torch.tensor([[0, int(of_word.int().argmax())]], device=device)
+        return contributions_to(opened, prediction.text, None, place, explained)
     place = torch.tensor([[0, prediction.position]], device=device)
     return contributions_to(opened, prediction.text, prediction.target, place, explained)
+
+
+def _of_answers(prediction: Prediction, target: Target) -> Callable[[Tensor], Tensor]:
+    """The explained number of the logits that a net gives all pieces, of answers."""
+    head, text = prediction.head, prediction.text
+    assert head is not None, "the prediction is of a task head"
+
+    def explained(logits: Tensor) -> Tensor:  # [1, pieces, 2] -> [1, 1]; or of a bias, [n, 2]
+        pieces = logits if logits.ndim == 3 else logits[:1, None].expand(1, text.ids.shape[1], 2)
+        read = head.read_logits(pieces, text, prediction.segments(text))  # type: ignore[operator]
+        return target.value(prediction.of_head(head(read)))[:, None]
+
+    return explained
 
 
 def table_of(components: Sequence[Component], values: Floats, stack: StackName) -> "pd.DataFrame":
@@ -215,5 +237,5 @@ def columns_of(components: Sequence[Component], stack: StackName) -> dict[str, l
 
 def stack_of(opened: Reader) -> StackName:
     """The stack that the head reads: a task head the first one."""
-    is_task = opened.model.task_folder is not None
-    return opened.model.stacks[0].name if is_task else opened.stack
+    mixes = isinstance(opened.model.task_head, MixHead)
+    return opened.model.stacks[0].name if mixes else opened.stack

@@ -37,6 +37,7 @@ from workbench.attribution.faithfulness import (
     verdict_of_correlation,
 )
 from workbench.attribution.methods import Attribution, attribute_prediction
+from workbench.attribution.predict import has_task_head
 from workbench.attribution.prediction import (
     Prediction,
     following,
@@ -180,8 +181,7 @@ def _prediction(
         return None, None
     predict = settings.predict
     if predict == "auto":
-        has_task = model.task_folder is not None or model.classes
-        predict = "class" if has_task else "word"
+        predict = "class" if has_task_head(model) else "word"
     elif predict in ("class", "tag", "answer"):
         _require_task(model, doc, predict)
     if predict == "next":

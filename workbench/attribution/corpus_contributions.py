@@ -47,7 +47,7 @@ from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sent
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means, ratio_intervals
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
-from workbench.engine.batch import Pieces
+from workbench.engine.batch import Pieces, sent
 from workbench.models.direct_contributions import (
     Component,
     Contributions,
@@ -56,6 +56,7 @@ from workbench.models.direct_contributions import (
     contributions_to_layers,
     reader,
 )
+from workbench.models.task_heads import MixHead
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -305,7 +306,7 @@ def _measured_labels(
         values.append(each)
         totals.append(total[0])
         # of a head the numbers themselves, of a classifier all logits
-        is_number = head.head is not None
+        is_number = head.mixes_layers
         chosen = (
             found.logits[:, 0].cpu().numpy() if is_number else explained.of_choice(found.logits)
         )
@@ -337,12 +338,16 @@ def _one_each(labels: Labels) -> Labels:
 def _of_labels(
     opened: Reader, head: OpenTaskLens, labels: Labels, explained: "_Above"
 ) -> Contributions:
-    task_head = head.head
-    if task_head is None:
+    if head.mixes_layers:
+        return contributions_to_layers(
+            opened, labels.text, lambda layers: explained(head_logits(head.head, layers, labels))
+        )
+    if not head.of_words:
         return contributions_to(opened, labels.text, None, None, explained)
-    return contributions_to_layers(
-        opened, labels.text, lambda layers: explained(head_logits(task_head, layers, labels))
-    )
+    of_word = labels.text.words == sent(labels.at, labels.text.words.device)[:, None]
+    first = of_word.int().argmax(1)  # [places], the first piece of each word; a row per place
+    places = torch.stack([torch.arange(len(first), device=first.device), first], 1)
+    return contributions_to(opened, labels.text, None, places, explained)
 
 
 def _tested_labels(found: _All, units: Ints, permutations: int, seed: int) -> _Measured:
@@ -580,7 +585,7 @@ def _caveats(opened: Reader, measured: _Measured) -> list[str]:
             "gradient of the logit. They do not sum to the logit, and their size cannot be "
             "compared with that of another model."
         )
-    if len(opened.model.stacks) > 1 and opened.model.task_folder is None:
+    if len(opened.model.stacks) > 1 and not isinstance(opened.model.task_head, MixHead):
         texts.append(
             "The parts of the encoder write to no logit themselves: what they give is in the "
             "cross-attention of the decoder."

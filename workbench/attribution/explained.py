@@ -32,7 +32,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import Model, refusal
-from workbench.transfer.task_heads import NOWHERE
+from workbench.models.task_heads import NOWHERE
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -246,7 +246,7 @@ def choice_of(prediction: Prediction, choice: str | int, logits: Tensor | None =
         if choice == prediction.names([n_choices - 1])[0]:
             return n_choices - 1
         return _possible(prediction, word_index(prediction.doc, choice), logits)
-    if prediction.head is not None or model.classes:
+    if prediction.head is not None:
         names = prediction.names(range(n_choices))
         for name in (choice, choice.casefold()):
             for row, known in enumerate(names):

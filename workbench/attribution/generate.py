@@ -26,7 +26,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.typed import readable
 from workbench.engine.model import Model, not_a_number, refusal
 from workbench.models.generation import Sampling, Step, choose, continued, seeded
-from workbench.transfer.checkpoints import pair_of, thought
+from workbench.transfer.text_prediction import pair_of, predict_text
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -193,7 +193,7 @@ def answer(
         'question: Who walks? context: Ben walks.'
     """
     asked, about = readable(question, "question"), readable(context, "context")
-    if model.task_folder is not None:
+    if model.task_head is not None:
         result = label(model, pair_of(asked, about))
         if result.kind == "answers":
             return result
@@ -203,9 +203,8 @@ def answer(
 
 
 def label(model: Model, doc: "Doc") -> Labelled:
-    """What a fine-tuned task head predicts for a Doc; the Doc of a pair has its segments."""
-    assert model.task_folder is not None, "the model has a task head"
-    found = thought(model, model.task_folder, doc)
+    """What the task head of a model predicts for a Doc; the Doc of a pair has its segments."""
+    found = predict_text(model, doc)
     shares = [*(share for _, share in found.classes), *(share for *_, share in found.words)]
     if found.kind == "score":
         shares.append(float(found.guess))
@@ -245,7 +244,7 @@ def cut_note(model: Model) -> str:
 def cut_notes(prediction: Prediction, doc: "Doc") -> list[str]:
     """The note on a text of which a prediction reads a part only, or none."""
     model = prediction.model
-    if model.objective == "causal" and prediction.head is None and not model.classes:
+    if model.objective == "causal" and prediction.head is None:
         if prediction.gold is not None:  # of a word: what comes before it is read
             return []
         read = int(prediction.text.word_counts[0])

@@ -190,7 +190,7 @@ _REMEDY = "Choose a model saved with such a head, for example bert-base-uncased 
 
 def open_lens(model: Model, sublayers: bool = True) -> OpenLens:
     """A model whose layers can be read; raises if its last layer does not give its own logits."""
-    if not model.objective or model.task_folder is not None or model.classes:
+    if not model.objective:
         raise refusal(model, _WITHOUT, _REMEDY)
     head = replay_head(model)
     if model.objective == "bidirectional":

@@ -608,7 +608,7 @@ def _layers(task: _Task, method: Method) -> Attribution:
         totals[free & (owners == stack)] = mean[free & (owners == stack)]
     more: dict[str, Any] = {"layers": layers, "steps": task.max_steps}
     notes = ["Scores are means over the layers."]
-    if task.prediction.head is not None and method != "head-conductance":
+    if task.prediction.mixes_layers and method != "head-conductance":
         notes.append(
             "The task head reads a mix of all layers. A layer's scores leave out what reaches the "
             "head from earlier layers, so they do not sum to the change, with any number of steps."
@@ -618,7 +618,7 @@ def _layers(task: _Task, method: Method) -> Attribution:
         notes.append("What passes the heads by in the residual stream has no score here.")
     else:
         more["by_layer"] = table[:, 0]
-        if len(task.vectors) == 1 and task.prediction.head is None:
+        if len(task.vectors) == 1 and not task.prediction.mixes_layers:
             gaps = task.value - task.baseline_value - summed.sum(1)
             more["delta"] = float(gaps[np.abs(gaps).argmax()])  # of the least complete layer
         elif len(task.vectors) > 1:
@@ -706,7 +706,7 @@ def _rows_read(task: _Task) -> Tensor:
     """The pieces of the last stack whose final states the prediction reads.  # [pieces], bool"""
     prediction = task.prediction
     stack, x = list(task.vectors.items())[-1]
-    if prediction.head is None and not prediction.model.classes:
+    if prediction.head is None:
         read = torch.zeros(x.shape[1], dtype=torch.bool, device=x.device)
         read[prediction.position] = True
         return read

@@ -197,7 +197,7 @@ def _numbers(prediction: Prediction, target: Target, n_rows: int, here: Passing 
     """The number of each row of a patched pass.  # [rows]"""
     rows = [0] * n_rows
     text = prediction.text.take(rows)
-    if prediction.head is None or here is None:
+    if not prediction.mixes_layers or here is None:
         written = None if prediction.target is None else prediction.target.take(rows)
         return target.value(prediction.logits(text, written))
     patching = here

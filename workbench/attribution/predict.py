@@ -30,7 +30,6 @@ from workbench.attribution.markers import has_marker, hidden, with_markers
 from workbench.attribution.prediction import (
     Prediction,
     following,
-    labelled,
     of_word,
     target_pieces,
 )
@@ -49,7 +48,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model, refusal
-from workbench.transfer.checkpoints import asked_of, pair_of
+from workbench.transfer.text_prediction import pair_of, require_texts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -197,7 +196,7 @@ def changed(
 
 def has_task_head(model: Model) -> bool:
     """Whether the model labels texts: a fine-tuned run, or a classifier of transformers."""
-    return model.task_folder is not None or bool(model.classes)
+    return model.task_head is not None
 
 
 def read_by(model: Model, text: "str | Doc", second: "str | Doc | None") -> "Doc":
@@ -206,16 +205,11 @@ def read_by(model: Model, text: "str | Doc", second: "str | Doc | None") -> "Doc
     A task of a run takes one text or two, and refuses the other number.
     """
     doc = readable(text)
-    if model.task_folder is not None:
-        task = asked_of(model.task_folder)
-        if task.pairs and second is None and len(doc.spans.get("segments", ())) != 2:
-            raise WorkbenchError(
-                f"{task.name} needs two texts, and only one is given.",
-                code="text-missing",
-                where=model.name,
-                remedy="Pass the second text with second.",
-            )
-        if second is not None and not task.pairs:
+    if model.task_head is not None:
+        task = model.task_head.task
+        if second is None:
+            require_texts(task, doc, model.name)
+        elif task.pairs is False:
             raise WorkbenchError(
                 f"{task.name} takes one text, and two are given.",
                 code="text-missing",
@@ -248,7 +242,7 @@ def predict_one(
     if has_task_head(model):
         if hide is not None:
             raise labels_texts(model, "hide")
-        return _labelled(model, doc)
+        return label(model, doc)
     if hide is not None or (has_marker(doc.text) and model.objective):
         return fill(model, doc, top, hide=hide, max_pieces=max_pieces or SPAN)
     if model.objective == "seq2seq" or (model.objective and max_pieces is not None):
@@ -283,19 +277,6 @@ def labels_texts(model: Model, argument: str) -> WorkbenchError:
         code="setting-invalid",
         remedy=remedy,
     )
-
-
-def _labelled(model: Model, doc: "Doc") -> Labelled:
-    """The label of a task head, or of a text classifier of transformers."""
-    if model.task_folder is not None:
-        return label(model, doc)
-    (prediction,) = labelled(model, doc)
-    with torch.no_grad():
-        shares = prediction.logits()[0].softmax(-1).cpu()
-    order = shares.argsort(descending=True).tolist()
-    classes = tuple((model.classes[index], float(shares[index])) for index in order)
-    notes = tuple(cut_notes(prediction, doc))
-    return Labelled(model.name, doc.text, "class", classes[0][0], classes, notes=notes)
 
 
 def _without_head(model: Model) -> WorkbenchError:

@@ -30,9 +30,7 @@ from workbench.models.lm_losses import (
     masked,
     one_hidden,
 )
-from workbench.transfer.checkpoints import head_of
-from workbench.transfer.features import read_states, segments_of
-from workbench.transfer.task_heads import Head
+from workbench.models.task_heads import MixHead, TaskHead, read_states, segments_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -59,7 +57,7 @@ class Prediction:
     position: int = 0
     target: Pieces | None = None  # [1, written + 1], of an encoder-decoder; the last is predicted
     gold: int | None = None  # the true choice, if known
-    head: Head | None = None  # of a fine-tuned model
+    head: TaskHead | None = None  # of a model that was made for a task
     so_far: tuple[int, ...] = ()  # what the model has written before, if it has chosen it itself
 
     def logits(self, text: Pieces | None = None, target: Pieces | None = None) -> Tensor:
@@ -76,8 +74,9 @@ class Prediction:
         return logits
 
     def _logits(self, text: Pieces, target: Pieces | None) -> Tensor:
-        if self.head is not None or self.model.classes:
-            return self._task_logits(text)
+        if self.head is not None:
+            read = self.head.read(self.model, text, self.segments(text))
+            return self.of_head(self.head(read))
         if self.model.objective == "bidirectional":
             return self._word_logits(text)
         mask = torch.zeros_like((text if target is None else target).mask)  # [batch, pieces]
@@ -114,32 +113,36 @@ class Prediction:
         if self.head is not None:
             names = self.head.task.names or ("score",)
             return tuple(names[choice] for choice in choices)
-        if self.model.classes:
-            return tuple(self.model.classes[choice] for choice in choices)
         return self.model.choice_texts(choices)
 
-    def _task_logits(self, text: Pieces) -> Tensor:
-        if self.head is None:  # a text classifier of transformers
-            logits = self.model.forward(text, hidden=False, logits=True).logits
-            assert logits is not None, "a classifier returns logits"
-            return logits.float()
-        return self.head_logits(self.model.states, text)
+    @property
+    def mixes_layers(self) -> bool:
+        """Whether it is of a task head that reads a mix of all layers."""
+        return isinstance(self.head, MixHead)
 
     def head_logits(self, states: Callable[[Pieces], Sequence[Tensor]], text: Pieces) -> Tensor:
-        """The distribution of a task head for the states of a text in all layers.
+        """The distribution of a head on a mix of layers, for the states of a text in all layers.
 
         # [batch, pieces, width] per layer -> [batch, choices]
         """
+        assert self.head is not None and self.mixes_layers, "the head mixes layers"
+        read = read_states(states, self.head.mix, text, self.segments(text))
+        return self.of_head(self.head(read))
+
+    def segments(self, text: Pieces) -> Tensor:
+        """Words of the second text of a pair.  # [batch, words]"""
+        return segments_of(encode([self.doc])).expand(len(text), -1)
+
+    def of_head(self, outputs: Tensor) -> Tensor:
+        """The distribution in question, of the outputs of the task head.  # -> [batch, choices]"""
         assert self.head is not None, "the prediction is of a task head"
-        segments = segments_of(encode([self.doc])).expand(len(text), -1)
-        outputs = self.head(read_states(states, self.head.mix, text, segments))
         if self.kind in ("start", "end"):
             outputs = outputs[:, int(self.kind == "end")]  # [batch, words + 1]
         elif self.kind == "tag":
             outputs = outputs[:, self.position]
         elif self.kind == "score":
             outputs = outputs * self.head.scale.spread + self.head.scale.mean
-        return outputs.float()  # type: ignore[no-any-return]
+        return outputs.float()
 
     def _word_logits(self, text: Pieces) -> Tensor:
         """The softmax of ELMo; a hidden word is read by neither direction.
@@ -213,8 +216,7 @@ def labelled(model: Model, doc: "Doc") -> list[Prediction]:
     its last word.
     """
     text = _pieces(model, doc)
-    if model.task_folder is not None:
-        head, _ = head_of(model.task_folder, model.device)
+    if (head := model.task_head) is not None:
         kind = head.task.kind
         if kind in ("tags", "entities"):
             has_piece = set(text.words[0].tolist())
@@ -223,8 +225,6 @@ def labelled(model: Model, doc: "Doc") -> list[Prediction]:
         if kind == "answers":
             return [Prediction(model, doc, part, text, head=head) for part in ("start", "end")]
         return [Prediction(model, doc, "score" if kind == "score" else "class", text, head=head)]
-    if model.classes:
-        return [Prediction(model, doc, "class", text)]
     raise refusal(
         model,
         "has no task head",

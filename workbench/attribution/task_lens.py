@@ -3,10 +3,10 @@
     opened = open_task_lens(model)          # a fine-tuned run, or a text classifier
     final, points = opened.read(labels)     # the head's own logits, and those of every layer
 
-A head of `finetune` reads a mix of all layers: with the blocks after layer l doing nothing, layer j
-is the state of layer min(j, l), and the weights of the mix stay. A text classifier of transformers
-reads the state of layer l of its last stack with its own end. At the last layer both give the
-model's own output. Costs: a pass; for each layer the embeddings, the final norm and the head again.
+A head may read a mix of all layers: with the blocks after layer l doing nothing, layer j is the
+state of layer min(j, l), and the weights of the mix stay. A standard head of transformers reads the
+state of layer l of its last stack with its own end. At the last layer both give the model's own
+output. Costs: a pass; for each layer the embeddings, the final norm and the head again.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,15 +20,13 @@ from torch import Tensor
 from workbench.attribution.prediction import Kind, Prediction
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import encode
+from workbench.corpora.task_gold import gold_of, task_on
 from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model, refusal
-from workbench.models.head_replay import Point, ended_logits, ended_states
-from workbench.models.huggingface import require_transformer
-from workbench.transfer.checkpoints import head_of
-from workbench.transfer.features import read_states, segments_of
-from workbench.transfer.task_heads import Head
-from workbench.transfer.tasks import gold_of
+from workbench.models.head_replay import Point, ended, ended_states
+from workbench.models.task_heads import MixHead, TaskHead, read_states, segments_of
+from workbench.transfer.text_prediction import require_texts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -63,13 +61,18 @@ class OpenTaskLens:
     """A model whose layers can be read by its task head."""
 
     model: Model
-    head: Head | None  # None: a text classifier of transformers
+    head: TaskHead
     note: str = "a task head reads whole layers."
 
     @property
     def task_kind(self) -> str:
         """The kind of the task, as of `transfer.tasks`."""
-        return "class" if self.head is None else self.head.task.kind
+        return self.head.task.kind
+
+    @property
+    def mixes_layers(self) -> bool:
+        """Whether the head reads a mix of all layers."""
+        return isinstance(self.head, MixHead)
 
     @property
     def of_words(self) -> bool:
@@ -79,13 +82,13 @@ class OpenTaskLens:
     @property
     def names(self) -> tuple[str, ...]:
         """The classes or tags."""
-        return tuple(self.model.classes) if self.head is None else self.head.task.names
+        return self.head.task.names
 
     def scores(self, outputs: Tensor) -> list[float]:
         """Scores as in the corpus, from the standardised ones of the head.  # [places, 1]"""
-        assert self.head is not None, "classifiers predict classes"
         scale = self.head.scale
-        return (outputs[:, 0] * scale.spread + scale.mean).tolist()
+        scores: list[float] = (outputs[:, 0] * scale.spread + scale.mean).tolist()
+        return scores
 
     def read(self, labels: Labels) -> tuple[Tensor, Iterator[tuple[Point, Tensor]]]:
         """The model's own logits, and those of every layer, the embeddings first.
@@ -93,7 +96,7 @@ class OpenTaskLens:
         # [places, choices]; [places, choices] each
         """
         layers = list(self._layers(labels))
-        stack = self.model.stacks[-1 if self.head is None else 0].name
+        stack = self.model.stacks[0 if self.mixes_layers else -1].name
         points = (
             (Point(stack, layer, "mlp" if layer else "embeddings"), logits)
             for layer, logits in enumerate(layers)
@@ -101,15 +104,22 @@ class OpenTaskLens:
         return layers[-1], points
 
     def _layers(self, labels: Labels) -> Iterator[Tensor]:
-        if self.head is None:
-            for logits in ended_logits(self.model, labels.text):
-                yield logits[sent(labels.rows, self.model.device)]
+        if self.mixes_layers:
+            for states in ended_states(self.model, labels.text):
+                yield head_logits(self.head, states, labels)
             return
-        for states in ended_states(self.model, labels.text):
-            yield head_logits(self.head, states, labels)
+
+        def outputs() -> Tensor:
+            read = self.head.read(self.model, labels.text, labels.segments)
+            whole: Tensor = self.head(read)
+            return whole
+
+        rows, at = (sent(each, labels.text.ids.device) for each in (labels.rows, labels.at))
+        for each in ended(self.model, labels.text, outputs):
+            yield _of_places(each.float(), labels.kind, rows, at)
 
 
-def head_logits(head: Head, states: Sequence[Tensor], labels: Labels) -> Tensor:
+def head_logits(head: TaskHead, states: Sequence[Tensor], labels: Labels) -> Tensor:
     """What a head predicts at the places for states of all layers of the texts.
 
     # [texts, pieces, width] each -> [places, choices]
@@ -130,12 +140,9 @@ def _of_places(outputs: Tensor, kind: Kind, rows: Tensor, at: Tensor) -> Tensor:
 
 def open_task_lens(model: Model) -> OpenTaskLens:
     """A model with a task head whose layers can be read."""
-    if model.task_folder is not None:
-        return OpenTaskLens(model, head_of(model.task_folder, model.device)[0])
-    net = require_transformer(model, "has no task head", REMEDY)
-    if not net.classes:
+    if model.task_head is None:
         raise refusal(model, "has no task head", REMEDY)
-    return OpenTaskLens(model, None)
+    return OpenTaskLens(model, model.task_head)
 
 
 def labels_of_prediction(predictions: Sequence[Prediction]) -> Labels:
@@ -156,15 +163,15 @@ def known_labels(
 
     Of an answer, its first word is predicted, and a text without an answer has `NO_ANSWER`.
     """
-    head = opened.head
-    if head is None:
-        of_text = _of_classes(opened.model.classes, docs)
-        return {(text, 0): of_text.get(text) for text, doc in enumerate(docs) if len(doc)}
-    task = head.task
-    has_layer = task.kind in ("class", "score") or task.label in layers
+    task = opened.head.task
+    try:
+        task = task_on(task, docs, "", opened.model.name, "")
+        has_gold = True
+    except WorkbenchError:  # the texts have no gold
+        has_gold = False
     found: dict[tuple[int, int], int | None] = {}
     for text, doc in enumerate(docs):
-        gold: Any = gold_of(doc, task) if has_layer and len(doc) else None
+        gold: Any = gold_of(doc, task) if has_gold and len(doc) else None
         if task.kind in ("tags", "entities"):
             for word in range(len(doc)):
                 found[text, word] = None if gold is None or gold[word] < 0 else gold[word]
@@ -175,19 +182,6 @@ def known_labels(
     return found
 
 
-def _of_classes(classes: Sequence[str], docs: "Sequence[Doc]") -> Mapping[int, int]:
-    """The class of each text by the label of the corpus whose values the model predicts."""
-    values: dict[str, set[object]] = {}
-    for doc in docs:
-        for name, value in doc._.labels.items():
-            values.setdefault(name, set()).add(value)
-    index = {name: number for number, name in enumerate(classes)}
-    label = next((name for name, own in values.items() if own <= set(classes)), None)
-    return {
-        text: index[doc._.labels[label]] for text, doc in enumerate(docs) if label in doc._.labels
-    }
-
-
 def batches_of(
     opened: OpenTaskLens,
     batch: Batch,
@@ -196,7 +190,7 @@ def batches_of(
 ) -> Iterator[Labels]:
     """The predictions of places (text, word), some texts at a time, in their order."""
     model = opened.model
-    kind: Kind = "class" if opened.head is None else _KINDS[opened.head.task.kind]
+    kind = _KINDS[opened.task_kind]
     segments = segments_of(batch)
     begin = 0
     for texts in chunks(sorted({text for text, _ in chosen}), ROWS):
@@ -237,16 +231,8 @@ def with_pieces(
 
 def require_pairs(opened: OpenTaskLens, docs: "Sequence[Doc]") -> None:
     """Raise if the head reads two texts and a Doc has one."""
-    head = opened.head
-    if head is None or not head.task.pairs:
-        return
-    if any(len(doc.spans.get("segments", ())) != 2 for doc in docs):
-        raise WorkbenchError(
-            f"{head.task.name} needs two texts, and only one is given.",
-            code="text-missing",
-            where=opened.model.name,
-            remedy="Give the second text too, or choose a corpus of pairs of texts.",
-        )
+    for doc in docs:
+        require_texts(opened.head.task, doc, opened.model.name)
 
 
 def drawn_labels(

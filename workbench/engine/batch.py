@@ -80,6 +80,12 @@ class Batch:
         return self.words[first:last]
 
 
+def text_of_span(batch: Batch, document: int, span: tuple[int, int]) -> str:
+    """The text of a span of words, half-open."""
+    ranges = batch.words_of(document)
+    return batch.text_of(document)[ranges[span[0]][0] : ranges[span[1] - 1][1]]
+
+
 def one_text(text: str, words: NDArray[Any]) -> Batch:
     """A batch of one text; `words` are character ranges.  # [words, 2]"""
     raw = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)

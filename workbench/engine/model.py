@@ -7,6 +7,7 @@ error that names what is missing (named weights, a copy, a folder on disk). So a
 finds what it needs or rejects the model with a reason, and never checks the class. Costs: nothing.
 """
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -21,10 +22,10 @@ from torch import Tensor, nn
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, one_text
 from workbench.engine.taps import Kind, Site, StackName, Tap
+from workbench.engine.task import LanguageModel, Task, language_model
 from workbench.engine.text_pieces import NO_ID, Segmentation, Segmented, Splitter, TextPiece
 
-# What a language-model head predicts; bidirectional: the next word and, separately, the previous.
-Objective = Literal["causal", "masked", "seq2seq", "bidirectional", ""]
+Objective = Literal[LanguageModel, ""]  # of a language-model head; "": none
 Direction = Literal["next", "previous"]  # of a bidirectional model's predictions
 
 
@@ -149,10 +150,46 @@ class Model(Protocol):
 
     max_pieces: int | None = None  # maximum input length; None without a limit
     sites: tuple[Site, ...] = ()  # the attention sites
-    objective: Objective = ""  # "": no head, no trained head, or none that can be scored
-    classes: tuple[str, ...] = ()  # of a text classifier
-    task_folder: Path | None = None  # where a fine-tuned task head is stored next to the model
+    # what its language-model head predicts; "": no head, no trained head, or none to be scored
+    language_model: Objective = ""
+    task_head: Any = None  # a `models.task_heads.TaskHead`: it labels texts or words
     without_heads: str = "It has no attention heads"  # a sentence; may say what it has instead
+
+    @property
+    def predicts(self) -> Task | None:
+        """What it was made for: the task of its task head, else that of its language model."""
+        return next(iter(self.objectives), None)
+
+    @property
+    def objectives(self) -> tuple[Task, ...]:
+        """All that it can predict, what it was made for first; `for_objective` chooses."""
+        of_pieces = (language_model(self.language_model),) if self.language_model else ()
+        return of_pieces if self.task_head is None else (self.task_head.task, *of_pieces)
+
+    def for_objective(self, task: Task) -> "Model":
+        """The model with one of its `objectives` as what it was made for.
+
+        A task head that is not wanted is left out; the weights are shared.
+        """
+        return self if task == self.predicts else self.with_task_head(None)
+
+    def with_task_head(self, head: Any) -> "Model":
+        """The model with this task head, or without any; the weights are shared."""
+        twin = copy.copy(self)
+        twin.task_head = head
+        vars(twin).pop("content_hash", None)  # cached of the model with another head
+        return twin
+
+    @property
+    def objective(self) -> Objective:
+        """What it predicts as a language model; "" if it was made for a task."""
+        return self.language_model if self.task_head is None else ""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes of texts, if it was made to classify them."""
+        task = self.predicts
+        return task.names if task is not None and task.kind == "class" else ()
 
     @property
     def n_removed_heads(self) -> int:

@@ -39,6 +39,7 @@ from workbench.models.residual_stream import (
     probe_of,
     recorded,
 )
+from workbench.models.task_heads import MixHead
 
 Part = Literal["embeddings", "head", "attention-bias", "mlp", "norm-bias", "output-bias"]
 Of = Literal["logit", "head input"]
@@ -97,11 +98,16 @@ def reader(model: Model) -> Reader:
         WorkbenchError: The model has no residual stream (ELMo), or an unknown kind of block.
     """
     net = require_transformer(model, _NO_STREAM, _REMEDY)
-    if net.task_folder is not None:  # its head reads a mix of all layers
+    if net.added is not None:
+        what = (
+            f"has {net.added.kind}, which are no part of its own blocks, so its logits cannot be "
+        )
+        raise refusal(net, f"{what}taken apart", "Use wb.attribute, wb.patch or head-ablation.")
+    if isinstance(net.task_head, MixHead):
         where = plan(net)
         return Reader(net, where, "head input", None, _frozen_norms(where))
-    if not net.objective and not net.classes:
-        raise refusal(net, "has no trained language-model or classification head", _REMEDY)
+    if net.predicts is None:
+        raise refusal(net, "has no trained language-model or task head", _REMEDY)
     where = plan(net, predicting=net.objective == "masked")
     text = probe_of(net, where.stream)
     logits = [_logits_at(net, where, text, factor) for factor in (0.0, 1.0, 2.0)]

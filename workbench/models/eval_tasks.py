@@ -1,32 +1,32 @@
-"""Evaluation tasks: what a model predicts for each text, and its loss and accuracy there.
+"""Evaluation: the loss and the right predictions of a model on what it was made for.
 
-A language model predicts the pieces of its own objective; a classifier predicts the class that the
-corpus gives each text. An `EvalTask` cuts a corpus into batches that can be evaluated many times,
+A language model predicts the pieces of its own objective; a task head the labels that the corpus
+gives to texts or words. An `EvalTask` cuts a corpus into batches that can be evaluated many times,
 with taps and with repeated rows. Which pieces are hidden depends only on the seed and a text's
 position in the corpus, so every evaluation uses the same pieces. Costs: as in `lm_losses`.
 """
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import AutoModelForSequenceClassification
 
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import CHUNK, by_length, chunks
 from workbench.engine.halving import Limit, Part, in_halves
 from workbench.engine.taps import Tap
+from workbench.engine.task import Gold, Task
+from workbench.engine.words import owners
 from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import mask_of, placed, symbols
+from workbench.models.lm_heads import mask_of, symbols
 from workbench.models.lm_losses import (
     Losses,
     causal_losses,
@@ -39,8 +39,7 @@ from workbench.models.lm_losses import (
     with_context,
 )
 from workbench.models.lm_scoring import limit_of
-
-Kind = Literal["causal", "masked", "seq2seq", "classes"]
+from workbench.models.task_heads import BatchScores, segments_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,8 @@ class Question:
     text: Pieces  # the input
     target: Pieces | None = None  # the decoder's target
     hidden: Tensor | None = None  # [batch, pieces], the pieces that a masked model predicts
-    gold: Tensor | None = None  # [batch], the class of each text
+    gold: tuple[Gold, ...] = ()  # the labels of each text
+    segments: Tensor | None = None  # [batch, words], on the host: words of a pair's second text
 
     def __len__(self) -> int:
         return len(self.text)
@@ -78,31 +78,23 @@ class Question:
             self.text.take(rows),
             None if self.target is None else self.target.take(rows),
             None if self.hidden is None else self.hidden[on_device],
-            None if self.gold is None else self.gold[on_device],
+            tuple(self.gold[row] for row in rows.tolist()) if self.gold else (),
+            None if self.segments is None else self.segments[rows],
         )
 
 
 @dataclass(frozen=True)
-class BatchScores:
-    """Loss in nats (differentiable), correct predictions and all predictions, per text."""
-
-    nats: Tensor  # [batch]
-    right: Tensor  # [batch]
-    number: Tensor  # [batch], predicted pieces or classes
-
-
-@dataclass(frozen=True)
 class EvalTask:
-    """The evaluation task of one model on one corpus."""
+    """What is evaluated of a model on one corpus: what it was made for."""
 
-    kind: Kind
-    label: str = ""  # label of the corpus that gives each text its class
+    task: Task
+    gold: tuple[Gold | None, ...] = ()  # of each document of the batch, for a task head
     seed: int = 0
 
     @property
-    def unit(self) -> str:
-        """The unit over which losses are averaged."""
-        return "text" if self.kind == "classes" else "piece"
+    def metrics(self) -> tuple[str, str]:
+        """The loss, and the share of right predictions; of scores the explained variance."""
+        return ("loss", "r2" if self.task.kind == "score" else "accuracy")
 
     def questions(
         self,
@@ -111,54 +103,64 @@ class EvalTask:
         documents: Sequence[int] | None = None,
         pieces: int | None = None,
     ) -> Iterator[Question]:
-        """The corpus in batches, longest texts first; texts without a class are skipped."""
+        """The corpus in batches, longest texts first; texts without a label are skipped."""
         chosen_documents = list(range(len(batch))) if documents is None else list(documents)
-        gold = _gold(model, batch, self.label) if self.kind == "classes" else None
-        if gold is not None:
-            chosen_documents = [document for document in chosen_documents if gold[document] >= 0]
+        segments = None
+        if not self.task.is_language_model:
+            segments = segments_of(batch)
+            chosen_documents = [each for each in chosen_documents if self.gold[each] is not None]
         limit = limit_of(model) if pieces is None else pieces
         for part in chunks(chosen_documents, CHUNK):
             text = model.encode(batch, part)
             place_of = dict(zip(text.order.tolist(), part, strict=True))
             for rows in by_length(replace(text, unaligned=(), cut=()), Limit(limit)):
-                classes = None
-                if gold is not None:
-                    classes = torch.tensor([gold[place_of[order]] for order in rows.order.tolist()])
-                yield self._question(model, rows, classes)
+                places = [place_of[order] for order in rows.order.tolist()]
+                yield self._question(model, rows, places, segments)
 
-    def _question(self, model: HuggingFace, text: Pieces, gold: Tensor | None) -> Question:
-        device = model.device
-        if self.kind == "masked":
+    def _question(
+        self, model: HuggingFace, text: Pieces, places: Sequence[int], segments: Tensor | None
+    ) -> Question:
+        device, kind = model.device, self.task.kind
+        if kind == "masked":
             return Question(text.to(device), hidden=sent(chosen(text, self.seed), device))
-        if self.kind == "seq2seq":
+        if kind == "seq2seq":
             read, written = denoising(text, symbols(model.tokenizer), self.seed)
             return Question(read.to(device), target=written.to(device))
-        return Question(text.to(device), gold=None if gold is None else sent(gold, device))
+        if segments is None:
+            return Question(text.to(device))
+        gold = tuple(value for place in places if (value := self.gold[place]) is not None)
+        return Question(text.to(device), gold=gold, segments=segments[list(places)])
 
     def answer(self, model: HuggingFace, texts: Question, taps: Iterable[Tap] = ()) -> BatchScores:
         """Evaluate one batch."""
-        if self.kind == "classes":
-            assert texts.gold is not None, "a classifier needs gold classes"
-            logits = model.forward(texts.text, taps=taps, hidden=False, logits=True).logits
-            assert logits is not None, "a classifier has logits"
-            nats = functional.cross_entropy(logits.float(), texts.gold, reduction="none")
-            right = logits.argmax(-1) == texts.gold
-            return BatchScores(nats, right.long(), torch.ones_like(texts.gold))
+        if texts.segments is not None:
+            head = model.task_head
+            read = head.read(model, texts.text, texts.segments, taps)
+            scores: BatchScores = head.scores(head(read), texts.gold, read)
+            return scores
         losses = self._losses(_Tapped(model, list(taps)), model, texts)
         right = (losses.right & losses.scored).sum(1)
         return BatchScores(losses.nats.sum(1), right, losses.scored.sum(1))
 
-    def gold(self, texts: Question) -> tuple[Tensor, Tensor]:
-        """The mask of predictions and their gold values: pieces, or the class of each text.
+    def targets(self, texts: Question) -> tuple[Tensor, Tensor]:
+        """The mask of predictions and their gold choices: pieces, tags, or the class of each text.
 
-        # [batch, pieces] bool, and the gold values row by row
+        Scores and answers are no choices.  # [batch, n] bool, and the gold choices row by row
         """
-        if self.kind == "classes":
-            assert texts.gold is not None, "a classifier needs gold classes"
-            return torch.ones_like(texts.gold, dtype=torch.bool)[:, None], texts.gold
-        if self.kind == "causal":
+        if self.task.kind == "class":
+            ones = torch.ones(len(texts), 1, dtype=torch.bool)
+            return ones, torch.tensor(list(texts.gold))
+        if self.task.kind in ("tags", "entities"):
+            there = owners(texts.text).any(-1).cpu()  # [batch, words]
+            tags = torch.full(there.shape, -1)
+            for row, own in enumerate(texts.gold):
+                known = torch.tensor(list(own)[: there.shape[1]], dtype=torch.int64)  # type: ignore[arg-type]
+                tags[row, : len(known)] = known
+            mask = there & (tags >= 0)
+            return mask, tags[mask]
+        if self.task.kind == "causal":
             mask, text = with_context(texts.text), texts.text
-        elif self.kind == "seq2seq":
+        elif self.task.kind == "seq2seq":
             assert texts.target is not None, "an encoder-decoder needs a target"
             mask, text = texts.target.mask, texts.target
         else:
@@ -167,15 +169,17 @@ class EvalTask:
         return mask, text.ids[mask]
 
     def guesses(self, model: HuggingFace, texts: Question, taps: Iterable[Tap] = ()) -> Tensor:
-        """The model's most likely prediction at each position of `gold`, row by row."""
+        """The model's most likely choice at each position of `targets`, row by row."""
         tapped: Any = _Tapped(model, list(taps))
-        mask, _ = self.gold(texts)
+        mask, _ = self.targets(texts)
         text = texts.text
-        if self.kind == "classes":
-            logits: Tensor = tapped.forward(text, hidden=False, logits=True).logits
-        elif self.kind == "causal":
+        if texts.segments is not None:
+            head = model.task_head
+            outputs = head(head.read(model, text, texts.segments, taps)).argmax(-1).cpu()
+            return outputs if self.task.kind == "class" else outputs[mask]  # type: ignore[no-any-return]
+        if self.task.kind == "causal":
             logits = logits_of(tapped, text, functional.pad(mask[:, 1:], (0, 1)))
-        elif self.kind == "seq2seq":
+        elif self.task.kind == "seq2seq":
             logits = logits_of(tapped, text, mask, texts.target)
         else:
             inputs = masked(text, mask, mask_of(model.net, model.tokenizer))
@@ -183,9 +187,9 @@ class EvalTask:
         return logits.argmax(-1)
 
     def _losses(self, tapped: Any, model: HuggingFace, texts: Question) -> Losses:
-        if self.kind == "causal":
+        if self.task.kind == "causal":
             return causal_losses(tapped, texts.text)
-        if self.kind == "seq2seq":
+        if self.task.kind == "seq2seq":
             assert texts.target is not None, "an encoder-decoder needs a target"
             return denoising_losses(tapped, texts.text, texts.target)
         assert texts.hidden is not None, "a masked model needs hidden pieces"
@@ -206,109 +210,18 @@ class _Tapped:
         return getattr(self.model, name)
 
 
-def eval_task_of(model: HuggingFace, batch: Batch, label: str = "", seed: int = 0) -> EvalTask:
-    """The model's task: classes for a classifier, else the objective of its language-model head."""
-    if label and not model.classes:
+def eval_task_of(model: HuggingFace, gold: Sequence[Gold | None] = (), seed: int = 0) -> EvalTask:
+    """What the model was made for; `gold` has the labels of each document, for a task head."""
+    task = model.predicts
+    if task is None:
         raise WorkbenchError(
-            f"{model.name} is not a classifier, so it cannot be evaluated on a label.",
-            code="model-unsupported",
-            where=label,
-            remedy="Leave the label out to use the language-model loss, or train a classifier "
-            "first (head-pruning does so with task=).",
-        )
-    if model.classes:
-        return EvalTask("classes", label or _label_of(model, batch), seed)
-    if not model.objective:
-        raise WorkbenchError(
-            f"{model.name} ({model.family}) has no language-model or classification head.",
+            f"{model.name} ({model.family}) has no language-model or task head.",
             code="model-unsupported",
             remedy="Choose a model saved with a language-model head, such as bert-base-uncased or "
-            "gpt2, or a model fine-tuned for text classification.",
+            "gpt2, or a run of finetune.",
         )
-    assert model.objective != "bidirectional", "a model with attention is not an ELMo"
-    return EvalTask(model.objective, seed=seed)
-
-
-def _label_of(model: HuggingFace, batch: Batch) -> str:
-    """The corpus label whose classes the model predicts."""
-    known = {name: targets.names for name, targets in batch.targets.items() if targets.names}
-    for name, classes in known.items():
-        if set(classes) <= set(model.classes):
-            return name
-    labels = "; ".join(f"{name}: {', '.join(classes)}" for name, classes in known.items())
-    raise WorkbenchError(
-        f"{model.name} predicts the classes {', '.join(model.classes)}; no label of the corpus has "
-        "these classes.",
-        code="label-missing",
-        remedy=f"The corpus has {labels or 'no labels'}. Choose the corpus that the model was "
-        "trained on, such as primer/sentiment.",
-    )
-
-
-def _gold(model: HuggingFace, batch: Batch, label: str) -> list[int]:
-    """The model's class index of each text; -1 for a text without a class."""
-    if label not in batch.targets:
-        raise WorkbenchError(
-            f"the corpus has no label {label!r}.",
-            code="label-missing",
-            remedy=did_you_mean(label, batch.targets),
-        )
-    targets = batch.targets[label]
-    unknown = set(targets.names) - set(model.classes)
-    if unknown:
-        raise WorkbenchError(
-            f"{model.name} does not predict the class {', '.join(sorted(unknown))}.",
-            code="label-missing",
-            where=label,
-            remedy=f"Its classes are {', '.join(model.classes)}.",
-        )
-    index_of = [model.classes.index(name) for name in targets.names]
-    return [-1 if np.isnan(value) else index_of[int(value)] for value in targets.values]
-
-
-# --- a text classifier from a language model: the same body with a new head -----------------------
-#
-# Uses transformers' `...ForSequenceClassification`, so it saves and opens like any other model.
-# Costs: a copy of the weights.
-
-
-def classifier(model: HuggingFace, classes: Sequence[str], seed: int) -> HuggingFace:
-    """A classifier of these classes: the model's body with a random head, by the seed."""
-    if len(classes) < 2:
-        raise WorkbenchError(
-            f"a classifier needs two classes or more, but there is "
-            f"{'one class' if classes else 'no class'}.",
-            code="setting-invalid",
-            where=", ".join(classes),
-            remedy="Choose a label with two classes or more.",
-        )
-    if model.two_sided:
-        raise WorkbenchError(
-            f"{model.name} ({model.family}) is an encoder-decoder; classifiers are built from "
-            "encoders and decoders only.",
-            code="model-unsupported",
-            remedy="Choose an encoder such as mini:bert, or a decoder such as mini:gpt.",
-        )
-    config: Any = copy.deepcopy(model.net.config)
-    config.id2label = dict(enumerate(classes))
-    config.label2id = {name: index for index, name in enumerate(classes)}
-    if config.pad_token_id is None:  # a decoder needs it to find a text's last piece
-        config.pad_token_id = model.tokenizer.pad_token_id
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        try:
-            kind: Any = AutoModelForSequenceClassification
-            net: Any = kind.from_config(config, trust_remote_code=False)
-        except ValueError:
-            raise WorkbenchError(
-                f"transformers has no classifier for the family {model.family}.",
-                code="model-unsupported",
-                where=model.name,
-                remedy="Choose a model such as mini:bert.",
-            ) from None
-    body: Any = model.net.base_model
-    net.base_model.load_state_dict(body.state_dict(), strict=False)
-    return HuggingFace(placed(net, model.device, model.net.dtype), model.tokenizer, model.name)
+    assert task.kind != "bidirectional", "a model with attention is not an ELMo"
+    return EvalTask(task, tuple(gold), seed)
 
 
 # --- a short fine-tuning with the loss of any `EvalTask`: of all weights, or of gates only --------
@@ -367,8 +280,9 @@ def learn(
     """Fine-tune the model on the documents, in place.
 
     `dev` are batches for early stopping. `weights` are the trained weights (default: all of the
-    model's); `more` are further parameter groups with their own learning rates. `penalty` is added
-    to every loss, and `taps` are active in every pass. `on_progress` gets the step and its loss.
+    model's and its task head's); `more` are further parameter groups with their own learning rates.
+    `penalty` is added to every loss, and `taps` are active in every pass. `on_progress` gets the
+    step and its loss.
     """
     if not documents:
         raise WorkbenchError(
@@ -378,7 +292,10 @@ def learn(
             remedy="Choose a corpus, a split and a maximum number of sentences that leave at least "
             "one text.",
         )
-    trained = list(model.net.parameters() if weights is None else weights)
+    own = [*model.net.parameters()]
+    if model.task_head is not None:
+        own += model.task_head.parameters()  # of a mix of layers; a standard head is in the net
+    trained = own if weights is None else list(weights)
     groups: list[dict[str, Any]] = [{"params": trained, "lr": plan.rate}] if trained else []
     groups += more
     if not groups or plan.steps < 1:
@@ -391,7 +308,7 @@ def learn(
 
     learner, memory = Learner(groups, rate_factor), Limit()
     moving_ids = set(map(id, learner.moving))
-    state = [(weight, weight.requires_grad) for weight in model.net.parameters()]
+    state = [(weight, weight.requires_grad) for weight in own]
     first = loss_of(model, aim, dev) if dev else 0.0
     stopping = EarlyStopping(PATIENCE, GAIN * first)
     if dev and stopping.is_best(-first):
@@ -407,7 +324,7 @@ def learn(
             on_progress(done, loss)
 
     try:
-        for weight in [*model.net.parameters(), *learner.moving]:
+        for weight in [*own, *learner.moving]:
             weight.requires_grad_(id(weight) in moving_ids)
         with torch.enable_grad():
             batches = iter(_batches(model, aim, batch, documents, plan))

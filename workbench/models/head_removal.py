@@ -152,6 +152,8 @@ def cut(model: "HuggingFace", kept: Kept) -> "HuggingFace":
         for site in model.sites
     )
     smaller = type(model)(model.net, model.tokenizer, model.name, sites=sites)
+    smaller.take_heads(model)
+    smaller.added, smaller.max_pieces = model.added, model.max_pieces
     smaller.whole = model.whole
     smaller.kept = {
         site.index: tuple(model.kept[site.index][head] for head in kept[site.index])

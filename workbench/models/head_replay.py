@@ -225,18 +225,14 @@ def ended_states(model: Model, text: Pieces) -> Iterator[Sequence[Tensor]]:
             yield net.states(text)
 
 
-def ended_logits(model: Model, text: Pieces) -> Iterator[Tensor]:
-    """For each layer, the logits of a text classifier if the blocks after it do nothing.
-
-    # [batch, classes] each, float32
-    """
+def ended(model: Model, text: Pieces, run: Callable[[], Tensor]) -> Iterator[Tensor]:
+    """For each layer, what a pass over the text gives if the blocks after the layer do nothing."""
     net = _transformer(model)
     recorded = recorded_states(net, text)
     for states in recorded.states[recorded.last]:
         with _bypassed(net, {recorded.last: states}, recorded.ends, 0):
-            logits = net.forward(text, hidden=False, logits=True).logits
-        assert logits is not None, "a classifier returns logits"
-        yield logits.float()
+            outputs = run()
+        yield outputs
 
 
 # --- bypassing blocks -----------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from workbench.engine.model import (
     require_sites,
 )
 from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, session
+from workbench.engine.task import Task
 from workbench.engine.text_pieces import Segmentation, Segmented, Splitter
 from workbench.models import (
     attention_hooks,
@@ -43,10 +44,10 @@ from workbench.models import (
     head_removal,
     net_parts,
     projections,
-    pruned_checkpoint,
+    task_checkpoint,
 )
+from workbench.models.added_modules import Added
 from workbench.models.lm_heads import (
-    classes_of,
     in_order,
     objective_of,
     output_map,
@@ -54,9 +55,9 @@ from workbench.models.lm_heads import (
     symbols,
 )
 from workbench.models.net_parts import PROBE, blocks, probe
-from workbench.models.references import task_bytes
 from workbench.models.segmentation import Segmenter
 from workbench.models.split import layers_of
+from workbench.models.standard_heads import LanguageHead, standard_head
 from workbench.models.tokenization import tokenize_batch, written
 
 UNLIMITED = 2**31 - 1  # pieces, for a model with relative positions
@@ -112,8 +113,10 @@ class HuggingFace(Model):
         self.kept = {site.index: tuple(range(site.heads)) for site in self.sites}
         self.whole = {site.index: site.heads for site in self.sites}
         self.stacks = self._stacks()
-        self.objective = objective_of(net, tokenizer, "causal" in self.stacks[-1].kinds)
-        self.classes = classes_of(net)
+        self.language_model = objective_of(net, tokenizer, "causal" in self.stacks[-1].kinds)
+        self.task_head = standard_head(net)
+        self.language_head: LanguageHead | None = None  # that a standard task head has replaced
+        self.added: Added | None = None  # modules added to the net: adapters, a prefix or a prompt
 
     @property
     def n_removed_heads(self) -> int:
@@ -127,7 +130,8 @@ class HuggingFace(Model):
 
     @property
     def parameters(self) -> int:
-        return int(self.net.num_parameters())
+        added = [] if self.added is None else self.added.modules.parameters()
+        return int(self.net.num_parameters()) + sum(weight.numel() for weight in added)
 
     @property
     def precision(self) -> str:
@@ -170,7 +174,7 @@ class HuggingFace(Model):
         digest.update(_tokenizer_text(self.tokenizer).encode())
         if self.n_removed_heads:  # the position biases depend on which heads remain
             digest.update(json.dumps(sorted(self.kept.items())).encode())
-        digest.update(task_bytes(self.task_folder))
+        task_checkpoint.update_hash(digest, self)
         return digest.hexdigest()
 
     @property
@@ -188,6 +192,8 @@ class HuggingFace(Model):
                 remedy=f"Choose from 0 to {len(batch) - 1}.",
             )
         pieces = tokenize_batch(self.tokenizer, batch, indices, self.max_pieces or UNLIMITED)
+        if self.added is not None and self.added.room:
+            pieces = pieces.prefixed(self.added.room, self._first_piece)
         largest, n_embeddings = (
             int(pieces.ids.max()) if pieces.ids.numel() else 0,
             self._pieces_known,
@@ -196,6 +202,12 @@ class HuggingFace(Model):
         if n_embeddings is not None and largest >= n_embeddings:
             raise self._misfit(f"piece {largest}, but only {n_embeddings} have an embedding")
         return pieces
+
+    @property
+    def _first_piece(self) -> int:
+        """The piece in the place of learnt vectors before a text, which is not read."""
+        names = (self.tokenizer.cls_token_id, self.tokenizer.bos_token_id)
+        return next((int(id_) for id_ in names if id_ is not None), 0)
 
     @cached_property
     def _pieces_known(self) -> int | None:
@@ -228,6 +240,8 @@ class HuggingFace(Model):
         ):
             outputs = self._checked_run(texts, hidden, logits is not False)
         scores = outputs.get("logits", outputs.get("prediction_logits"))
+        if "start_logits" in outputs:  # of answers: [batch, pieces, 2]
+            scores = torch.stack([outputs["start_logits"], outputs["end_logits"]], -1)
         if isinstance(logits, Tensor) and scores is not None and scores.ndim == 3:
             scores = scores[logits.to(scores.device)]  # [chosen, vocabulary]
         scores = None if scores is None else scores.to(self.device)
@@ -568,11 +582,29 @@ class HuggingFace(Model):
     # --- weights ----------------------------------------------------------------------------------
 
     def copy(self, in_fp32: bool = False) -> "HuggingFace":
-        twin = HuggingFace(copy.deepcopy(self.net), self.tokenizer, self.name, sites=self.sites)
+        net, added = copy.deepcopy((self.net, self.added))
+        twin = HuggingFace(net, self.tokenizer, self.name, sites=self.sites)
         twin.kept, twin.whole = self.kept, self.whole
+        twin.take_heads(self)
+        twin.task_head = copy.deepcopy(self.task_head)  # its weights may learn
+        twin.added, twin.max_pieces = added, self.max_pieces
         if in_fp32:
             twin.net.to(dtype=torch.float32)  # type: ignore[call-arg]
         return twin
+
+    def take_heads(self, other: "HuggingFace") -> None:
+        """Take the description of the task, and the heads outside the net, of another model."""
+        self.task_head, self.language_head = other.task_head, other.language_head
+
+    @property
+    def objectives(self) -> tuple[Task, ...]:
+        of_pieces = () if self.language_head is None else (self.language_head.task,)
+        return (*super().objectives, *of_pieces)
+
+    def for_objective(self, task: Task) -> Model:
+        if self.language_head is None or task != self.language_head.task:
+            return super().for_objective(task)
+        return self.language_head.model_of(self)
 
     def reinitialised(self, seed: int) -> "HuggingFace":
         with torch.random.fork_rng(devices=[]):
@@ -583,12 +615,7 @@ class HuggingFace(Model):
         return head_removal.cut(twin, self.kept) if twin.sites != self.sites else twin
 
     def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        if self.n_removed_heads:
-            pruned_checkpoint.save(self, folder)
-        else:
-            self.net.save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
+        task_checkpoint.save(self, folder)
 
     def bare_name(self, name: str) -> str:
         """A weight's name without the prefix of the body, which models with a head add."""
@@ -602,13 +629,18 @@ class HuggingFace(Model):
         return net_parts.weight_places(self)
 
     def parameters_by_part(self) -> dict[str, int]:
-        return net_parts.parameters_by_part(self)
+        parts = net_parts.parameters_by_part(self)
+        if self.added is not None:
+            parts[self.added.kind] = sum(w.numel() for w in self.added.modules.parameters())
+        return parts
 
     def memory(self) -> dict[str, Any]:
         return budget.memory(self)
 
     def train(self, learning: bool) -> None:
         self.net.train(learning)
+        if self.added is not None:
+            self.added.modules.train(learning)
 
 
 def require_transformer(model: Model, why: str, remedy: str) -> HuggingFace:

@@ -18,8 +18,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from workbench.engine.model import Objective, Symbols
 from workbench.models.tokenization import pad_id
 
-CLASSIFIER = "ForSequenceClassification"
-
 
 def symbols(tokenizer: PreTrainedTokenizerBase) -> Symbols:
     """The tokenizer's special pieces for padding, masking and denoising."""
@@ -37,7 +35,7 @@ def objective_of(
     net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, causal: bool
 ) -> Objective:
     """The objective of the head; "" if there is no head, or none that can be scored."""
-    if output_map(net) is None or _partly_random(net):
+    if output_map(net) is None or partly_random(net):
         return ""
     if in_order(net):
         return "masked"
@@ -63,14 +61,6 @@ def mask_of(net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | N
     return mask
 
 
-def classes_of(net: PreTrainedModel) -> tuple[str, ...]:
-    """The classes of a text classifier, in its order; empty for other models."""
-    if not type(net).__name__.endswith(CLASSIFIER) or _partly_random(net):
-        return ()
-    names: Any = net.config.id2label
-    return tuple(names[index] for index in sorted(names))
-
-
 def output_map(net: PreTrainedModel) -> nn.Module | None:
     """The last layer of a language-model head, from states to the vocabulary."""
     layer: nn.Module | None = net.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -85,7 +75,7 @@ def _id_of(tokenizer: PreTrainedTokenizerBase, piece: str) -> int:
     return id_
 
 
-def _partly_random(net: PreTrainedModel) -> bool:
+def partly_random(net: PreTrainedModel) -> bool:
     """Whether some weights were read from a file and others, missing there, are random.
 
     transformers marks each weight that it read, or tied to a read one.

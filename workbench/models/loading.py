@@ -27,18 +27,20 @@ from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.machine import require_cuda
 from workbench.core.public import public
 from workbench.engine.model import Model
-from workbench.models import budget, checkpoint, pruned_checkpoint, split
+from workbench.engine.task import chosen
+from workbench.models import budget, checkpoint, pruned_checkpoint, split, task_checkpoint
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import CLASSIFIER, placed
+from workbench.models.lm_heads import placed
 from workbench.models.references import (
     RANDOM,
     facts,
     folder_of,
-    has_task,
     is_folder,
     located,
+    net_folder,
     require_model,
 )
+from workbench.models.standard_heads import ENDINGS
 from workbench.models.word_models import ELMO, VECTORS, Opener, open_elmo, open_vectors, word_folder
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -56,7 +58,7 @@ _ONE_PRECISION = ("openai-gpt",)  # its masks must have the precision of its wei
 _lock = RLock()  # transformers sets the device of new models for all threads
 _HEADS = (
     "ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
-    CLASSIFIER,
+    *ENDINGS,
 )  # fmt: skip
 
 
@@ -68,6 +70,7 @@ def load(
     *,
     seed: int = 0,
     pickled: bool = False,
+    objective: str = "",
 ) -> Model:
     """Open a model by folder, hub id, run, `mini:bert`, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`.
 
@@ -82,6 +85,9 @@ def load(
         precision: `fp32`, `bf16`, `fp16` or `auto` (bf16 on a GPU that supports it, else fp32).
         seed: Seed of the weights of a `@random` model.
         pickled: Whether to read pickled weights too, without running code in them.
+        objective: What the model is used for, of what it predicts: `language-model` of a fine-tuned
+            model, for example (default: the task that it was fine-tuned for, else its language
+            model).
 
     Returns:
         A `Model`.
@@ -99,9 +105,16 @@ def load(
     with _lock:
         model = _opened(located(name), device, precision, seed, pickled)
     model.name = name
-    folder = None if name.endswith(RANDOM) else folder_of(name)
-    model.task_folder = folder if folder is not None and has_task(folder) else None
-    return model
+    if not name.endswith(RANDOM) and (folder := folder_of(name)) is not None:
+        task_checkpoint.restore(model, folder)
+    return with_objective(model, objective)
+
+
+def with_objective(model: Model, objective: str) -> Model:
+    """The model as it is used for an objective, by its name; "" for what it was made for."""
+    if not objective:
+        return model
+    return model.for_objective(chosen(objective, model.objectives, model.name))
 
 
 def _opened(name: str, device: str | None, precision: str, seed: int, pickled: bool) -> Model:
@@ -116,7 +129,9 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         return opener(name, first, dtype, seed)
     dtype = _dtype(precision, first)
     require_model(name)
-    source = str(Path(source).expanduser() if local else _fetched(source, is_random, pickled))
+    source = str(
+        net_folder(Path(source).expanduser()) if local else _fetched(source, is_random, pickled)
+    )
     config = checkpoint.read_config(source)
     manifest = pruned_checkpoint.manifest(Path(source)) if local else None
     if not (is_random or pickled or list(Path(source).glob("*.safetensors"))):
@@ -196,6 +211,7 @@ def precision_of_files(ref: str) -> str:
     folder = folder_of(name)
     if name.endswith(RANDOM) or folder is None or _word_model_opener(name, folder):
         return "fp32"
+    folder = net_folder(folder)
     if pruned_checkpoint.manifest(folder) is not None:  # created in fp32 before weights are read
         return "fp32"
     stored = checkpoint.precisions_stored(folder)
@@ -291,12 +307,12 @@ def _dtype(precision: str, device: torch.device) -> torch.dtype:
 def _architecture(config: PretrainedConfig) -> Any:
     """The class of the saved weights, if it has a prediction head; else the model without head."""
     for name in config.architectures or ():
-        if name.endswith(_HEADS) and (found := _class_of(name)) is not None:
+        if name.endswith(_HEADS) and (found := class_of(name)) is not None:
             return found
     return AutoModel
 
 
-def _class_of(name: str) -> Any:
+def class_of(name: str) -> Any:
     """The class of transformers with this name; None if there is none.
 
     While another thread imports its module, transformers may not find a class that it has: without

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parse_json, read_regular
+from workbench.engine.task import as_data
 
 if TYPE_CHECKING:
     from workbench.engine.model import Model
@@ -26,8 +27,10 @@ RANDOM = "@random"
 Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: `lm_losses.hidden_with`
 TRAINING_EXPERIMENTS = ("train", "head-pruning", "finetune")  # experiments whose runs save a model
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-# of a task head that `finetune` stores next to a model: its task and architecture; its weights
-TASK_FILES = TASK, HEAD = ("task/task.json", "task/head.safetensors")
+# parts of the folder of a model: see `task_checkpoint`
+BODY, LANGUAGE = "body", "language-model"
+TASK, HEAD = "task/task.json", "task/head.safetensors"
+PARTS = (BODY, "task", LANGUAGE, "adapter")  # subfolders of one
 # names of the numbers of layers and heads in a configuration of transformers
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
@@ -59,6 +62,7 @@ def require_model(ref: str) -> None:
         _require_hub_id(source)
         return
     folder = Path(source).expanduser()
+    folder = net_folder(folder)
     has_tokenizer = any(next(folder.glob(name), None) for name in _TOKENIZER_FILES)
     if (folder / "config.json").is_file() and not has_tokenizer:
         # transformers would silently create a tokenizer with an empty vocabulary
@@ -105,23 +109,9 @@ def trained_by(folder: Path) -> str:
     return run if folder.name == TRAINED and _RUN.fullmatch(run) else ""
 
 
-def has_task(folder: Path) -> bool:
-    """Whether the folder of a model also holds a task head."""
-    return all((folder / name).is_file() for name in TASK_FILES)
-
-
-def task_bytes(folder: Path | None) -> bytes:
-    """The files of a model's task head, for its content hash; empty without one."""
-    return b"" if folder is None else b"".join(read_regular(folder / n) for n in TASK_FILES)
-
-
-def task_kind(folder: Path | None) -> str:
-    """The kind of task of a model's task head, such as class or tags; "" without one."""
-    if folder is None:
-        return ""
-    with suppress(WorkbenchError, ValueError, LookupError, TypeError):  # reading the head reports
-        return str(parse_json(read_regular(folder / TASK).decode("utf-8"))["task"]["kind"])
-    return ""
+def net_folder(folder: Path) -> Path:
+    """The folder of the net of a model: its own, or a part of it."""
+    return folder / BODY if (folder / BODY / "config.json").is_file() else folder
 
 
 def folder_of(ref: str) -> Path | None:
@@ -137,7 +127,7 @@ def shape_of(ref: str) -> tuple[int, int] | None:
     """The number of layers, and of heads in each, by the model's `config.json`; None if unknown."""
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
         folder = folder_of(ref.removesuffix(RANDOM))
-        config = parse_json(read_regular(folder / "config.json")) if folder else {}
+        config = parse_json(read_regular(net_folder(folder) / "config.json")) if folder else {}
         counts = (next(filter(None, map(config.get, keys)), None) for keys in (_LAYERS, _HEADS))
         layers, heads = counts
         if isinstance(layers, int) and isinstance(heads, int):
@@ -267,9 +257,11 @@ def facts(model: "Model") -> dict[str, Any]:
         "precision": model.precision,
         "stacks": [asdict(stack) for stack in model.stacks],
         "sites": len(model.sites),
+        "predicts": as_data(model.predicts),
+        "objectives": [as_data(task) for task in model.objectives],
         "objective": model.objective,
         "classes": list(model.classes),
-        "task": task_kind(model.task_folder),
+        "task": model.task_head.task.kind if model.task_head is not None else "",
         "content_hash": model.content_hash,
         "limits": "; ".join(filter(None, _limits(model))),
     }

@@ -41,9 +41,9 @@ from workbench.engine.model import (
 )
 from workbench.engine.taps import StackName, Tap
 from workbench.engine.text_pieces import NO_ID, Algorithm, Segmentation, Segmented, Step, TextPiece
+from workbench.models import task_checkpoint
 from workbench.models.bilm import MODEL, BiLM, is_trained, load_trained
 from workbench.models.elmo import OPTIONS, WEIGHTS, Elmo, read_back, read_options, spelling
-from workbench.models.references import task_bytes
 
 # --- static word vectors: a context-free model with one layer -------------------------------------
 #
@@ -211,7 +211,7 @@ class WordModel(Model):
         self._make_random = make_random  # the same architecture with weights drawn from a seed
         self._make_copy = make_copy  # the same model with its own weights
         self._save = save  # into a folder that `wb.load` opens
-        self.objective: Objective = "bidirectional" if bilm else ""
+        self.language_model: Objective = "bidirectional" if bilm else ""
         self._id_of: dict[str, int] = {}
         self._word_of: list[str] = []
         self._given: Tensor | None = None  # what passes read instead of their words
@@ -233,7 +233,7 @@ class WordModel(Model):
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
         digest.update("\0".join(self.words).encode())
-        digest.update(task_bytes(self.task_folder))
+        task_checkpoint.update_hash(digest, self)
         return digest.hexdigest()
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
@@ -421,7 +421,7 @@ class WordModel(Model):
         if self._make_copy is None:
             return super().copy(in_fp32)
         twin = self._make_copy()
-        twin.name = self.name
+        twin.name, twin.task_head = self.name, copy.deepcopy(self.task_head)
         twin._id_of, twin._word_of = self._id_of, self._word_of  # ids mean the same in both
         return twin
 
@@ -437,7 +437,7 @@ class WordModel(Model):
             return super().save(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self._save(folder)
-        return None
+        return task_checkpoint.save_task(self, folder)
 
     def named_weights(self) -> Mapping[str, Tensor]:
         return self.weights

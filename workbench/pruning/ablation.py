@@ -30,7 +30,6 @@ from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_scoring import limit_of
 from workbench.models.prefix_cache import recorded, replay_points
 from workbench.pruning.evaluation import (
-    METRICS,
     Evaluation,
     Floats,
     OnProgress,
@@ -383,7 +382,7 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
             _on_progress(progress, evaluation, len(alone) + len(together), index, len(modes), mode),
         )
         texts = len(result.base.number)
-        for metric in METRICS:
+        for metric in evaluation.aim.metrics:
             is_better = better(whole, metric)
             parts.append(_rows(evaluation, result, heads, metric, mode, is_better, inputs.seed))
         if together:

@@ -24,13 +24,11 @@ from workbench.core.stats import (
     sign_flip_p_values,
 )
 from workbench.engine.batch import Pieces
-from workbench.models import pruned_checkpoint
 from workbench.models.eval_tasks import Learnt
 from workbench.models.head_removal import Unit, magnitudes, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.ablation import ablated
 from workbench.pruning.evaluation import (
-    METRICS,
     Evaluation,
     Floats,
     TextScores,
@@ -229,7 +227,7 @@ def rows(curves: Sequence[Curve], seed: int) -> pd.DataFrame:
     table = []
     for each in curves:
         for step in each.steps:
-            for metric in METRICS:
+            for metric in step.texts.metrics:
                 part, number = step.texts.part(metric), step.texts.number
                 lower, upper = ratio_intervals(part[:, None], number, seed)
                 table.append(
@@ -258,7 +256,7 @@ def summary(curves: Sequence[Curve], is_better: Mapping[str, bool]) -> pd.DataFr
     for each in curves:
         total = max(1, len(each.steps[-1].removed))
         removed = np.array([len(step.removed) / total for step in each.steps])
-        for metric in METRICS:
+        for metric in each.steps[0].texts.metrics:
             values = np.array([step.texts.value(metric) for step in each.steps])
             lost = _lost(values, metric)
             rows.append(
@@ -332,7 +330,7 @@ def alone(ruler: Ruler, all_: Sequence[Unit], scores: Sequence[float]) -> pd.Dat
         removed = [head for unit in members if unit != best for head in all_[unit].heads]
         step = ruler.measured(removed)
         site, head = all_[best].heads[0]
-        for metric in METRICS:
+        for metric in base.metrics:
             value = step.texts.value(metric)
             rows.append(
                 {
@@ -394,15 +392,15 @@ def saved(model: HuggingFace, keep: Path | None) -> float:
     """Save the model in a folder, if there is one; returns MiB of its weights on disk."""
     if keep is None:
         return 0.0
-    pruned_checkpoint.save(model, keep)
-    return sum(file.stat().st_size for file in keep.glob("*.safetensors")) / MEBI
+    model.save(keep)
+    return sum(file.stat().st_size for file in keep.rglob("*.safetensors")) / MEBI
 
 
 def kept(stages: Sequence[Stage], seed: int) -> pd.DataFrame:
     """One row per stage and metric; each stage is compared with another on the same texts."""
     texts = {each.name: each.texts for each in stages}
     rows = []
-    for metric in METRICS:
+    for metric in stages[0].texts.metrics:
         differences = np.stack(
             [s.texts.part(metric) - texts[s.against or s.name].part(metric) for s in stages], 1
         )  # [texts, stages]

@@ -5,7 +5,7 @@ Weights are trained and heads are chosen on train texts; scores are on other tex
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,19 +19,22 @@ from workbench.core.experiment import Caveat, Inputs, few_sentences_caveat
 from workbench.core.splits import Parts
 from workbench.core.stats import ratio_intervals
 from workbench.corpora.encode import encode
+from workbench.corpora.task_gold import gold_of, task_on
 from workbench.engine.batch import Batch
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model
 from workbench.engine.taps import Tap
+from workbench.engine.task import Task
+from workbench.engine.words import owners
 from workbench.models.eval_tasks import (
-    BatchScores,
     EvalTask,
     Learnt,
     Question,
-    classifier,
     eval_task_of,
 )
 from workbench.models.huggingface import HuggingFace, require_transformer
+from workbench.models.standard_heads import with_standard_head
+from workbench.models.task_heads import BatchScores
 from workbench.pruning.experiments import Aimed
 from workbench.pruning.head_masks import require_heads
 
@@ -84,8 +87,21 @@ def build_evaluation(
             where=where,
             remedy="Choose a corpus or a split with at least one sentence.",
         )
-    batch, net = encode(docs, targets=sorted(_classes(docs))), with_heads(model)
-    return Evaluation(net, batch, eval_task_of(net, batch, label, seed))
+    net, task = with_heads(model), model.predicts
+    if task is None or task.is_language_model:
+        if label:
+            raise WorkbenchError(
+                f"{model.name} has no task head, so it cannot be evaluated on a label.",
+                code="model-unsupported",
+                where=label,
+                remedy="Leave the label out to use the language-model loss, or train a classifier "
+                "first (head-pruning does so with task=).",
+            )
+        return Evaluation(net, encode(docs), eval_task_of(net, seed=seed))
+    task = task_on(task, docs, label, model.name, where)
+    gold = [gold_of(doc, task) for doc in docs]
+    aim = eval_task_of(net, gold, seed)
+    return Evaluation(net, encode(docs), replace(aim, task=task))
 
 
 def with_heads(model: Model) -> HuggingFace:
@@ -97,15 +113,10 @@ def with_heads(model: Model) -> HuggingFace:
     )
 
 
-def _classes(docs: "Iterable[Doc]") -> set[str]:
-    """Labels whose values are class names, not scores."""
-    return {name for doc in docs for name, value in doc._.labels.items() if isinstance(value, str)}
-
-
 def caveats(evaluation: Evaluation, texts: int, notes: Iterable[str] = ()) -> tuple[Caveat, ...]:
     """Caveats of all scores of an evaluation; `notes` are those of the splits."""
     lines = dict.fromkeys([*notes, *few_sentences_caveat(texts)])
-    if evaluation.aim.kind == "masked":
+    if evaluation.aim.task.kind == "masked":
         lines[
             "15 % of pieces are masked, and only these are scored. They are the same pieces "
             "whichever heads are removed."
@@ -135,7 +146,6 @@ def _numbers(model: HuggingFace) -> str:
 # long texts count more. Costs: a forward pass; memory is a few numbers for each text.
 
 Floats = NDArray[np.float64]
-METRICS = ("loss", "accuracy")
 OnProgress = Callable[[int], object]  # receives the number of texts done
 
 
@@ -146,13 +156,14 @@ class TextScores:
     nats: Floats  # [texts]
     right: Floats  # [texts], correct predictions
     number: Floats  # [texts], predictions
+    metrics: tuple[str, str] = ("loss", "accuracy")
 
     def part(self, metric: str) -> Floats:
         """The sums of a metric.  # [texts]"""
         return self.nats if metric == "loss" else self.right
 
     def value(self, metric: str) -> float:
-        """Mean loss in nats per piece or text, or accuracy; 0 without predictions."""
+        """Mean loss per prediction, or accuracy (of scores: r2); 0 without predictions."""
         total = self.number.sum()
         return float(self.part(metric).sum() / total) if total else 0.0
 
@@ -178,28 +189,36 @@ def score_texts(
 
     for question in questions:
         parts += [numbers for _, numbers in in_halves(score, question, room)]
-    return TextScores(*np.concatenate(parts, 1))
+    nats, right, number = np.concatenate(parts, 1)
+    return TextScores(nats, right, number, aim.metrics)
 
 
 # --- the trivial baseline -------------------------------------------------------------------------
 #
 # Is the whole model better than its trivial baseline? If not, no head matters.
 #
-# For the accuracy, the baseline always predicts the most frequent piece or class. For the loss, it
-# predicts each piece or class with its frequency in the other texts (Witten-Bell smoothing, so that
-# unseen ones have some probability). Costs: reading the gold pieces or classes; no forward pass.
+# For the accuracy, the baseline always predicts the most frequent piece, class or tag. For a loss,
+# it predicts each with its frequency in the other texts (Witten-Bell smoothing, so unseen ones have
+# some probability). Of scores it is their mean in the other texts; of answers any of the words (or
+# no answer) with the same probability, and no answer or the first word. Costs: reading the gold; no
+# forward pass.
 
 
 def trivial(evaluation: Evaluation) -> TextScores:
     """Scores of the trivial baseline on each text, in the order of `evaluation.questions`."""
-    targets = []  # for each text, the indices of its gold pieces or classes
+    kind = evaluation.aim.task.kind
+    if kind == "score":
+        return _mean_score(evaluation)
+    if kind == "answers":
+        return _any_answer(evaluation)
+    targets = []  # for each text, the indices of its gold pieces, classes or tags
     for question in evaluation.questions:
-        predicted, gold = evaluation.aim.gold(question)
+        predicted, gold = evaluation.aim.targets(question)
         targets += np.split(gold.cpu().numpy(), np.cumsum(predicted.sum(1).cpu().numpy())[:-1])
-    classes = len(evaluation.model.classes) if evaluation.aim.kind == "classes" else 0
-    vocabulary = 0 if classes else len(evaluation.model.tokenizer)
+    names = len(evaluation.aim.task.names)
     all_targets = np.concatenate([np.zeros(0, int), *targets])
-    size = max(classes, vocabulary, int(all_targets.max(initial=0)) + 1)
+    n_choices = names or len(evaluation.model.tokenizer)
+    size = max(n_choices, int(all_targets.max(initial=0)) + 1)
     counts = np.bincount(all_targets, minlength=size)
     types, most_frequent = int((counts > 0).sum()), int(counts.argmax())
     nats: list[float] = []
@@ -214,11 +233,38 @@ def trivial(evaluation: Evaluation) -> TextScores:
     return TextScores(np.array(nats), np.array(right, float), number)
 
 
+def _mean_score(evaluation: Evaluation) -> TextScores:
+    """The error of the mean of the other texts' scores, on the scale of the task head."""
+    gold = [value for question in evaluation.questions for value in question.gold]
+    scores = np.array(gold, float) / evaluation.model.task_head.scale.spread
+    n = len(scores)
+    elsewhere = (scores.sum() - scores) / max(n - 1, 1)
+    error = np.square(scores - elsewhere)
+    return TextScores(error, 1 - error, np.ones(n))
+
+
+def _any_answer(evaluation: Evaluation) -> TextScores:
+    """The loss of all words alike, and right answers of the more frequent constant one."""
+    nats, constant = [], []
+    for question in evaluation.questions:
+        there = owners(question.text).any(-1).cpu()  # [batch, words]
+        if evaluation.aim.task.pairs and question.segments is not None:
+            there &= question.segments[:, : there.shape[1]]
+        nats += np.log(1 + there.sum(1).numpy()).tolist()
+        first = there.int().argmax(1).tolist()
+        for begin, spans in zip(first, question.gold, strict=True):
+            assert isinstance(spans, list), "answers are spans"
+            constant.append((not spans, (begin, begin + 1) in spans))
+    right = np.array(constant, float).reshape(-1, 2)  # [texts, no answer or first word]
+    best = right[:, int(right.sum(0).argmax())]
+    return TextScores(np.array(nats), best, np.ones(len(best)))
+
+
 def baseline(evaluation: Evaluation, texts: TextScores, seed: int) -> pd.DataFrame:
     """One row per metric: the value of the model and of the trivial baseline."""
     trivial_texts = trivial(evaluation)
     rows = []
-    for metric in METRICS:
+    for metric in evaluation.aim.metrics:
         difference = (texts.part(metric) - trivial_texts.part(metric))[:, None]  # [texts, 1]
         lower, upper = (float(end[0]) for end in ratio_intervals(difference, texts.number, seed))
         value, trivial_value = texts.value(metric), trivial_texts.value(metric)
@@ -300,7 +346,8 @@ def train_classifier(
         )
     tables = []
     for share in SHARES:
-        made = classifier(model, names, inputs.seed)
+        task = Task(label, "class", label, tuple(names), None, "accuracy")
+        made = with_standard_head(model, task, inputs.seed)
         learnt = tune("fitting" if share == 1 else "fitting on half", made, steps, share)
         test = build_evaluation(made, parts.test, label, inputs.seed, inputs.corpus.name)
         scores = baseline(test, test.scored(), inputs.seed)

@@ -29,7 +29,6 @@ from workbench.models.eval_tasks import Plan, Question, learn
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
-    METRICS,
     Evaluation,
     TextScores,
     baseline,
@@ -169,7 +168,7 @@ def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
     name = inputs.corpus.name
     learning = build_head_evaluation(inputs.model, parts.train, settings.label, inputs.seed, name)
     held_out = build_head_evaluation(
-        inputs.model, parts.test, learning.aim.label, inputs.seed, name
+        inputs.model, parts.test, learning.aim.task.label, inputs.seed, name
     )
     model = learning.model
     all_ = units(model)
@@ -244,7 +243,7 @@ def _survival(
 ) -> pd.DataFrame:
     """One row per trial and metric."""
     rows = []
-    for metric in METRICS:
+    for metric in base.metrics:
         sign = 1 if metric == "loss" else -1
         differences = np.stack(
             [each.pruned.part(metric) - base.part(metric) for each in trials], 1

@@ -22,7 +22,6 @@ from workbench.pruning import curves
 from workbench.pruning.ablation import ablated
 from workbench.pruning.curves import Method, methods, order_of
 from workbench.pruning.evaluation import (
-    METRICS,
     Evaluation,
     TrainedClassifier,
     baseline,
@@ -95,8 +94,8 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     seed, name = inputs.seed, inputs.corpus.name
     train = parts.train[: settings.selection_texts]
     selection = build_head_evaluation(model, train, settings.label, seed, name)
-    held_out = build_head_evaluation(model, parts.test, selection.aim.label, seed, name)
-    tune.label = selection.aim.label
+    held_out = build_head_evaluation(model, parts.test, selection.aim.task.label, seed, name)
+    tune.label = selection.aim.task.label
     whole, all_ = selection.model, units(selection.model)
     steps = curves.removal_steps(settings.steps, len(all_))
     orders = methods(settings.methods, settings.random_orders)
@@ -127,7 +126,7 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     size = curves.saved(small, inputs.keep)
     progress.log(f"Saved the smaller model: {size:.2f} MiB on disk.")
     trivial = baseline(held_out, base, seed)
-    is_better = {metric: better(trivial, metric) for metric in METRICS}
+    is_better = {metric: better(trivial, metric) for metric in base.metrics}
     tables = {
         "curve": curves.rows(drawn, seed),
         "summary": curves.summary(drawn, is_better),

@@ -101,7 +101,9 @@ def gate_gradients(
                 done += len(part)
                 if on_progress is not None:
                     on_progress(done)
-    return GateGradients(heads, np.concatenate(values), TextScores(*np.concatenate(texts, 1)))
+    nats, right, number = np.concatenate(texts, 1)
+    scores = TextScores(nats, right, number, aim.metrics)
+    return GateGradients(heads, np.concatenate(values), scores)
 
 
 @contextmanager

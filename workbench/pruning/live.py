@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from workbench.engine.batch import text_of_span
 from workbench.engine.model import Model
 from workbench.models.eval_tasks import Question
 from workbench.models.head_removal import without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.tokenization import written
-from workbench.pruning.evaluation import METRICS, Evaluation, build_head_evaluation
+from workbench.pruning.evaluation import Evaluation, build_head_evaluation
 from workbench.pruning.head_masks import Head
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+NO_ANSWER = "(no answer)"
 MAX_NEW_PIECES = 24  # generated for each text
 PROMPT_PIECES = 6  # from which a decoder continues
 
@@ -78,9 +80,9 @@ def live(model: Model, docs: "Sequence[Doc]", removed: Sequence[Head]) -> Live:
                 index += 1
     return Live(
         tuple(texts[order] for order in sorted(texts)),
-        {metric: (before.value(metric), after.value(metric)) for metric in METRICS},
+        {metric: (before.value(metric), after.value(metric)) for metric in before.metrics},
         (whole.model.parameters, smaller.parameters),
-        whole.aim.unit,
+        whole.aim.task.unit,
     )
 
 
@@ -89,18 +91,44 @@ def _guesses(
 ) -> list[tuple[tuple[Guess, ...], int]]:
     """For each text, the predictions that change, and the number of predictions."""
     aim, model = evaluation.aim, evaluation.model
-    predicted, gold = aim.gold(question)
+    if aim.task.kind in ("score", "answers"):
+        return _guesses_of_texts(evaluation, smaller, question)
+    predicted, gold = aim.targets(question)
     three = (gold, aim.guesses(model, question), aim.guesses(smaller, question))
-    if aim.kind == "classes":
-        named = [[model.classes[int(n)] for n in each] for each in three]
-    else:
+    if aim.task.is_language_model:
         named = [list(written(model.tokenizer, each.tolist())) for each in three]
+    else:
+        named = [[aim.task.names[int(n)] for n in each] for each in three]
     changed, first = [], 0
     for number in predicted.sum(1).tolist():
         last = first + number
         guesses = [Guess(*each) for each in zip(*(part[first:last] for part in named), strict=True)]
         changed.append((tuple(each for each in guesses if each.before != each.after), number))
         first = last
+    return changed
+
+
+def _guesses_of_texts(
+    evaluation: Evaluation, smaller: HuggingFace, question: Question
+) -> list[tuple[tuple[Guess, ...], int]]:
+    """The score, or the answer, of each text."""
+    assert question.segments is not None, "a task head reads words"
+    texts = evaluation.batch
+    sides: list[Sequence[Any]] = [question.gold]
+    for model in (evaluation.model, smaller):
+        head = model.task_head
+        read = head.read(model, question.text, question.segments)
+        sides.append(head.guesses(head(read), read, []))
+
+    def shown(value: Any, order: int) -> str:
+        if not isinstance(value, list):
+            return f"{value:.2f}"
+        return text_of_span(texts, order, value[0]) if value else NO_ANSWER
+
+    changed: list[tuple[tuple[Guess, ...], int]] = []
+    for order, *three in zip(question.order, *sides, strict=True):
+        guess = Guess(*(shown(value, order) for value in three))
+        changed.append(((guess,) if guess.before != guess.after else (), 1))
     return changed
 
 

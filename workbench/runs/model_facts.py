@@ -22,10 +22,10 @@ from typing import IO, Any
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
-from workbench.models.references import RANDOM, TASK_FILES, folder_of
+from workbench.models.references import PARTS, RANDOM, folder_of
 from workbench.runs.forked_call import forked_call
 
-FORMAT = 2
+FORMAT = 3
 LARGE = 64 << 20  # bytes from which the hash of a file is cached
 SETTLED = 2.0  # seconds after a change, from which a new change is visible in a file's times
 _PARTS = {".safetensors", ".json", ".txt", ".model", ".hdf5", ".bin", ".npy", ".jinja", ".tiktoken"}
@@ -128,5 +128,6 @@ def files_of(source: str) -> Iterator[Path]:
             yield from sorted(path.iterdir()) if path.is_dir() else [path]
         return
     if folder := folder_of(source):
-        yield from sorted(path for path in folder.iterdir() if path.suffix in _PARTS)
-        yield from filter(Path.is_file, (folder / name for name in TASK_FILES))
+        for part in (folder, *(folder / name for name in PARTS)):
+            if part.is_dir():
+                yield from sorted(path for path in part.iterdir() if path.suffix in _PARTS)

@@ -1,26 +1,21 @@
 """Methods that adapt a model: which weights learn, which modules are added, when and how fast.
 
-Frozen leaves every weight as it is. LoRA comes from peft. Adapters, prefixes and prompts are small
-modules hooked to the model's own blocks, so they work for every architecture. A prompt is a few
-learnt vectors before the text; a prefix has such vectors before every layer (P-tuning v2), which
-attention reads as keys and values. Costs: the parameters that the method adds.
+Frozen leaves every weight as it is. LoRA comes from peft; adapters, prefixes and prompts are those
+of `models.added_modules`. Costs: the parameters that the method adds.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
 from workbench.core.errors import WorkbenchError
-from workbench.engine.batch import Pieces
 from workbench.engine.model import Model, refusal
+from workbench.models.added_modules import KINDS, AddedKind, add
 from workbench.models.huggingface import HuggingFace, require_transformer
-from workbench.models.net_parts import blocks
 from workbench.transfer.backbone import Body
 from workbench.transfer.experiments import Method, Sizes
 
@@ -71,9 +66,6 @@ class Fitting:
 
     body: Body
     groups: list[Group] = field(default_factory=list)
-    modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)  # added to the body
-    make_room: Callable[[Pieces], Pieces] = lambda text: text  # for vectors before each text
-    hooks: ExitStack = field(default_factory=ExitStack)
 
     @property
     def trained_weights(self) -> list[Tensor]:
@@ -84,10 +76,6 @@ class Fitting:
     def trainable(self) -> int:
         """Number of parameters that learn."""
         return sum(weights.numel() for weights in self.trained_weights)
-
-    def close(self) -> None:
-        """Remove the hooks from the model."""
-        self.hooks.close()
 
 
 def default_learning_rates(method: Method, model: Model, lstm: bool = False) -> tuple[float, ...]:
@@ -115,9 +103,7 @@ def fitting_of(body: Body, method: Method, sizes: Sizes, seed: int) -> Fitting:
     elif method == "bitfit":
         made.groups.append(Group(_biases(body)))
     else:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            _ADDED[method](made, sizes)
+        _ADDED[method](made, sizes, seed)
     for weights in made.trained_weights:
         weights.requires_grad_(True)
     return made
@@ -161,10 +147,9 @@ def _biases(body: Body) -> list[Tensor]:
 # --- modules that are added -----------------------------------------------------------------------
 
 
-def _lora(made: Fitting, sizes: Sizes) -> None:
+def _lora(made: Fitting, sizes: Sizes, seed: int) -> None:
     """Add low-rank updates to the query, key, value and output maps of attention."""
     from peft import LoraConfig, inject_adapter_in_model
-    from peft.tuners.lora import LoraLayer
 
     model = _transformer(made.body.model, "lora")
     targets = [
@@ -180,11 +165,10 @@ def _lora(made: Fitting, sizes: Sizes) -> None:
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.net.modules()),
     )
     before = set(dict(model.net.named_parameters()))
-    inject_adapter_in_model(config, model.net)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        inject_adapter_in_model(config, model.net)
     added = {n: w for n, w in model.net.named_parameters() if "lora_" in n and n not in before}
-    for index, module in enumerate(m for m in model.net.modules() if isinstance(m, LoraLayer)):
-        assert isinstance(module, nn.Module), "peft's layers are modules"
-        made.modules[f"lora{index}"] = nn.ModuleList([module.lora_A, module.lora_B])
     made.groups.append(Group(list(added.values())))
 
 
@@ -209,120 +193,15 @@ def _is_map(made: Fitting, model: HuggingFace, name: str, module: nn.Module) -> 
     return inside and ("att" in name.lower() or "q_lin" in name or "_proj" in name)
 
 
-class Adapter(nn.Module):
-    """A bottleneck after a block, added to its output; initially zero (Houlsby et al. 2019)."""
+def _add(kind: AddedKind) -> "Callable[[Fitting, Sizes, int], None]":
+    """Add adapters, a prefix or a prompt, whose weights learn."""
 
-    def __init__(self, width: int, inner: int) -> None:
-        super().__init__()
-        self.down, self.up = nn.Linear(width, inner), nn.Linear(inner, width)
-        nn.init.zeros_(self.up.weight)
-        nn.init.zeros_(self.up.bias)
+    def prepare(made: Fitting, sizes: Sizes, seed: int) -> None:
+        size = sizes.adapter_width if kind == "adapters" else sizes.prefix_length
+        added = add(_transformer(made.body.model, kind), kind, size, seed)
+        made.groups.append(Group(list(added.modules.parameters())))
 
-    def forward(self, states: Tensor) -> Tensor:
-        adapted: Tensor = states + self.up(functional.gelu(self.down(states)))
-        return adapted
-
-
-def _adapters(made: Fitting, sizes: Sizes) -> None:
-    model = _transformer(made.body.model, "adapters")
-    for index, block in enumerate(_blocks(made.body, "adapters")):
-        adapter = Adapter(model.width, sizes.adapter_width).to(model.device, model.net.dtype)
-        made.modules[str(index)] = adapter
-
-        def after(module: nn.Module, args: Any, output: Any, adapter: nn.Module = adapter) -> Any:
-            if isinstance(output, tuple | list):
-                return type(output)([adapter(output[0]), *output[1:]])
-            return adapter(output)
-
-        made.hooks.callback(block.register_forward_hook(after).remove)
-    made.groups.append(Group(list(made.modules.parameters())))
-
-
-class Vectors(nn.Module):
-    """Learnt vectors, initialised with the standard deviation of the embeddings."""
-
-    def __init__(self, count: int, width: int, spread: float) -> None:
-        super().__init__()
-        self.values = nn.Parameter(torch.randn(count, width) * spread)
-
-
-def _prompt(made: Fitting, sizes: Sizes) -> None:
-    model = _room(made, "prompt", sizes.prefix_length)
-    body: Any = model.body(made.body.stack)
-    table = body.get_input_embeddings()
-    spread = float(table.weight.detach().float().std())
-    prompt = Vectors(sizes.prefix_length, table.weight.shape[1], spread).to(
-        model.device, model.net.dtype
-    )
-    made.modules["prompt"] = prompt
-
-    def with_prompt(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-        return _with_vectors(output, prompt.values, 1)
-
-    made.hooks.callback(table.register_forward_hook(with_prompt).remove)
-    made.groups.append(Group(list(prompt.parameters())))
-
-
-def _prefix(made: Fitting, sizes: Sizes) -> None:
-    """Put other learnt vectors before the text at every block."""
-    body_blocks = list(_blocks(made.body, "prefix"))
-    model = _room(made, "prefix", sizes.prefix_length)
-    axis = 0 if model.sequence_first else 1  # of pieces
-    for index, block in enumerate(body_blocks):
-        vectors = Vectors(sizes.prefix_length, model.width, 0.5).to(model.device, model.net.dtype)
-        made.modules[f"layer{index}"] = vectors
-
-        def before(module: nn.Module, args: Any, kwargs: Any, vectors: Vectors = vectors) -> Any:
-            if args:
-                return (_with_vectors(args[0], vectors.values, axis), *args[1:]), kwargs
-            states = _with_vectors(kwargs["hidden_states"], vectors.values, axis)
-            return args, {**kwargs, "hidden_states": states}
-
-        hook = block.register_forward_pre_hook(before, with_kwargs=True)
-        made.hooks.callback(hook.remove)
-    made.groups.append(Group(list(made.modules.parameters())))
-
-
-def _with_vectors(states: Tensor, values: Tensor, axis: int) -> Tensor:
-    """The states with their first pieces replaced by these vectors.  # [batch, pieces, width]"""
-    count = len(values)
-    if states.shape[axis] <= count:
-        return states
-    rest = states.narrow(axis, count, states.shape[axis] - count)
-    vectors = values.unsqueeze(1 - axis).expand(
-        *(count if a == axis else states.shape[a] for a in range(2)), -1
-    )
-    return torch.cat([vectors.to(states.dtype), rest], axis)
-
-
-def _room(made: Fitting, method: str, count: int) -> HuggingFace:
-    """Make room for `count` vectors before each text, within the model's maximum length."""
-    model = _transformer(made.body.model, method)
-    if model.max_pieces is not None:
-        if count >= model.max_pieces // 2:
-            raise WorkbenchError(
-                f"{count} vectors leave too few of the model's {model.max_pieces} positions for "
-                "the text.",
-                code="setting-invalid",
-                where=model.name,
-                remedy=f"Set prefix_length to about {max(1, model.max_pieces // 8)}.",
-            )
-        model.max_pieces -= count
-
-    def make_room(text: Pieces) -> Pieces:
-        """Add pieces that belong to no word before each text."""
-        return text.prefixed(count, int(text.ids[0, 0]) if text.ids.numel() else 0)
-
-    made.make_room = make_room
-    return model
-
-
-def _blocks(body: Body, method: str) -> Iterable[nn.Module]:
-    model = _transformer(body.model, method)
-    body_blocks = blocks(model.body(body.stack), body.layers)
-    if body_blocks is None:
-        raise _unsupported(model, method, "its layers share weights")
-    return body_blocks
+    return prepare
 
 
 def _transformer(model: Model, method: str) -> HuggingFace:
@@ -340,9 +219,7 @@ def _remedy(model: Model) -> str:
     return "Set method to frozen, fine-tuned, gradual or top."
 
 
-_ADDED: Mapping[str, Callable[[Fitting, Sizes], None]] = {
+_ADDED: Mapping[str, Callable[[Fitting, Sizes, int], None]] = {
     "lora": _lora,
-    "adapters": _adapters,
-    "prefix": _prefix,
-    "prompt": _prompt,
+    **{kind: _add(kind) for kind in KINDS},
 }

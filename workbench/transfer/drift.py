@@ -10,7 +10,6 @@ compare_probing costs two edge-probing runs.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,16 +28,16 @@ from workbench.core.experiment import (
     few_sentences_caveat,
 )
 from workbench.core.stats import Floats, difference, f1, interval, ratio, resampled
+from workbench.corpora.task_gold import gold_of
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import CHUNK, PIECES, chunks, forward
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Capture, Site, Tap, View
 from workbench.models.lm_scoring import Scores, joined, measures, score
-from workbench.models.references import has_task
+from workbench.models.task_heads import StandardHead, TaskHead
 from workbench.transfer.adaptation import Fitting
 from workbench.transfer.backbone import Body, body_of
-from workbench.transfer.checkpoints import head_of
 from workbench.transfer.experiments import DRIFT_TABLES, Drift
 from workbench.transfer.features import Live
 from workbench.transfer.metrics import Metric
@@ -52,8 +51,7 @@ from workbench.transfer.similarity import (
     word_caveats,
     words_of,
 )
-from workbench.transfer.task_heads import Head
-from workbench.transfer.tasks import Examples, gold_of, metrics_of, scored_of
+from workbench.transfer.tasks import Examples, metrics_of, scored_of
 from workbench.transfer.trainer import guessed
 from workbench.transfer.weight_change import WeightChange, require_same, weight_change
 
@@ -184,7 +182,8 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     before, after = inputs.models
     require_same(before, after)
     docs = list(inputs.docs())
-    head = head_for(inputs.folders[1] if inputs.folders else None, docs, after)
+    head = head_for(docs, after)
+    old_lm, new_lm = as_language_model(before), as_language_model(after)
     weights = weight_change(before, after)
     tables: dict[str, pd.DataFrame] = {}
     if settings.compare_probing:
@@ -220,9 +219,9 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
             lambda done, total: progress(done, total, "resetting layers"),
             inputs.seed,
         )
-    no_losses = no_forgetting(before, after)
+    no_losses = no_forgetting(old_lm, new_lm)
     if not no_losses:
-        tables["losses"] = forgetting(before, after, batch, inputs.seed, progress)
+        tables["losses"] = forgetting(old_lm, new_lm, batch, inputs.seed, progress)
     tables["modules"] = weights.modules
     tables["drift"] = _by_layer(states, weights, tables)
     caveats = [Caveat(text, ("drift", "similarity")) for text in word_texts]
@@ -394,6 +393,13 @@ SCORED_AT_ONCE = 512  # documents scored between two progress reports
 COLUMNS = ["metric", "before", "after", "change", "lower", "upper", "n"]
 
 
+def as_language_model(model: Model) -> Model:
+    """The model as the language model that it was before it got a task; unchanged without one."""
+    return next(
+        (model.for_objective(task) for task in model.objectives if task.is_language_model), model
+    )
+
+
 def no_forgetting(before: Model, after: Model) -> str:
     """Why the losses cannot be compared; "" if they can."""
     headless = [model.name for model in (before, after) if not model.objective]
@@ -484,18 +490,18 @@ def _change(measure: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
 # layer.
 
 
-def head_for(folder: Path | None, docs: "Sequence[Doc]", after: Model) -> Head | None:
+def head_for(docs: "Sequence[Doc]", after: Model) -> TaskHead | None:
     """The task head of a fine-tuned model, if these texts have its labels."""
-    if folder is None or not has_task(folder):
+    head: TaskHead | None = after.task_head
+    if head is None or not head.task.label:
         return None
-    head, _ = head_of(folder, after.device)
     return head if any(gold_of(doc, head.task) is not None for doc in docs) else None
 
 
 def rewound(
     before: Model,
     after: Model,
-    head: Head,
+    head: TaskHead,
     examples: Examples,
     on_progress: Callable[[int, int], object],
     seed: int = 0,
@@ -503,7 +509,7 @@ def rewound(
     """The score with each layer reset alone, and with no layer and all layers reset."""
     body = body_of(after)
     old = before.named_weights()
-    source = Live(body, examples.batch)
+    source = Live(body, examples.batch, head if isinstance(head, StandardHead) else None)
     layers = sorted({body.depth(name) for name in body.weights})
     keys, metrics = [("none", -1)], [_metric(body, head, source, examples)]
     for index, layer in enumerate(layers):
@@ -527,7 +533,7 @@ def _metric_with_reset(
     body: Body,
     old: Mapping[str, Tensor],
     names: Sequence[str],
-    head: Head,
+    head: TaskHead,
     source: Live,
     examples: Examples,
 ) -> Metric:
@@ -544,6 +550,6 @@ def _metric_with_reset(
                 body.weights[name].copy_(value)
 
 
-def _metric(body: Body, head: Head, source: Live, examples: Examples) -> Metric:
+def _metric(body: Body, head: TaskHead, source: Live, examples: Examples) -> Metric:
     guesses = guessed(head, Fitting(body), source, examples)
     return metrics_of(head.task, examples, guesses)[head.task.metric]

@@ -21,7 +21,7 @@ Method = Literal[
 Ridge = Annotated[float, Field(gt=0, le=1e9)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
-HeadKind = Literal["plain", "lstm", "text"]
+HeadKind = Literal["standard", "plain", "lstm", "text"]
 FROZEN: Method = "frozen"
 WHOLE: tuple[Method, ...] = ("fine-tuned", "gradual", "top")  # methods that train the model itself
 METHOD_PAPERS: Mapping[str, str] = {
@@ -211,25 +211,30 @@ class Finetune(Adapting):
     method: Method = Field(
         "fine-tuned", description="Adaptation method: which weights learn (default fine-tuned)."
     )
-    head: HeadKind = Field(
-        "plain",
-        description="Task head: plain (linear), lstm (stronger), or text (the model writes the "
-        "label; T5, BART).",
+    head: Literal["auto", HeadKind] = Field(
+        "auto",
+        description="Task head: standard (the one that transformers has for the architecture, such "
+        "as BertForSequenceClassification, so plain transformers opens the model), plain (linear, "
+        "on a learnt mix of all layers), lstm (stronger), or text (the model writes the label; T5, "
+        "BART). Default: standard if the model itself learns and has one, else plain.",
     )
     save_model: bool = Field(True, description="Save the model of the best seed.")
 
     def in_prose(self) -> str:
         task = f"the task {self.task}" if self.task else "a task of the corpus"
         head = {
+            "auto": "the task head that transformers has for it, or a linear one over a learnt mix "
+            "of its layers",
+            "standard": "the task head that transformers has for it",
             "plain": "a linear task head over a learnt mix of its layers",
             "lstm": "an LSTM task head",
             "text": "its own decoder, which writes the label (Raffel et al. 2020)",
         }[self.head]
         return (
             f"We adapted the model to {task} {self.adapted(self.method)}, with {head}. "
-            f"{self.training_in_prose([self.method], self.head == 'plain')} Scores are means over "
-            f"{counted(len(self.seeds), 'seed')}, with 95 % bootstrap intervals over texts and "
-            "seeds; a paired bootstrap compares them with a constant prediction, the majority of "
+            f"{self.training_in_prose([self.method], self.head in ('auto', 'plain'))} Scores are "
+            f"means over {counted(len(self.seeds), 'seed')}, with 95 % bootstrap intervals over "
+            "texts and seeds; a paired bootstrap compares them with a constant prediction, the majority of "
             "train."
         )
 
@@ -282,7 +287,7 @@ FINETUNE = Experiment(
     about="Adapts a model to a task (frozen, fine-tuned, LoRA, adapters, prefix …) and saves it.",
     settings=Finetune,
     run="workbench.transfer.finetune:run",
-    version=6,
+    version=7,
     tables=FINETUNE_TABLES,
     fits="workbench.transfer.finetune:fits",
     split="held-out",

@@ -5,58 +5,19 @@ are both linear, so their order does not matter. Costs: `Live` a forward pass pe
 one pass over all texts, and 4 bytes per number on disk.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from workbench.engine.activation_store import Store, word_states
-from workbench.engine.batch import Batch, Pieces, sent
+from workbench.engine.batch import Batch
 from workbench.engine.model import Model
-from workbench.engine.words import by_word
-from workbench.models.lm_heads import autocast
+from workbench.models.task_heads import Mix, Read, StandardHead, read_states, segments_of
 from workbench.transfer.backbone import Body
-
-Mix = Callable[[Sequence[Tensor]], Tensor]
-
-
-@dataclass(frozen=True)
-class Read:
-    """Word vectors of some texts, after the mix of layers."""
-
-    words: Tensor  # [batch, words, width]
-    there: Tensor  # [batch, words], words with at least one piece
-    second: Tensor  # [batch, words], words of the second text of a pair
-
-
-def read_states(
-    states: Callable[[Pieces], Sequence[Tensor]], mix: Mix, text: Pieces, segments: Tensor
-) -> Read:
-    """Word vectors of texts on the model's device.  # segments: [batch, words], on the host"""
-    device = text.ids.device
-    with autocast(device):
-        mixed = mix(states(text))  # [batch, pieces, width]
-    words, there = by_word(mixed.float(), text)
-    return Read(words, there, sent(segments[:, : words.shape[1]], device))
-
-
-class Source(Protocol):
-    """Where a head gets its inputs."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def lengths(self) -> Sequence[int]:
-        """The number of pieces, or of words, of each text."""
-        ...
-
-    def read(self, texts: Sequence[int], mix: Any) -> Any:
-        """The head's inputs for some texts."""
-        ...
 
 
 class Live:
@@ -66,11 +27,11 @@ class Live:
         self,
         body: Body,
         batch: Batch,
-        make_room: Callable[[Pieces], Pieces] = lambda text: text,
+        standard: StandardHead | None = None,
     ) -> None:
-        """`make_room` adds pieces before each text, for a prefix or a prompt."""
-        self.body = body
-        text = make_room(body.model.encode(batch))
+        """`standard` is the head of the body's own net, whose logits are read instead of states."""
+        self.body, self.standard = body, standard
+        text = body.model.encode(batch)
         self.cut = len({row for row, *_ in text.cut})  # number of texts that were too long
         self.text = replace(text, unaligned=(), cut=())
         self.lengths: list[int] = self.text.mask.sum(1).tolist()
@@ -83,7 +44,10 @@ class Live:
         width = max(1, *(self.lengths[text] for text in texts))
         device = self.body.model.device
         some = self.text.take(list(texts)).narrowed(width).to(device)
-        return read_states(self.body.states, mix, some, self.segments[list(texts)])
+        segments = self.segments[list(texts)]
+        if self.standard is not None:
+            return self.standard.read(self.body.model, some, segments)
+        return read_states(self.body.states, mix, some, segments, training=True)
 
 
 class Cached:
@@ -117,15 +81,6 @@ class Cached:
         there = there.to(self.device)
         second = self.segments[chosen, :longest].to(self.device)
         return Read(words * there[..., None], there, second)
-
-
-def segments_of(batch: Batch) -> Tensor:
-    """Which words belong to the second text of a pair.  # [texts, longest], bool"""
-    sizes = np.diff(batch.word_offsets)
-    second = torch.zeros(len(batch), max(1, int(sizes.max(initial=0))), dtype=torch.bool)
-    real = torch.arange(second.shape[1]) < torch.from_numpy(sizes)[:, None]
-    second[real] = torch.from_numpy(batch.segments.astype(bool))
-    return second
 
 
 IN_MEMORY = 2**30  # bytes of states up to which they are read from disk into memory

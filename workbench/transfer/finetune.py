@@ -16,13 +16,13 @@ from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
 from workbench.core.stats import Floats, interval, resampled
 from workbench.engine.model import Model, UnsupportedError
-from workbench.transfer import checkpoints
+from workbench.engine.task import Task
+from workbench.models.standard_heads import finish, lacks_standard_head
+from workbench.models.task_heads import StandardHead, TaskHead
 from workbench.transfer.adaptation import merge_lora
-from workbench.transfer.experiments import Finetune
+from workbench.transfer.experiments import FROZEN, Finetune, HeadKind
 from workbench.transfer.metrics import Metric
-from workbench.transfer.task_heads import Head
 from workbench.transfer.tasks import (
-    Task,
     as_text,
     corpus_of,
     majority,
@@ -35,8 +35,6 @@ from workbench.transfer.trainer import Adapter, Trial, trials
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
-
-ADDED_MODULES = ("adapters", "prefix", "prompt")  # not part of a saved model
 
 
 def fits(corpus: "Corpus", settings: Finetune) -> None:
@@ -72,7 +70,8 @@ def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter,
         inputs.seed,
         settings.split_sizes,
     )
-    adapter = Adapter(inputs.model, split, settings.method, settings.head, settings, home)
+    head = head_kind(inputs.model, task, settings)
+    adapter = Adapter(inputs.model, split, settings.method, head, settings, home)
     caveats = list(split.notes)
     if not settings.task and len(several := tasks_of(inputs.corpus)) > 1:
         caveats.append(
@@ -90,6 +89,14 @@ def adapter_of(inputs: Inputs, settings: Finetune, home: Path) -> tuple[Adapter,
     return adapter, caveats
 
 
+def head_kind(model: Model, task: Task, settings: Finetune) -> HeadKind:
+    """The kind of task head; by default the standard one, if the model itself learns and has it."""
+    if settings.head != "auto":
+        return settings.head
+    has_standard = settings.method != FROZEN and not lacks_standard_head(model, task)
+    return "standard" if has_standard else "plain"
+
+
 def _task(corpus: "Corpus", settings: Finetune) -> "tuple[Corpus, Task]":
     task_corpus, name = corpus_of(corpus, settings.task)
     return task_corpus, task_of(task_corpus, name, settings.metric)
@@ -98,19 +105,17 @@ def _task(corpus: "Corpus", settings: Finetune) -> "tuple[Corpus, Task]":
 def _save_model(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
     if not settings.save_model or inputs.keep is None or trial.weights is None:
         return []
-    if settings.method in ADDED_MODULES:
-        return [
-            f"No model was saved: models with added modules ({settings.method}) cannot be saved."
-        ]
     fitting, head = trial.weights
     model: Model = fitting.body.model
     if settings.method == "lora":
         merge_lora(model)
+    model.task_head = head if isinstance(head, TaskHead) else None  # else it writes the labels
+    if isinstance(head, StandardHead):
+        finish(model)
+    if model.task_head is not None:
+        model.task_head.method = settings.method
     try:
-        if isinstance(head, Head):
-            checkpoints.save(model, head, inputs.keep, settings.method)
-        else:  # the model predicts with its own decoder
-            model.save(inputs.keep)
+        model.save(inputs.keep)
     except UnsupportedError as error:  # the run still reports its scores
         return [f"No model was saved: {error.what}"]
     return []

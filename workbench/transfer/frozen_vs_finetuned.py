@@ -116,7 +116,7 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
 def _require(model: Model, settings: FrozenVsFinetuned) -> None:
     """Raise an error if a method does not support a model, before training starts."""
     for method in set(settings.methods) - {FROZEN}:
-        fitting_of(body_of(model), method, settings.part_sizes, seed=0).close()
+        fitting_of(body_of(model), method, settings.part_sizes, seed=0)
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.core.bio import bio, spans_of
+from workbench.core.bio import spans_of
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.registry import once
 from workbench.core.splits import DEV, TRAIN, Parts, SplitSizes, parts_of
-from workbench.engine.batch import Batch
+from workbench.corpora.task_gold import ATTRIBUTE, gold_of, tags_of
+from workbench.engine.batch import Batch, text_of_span
+from workbench.engine.task import METRICS, Gold, Labelling, Task
 from workbench.transfer.metrics import (
     Metric,
     answer_metrics,
@@ -32,30 +34,12 @@ if TYPE_CHECKING:
 
     from workbench.corpora import Corpus
 
-Kind = Literal["class", "score", "tags", "entities", "answers"]
-Gold = int | float | list[int] | list[tuple[int, int]]  # of one text; its type depends on the kind
-
 PETERS = ("entities", "sentiment", "entailment", "relatedness", "paraphrase")
 LAYERS = ("answers", "entities", "pos", "tags")  # layers that can be learnt
 MAX_TEXTS_READ = 20_000  # first texts of a split; labels are read off them, samples drawn from them
 GENERATED_TEXTS_READ = 500  # the same for a generated corpus, whose texts are in random order
 MAX_CLASSES = 60  # a label with more values is not a class
-METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first is the default
-    "class": ("accuracy", "f1", "matthews"),
-    "score": ("pearson", "spearman", "mse"),
-    "tags": ("accuracy",),
-    "entities": ("f1", "precision", "recall"),
-    "answers": ("f1", "exact_match"),
-}
 MATTHEWS = ("acceptability", "cola")  # tasks with this metric by default, as published
-DENIALS = (
-    "no",
-    "false",
-    "neg",
-    "negative",
-    "wrong",
-    "incorrect",
-)  # class names that deny the other class
 GENERIC = (
     "label",
     "labels",
@@ -64,35 +48,6 @@ GENERIC = (
     "target",
     "gold",
 )  # label names that do not name a task
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is predicted for a text, or for a pair of texts."""
-
-    name: str
-    kind: Kind
-    label: str  # the label, or the layer
-    names: tuple[str, ...]  # classes or tags; empty for scores and answers
-    pairs: bool
-    metric: str  # the deciding metric
-
-    @property
-    def outputs(self) -> int:
-        """Number of outputs of a head, per text or per word."""
-        return {"score": 1, "answers": 2}.get(self.kind, len(self.names))
-
-    @property
-    def sign(self) -> int:
-        """1, or -1 if less of the deciding metric is better."""
-        return -1 if self.metric == "mse" else 1
-
-    @property
-    def positive(self) -> int:
-        """The class of a two-class F1: the second, unless its name denies the first."""
-        first, second = (name.lower() for name in (self.names[0], self.names[-1]))
-        denies = second in DENIALS or (second != first and second.endswith(first))
-        return 0 if denies else len(self.names) - 1
 
 
 def n_texts_read(corpus: "Corpus") -> int:
@@ -174,7 +129,7 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
             if tasks or labels or layers
             else "Choose a corpus with labels, tags, entities or answers, or name the columns.",
         )
-    kind: Kind
+    kind: Labelling
     names: tuple[str, ...] = ()
     if label in labels:
         kind, names = ("score", ()) if labels[label] is None else ("class", labels[label] or ())
@@ -200,32 +155,6 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
 def _nothing(corpus: "Corpus") -> str:
     empty = next(corpus.docs(limit=1), None) is None
     return "the corpus has no texts." if empty else "the corpus has no labels to learn."
-
-
-def gold_of(doc: "Doc", task: Task) -> Gold | None:
-    """The gold label of a text; None if it has none."""
-    if task.kind == "class":
-        value = doc._.labels.get(task.label)
-        return task.names.index(value) if value in task.names else None
-    if task.kind == "score":
-        value = doc._.labels.get(task.label)
-        return float(value) if isinstance(value, int | float) else None
-    if task.kind == "answers":
-        return [(span.start, span.end) for span in doc.spans.get("answers", ())]
-    index = {name: number for number, name in enumerate(task.names)}
-    if task.kind == "entities":
-        return [index.get(tag, 0) for tag in tags_of(doc)]
-    return [index.get(getattr(word, _ATTRIBUTE[task.label]), -1) for word in doc]
-
-
-def tags_of(doc: "Doc") -> list[str]:
-    """The entities of a Doc as one BIO tag per word."""
-    from workbench.corpora.layers import mentions
-
-    return bio(len(doc), {(m.start, m.end, m.label) for m in mentions(doc, "entities")})
-
-
-_ATTRIBUTE = {"pos": "pos_", "tags": "tag_"}
 
 
 def _primer(corpus: "Corpus") -> str:
@@ -277,7 +206,7 @@ def _tags(corpus: "Corpus") -> tuple[str, ...]:
 
 
 def _word_tags(corpus: "Corpus", label: str) -> tuple[str, ...]:
-    attribute = _ATTRIBUTE[label]
+    attribute = ATTRIBUTE[label]
     return tuple(sorted({t for doc in _first(corpus) for w in doc if (t := getattr(w, attribute))}))
 
 
@@ -426,7 +355,7 @@ def metrics_of(task: Task, examples: Examples, guesses: Sequence[Any]) -> Mappin
         entities = [[_spans(task, tags) for tags in side] for side in (gold, guesses)]
         return entity_metrics(*entities)
     texts = range(len(gold))
-    answers = [[answer_text(examples.batch, n, span) for span in gold[n]] for n in texts]
+    answers = [[text_of_span(examples.batch, n, span) for span in gold[n]] for n in texts]
     predicted = [_answer(examples.batch, n, guesses[n]) for n in texts]
     return answer_metrics(answers, predicted)
 
@@ -437,7 +366,7 @@ def majority(task: Task, train: Examples, test: Examples) -> list[Any]:
     if task.kind == "answers":
         return [[] for _ in lengths]
     if task.kind == "entities":
-        return [[0] * length for length in lengths]
+        return [[task.outside] * length for length in lengths]
     gold: Any = train.gold
     if task.kind == "score":
         return [float(np.mean(gold))] * len(test)
@@ -456,7 +385,7 @@ def as_text(task: Task, examples: Examples, index: int, gold: Any) -> str:
     if task.kind == "answers":
         if isinstance(gold, str):  # written by the model
             return gold or "(no answer)"
-        texts = (answer_text(examples.batch, index, span) for span in gold)
+        texts = (text_of_span(examples.batch, index, span) for span in gold)
         return " | ".join(dict.fromkeys(texts)) or "(no answer)"
     if task.kind == "tags":
         return " ".join(task.names[tag] if tag >= 0 else "?" for tag in gold)
@@ -466,17 +395,11 @@ def as_text(task: Task, examples: Examples, index: int, gold: Any) -> str:
     return ", ".join(f"{text[ranges[a][0] : ranges[b - 1][1]]} ({c})" for a, b, c in spans) or "–"
 
 
-def answer_text(batch: Batch, document: int, span: tuple[int, int]) -> str:
-    """The text of a span of words."""
-    ranges = batch.words_of(document)
-    return batch.text_of(document)[ranges[span[0]][0] : ranges[span[1] - 1][1]]
-
-
 def _answer(batch: Batch, document: int, guess: Any) -> str:
     """The text of the predicted span, or the text that the model wrote."""
     if isinstance(guess, str):
         return guess
-    return answer_text(batch, document, guess[0]) if guess else ""
+    return text_of_span(batch, document, guess[0]) if guess else ""
 
 
 def _tagged(gold: list[int], guess: list[int]) -> tuple[list[int], list[int]]:

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
-from workbench.engine.batch import NO_WORD, Batch, Pieces, Row, pad
+from workbench.engine.batch import NO_WORD, Batch, Pieces, Row, pad, text_of_span
 from workbench.engine.model import refusal
+from workbench.engine.task import Gold, Task
 from workbench.models.huggingface import HuggingFace, require_transformer
+from workbench.models.task_heads import Scale
 from workbench.transfer.backbone import Body
-from workbench.transfer.task_heads import Scale
-from workbench.transfer.tasks import Gold, Task, answer_text
 
 FIFTHS = 5  # scores are rounded to 1 / 5
 LONGEST = 24  # maximum number of pieces written
@@ -38,9 +38,9 @@ class Texts:
 class Written:
     """Texts in pieces, which the model reads itself."""
 
-    def __init__(self, body: Body, batch: Batch, make_room: Any) -> None:
+    def __init__(self, body: Body, batch: Batch) -> None:
         self.batch, self.device = batch, body.model.device
-        text = make_room(body.model.encode(batch))
+        text = body.model.encode(batch)
         self.text = replace(text, unaligned=(), cut=())
         self.lengths: list[int] = self.text.mask.sum(1).tolist()
 
@@ -109,7 +109,7 @@ class Writer(nn.Module):
             return f"{round(gold * FIFTHS) / FIFTHS:.1f}"
         assert isinstance(gold, list), "answers are spans"
         spans = [span for span in gold if isinstance(span, tuple)]
-        return answer_text(self.batch, index, spans[0]) if spans else ""
+        return text_of_span(self.batch, index, spans[0]) if spans else ""
 
     def guesses(self, outputs: Sequence[str], read: Texts, lengths: Sequence[int]) -> list[Any]:
         """The written texts in the form of the gold labels; for answers the text itself."""

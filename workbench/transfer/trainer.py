@@ -26,7 +26,11 @@ from workbench.core.machine import MEBI, stretch
 from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Part, Places, in_halves
 from workbench.engine.model import Model
+from workbench.engine.task import Gold, Task
 from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
+from workbench.models.huggingface import require_transformer
+from workbench.models.standard_heads import has_bias, with_standard_head
+from workbench.models.task_heads import MixHead, Read, Scale, Source, StandardHead, side_by_side
 from workbench.transfer.adaptation import (
     Fitting,
     Group,
@@ -36,9 +40,8 @@ from workbench.transfer.adaptation import (
 )
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.experiments import Adapting, HeadKind, Method
-from workbench.transfer.features import Cached, Live, Read, Source
-from workbench.transfer.task_heads import Head, Scale, side_by_side
-from workbench.transfer.tasks import Examples, Gold, Split, Task, metrics_of
+from workbench.transfer.features import Cached, Live
+from workbench.transfer.tasks import Examples, Split, metrics_of
 from workbench.transfer.text_to_text import Writer, Written
 
 
@@ -135,7 +138,7 @@ def train_head(
 
 def fit_linear(
     task: Task,
-    head: Head,
+    head: MixHead,
     fitting: Fitting,
     train: tuple[Source, Examples],
     dev: tuple[Source, Examples],
@@ -208,7 +211,7 @@ class _Part:
     targets: int
 
 
-def _parts_of(head: Head, train: tuple[Source, Examples]) -> list[_Part]:
+def _parts_of(head: MixHead, train: tuple[Source, Examples]) -> list[_Part]:
     source, examples = train
     order = sorted(range(len(source)), key=lambda text: source.lengths[text])
     parts, size = [], 0
@@ -359,8 +362,6 @@ class Trial:
 
     def forget(self) -> None:
         """Free the body and the head."""
-        if self.weights is not None:
-            self.weights[0].close()
         self.weights = None
 
 
@@ -451,7 +452,7 @@ def _linear(
     body = body_of(adapter.model)
     fitting = fitting_of(body, adapter.method, settings.part_sizes, settings.seeds[0])
     head = _head(adapter, body, settings.seeds[0])
-    assert isinstance(head, Head), "a plain one"
+    assert isinstance(head, MixHead), "a plain one"
     train, dev, test = (
         source_of(adapter, fitting, part) for part in (split.train, split.dev, split.test)
     )
@@ -529,11 +530,11 @@ def _attempt(
 ) -> Trial:
     settings, split = adapter.settings, adapter.split
     with stretch(adapter.model.device) as cost:
-        body = body_of(adapter.model, whole=adapter.head == "text")
+        body = _body(adapter, seed)
         head = _head(adapter, body, seed)
         fitting = fitting_of(body, adapter.method, settings.part_sizes, seed)
         train, dev = (source_of(adapter, fitting, part) for part in (split.train, split.dev))
-        if isinstance(head, Head):
+        if isinstance(head, MixHead):
             _standardise(adapter, head, train)
         plan = Plan(learning_rate, adapter.max_epochs, settings.batch_size, settings.patience, seed)
         outcome = train_head(
@@ -562,8 +563,28 @@ def _attempt(
     )
 
 
+def _body(adapter: Adapter, seed: int) -> Body:
+    """A copy of the model that learns; under a standard head, with that head."""
+    if adapter.head != "standard":
+        return body_of(adapter.model, whole=adapter.head == "text")
+    task, gold = adapter.split.task, adapter.split.train.gold
+    net = require_transformer(adapter.model, "has no standard task head", "Set head to plain.")
+    tuned = with_standard_head(net, task, seed)
+    tuned.task_head = StandardHead(task, Scale.of(gold, task, centred=has_bias(tuned)))
+    return body_of(tuned)
+
+
 def _head(adapter: Adapter, body: Body, seed: int) -> Predictor:
     task, width = adapter.split.task, adapter.model.width
+    if adapter.head == "standard":
+        standard: StandardHead = body.model.task_head
+        inside = {id(weights) for weights in body.weights.values()}
+        named = body.model.named_weights()
+        own = [named[name] for name in body.model.weight_places() if id(named[name]) not in inside]
+        for weights in own:
+            weights.requires_grad_(True)
+        standard.own_weights = own
+        return standard
     if adapter.head == "text":
         if adapter.method == "frozen":
             raise WorkbenchError(
@@ -577,11 +598,11 @@ def _head(adapter: Adapter, body: Body, seed: int) -> Predictor:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         scale = Scale.of(adapter.split.train.gold, task)
-        head = Head(task, body.layers, width, adapter.head == "lstm", scale)
+        head = MixHead(task, body.layers, width, adapter.head == "lstm", scale)
     return head.to(body.model.device)
 
 
-def _standardise(adapter: Adapter, head: Head, train: Source) -> None:
+def _standardise(adapter: Adapter, head: MixHead, train: Source) -> None:
     """Standardise with the untrained model's states, so that every attempt has the same inputs."""
     if not adapter.moments:
         head.standardise(train)
@@ -593,9 +614,11 @@ def _standardise(adapter: Adapter, head: Head, train: Source) -> None:
 def source_of(adapter: Adapter, fitting: Fitting, part: Examples) -> Source:
     """The source of a split; for a frozen body its states are computed once and reused."""
     if adapter.head == "text":
-        return Written(fitting.body, part.batch, fitting.make_room)
+        return Written(fitting.body, part.batch)
+    if adapter.head == "standard":
+        return Live(fitting.body, part.batch, fitting.body.model.task_head)
     if not fitting.groups:
         if id(part) not in adapter.read:
             adapter.read[id(part)] = Cached(adapter.model, part.batch, adapter.home)
         return adapter.read[id(part)]
-    return Live(fitting.body, part.batch, make_room=fitting.make_room)
+    return Live(fitting.body, part.batch)

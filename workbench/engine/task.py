@@ -1,0 +1,153 @@
+"""What a model was made for: the pieces that a language model predicts, or a task with labels.
+
+Every model has this description (`Model.predicts`), whatever made it, and every experiment that
+needs a loss or a score takes it from there. `Model.objectives` lists all that a model can predict;
+`wb.load(REF, objective=NAME)` opens it for another one than the first. Costs: nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from workbench.core.errors import WorkbenchError, did_you_mean
+
+# What a language-model head predicts; bidirectional: the next word and, separately, the previous.
+LanguageModel = Literal["causal", "masked", "seq2seq", "bidirectional"]
+# Classes and scores are of texts, tags and entities of words; answers are spans of words.
+Labelling = Literal["class", "score", "tags", "entities", "answers"]
+Kind = LanguageModel | Labelling
+Gold = int | float | list[int] | list[tuple[int, int]]  # of one text; its type depends on the kind
+
+METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first is the default
+    "class": ("accuracy", "f1", "matthews"),
+    "score": ("pearson", "spearman", "mse"),
+    "tags": ("accuracy",),
+    "entities": ("f1", "precision", "recall"),
+    "answers": ("f1", "exact_match"),
+}
+PREDICTED: Mapping[str, str] = {  # by a language model
+    "causal": "next pieces",
+    "masked": "masked pieces",
+    "seq2seq": "pieces of hidden spans",
+    "bidirectional": "next and previous words",
+}
+LANGUAGE_MODEL = "language-model"  # names the objective of any language-model head
+DENIALS = (
+    "no",
+    "false",
+    "neg",
+    "negative",
+    "wrong",
+    "incorrect",
+)  # class names that deny the other class
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a model predicts: a label of a text, of a pair of texts or of words, or pieces.
+
+    Example:
+        >>> wb.load("mini:bert", device="cpu").predicts.measured("loss")
+        'loss on masked pieces'
+    """
+
+    name: str
+    kind: Kind
+    label: str  # the label, or the layer, of a corpus that has the gold; "" of pieces, or unknown
+    names: tuple[str, ...]  # classes or tags; empty for others
+    pairs: bool | None  # whether it reads two texts; None: it reads either
+    metric: str  # the deciding metric
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether it predicts pieces of the text itself."""
+        return self.kind in PREDICTED
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of a head, per text or per word."""
+        return {"score": 1, "answers": 2}.get(self.kind, len(self.names))
+
+    @property
+    def outside(self) -> int:
+        """The tag of words outside all entities."""
+        return self.names.index("O") if "O" in self.names else 0
+
+    @property
+    def per_text(self) -> bool:
+        """Whether there is one prediction for each text."""
+        return self.kind in ("class", "score", "answers")
+
+    @property
+    def unit(self) -> str:
+        """What a mean loss is per."""
+        return "piece" if self.is_language_model else "text" if self.per_text else "word"
+
+    @property
+    def sign(self) -> int:
+        """1, or -1 if less of the deciding metric is better."""
+        return -1 if self.metric == "mse" else 1
+
+    @property
+    def positive(self) -> int:
+        """The class of a two-class F1: the second, unless its name denies the first."""
+        first, second = (name.lower() for name in (self.names[0], self.names[-1]))
+        denies = second in DENIALS or (second != first and second.endswith(first))
+        return 0 if denies else len(self.names) - 1
+
+    def measured(self, metric: str) -> str:
+        """A metric with what it is of: `accuracy on sst2`, `loss on masked pieces`."""
+        return f"{metric} on {self.name}"
+
+    def __str__(self) -> str:
+        """In a few words, as before a run starts."""
+        if self.is_language_model:
+            return f"language model ({self.name})"
+        of = "a pair of texts" if self.pairs else "a text"
+        what = {
+            "class": f"the class of {of}",
+            "score": f"a score of {of}",
+            "tags": "a tag of each word",
+            "entities": "the entities of a text",
+            "answers": f"the answer in {of}",
+        }[self.kind]
+        labels = f": {', '.join(self.names[:8])}{', …' if len(self.names) > 8 else ''}"
+        return f"{self.name} ({what}{labels if self.names else ''})"
+
+
+def language_model(kind: str) -> Task:
+    """The task of a language-model head."""
+    return Task(PREDICTED[kind], kind, "", (), False, "loss")  # type: ignore[arg-type]
+
+
+def as_data(task: Task | None) -> dict[str, Any] | None:
+    """A task as plain data, as in the facts of a model; None without one."""
+    if task is None:
+        return None
+    inputs = "a text or a pair" if task.pairs is None else "a pair" if task.pairs else "a text"
+    return {
+        "name": task.name,
+        "kind": task.kind,
+        "labels": list(task.names),
+        "inputs": inputs,
+        "metric": task.metric,
+    }
+
+
+def chosen(name: str, objectives: Sequence[Task], model: str) -> Task:
+    """The objective of a name: of a task, `language-model`, or the kind of either."""
+    for task in objectives:
+        names = [task.name, task.kind]
+        names += [LANGUAGE_MODEL] if task.is_language_model else ["task"]
+        if name in names:
+            return task
+    known = [task.kind if task.is_language_model else task.name for task in objectives]
+    raise WorkbenchError(
+        f"{model} does not predict {name!r}: "
+        + (f"it predicts {', '.join(map(str, objectives))}." if known else "it has no head."),
+        code="objective-unknown",
+        where=model,
+        remedy=f"{did_you_mean(name, known)} Without --objective, the first is measured."
+        if known
+        else "Choose a model with a language-model head, or fine-tune this one with finetune.",
+    )

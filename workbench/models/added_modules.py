@@ -1,0 +1,273 @@
+"""Small modules added to a net whose own weights stay: adapters, a prefix or a prompt.
+
+    added = add(model, "adapters", 32, seed=0)   # `model.added`; its modules learn
+    added = restored(model, folder)              # what `save` wrote
+
+Adapters are bottlenecks after every block (Houlsby et al. 2019). A prompt is a few learnt vectors
+before the text; a prefix has such vectors before every layer (P-tuning v2), which attention reads
+as keys and values. They replace `forward` of the net's own blocks, so they work for every
+architecture, run in every pass, and go along when a model is copied. Costs: the parameters added.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
+from workbench.engine.model import refusal
+from workbench.engine.taps import StackName
+from workbench.models.net_parts import blocks
+
+if TYPE_CHECKING:
+    from workbench.models.huggingface import HuggingFace
+
+AddedKind = Literal["adapters", "prefix", "prompt"]
+KINDS: tuple[AddedKind, ...] = get_args(AddedKind)
+DESCRIPTION, WEIGHTS = "added.json", "added.safetensors"
+REMEDY = "Set method to frozen, fine-tuned, gradual or top."
+
+
+@dataclass
+class Added:
+    """The modules added to one net."""
+
+    kind: AddedKind
+    size: int  # hidden width of an adapter, or number of vectors
+    modules: nn.ModuleDict
+
+    @property
+    def room(self) -> int:
+        """Number of learnt vectors before each text."""
+        return 0 if self.kind == "adapters" else self.size
+
+
+class Adapter(nn.Module):
+    """A bottleneck after a block, added to its output; initially zero."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.down, self.up = nn.Linear(width, inner), nn.Linear(inner, width)
+        nn.init.zeros_(self.up.weight)
+        nn.init.zeros_(self.up.bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        adapted: Tensor = states + self.up(functional.gelu(self.down(states)))
+        return adapted
+
+
+class Vectors(nn.Module):
+    """Learnt vectors."""
+
+    def __init__(self, count: int, width: int, spread: float) -> None:
+        super().__init__()
+        self.values = nn.Parameter(torch.randn(count, width) * spread)
+
+
+def add(model: "HuggingFace", kind: AddedKind, size: int, seed: int) -> Added:
+    """Add modules with random weights by the seed, in place."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        modules = _MAKERS[kind](model, size)
+    modules.to(model.device, model.net.dtype)
+    added = Added(kind, size, modules)
+    _attach(model, added)
+    return added
+
+
+def _stack(model: "HuggingFace") -> StackName:
+    """The stack that gets the modules: the first one."""
+    return model.stacks[0].name
+
+
+def _blocks(model: "HuggingFace", kind: AddedKind) -> Sequence[nn.Module]:
+    stack = model.stacks[0]
+    found = blocks(model.body(stack.name), stack.layers)
+    if found is None:
+        what = f"cannot be adapted with {kind}: its layers share weights"
+        raise refusal(model, what, REMEDY)
+    return list(found)
+
+
+def _table(model: "HuggingFace") -> Any:
+    body: Any = model.body(_stack(model))
+    return body.get_input_embeddings()
+
+
+def _adapters(model: "HuggingFace", size: int) -> nn.ModuleDict:
+    number = len(_blocks(model, "adapters"))
+    return nn.ModuleDict({str(n): Adapter(model.width, size) for n in range(number)})
+
+
+def _prompt(model: "HuggingFace", size: int) -> nn.ModuleDict:
+    _require_room(model, size)
+    weight: Tensor = _table(model).weight
+    spread = float(weight.detach().float().std())
+    return nn.ModuleDict({"prompt": Vectors(size, weight.shape[1], spread)})
+
+
+def _prefix(model: "HuggingFace", size: int) -> nn.ModuleDict:
+    number = len(_blocks(model, "prefix"))
+    _require_room(model, size)
+    layers = {f"layer{n}": Vectors(size, model.width, 0.5) for n in range(number)}
+    return nn.ModuleDict(layers)
+
+
+def _require_room(model: "HuggingFace", count: int) -> None:
+    if model.max_pieces is not None and count >= model.max_pieces // 2:
+        raise WorkbenchError(
+            f"{count} vectors leave too few of the model's {model.max_pieces} positions for the "
+            "text.",
+            code="setting-invalid",
+            where=model.name,
+            remedy=f"Set prefix_length to about {max(1, model.max_pieces // 8)}.",
+        )
+
+
+_MAKERS: dict[AddedKind, Callable[["HuggingFace", int], nn.ModuleDict]] = {
+    "adapters": _adapters,
+    "prefix": _prefix,
+    "prompt": _prompt,
+}
+
+
+# --- within the net -------------------------------------------------------------------------------
+#
+# Objects instead of closures, because `copy.deepcopy` of a net with its `Added` then copies both.
+
+
+class _Adapted:
+    """The forward of a block, with an adapter after it."""
+
+    def __init__(self, run: Callable[..., Any], adapter: nn.Module) -> None:
+        self.run, self.adapter = run, adapter
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        output = self.run(*args, **kwargs)
+        if isinstance(output, tuple | list):
+            return type(output)([self.adapter(output[0]), *output[1:]])
+        return self.adapter(output)
+
+
+class _Prefixed:
+    """The forward of a block that reads learnt vectors before the text."""
+
+    def __init__(self, run: Callable[..., Any], vectors: Vectors, axis: int) -> None:
+        self.run, self.vectors, self.axis = run, vectors, axis
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if args:
+            args = (_with_vectors(args[0], self.vectors.values, self.axis), *args[1:])
+        else:
+            states = _with_vectors(kwargs["hidden_states"], self.vectors.values, self.axis)
+            kwargs = {**kwargs, "hidden_states": states}
+        return self.run(*args, **kwargs)
+
+
+class _Prompted:
+    """The forward of an embedding table that reads learnt vectors before the text.
+
+    Stacks may share the table, so it does so only while its own stack runs.
+    """
+
+    def __init__(self, run: Callable[..., Any], vectors: Vectors) -> None:
+        self.run, self.vectors, self.is_read = run, vectors, True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        output = self.run(*args, **kwargs)
+        if not self.is_read or output.ndim != 3:
+            return output
+        return _with_vectors(output, self.vectors.values, 1)
+
+
+class _Other:
+    """The forward of a stack that shares the table of a prompt, and reads no prompt."""
+
+    def __init__(self, run: Callable[..., Any], prompted: _Prompted) -> None:
+        self.run, self.prompted = run, prompted
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        before, self.prompted.is_read = self.prompted.is_read, False
+        try:
+            return self.run(*args, **kwargs)
+        finally:
+            self.prompted.is_read = before
+
+
+def _attach(model: "HuggingFace", added: Added) -> None:
+    """Let the net's own modules run the added ones."""
+    modules: Any = added.modules
+    if added.kind == "prompt":
+        table = _table(model)
+        table.forward = prompted = _Prompted(table.forward, modules["prompt"])
+        for stack in model.stacks[1:]:
+            other: Any = model.body(stack.name)
+            other.forward = _Other(other.forward, prompted)
+    else:
+        axis = 0 if model.sequence_first else 1  # of pieces
+        for block, own in zip(_blocks(model, added.kind), modules.values(), strict=True):
+            wrapped: Any = (
+                _Adapted(block.forward, own)
+                if added.kind == "adapters"
+                else _Prefixed(block.forward, own, axis)
+            )
+            block.forward = wrapped
+    if model.max_pieces is not None:
+        model.max_pieces -= added.room
+    model.added = added
+
+
+def _with_vectors(states: Tensor, values: Tensor, axis: int) -> Tensor:
+    """The states with their first pieces replaced by these vectors.  # [batch, pieces, width]"""
+    count = len(values)
+    if states.shape[axis] <= count:
+        return states
+    rest = states.narrow(axis, count, states.shape[axis] - count)
+    vectors = values.unsqueeze(1 - axis).expand(
+        *(count if a == axis else states.shape[a] for a in range(2)), -1
+    )
+    return torch.cat([vectors.to(states.dtype), rest], axis)
+
+
+# --- on disk --------------------------------------------------------------------------------------
+
+
+def save(added: Added, folder: Path) -> None:
+    """Write the added modules into a folder."""
+    from safetensors.torch import save_file
+
+    state = {n: w.detach().cpu().contiguous() for n, w in added.modules.state_dict().items()}
+    with atomic_write(folder / WEIGHTS) as draft:
+        save_file(state, draft)
+    with atomic_write(folder / DESCRIPTION) as draft:
+        draft.write_text(json.dumps({"kind": added.kind, "size": added.size}) + "\n", "utf-8")
+
+
+def restore(model: "HuggingFace", folder: Path) -> None:
+    """Add the modules that `save` wrote, if there are any, in place."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not (folder / DESCRIPTION).is_file():
+        return
+    try:
+        description = parse_json(read_regular(folder / DESCRIPTION).decode("utf-8"))
+        kind, size = description["kind"], description["size"]
+        if kind not in KINDS or not isinstance(size, int) or not 0 < size <= 2**16:
+            raise ValueError(f"there are no modules {kind!r} of size {size!r}")
+        state = load_file(require_regular(folder / WEIGHTS))
+        added = add(model, kind, size, 0)
+        added.modules.load_state_dict(state)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        raise WorkbenchError(
+            f"the added modules cannot be read: {str(error).splitlines()[0]}.",
+            code="file-unreadable",
+            where=str(folder),
+            remedy="Copy the whole folder again, or run finetune again.",
+        ) from None

@@ -1,0 +1,171 @@
+"""A model in one folder with all that it was made for: `Model.save` writes it, `wb.load` opens it.
+
+    model.safetensors, …             the net; with a standard task head, which transformers opens
+    body/                            the net, if transformers would not see some of the parts
+    task/task.json                   the task, and the form of its head
+    task/head.safetensors            the weights of a head that is not the net's own
+    task/added.json, .safetensors    added modules: adapters, a prefix or a prompt
+    language-model/                  the language-model head that a standard task head has replaced
+
+A head on a mix of layers, and added modules, are no part of any class of transformers. Their net is
+in a folder of its own, so that `from_pretrained` of the whole folder ends with an error and never
+with a random head. Costs: the bytes of the weights.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
+from workbench.engine.model import Model
+from workbench.engine.task import Task, language_model
+from workbench.models import added_modules, pruned_checkpoint
+from workbench.models.references import BODY, HEAD, LANGUAGE, TASK
+from workbench.models.task_heads import MixHead, Scale, StandardHead, TaskHead
+
+if TYPE_CHECKING:
+    from workbench.models.huggingface import HuggingFace
+
+FORMAT = 4  # 3: the net of a `MixHead` was in the folder itself
+
+
+def save(model: "HuggingFace", folder: Path) -> None:
+    """Write a transformers model into a folder, with its task head."""
+    own = isinstance(model.task_head, MixHead) or model.added is not None
+    net_folder = folder / BODY if own else folder
+    net_folder.mkdir(parents=True, exist_ok=True)
+    if model.n_removed_heads:
+        pruned_checkpoint.save(model, net_folder)
+    else:
+        model.net.save_pretrained(net_folder)
+        model.tokenizer.save_pretrained(net_folder)
+    save_task(model, folder)
+    if model.added is not None:
+        (folder / TASK).parent.mkdir(exist_ok=True)
+        added_modules.save(model.added, (folder / TASK).parent)
+    if (head := model.language_head) is not None:
+        (folder / LANGUAGE).mkdir(exist_ok=True)
+        _write_weights(head.weights, folder / LANGUAGE / "head.safetensors")
+        _write(folder / LANGUAGE / "head.json", {"class": head.class_name, "kind": head.task.kind})
+
+
+def save_task(model: Model, folder: Path) -> None:
+    """Write the description of a model's task head, and its weights if the net has none of them."""
+    head: TaskHead | None = model.task_head
+    if head is None:
+        return
+    (folder / TASK).parent.mkdir(exist_ok=True)
+    if isinstance(head, MixHead):
+        _write_weights(head.state_dict(), folder / HEAD)
+    _write(folder / TASK, {"format": FORMAT, "method": head.method, **_form(head)})
+
+
+def _form(head: TaskHead) -> dict[str, Any]:
+    """The task of a head, and what its weights depend on, as plain data."""
+    form: dict[str, Any] = {"task": asdict(head.task)}
+    if isinstance(head, MixHead):
+        form |= {
+            "layers": head.mix.layers - 1,
+            "width": head.mix.mean.shape[1],
+            "lstm": head.reader is not None,
+            "scale": [head.scale.mean, head.scale.spread],
+        }
+    return form
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    with atomic_write(path) as draft:
+        draft.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def _write_weights(weights: dict[str, torch.Tensor], path: Path) -> None:
+    from safetensors.torch import save_file
+
+    state = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+    with atomic_write(path) as draft:
+        save_file(state, draft)
+
+
+def restore(model: Model, folder: Path) -> None:
+    """Give an opened model what its folder has beside the net, in place."""
+    from workbench.models.huggingface import HuggingFace
+
+    if (folder / TASK).is_file():
+        model.task_head = head_of(folder, model.device)
+    if isinstance(model, HuggingFace):
+        added_modules.restore(model, (folder / TASK).parent)
+        _restore_language_head(model, folder / LANGUAGE)
+
+
+def head_of(folder: Path, device: torch.device) -> TaskHead:
+    """The task head of a folder; one of the net itself as its description alone."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        content: dict[str, Any] = parse_json(read_regular(folder / TASK).decode("utf-8"))
+        if content["format"] not in (3, FORMAT):
+            raise ValueError(f"its format is {content['format']!r}")
+        fields = content["task"]
+        task = Task(**{**fields, "names": tuple(fields["names"])})
+        head: TaskHead
+        if "layers" in content:
+            scale = Scale(*content["scale"])
+            head = MixHead(task, content["layers"], content["width"], content["lstm"], scale)
+            head.load_state_dict(load_file(require_regular(folder / HEAD)))
+        else:
+            head = StandardHead(task)
+        head.method = str(content["method"])
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        raise WorkbenchError(
+            f"the task head cannot be read: {str(error).splitlines()[0]}.",
+            code="file-unreadable",
+            where=str(folder),
+            remedy="Copy the whole folder again, or run finetune again.",
+        ) from None
+    return head.to(device).eval()
+
+
+def _restore_language_head(model: "HuggingFace", folder: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from workbench.models.loading import class_of
+    from workbench.models.standard_heads import LanguageHead
+
+    if not folder.is_dir():
+        return
+    try:
+        content = parse_json(read_regular(folder / "head.json").decode("utf-8"))
+        name = str(content["class"])
+        if class_of(name) is None:
+            raise ValueError(f"transformers has no {name[:60]!r}")
+        weights = load_file(require_regular(folder / "head.safetensors"))
+        model.language_head = LanguageHead(name, language_model(content["kind"]), weights)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise WorkbenchError(
+            f"the language-model head cannot be read: {str(error).splitlines()[0]}.",
+            code="file-unreadable",
+            where=str(folder),
+            remedy="Copy the whole folder again, or remove this subfolder.",
+        ) from None
+
+
+def update_hash(digest: Any, model: Model) -> None:
+    """Add a model's task head and added modules to the hash of its content."""
+    head: TaskHead | None = model.task_head
+    states = []
+    if isinstance(head, MixHead) or (head is not None and head.task.label):
+        digest.update(json.dumps(_form(head), sort_keys=True).encode())
+        states.append(head.state_dict())
+    if (added := getattr(model, "added", None)) is not None:
+        digest.update(f"{added.kind} {added.size}".encode())
+        states.append(added.modules.state_dict())
+    for state in states:
+        for name, weights in sorted(state.items()):
+            digest.update(name.encode())
+            digest.update(weights.detach().cpu().contiguous().view(-1).numpy().tobytes())
