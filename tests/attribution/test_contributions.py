@@ -304,7 +304,7 @@ def test_a_head_that_reads_all_layers_is_taken_apart(name: str) -> None:
 def test_a_classifiers_contributions_sum_over_all_pieces(kind: str) -> None:
     model = made(kind.lower(), f"{kind}ForSequenceClassification")
     model.net.config.pad_token_id = model.tokenizer.pad_token_id
-    model.classes = ("one", "two")
+    assert model.predicts is not None
     opened = reader(model)
     text, _, _ = batches(model_of(kind.lower()))[0]
     found = contributions_to(opened, text, None, None, lambda logits: logits[:, :1])

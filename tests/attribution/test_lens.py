@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_refused_with_a_remedy() -> None:
     with pytest.raises(wb.WorkbenchError, match="'dog'"):
         lens(model, "Ben walks.", word="dog")
     bare = wb.load("mini:bert", device="cpu")
-    bare.objective = ""
+    bare.language_model = ""
     with pytest.raises(wb.WorkbenchError, match="head"):
         lens(bare, "Ben walks.")
 

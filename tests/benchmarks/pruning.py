@@ -139,7 +139,7 @@ def main() -> None:
     batch = batches.load(given.batch) if given.batch else texts(given.texts, given.words)
     dtype = torch.bfloat16 if given.precision == "bf16" else torch.float32
     net = model(batch, given.device, dtype, given.layers)
-    aim = eval_task_of(net, batch)
+    aim = eval_task_of(net)
     questions = list(aim.questions(net, batch, pieces=None if given.device == "cuda" else 512))
     heads = heads_of(net)[:: given.every]
     most = max(question.pieces for question in questions)

@@ -199,7 +199,7 @@ def test_ablation_and_learning_wait_a_few_times_a_batch(name: str) -> None:
     few = encode(DOCS[:15], ["pos"])
     with card() as here:
         model = loaded(name)
-        aim = eval_task_of(model, few)
+        aim = eval_task_of(model)
         questions = list(aim.questions(model, few, pieces=SMALL // 2))
         sets = [[(site.index, site.index % site.heads)] for site in model.sites]
         waited(here)
@@ -224,7 +224,7 @@ def test_what_stands_in_for_a_head_is_looked_up_once_a_pass(instead_of: Any) -> 
     """Not once a site."""
     with card() as here:
         model = loaded("mini:bert")
-        aim = eval_task_of(model, BATCH)
+        aim = eval_task_of(model)
         questions = list(aim.questions(model, BATCH, pieces=SMALL))
         instead = instead_of(model, aim, questions)
         sets = [[(site.index, 0)] for site in model.sites]
@@ -238,7 +238,7 @@ def test_what_is_compared_is_computed_in_as_many_rows() -> None:
     """A GPU's products depend on the number of rows; here they do so much that it is seen."""
     with card():
         model = loaded("mini:bert")
-        aim = eval_task_of(model, BATCH)
+        aim = eval_task_of(model)
         questions = list(aim.questions(model, BATCH, pieces=SMALL))
 
         def depends(module: Any, args: Any, output: Tensor) -> Tensor:
@@ -315,7 +315,7 @@ def test_what_is_made_of_a_batch_is_halved_too(tmp_path: Path) -> None:
 def test_a_question_an_ablation_and_a_gradient_are_halved() -> None:
     model = loaded("mini:bert", "cpu")
     assert isinstance(model, HuggingFace)
-    aim = eval_task_of(model, BATCH)
+    aim = eval_task_of(model)
     questions = list(aim.questions(model, BATCH, pieces=1_000))
     sets = [[(0, 0)], [(3, 1)]]
     expected = (
@@ -358,7 +358,7 @@ def test_a_step_of_learning_is_halved_and_learns_the_same() -> None:
 
         layer.register_forward_hook(watch)
         plan = Plan(4, rate=1e-3, texts=20)
-        curves = learn(model, eval_task_of(model, BATCH), BATCH, range(len(BATCH)), plan)
+        curves = learn(model, eval_task_of(model), BATCH, range(len(BATCH)), plan)
         return curves.losses, layer.weight.detach()
 
     room = _Cramped(150)
@@ -477,7 +477,7 @@ def test_an_ablation_asks_about_fewer_heads_at_once_where_all_do_not_fit() -> No
     """Fewer texts alone do not help: as many more sets would stand beside each other."""
     model = loaded("mini:bert", "cpu")
     assert isinstance(model, HuggingFace)
-    aim, total = eval_task_of(model, BATCH), 0
+    aim, total = eval_task_of(model), 0
     questions = list(aim.questions(model, BATCH, pieces=200))[:1]
     sets = [[(site.index, head)] for site in model.sites for head in range(site.heads)]
     expected = ablated(model, aim, questions, sets).values("loss")
@@ -542,7 +542,7 @@ def test_texts_without_a_word_are_no_fault(name: str, tmp_path: Path) -> None:
     stores, _ = word_states(model, nothing, tmp_path)
     assert all(store.description.rows == 0 for store in stores.values())
     if name == "mini:gpt":
-        aim = eval_task_of(model, nothing)
+        aim = eval_task_of(model)
         with pytest.raises(WorkbenchError, match="too-few-sentences"):
             others(model, aim, list(aim.questions(model, nothing)), 0)  # type: ignore[arg-type]
 
@@ -559,7 +559,7 @@ def test_what_stands_in_for_a_head_goes_to_its_card(instead_of: Any, tmp_path: P
             AutoTokenizer.from_pretrained(place).save_pretrained(tmp_path / "headed")
             model = load(str(tmp_path / "headed"), where, "fp32")
             assert isinstance(model, HuggingFace)
-            aim = eval_task_of(model, BATCH)
+            aim = eval_task_of(model)
             questions = list(aim.questions(model, BATCH, range(12)))
             instead = instead_of(model, aim, questions)
             sets = [[(site.index, 0)] for site in model.sites]

@@ -90,7 +90,7 @@ def _states(model: HuggingFace, batch: Batch, home: Path) -> bool:
 
 
 def _importance(model: HuggingFace, batch: Batch, home: Path) -> bool:
-    aim = eval_task_of(model, batch)
+    aim = eval_task_of(model)
     found = gate_gradients(model, aim, aim.questions(model, batch, pieces=PIECES))
     importance = torch.from_numpy(found.importance())
     return bool(importance.isfinite().all()) and bool((importance > 0).any())

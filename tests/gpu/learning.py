@@ -35,7 +35,7 @@ def fine_tuning(setting: Setting, figures: Figures) -> None:
         folder = saved(name, setting.folder)
 
         def losses(model: HuggingFace, steps: int = steps) -> np.ndarray:
-            aim, plan = eval_task_of(model, batch), Plan(steps, rate=3e-3, texts=64)
+            aim, plan = eval_task_of(model), Plan(steps, rate=3e-3, texts=64)
             return np.array(learn(model, aim, batch, range(len(batch)), plan).losses)
 
         expected, found = losses(opened(folder)), losses(opened(folder, setting.device))

@@ -31,7 +31,7 @@ def removal(setting: Setting, figures: Figures) -> None:
         found = _without_each(model, batch)
         figures.at_most(f"{name}: losses apart from the CPU's", _far(found, expected), LOSS)
         figures.at_least(f"{name}: what some head matters", float(np.ptp(found)), 10 * LOSS)
-        aim = eval_task_of(model, batch)
+        aim = eval_task_of(model)
         questions = list(aim.questions(model, batch))
         head = heads_of(model)[-1]
         gate = score_texts(model, aim, questions, [Gate(closed(model, [head]))]).value("loss")
@@ -46,7 +46,7 @@ def removal(setting: Setting, figures: Figures) -> None:
 
 def _without_each(model: HuggingFace, batch: Batch) -> np.ndarray:
     """The loss without each head, several heads to a batch.  # [heads]"""
-    aim = eval_task_of(model, batch)
+    aim = eval_task_of(model)
     questions = list(aim.questions(model, batch))
     return ablated(model, aim, questions, [[head] for head in heads_of(model)]).values("loss")
 
@@ -77,7 +77,7 @@ def gates(setting: Setting, figures: Figures) -> None:
 
 def _gradients(model: HuggingFace, batch: Batch) -> torch.Tensor:
     """Of the loss of each text by each gate.  # [texts, heads]"""
-    aim = eval_task_of(model, batch)
+    aim = eval_task_of(model)
     return torch.from_numpy(gate_gradients(model, aim, aim.questions(model, batch)).values)
 
 
@@ -88,7 +88,7 @@ def _learnt(
     own = Gates(model, units(model), 0, size)
     found = learn(
         model,
-        eval_task_of(model, batch),
+        eval_task_of(model),
         batch,
         range(len(batch)),
         Plan(steps, texts=16),

@@ -94,7 +94,7 @@ def pruning_speed(setting: Setting, figures: Figures) -> None:
     batch = batch_of(4 if setting.small else 48, 28, 20)
     half = torch.bfloat16 if setting.half == "bf16" else torch.float32
     net = pruning.model(batch, str(setting.device), half, 1 if setting.small else 12)
-    aim = eval_task_of(net, batch)
+    aim = eval_task_of(net)
     questions = list(aim.questions(net, batch, pieces=None if setting.on_gpu else 512))
     chosen = heads_of(net)[:: 4 if setting.small else 1]
     most = max(question.pieces for question in questions)

@@ -81,7 +81,7 @@ def _store(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> obj
 
 
 def _gradients(model: HuggingFace, batch: Batch, docs: list[Any], home: Path) -> object:
-    aim = eval_task_of(model, batch)
+    aim = eval_task_of(model)
     return gate_gradients(model, aim, aim.questions(model, batch, pieces=PIECES))
 
 

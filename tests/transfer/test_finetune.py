@@ -231,16 +231,16 @@ def test_what_writes_no_text_says_so() -> None:
 
 def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -> None:
     """The other rate is taken, and the table says what happened."""
-    from workbench.models.task_heads import MixHead
+    from workbench.models.task_heads import TaskHead
 
-    real = MixHead.loss
+    real = TaskHead.loss
     number = iter(range(10_000))
 
-    def loss(self: MixHead, found: Any, gold: Any, read: Any) -> Any:
+    def loss(self: TaskHead, found: Any, gold: Any, read: Any) -> Any:
         value = real(self, found, gold, read)
         return value * float("nan") if next(number) == 2 else value
 
-    monkeypatch.setattr(MixHead, "loss", loss)
+    monkeypatch.setattr(TaskHead, "loss", loss)
     found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT), rates=[9e-4, 1e-3])
     scores = found.tables["scores"]
     assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
@@ -250,9 +250,9 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -
 
 
 def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any) -> None:
-    from workbench.models.task_heads import MixHead
+    from workbench.models.task_heads import TaskHead
 
-    monkeypatch.setattr(MixHead, "loss", lambda self, found, *_: found.sum() * float("nan"))
+    monkeypatch.setattr(TaskHead, "loss", lambda self, found, *_: found.sum() * float("nan"))
     found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT))
     assert len(scored(found)) == 2 and any("NaN or infinite" in each.text for each in found.caveats)
 

@@ -7,7 +7,7 @@ import pytest
 
 import workbench as wb
 from tests.transfer.test_trying import predictions
-from workbench.models.references import TASK_FILES, facts, has_task
+from workbench.models.references import TASK, facts
 from workbench.runs.model_facts import files_hash, known
 
 
@@ -24,7 +24,7 @@ def test_the_content_hash_includes_the_task_head(saved: Path, tmp_path: Path) ->
     for copy in (without, other):
         shutil.copytree(saved, copy)
     shutil.rmtree(without / "task")
-    description = other / TASK_FILES[0]
+    description = other / TASK
     description.write_text(description.read_text().replace("frozen", "fine-tuned"))
     hashes = {wb.load(str(folder)).content_hash for folder in (saved, without, other)}
     assert len(hashes) == 3
@@ -34,12 +34,12 @@ def test_the_content_hash_includes_the_task_head(saved: Path, tmp_path: Path) ->
 
 def test_facts_name_the_kind_of_task(saved: Path) -> None:
     model = wb.load(str(saved))
-    assert has_task(saved) and model.task_folder == saved
+    assert model.predicts.name == "sentiment" and model.classes == ("negative", "positive")
     assert facts(model)["task"] == "class" == known(str(saved)).facts["task"]
     assert known(str(saved)).hash == model.content_hash
 
 
 def test_random_weights_have_no_task_head(saved: Path) -> None:
     model = wb.load(f"{saved}@random")
-    assert model.task_folder is None
+    assert model.task_head is None
     assert facts(model)["task"] == ""

@@ -61,12 +61,12 @@ def save_task(model: Model, folder: Path) -> None:
     (folder / TASK).parent.mkdir(exist_ok=True)
     if isinstance(head, MixHead):
         _write_weights(head.state_dict(), folder / HEAD)
-    _write(folder / TASK, {"format": FORMAT, "method": head.method, **_form(head)})
+    _write(folder / TASK, {"format": FORMAT, **_form(head)})
 
 
 def _form(head: TaskHead) -> dict[str, Any]:
     """The task of a head, and what its weights depend on, as plain data."""
-    form: dict[str, Any] = {"task": asdict(head.task)}
+    form: dict[str, Any] = {"task": asdict(head.task), "method": head.method}
     if isinstance(head, MixHead):
         form |= {
             "layers": head.mix.layers - 1,

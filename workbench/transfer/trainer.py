@@ -533,6 +533,8 @@ def _attempt(
         body = _body(adapter, seed)
         head = _head(adapter, body, seed)
         fitting = fitting_of(body, adapter.method, settings.part_sizes, seed)
+        for weights in head.parameters():  # of a net, whose weights peft freezes
+            weights.requires_grad_(True)
         train, dev = (source_of(adapter, fitting, part) for part in (split.train, split.dev))
         if isinstance(head, MixHead):
             _standardise(adapter, head, train)
@@ -581,8 +583,6 @@ def _head(adapter: Adapter, body: Body, seed: int) -> Predictor:
         inside = {id(weights) for weights in body.weights.values()}
         named = body.model.named_weights()
         own = [named[name] for name in body.model.weight_places() if id(named[name]) not in inside]
-        for weights in own:
-            weights.requires_grad_(True)
         standard.own_weights = own
         return standard
     if adapter.head == "text":
