@@ -53,6 +53,7 @@ from workbench.core.stats import SIGNIFICANT, holm, ratio_intervals, sign_flip_p
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
 from workbench.engine.model import Model
+from workbench.engine.task import objective_table
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -108,6 +109,7 @@ def run(inputs: Inputs, settings: AttributionOverCorpus, progress: Progress) -> 
         "agreement": _agreement(explained, rows[:-1], inputs.seed),
         **{name: pd.DataFrame(part, columns=COLUMNS[name]) for name, part in parts.items()},
         "examples": pd.DataFrame(_examples(explained[:EXAMPLES])),
+        "objective": objective_table(inputs.model.predicts),
     }
     caveats = [*few_sentences_caveat(documents), *_caveats(tables, refused, skipped, settings)]
     return Result(tables, caveats=tuple(Caveat(text) for text in caveats))

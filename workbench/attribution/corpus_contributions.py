@@ -48,6 +48,7 @@ from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means, rat
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
 from workbench.engine.batch import Pieces, sent
+from workbench.engine.task import objective_table
 from workbench.models.direct_contributions import (
     Component,
     Contributions,
@@ -163,6 +164,7 @@ def _result(
         "layers": _layers(measured, rows),
         "tags": _tags(measured, rows, stack, tags, settings.min_count),
         "summary": _summary(measured, rows, n_types),
+        "objective": objective_table(opened.model.predicts),
     }
     caveats = [*few_sentences_caveat(rows.number), *notes, *_caveats(opened, measured)]
     return Result(tables, caveats=tuple(Caveat(text) for text in caveats))

@@ -45,6 +45,7 @@ from workbench.corpora.counterfactuals import Counterfactual, counterfactual_pai
 from workbench.engine.batch import NO_WORD, joined
 from workbench.engine.model import Model, UnsupportedError, refusal
 from workbench.engine.taps import StackName
+from workbench.engine.task import objective_table
 from workbench.models.patching import (
     Patch,
     PatchPoints,
@@ -246,6 +247,7 @@ def run(inputs: Inputs, settings: PatchingOverCorpus, progress: Progress) -> Res
     tables = _Tables(pairs, measured, inputs.seed)
     found_tables = {"pairs": tables.pairs_table(Counter(name for name, _ in rejected))}
     found_tables |= {each.what: tables.cells_table(each.what) for each in points}
+    found_tables["objective"] = objective_table(model.predicts)
     missing = {pair.phenomenon for pair in chosen} - {pair.phenomenon for pair in pairs}
     caveats = [*without, *_caveats(pairs, tables, {**unusable, **reasons}, sorted(missing))]
     return Result(found_tables, caveats=tuple(Caveat(text) for text in caveats))

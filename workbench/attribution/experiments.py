@@ -10,6 +10,7 @@ from pydantic import Field
 
 from workbench.basics.experiments import LM_HEAD
 from workbench.core.experiment import HEAD, HEADS, Experiment, Need, Settings, Table
+from workbench.core.measured import OBJECTIVE
 from workbench.core.splits import SplitSettings
 
 # --- what models must predict ---------------------------------------------------------------------
@@ -140,7 +141,9 @@ LENS = Experiment(
             "p < 0.05. n_first, n_second: number of words.",
             ("comparison",),
         ),
+        "objective": OBJECTIVE,
     },
+    version=2,
     needs=(CHOOSES,),
     split="held-out",
     figures="workbench.figures.lens:FIGURES",
@@ -352,9 +355,10 @@ CONTRIBUTIONS = Experiment(
             "relative to the mean sum.",
             ("fact",),
         ),
+        "objective": OBJECTIVE,
     },
     needs=(CLASSIFIES, HEADS),
-    version=2,
+    version=3,
     split="held-out",
     figures="workbench.figures.contributions:FIGURES",
     findings="workbench.attribution.findings:contributions",
@@ -527,9 +531,10 @@ ATTRIBUTION = Experiment(
             ("text", "method", "position"),
             ("text", "position"),
         ),
+        "objective": OBJECTIVE,
     },
     needs=(PREDICTS,),
-    version=2,
+    version=3,
     split="held-out",
     exact_up_to=1e9,
     figures="workbench.figures.attribution_corpus:FIGURES",
@@ -632,7 +637,9 @@ PATCHING = Experiment(
             f"{_OF_EFFECT}",
             ("stack", "layer"),
         ),
+        "objective": OBJECTIVE,
     },
+    version=2,
     needs=(LM_HEAD,),
     split="held-out",
     exact_up_to=1e9,

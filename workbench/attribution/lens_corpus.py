@@ -56,6 +56,7 @@ from workbench.corpora.layers import document_numbers
 from workbench.corpora.word_groups import FREQUENT, Group, frequency_ranks, word_groups
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, UnsupportedError
+from workbench.engine.task import objective_table
 from workbench.models.head_replay import Point
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ def _compared_with_random(
         "final": _final(words, read, random, inputs.seed),
         "groups": _groups(words, read, random, inputs.seed),
         "tests": _tests(words, read, random, inputs.seed),
+        "objective": objective_table(model.predicts),
     }
     notes += few_sentences_caveat(len({document for document, _ in words.chosen}))
     notes += caveats

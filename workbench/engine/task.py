@@ -6,10 +6,13 @@ needs a loss or a score takes it from there. `Model.objectives` lists all that a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # What a language-model head predicts; bidirectional: the next word and, separately, the previous.
 LanguageModel = Literal["causal", "masked", "seq2seq", "bidirectional"]
@@ -79,6 +82,13 @@ class Task:
         return self.kind in ("class", "score", "answers")
 
     @property
+    def inputs(self) -> str:
+        """What the model reads."""
+        if self.pairs is None:
+            return "a text or a pair of texts"
+        return "a pair of texts" if self.pairs else "a text"
+
+    @property
     def unit(self) -> str:
         """What a mean loss is per."""
         return "piece" if self.is_language_model else "text" if self.per_text else "word"
@@ -103,13 +113,12 @@ class Task:
         """In a few words, as before a run starts."""
         if self.is_language_model:
             return f"language model ({self.name})"
-        of = "a pair of texts" if self.pairs else "a text"
         what = {
-            "class": f"the class of {of}",
-            "score": f"a score of {of}",
+            "class": f"the class of {self.inputs}",
+            "score": f"a score of {self.inputs}",
             "tags": "a tag of each word",
             "entities": "the entities of a text",
-            "answers": f"the answer in {of}",
+            "answers": f"the answer in {self.inputs}",
         }[self.kind]
         labels = f": {', '.join(self.names[:8])}{', …' if len(self.names) > 8 else ''}"
         return f"{self.name} ({what}{labels if self.names else ''})"
@@ -124,14 +133,29 @@ def as_data(task: Task | None) -> dict[str, Any] | None:
     """A task as plain data, as in the facts of a model; None without one."""
     if task is None:
         return None
-    inputs = "a text or a pair" if task.pairs is None else "a pair" if task.pairs else "a text"
-    return {
+    return {**asdict(task), "names": list(task.names), "inputs": task.inputs}
+
+
+def from_data(data: Mapping[str, Any]) -> Task:
+    """The task of `as_data`."""
+    fields = {key: value for key, value in data.items() if key != "inputs"}
+    return Task(**{**fields, "names": tuple(fields["names"])})
+
+
+def objective_table(task: Task | None) -> "pd.DataFrame":
+    """The table `objective` of a run (`core.measured`): what its model predicts."""
+    import pandas as pd
+
+    assert task is not None, "an experiment that measures needs a model that predicts"
+    row = {
+        "objective": task.kind,
         "name": task.name,
-        "kind": task.kind,
-        "labels": list(task.names),
-        "inputs": inputs,
+        "labels": ", ".join(task.names),
+        "inputs": task.inputs,
+        "unit": task.unit,
         "metric": task.metric,
     }
+    return pd.DataFrame([row])
 
 
 def chosen(name: str, objectives: Sequence[Task], model: str) -> Task:

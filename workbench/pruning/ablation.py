@@ -25,6 +25,7 @@ from workbench.engine.batch import Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.taps import Gate, Site, StackName, Tap
+from workbench.engine.task import objective_table
 from workbench.models.eval_tasks import EvalTask, Question
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_scoring import limit_of
@@ -395,6 +396,7 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
         "importance": importance,
         "heads": _head_rows(importance, parts[0], parts[1]),
         "baseline": whole,
+        "objective": objective_table(evaluation.aim.task),
     }
     if pairs:
         tables["pairs"] = pd.concat(pairs, ignore_index=True)

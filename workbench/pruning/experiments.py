@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from workbench.core.experiment import HEAD, HEADS, Experiment, Inputs, Need, Settings, Table
+from workbench.core.measured import OBJECTIVE
 from workbench.core.splits import Parts, SplitSizes, parts_of
 
 PREDICTS = Need(
@@ -107,8 +108,8 @@ HEAD_IMPORTANCE = Experiment(
     settings=HeadImportance,
     run="workbench.pruning.importance:run",
     exact_up_to=1e9,
-    tables={"importance": IMPORTANCE, "baseline": BASELINE},
-    version=2,
+    tables={"importance": IMPORTANCE, "baseline": BASELINE, "objective": OBJECTIVE},
+    version=3,
     needs=(HEADS, PREDICTS),
     split="held-out",
     figures="workbench.figures.pruning:IMPORTANCE",
@@ -181,6 +182,7 @@ ABLATION_TABLES = {
         HEAD,
     ),
     "baseline": BASELINE,
+    "objective": OBJECTIVE,
 }
 
 HEAD_ABLATION = Experiment(
@@ -190,7 +192,7 @@ HEAD_ABLATION = Experiment(
     run="workbench.pruning.ablation:run",
     exact_up_to=1e9,
     tables=ABLATION_TABLES,
-    version=2,
+    version=3,
     needs=(HEADS, PREDICTS),
     split="held-out",
     figures="workbench.figures.pruning:ABLATION",
@@ -280,6 +282,7 @@ GATES_TABLES = {
     ),
     "learning": Table("Training loss of each step.", ("lambda", "budget", "step")),
     "baseline": BASELINE,
+    "objective": OBJECTIVE,
 }
 
 HEAD_GATES = Experiment(
@@ -289,7 +292,7 @@ HEAD_GATES = Experiment(
     run="workbench.pruning.gates:run",
     exact_up_to=1e9,
     tables=GATES_TABLES,
-    version=2,
+    version=3,
     needs=(HEADS, PREDICTS),
     split="held-out",
     figures="workbench.figures.pruning:GATES",
@@ -467,6 +470,7 @@ PRUNING_TABLES = {
     ),
     "classifier": FITTED,
     "baseline": BASELINE,
+    "objective": OBJECTIVE,
 }
 
 HEAD_PRUNING = Experiment(
@@ -477,7 +481,7 @@ HEAD_PRUNING = Experiment(
     exact_up_to=1e9,
     tables=PRUNING_TABLES,
     needs=(HEADS,),
-    version=2,
+    version=3,
     split="held-out",
     trains=True,
     figures="workbench.figures.pruning:PRUNING",

@@ -25,6 +25,7 @@ from workbench.core.stats import (
     sign_flip_p_values,
 )
 from workbench.engine.taps import Gate
+from workbench.engine.task import objective_table
 from workbench.models.eval_tasks import Plan, Question, learn
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
@@ -207,6 +208,7 @@ def run(inputs: Inputs, settings: HeadGates, progress: Progress) -> Result:
         "survival": survival,
         "learning": pd.DataFrame(losses),
         "baseline": whole,
+        "objective": objective_table(held_out.aim.task),
     }
     notes = caveats(held_out, len(base.number), parts.notes)
     return Result(tables, caveats=(*notes, *not_better_caveat(whole), *_cut_off(survival)))

@@ -15,6 +15,7 @@ import pandas as pd
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.splits import Parts
 from workbench.engine.model import Model
+from workbench.engine.task import objective_table
 from workbench.models.eval_tasks import Learnt, Plan, learn
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
@@ -136,6 +137,7 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
         "heads": curves.heads(whole, removed),
         "speed": curves.speed(held_out, whole, small),
         "baseline": trivial,
+        "objective": objective_table(held_out.aim.task),
     }
     notes: list[Caveat] = [
         *caveats(held_out, len(parts.test), parts.notes),

@@ -16,6 +16,7 @@ from workbench.core.experiment import Inputs, Progress, Result
 from workbench.core.stats import ratio_intervals
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Gate
+from workbench.engine.task import objective_table
 from workbench.models.eval_tasks import EvalTask, Question
 from workbench.models.huggingface import HuggingFace
 from workbench.pruning.evaluation import (
@@ -157,6 +158,7 @@ def run(inputs: Inputs, settings: HeadImportance, progress: Progress) -> Result:
     )
     whole = baseline(evaluation, gradients.texts, inputs.seed)
     table = table_of(evaluation.model, gradients, inputs.seed)
-    tables = {"importance": table, "baseline": whole}
+    objective = objective_table(evaluation.aim.task)
+    tables = {"importance": table, "baseline": whole, "objective": objective}
     notes = caveats(evaluation, len(gradients.texts.number))
     return Result(tables, caveats=(*notes, *not_better_caveat(whole)))

@@ -234,8 +234,8 @@ class Finetune(Adapting):
             f"We adapted the model to {task} {self.adapted(self.method)}, with {head}. "
             f"{self.training_in_prose([self.method], self.head in ('auto', 'plain'))} Scores are "
             f"means over {counted(len(self.seeds), 'seed')}, with 95 % bootstrap intervals over "
-            "texts and seeds; a paired bootstrap compares them with a constant prediction, the majority of "
-            "train."
+            "texts and seeds; a paired bootstrap compares them with a constant prediction, the "
+            "majority of train."
         )
 
 

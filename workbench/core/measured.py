@@ -1,0 +1,34 @@
+"""The table `objective`: what a run measured, by its name, for findings, figures and reports.
+
+An experiment that needs a loss or a score takes what the model was made for (`Model.predicts`), and
+says so in this table. Runs that were computed before it existed have none; a metric then has its
+bare name. Costs: nothing.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from workbench.core.experiment import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OBJECTIVE = Table(
+    "What was measured. objective: pieces of the text itself (masked, causal, seq2seq, "
+    "bidirectional), or labels (class, score, tags, entities, answers). name: the task, or the "
+    "pieces. labels: the classes or tags. inputs: what the model reads. unit: of what the loss is "
+    "a mean. metric: the deciding metric of the task.",
+    ("objective",),
+)
+
+
+def measured(tables: "Mapping[str, pd.DataFrame]", metric: str) -> str:
+    """A metric with what it is of: `accuracy on sst2`, `loss on masked pieces`."""
+    if "objective" not in tables:
+        return metric
+    return f"{metric} on {tables['objective']['name'].iloc[0]}"
+
+
+def kind_of(tables: "Mapping[str, pd.DataFrame]") -> str:
+    """The kind of what was measured, such as masked or class; "" if it is unknown."""
+    return str(tables["objective"]["objective"].iloc[0]) if "objective" in tables else ""
