@@ -14,6 +14,7 @@ from workbench.cli.options import (
     CorpusRef,
     Json,
     Language,
+    Objective,
     Pickled,
     Precision,
     Reading,
@@ -196,6 +197,7 @@ def show_model(
     precision: Precision = "auto",
     seed: Seed = 0,
     pickled: Pickled = False,
+    objective: Objective = "",
     json: Json = False,
 ) -> None:
     """Open a model, and show its stacks, attention sites, size, memory and limits."""
@@ -205,7 +207,7 @@ def show_model(
         from workbench.models.loading import load
         from workbench.models.references import facts as facts_of
 
-        model = load(ref, device, precision, seed=seed, pickled=pickled)
+        model = load(ref, device, precision, seed=seed, pickled=pickled, objective=objective)
         facts = facts_of(model)
         if (memory := model.memory()) is not None:
             facts["memory"] = memory

@@ -56,6 +56,14 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE …", help="Settings; also as --KEY VALUE."),
 ]
+Objective = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="What is measured, of what the model predicts: the name of its task, or "
+        "language-model (default: what the model was made for).",
+    ),
+]
 Pickled = Annotated[
     bool, typer.Option("--pickled", help="Also read weights that are not safetensors.")
 ]

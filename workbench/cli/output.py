@@ -26,6 +26,7 @@ from rich.text import Text
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import Finding, plural
+from workbench.core.objectives import described
 from workbench.runs.status import CODES, Status
 
 if TYPE_CHECKING:
@@ -760,8 +761,18 @@ def in_bytes(number: int) -> str:
 
 def print_model(facts: Mapping[str, Any]) -> None:
     """Print the facts of an open model."""
-    separate = ("stacks", "memory")
-    values = [(key.replace("_", " "), value) for key, value in facts.items() if key not in separate]
+    separate = ("stacks", "memory", "objective", "classes", "task")
+    first, *others = map(described, facts["objectives"]) if facts["objectives"] else ["nothing"]
+    shown_as = {"predicts": first, "objectives": "; ".join(others)}
+    renamed = {"objectives": "also predicts"}
+    values = [
+        (
+            "also predicts" if key == "objectives" else key.replace("_", " "),
+            shown_as.get(key, value),
+        )
+        for key, value in facts.items()
+        if key not in separate
+    ]
     shown = [(key, "none" if value in (None, "") else value) for key, value in values]
     print_table("Model", ("", ""), shown)
     rows = [(s["name"], s["layers"], s["heads"], ", ".join(s["kinds"])) for s in facts["stacks"]]

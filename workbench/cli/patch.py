@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from workbench.cli.options import Device, Json, Pickled, Precision, Seed, model_refs
+from workbench.cli.options import Device, Json, Objective, Pickled, Precision, Seed, model_refs
 
 if TYPE_CHECKING:
     pass
@@ -74,6 +74,7 @@ def patch(
     precision: Precision = "auto",
     seed: Seed = 0,
     pickled: Pickled = False,
+    objective: Objective = "",
     json: Json = False,
 ) -> None:
     """Restore activations of a clean text in a corrupt one, one at a time.
@@ -87,7 +88,7 @@ def patch(
         from workbench.attribution.patch import patch as patched
         from workbench.models.loading import load
 
-        opened = load(model, device, precision, seed=seed, pickled=pickled)
+        opened = load(model, device, precision, seed=seed, pickled=pickled, objective=objective)
     with output.progress("Patching"):
         found = patched(
             opened,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.cli.options import Device, Json, Pickled, Precision, Seed, model_refs
+from workbench.cli.options import Device, Json, Objective, Pickled, Precision, Seed, model_refs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +52,7 @@ def predict(
     precision: Precision = "auto",
     seed: Seed = 0,
     pickled: Pickled = False,
+    objective: Objective = "",
     json: Json = False,
 ) -> None:
     """Predict hidden words, the next piece, a label, an answer, or a written text.
@@ -63,7 +64,10 @@ def predict(
     with output.progress("Loading model"):
         from workbench.models.loading import load
 
-        models = [load(ref, device, precision, seed=seed, pickled=pickled) for ref in model]
+        models = [
+            load(ref, device, precision, seed=seed, pickled=pickled, objective=objective)
+            for ref in model
+        ]
     streams = not json and len(models) == 1
     pieces: list[WrittenPiece] = []
 

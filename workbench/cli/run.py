@@ -12,6 +12,7 @@ from workbench.cli.options import (
     Device,
     ExperimentSplit,
     Json,
+    Objective,
     Pickled,
     Precision,
     Reading,
@@ -28,6 +29,7 @@ from workbench.cli.options import (
 from workbench.core.errors import WorkbenchError
 
 if TYPE_CHECKING:
+    from workbench.runs.request import Request
     from workbench.runs.run import Run
 
 Models = Annotated[
@@ -73,6 +75,7 @@ def run(
     device: Device = None,
     precision: Precision = "auto",
     pickled: Pickled = False,
+    objective: Objective = "",
     *,
     reading: Reading,
     scheduler: Scheduler = "",
@@ -95,14 +98,17 @@ def run(
         "device": device,
         "precision": precision,
         "pickled": pickled,
+        "objective": objective,
         "reading": reading,
     }
     if not scheduler:
         begin_starter(experiment)
     with output.progress("preparing the run"):
-        started = _begun(
+        started, measured = _begun(
             experiment, model or [], corpus or [], settings, swept, options, share, scheduler
         )
+    for line in measured if not json else ():
+        output.note(line)
     if detach:
         output.started(started, json)
         return
@@ -131,16 +137,18 @@ def _begun(
     options: dict[str, Any],
     share: bool,
     scheduler: str,
-) -> "Run":
+) -> "tuple[Run, list[str]]":
+    """The run, and what it measures of each model."""
     from workbench.runs.api import begun, start_sweep
     from workbench.runs.request import make_request
     from workbench.runs.subruns import values
 
     if not swept:
         request = make_request(experiment, models, corpora, settings, **options)
-        return begun(request, share=share, scheduler=scheduler)
+        measured = measured_lines(request) if request.experiment.measures else []
+        return begun(request, share=share, scheduler=scheduler), measured
     varied = {name: values(text) for name, text in swept.items()}
-    return start_sweep(
+    sweep = start_sweep(
         experiment,
         models,
         corpora,
@@ -150,6 +158,23 @@ def _begun(
         scheduler=scheduler,
         **options,
     )
+    return sweep, []
+
+
+def measured_lines(request: "Request") -> list[str]:
+    """What an experiment measures of each model, and the other objectives that the model has."""
+    from workbench.core.objectives import described, name_of
+
+    lines = []
+    for facts in request.facts:
+        objectives = facts["objectives"]
+        if not objectives:  # which is an error, or the experiment trains a head first
+            continue
+        line = f"Measures {facts['name']} on {described(objectives[0])}."
+        for other in objectives[1:]:
+            line += f" --objective {name_of(other)} measures it on {described(other)}."
+        lines.append(line)
+    return lines
 
 
 def given_settings(

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.findings import Finding, check_findings
+from workbench.core.objectives import facts_for, name_of
 from workbench.core.public import check_fields
 from workbench.core.registry import Code, Placed, Registry, imported
 
@@ -446,6 +447,7 @@ class Experiment(Generic[S]):
         fits: Raises an error if a corpus cannot be used.
         split: The default split: `all`, `held-out` or `train`.
         trains: Whether it saves a model in `Inputs.keep`.
+        measures: Whether it measures what the model predicts, so that an objective can be chosen.
         exact_up_to: Models with at most this many parameters are computed in fp32 on every device
             by default: in bf16, small differences of weights, states or maps are rounding errors.
         figures: Pure functions of the tables, by name, or "module:MAPPING".
@@ -487,6 +489,7 @@ class Experiment(Generic[S]):
     fits: "Code[Callable[[Corpus, S], None] | None]" = Code(None)  # noqa: RUF009
     split: Literal["all", "held-out", "train"] = "all"
     trains: bool = False  # it then needs a device even without a model
+    measures: bool = False  # what the model predicts: its objective can be chosen
     exact_up_to: float = 0
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)
     findings: "Code[Callable[[Tables], Iterable[Finding]] | None]" = Code(None)  # noqa: RUF009
@@ -632,8 +635,9 @@ def unmet_requirements(
         for need in experiment.needs:
             if not need.met(facts):
                 what = f"{experiment.name} needs {need.what}, which {facts['name']} does not have."
+                remedy = _with_objectives(need, facts) + need.remedy
                 errors.append(
-                    WorkbenchError(what, code=need.code, where=facts["family"], remedy=need.remedy)
+                    WorkbenchError(what, code=need.code, where=facts["family"], remedy=remedy)
                 )
     for corpus in corpora:
         try:
@@ -643,6 +647,17 @@ def unmet_requirements(
         except WorkbenchError as error:
             errors.append(error)
     return errors
+
+
+def _with_objectives(need: Need, facts: Mapping[str, Any]) -> str:
+    """The remedy of another objective that the model has, if it meets the need; else ""."""
+    for other in facts.get("objectives", ())[1:]:
+        if need.met(facts_for(facts, other)):
+            return (
+                f"{facts['name']} was made for {facts['predicts']['name']}; add --objective "
+                f"{name_of(other)} to measure it on {other['name']}. "
+            )
+    return ""
 
 
 EXPERIMENTS: Registry[Experiment[Any]] = Registry(

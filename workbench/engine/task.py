@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.objectives import PREDICTED, described, index_of, inputs_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,13 +28,6 @@ METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first is the default
     "entities": ("f1", "precision", "recall"),
     "answers": ("f1", "exact_match"),
 }
-PREDICTED: Mapping[str, str] = {  # by a language model
-    "causal": "next pieces",
-    "masked": "masked pieces",
-    "seq2seq": "pieces of hidden spans",
-    "bidirectional": "next and previous words",
-}
-LANGUAGE_MODEL = "language-model"  # names the objective of any language-model head
 DENIALS = (
     "no",
     "false",
@@ -84,9 +77,7 @@ class Task:
     @property
     def inputs(self) -> str:
         """What the model reads."""
-        if self.pairs is None:
-            return "a text or a pair of texts"
-        return "a pair of texts" if self.pairs else "a text"
+        return inputs_of(self.pairs)
 
     @property
     def unit(self) -> str:
@@ -111,17 +102,7 @@ class Task:
 
     def __str__(self) -> str:
         """In a few words, as before a run starts."""
-        if self.is_language_model:
-            return f"language model ({self.name})"
-        what = {
-            "class": f"the class of {self.inputs}",
-            "score": f"a score of {self.inputs}",
-            "tags": "a tag of each word",
-            "entities": "the entities of a text",
-            "answers": f"the answer in {self.inputs}",
-        }[self.kind]
-        labels = f": {', '.join(self.names[:8])}{', …' if len(self.names) > 8 else ''}"
-        return f"{self.name} ({what}{labels if self.names else ''})"
+        return described(asdict(self))
 
 
 def language_model(kind: str) -> Task:
@@ -160,18 +141,4 @@ def objective_table(task: Task | None) -> "pd.DataFrame":
 
 def chosen(name: str, objectives: Sequence[Task], model: str) -> Task:
     """The objective of a name: of a task, `language-model`, or the kind of either."""
-    for task in objectives:
-        names = [task.name, task.kind]
-        names += [LANGUAGE_MODEL] if task.is_language_model else ["task"]
-        if name in names:
-            return task
-    known = [task.kind if task.is_language_model else task.name for task in objectives]
-    raise WorkbenchError(
-        f"{model} does not predict {name!r}: "
-        + (f"it predicts {', '.join(map(str, objectives))}." if known else "it has no head."),
-        code="objective-unknown",
-        where=model,
-        remedy=f"{did_you_mean(name, known)} Without --objective, the first is measured."
-        if known
-        else "Choose a model with a language-model head, or fine-tune this one with finetune.",
-    )
+    return objectives[index_of(name, [asdict(task) for task in objectives], model)]

@@ -49,6 +49,7 @@ def run(
     seed: int = 0,
     device: str | None = None,
     precision: str = "auto",
+    objective: str = "",
     progress: Show | None = None,
     **settings: Any,
 ) -> Run:
@@ -65,6 +66,8 @@ def run(
         seed: Seed of all random numbers (default 0).
         device: `cpu`, `cuda`, `cuda:1` (default: a GPU if there is one).
         precision: `fp32`, `bf16`, `fp16` or `auto` (default).
+        objective: What is measured, of what the model predicts: the name of its task, or
+            `language-model` (default: what the model was made for).
         progress: Called with every event of the run, a mapping whose `kind` is progress, log,
             warning or state (default: a progress bar in a terminal or a notebook).
         **settings: The experiment's own settings (`wb.experiments()[name].settings`).
@@ -89,6 +92,7 @@ def run(
         seed=seed,
         device=device,
         precision=precision,
+        objective=objective,
     )
     return answered(request, progress)
 

@@ -277,6 +277,10 @@ def _compute(
 
     facts = [facts_of(model) for model in models]
     _require_same(run_spec, facts)
+    models = tuple(
+        _for_objective(model, named) for model, named in zip(models, run_spec.models, strict=True)
+    )
+    facts = [facts_of(model) for model in models]
     for error in unmet_requirements(experiment, settings, facts, corpora):
         raise error
     _seed(run_spec.seed, bool(models))
@@ -375,6 +379,16 @@ def open_objects(models: "Sequence[Model | None]", corpora: "Sequence[Corpus]") 
         return tuple(opened), tuple(corpora)
 
     return opened
+
+
+def _for_objective(model: "Model", named: spec.ModelSpec) -> "Model":
+    """Return the model as it is used for the objective of the request; its files are the same."""
+    from workbench.models.loading import with_objective
+
+    chosen = with_objective(model, named.objective)
+    if chosen is not model:
+        vars(chosen)["content_hash"] = model.content_hash
+    return chosen
 
 
 def _require_same(run_spec: spec.Spec, facts: "list[dict[str, Any]]") -> None:

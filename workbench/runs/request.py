@@ -24,6 +24,7 @@ from workbench.core.experiment import (
 )
 from workbench.core.files import user_path
 from workbench.core.machine import has_no_gpu
+from workbench.core.objectives import facts_for, index_of, name_of
 from workbench.models.references import (
     RANDOM,
     folder_name,
@@ -80,10 +81,14 @@ def make_request(
     device: str | None = None,
     precision: str = "auto",
     pickled: bool = False,
+    objective: str = "",
     reading: Mapping[str, Any] | None = None,
     seen: Seen | None = None,
 ) -> Request:
     """Make and check a request. `reading` has the options of `read`.
+
+    `objective` is what is measured of the models, of what they predict (default: what each was
+    made for).
 
     Pass the same `seen` to several calls, so that each model and corpus is read once.
     """
@@ -102,7 +107,17 @@ def make_request(
             remedy="Name a corpus with --corpus, or remove --split.",
         )
     device = _device(device or _gpu_of(models), bool(models) or kind.trains)
-    described = [_model(model, kind, seed, device, precision, pickled, seen) for model in models]
+    if objective and not kind.measures:
+        raise WorkbenchError(
+            f"{kind.name} does not measure what a model predicts, so there is no objective to "
+            "choose.",
+            code="option-conflict",
+            remedy="Leave out --objective.",
+        )
+    described = [
+        _for_objective(*_model(model, kind, seed, device, precision, pickled, seen), objective)
+        for model in models
+    ]
     spec = Spec(
         experiment=kind.name,
         version=kind.version,
@@ -126,7 +141,11 @@ def unmet(spec: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     request = Spec.model_validate(spec)
     kind = EXPERIMENTS[request.experiment]
     facts = [
-        {**known(model.ref, request.seed, model.pickled).facts, "name": model.name}
+        _for_objective(
+            model,
+            {**known(model.ref, request.seed, model.pickled).facts, "name": model.name},
+            model.objective,
+        )[1]
         for model in request.models
         if model.ref is not None
     ]
@@ -300,6 +319,18 @@ def _model(
     facts = _once(seen, id(source), lambda: facts_of(source))
     content_hash, name = facts["content_hash"], _text(source.name)
     return ModelSpec(ref=None, name=name, hash=content_hash, precision=source.precision), facts
+
+
+def _for_objective(
+    model: ModelSpec, facts: Mapping[str, Any], objective: str
+) -> tuple[ModelSpec, Mapping[str, Any]]:
+    """A model as it is used for an objective; without a name, for what it was made for."""
+    if not objective:
+        return model, facts
+    index = index_of(objective, facts["objectives"], model.name)
+    chosen = facts["objectives"][index]
+    name = name_of(chosen) if index else ""  # the same request as without a name
+    return model.model_copy(update={"objective": name}), facts_for(facts, chosen)
 
 
 def _once(seen: Seen, key: object, compute: Callable[[], T]) -> T:

@@ -36,6 +36,7 @@ class ModelSpec(_Part):
     hash: str
     precision: str
     pickled: bool = False
+    objective: str = ""  # "": what it was made for
 
 
 class CorpusSpec(_Part):
@@ -68,7 +69,10 @@ class Spec(_Part):
         """Return a hash of all the result depends on, with settings under their first names."""
         content: dict[str, Any] = {
             "experiment": [self.experiment, self.version],
-            "models": [[model.hash, model.precision] for model in self.models],
+            "models": [
+                [model.hash, model.precision, *([model.objective] if model.objective else [])]
+                for model in self.models
+            ],
             "corpora": [corpus.hash for corpus in self.corpora],
             "split": self.split,
             "settings": self._with_first_names(self.settings),

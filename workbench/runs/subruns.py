@@ -222,7 +222,7 @@ def run_parts(
 
 MOST = 10_000  # maximum number of runs of a sweep
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
-INPUTS = ("model", "corpus", "seed", "split", "precision")  # can be swept in addition to settings
+INPUTS = ("model", "corpus", "seed", "split", "precision", "objective")  # swept beside settings
 
 
 def values(text: str) -> list[str]:
