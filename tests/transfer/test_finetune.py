@@ -117,7 +117,7 @@ def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_pat
 
     parts = split_of(corpus, head.task, None, 0, SplitSizes(60, 30, 40))
     body = body_of(opened)
-    guesses = guessed(head, Fitting(body), Live(body, parts.test.batch), parts.test)
+    guesses = guessed(head, Fitting(body), Live(body, parts.test.batch, head), parts.test)
     said = found.tables["predictions"]["guess"].tolist()
     assert [head.task.names[guess] for guess in guesses] == said
 

@@ -764,15 +764,8 @@ def print_model(facts: Mapping[str, Any]) -> None:
     separate = ("stacks", "memory", "objective", "classes", "task")
     first, *others = map(described, facts["objectives"]) if facts["objectives"] else ["nothing"]
     shown_as = {"predicts": first, "objectives": "; ".join(others)}
-    renamed = {"objectives": "also predicts"}
-    values = [
-        (
-            "also predicts" if key == "objectives" else key.replace("_", " "),
-            shown_as.get(key, value),
-        )
-        for key, value in facts.items()
-        if key not in separate
-    ]
+    names = {key: key.replace("_", " ") for key in facts} | {"objectives": "also predicts"}
+    values = [(names[k], shown_as.get(k, value)) for k, value in facts.items() if k not in separate]
     shown = [(key, "none" if value in (None, "") else value) for key, value in values]
     print_table("Model", ("", ""), shown)
     rows = [(s["name"], s["layers"], s["heads"], ", ".join(s["kinds"])) for s in facts["stacks"]]

@@ -116,6 +116,9 @@ def command(spec: Spec) -> str:
             words.append(f"--precision={_precision(spec.models)}")
     if any(model.pickled for model in spec.models):
         words.append("--pickled")
+    if "objective" not in sweep:
+        objectives = [model.objective for model in spec.models if model.objective]
+        words += [f"--objective={name}" for name in objectives[:1]]
     return _folded(words)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Settings
@@ -37,6 +37,12 @@ class ModelSpec(_Part):
     precision: str
     pickled: bool = False
     objective: str = ""  # "": what it was made for
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what earlier versions do not know, where it says nothing."""
+        values: dict[str, Any] = handler(self)
+        return values if self.objective else {k: v for k, v in values.items() if k != "objective"}
 
 
 class CorpusSpec(_Part):

@@ -35,7 +35,7 @@ from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Capture, Site, Tap, View
 from workbench.models.lm_scoring import Scores, joined, measures, score
-from workbench.models.task_heads import StandardHead, TaskHead
+from workbench.models.task_heads import TaskHead
 from workbench.transfer.adaptation import Fitting
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.experiments import DRIFT_TABLES, Drift
@@ -509,7 +509,7 @@ def rewound(
     """The score with each layer reset alone, and with no layer and all layers reset."""
     body = body_of(after)
     old = before.named_weights()
-    source = Live(body, examples.batch, head if isinstance(head, StandardHead) else None)
+    source = Live(body, examples.batch, head)
     layers = sorted({body.depth(name) for name in body.weights})
     keys, metrics = [("none", -1)], [_metric(body, head, source, examples)]
     for index, layer in enumerate(layers):

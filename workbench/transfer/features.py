@@ -16,7 +16,7 @@ from torch import Tensor
 from workbench.engine.activation_store import Store, word_states
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
-from workbench.models.task_heads import Mix, Read, StandardHead, read_states, segments_of
+from workbench.models.task_heads import Mix, Read, StandardHead, TaskHead, read_states, segments_of
 from workbench.transfer.backbone import Body
 
 
@@ -27,10 +27,11 @@ class Live:
         self,
         body: Body,
         batch: Batch,
-        standard: StandardHead | None = None,
+        head: TaskHead | None = None,
     ) -> None:
-        """`standard` is the head of the body's own net, whose logits are read instead of states."""
-        self.body, self.standard = body, standard
+        """Of a `StandardHead`, the logits of the body's own net are read instead of states."""
+        self.body = body
+        self.standard = head if isinstance(head, StandardHead) else None
         text = body.model.encode(batch)
         self.cut = len({row for row, *_ in text.cut})  # number of texts that were too long
         self.text = replace(text, unaligned=(), cut=())
