@@ -27,12 +27,14 @@ from workbench.engine.batch import Pieces
 from workbench.models.eval_tasks import Learnt
 from workbench.models.head_removal import Unit, magnitudes, units, without
 from workbench.models.huggingface import HuggingFace
+from workbench.models.loading import load
 from workbench.pruning.ablation import ablated
 from workbench.pruning.evaluation import (
     Evaluation,
     Floats,
     TextScores,
     score_texts,
+    with_heads,
 )
 from workbench.pruning.experiments import ONCE, By
 from workbench.pruning.head_masks import Head, heads_of, named
@@ -374,6 +376,7 @@ class Stage:
     texts: TextScores
     against: str = ""  # the stage it is compared with
     learnt: Learnt | None = None  # None: not fine-tuned
+    disk: float = 0.0  # MiB of the files of its weights, if it was saved
 
 
 def stage(
@@ -382,18 +385,20 @@ def stage(
     texts: TextScores,
     against: str = "",
     learnt: Learnt | None = None,
+    disk: float = 0.0,
 ) -> Stage:
     """A stage with the size of its model."""
     heads = sum(site.heads for site in model.sites)
-    return Stage(name, heads, model.parameters, weights(model), texts, against, learnt)
+    return Stage(name, heads, model.parameters, weights(model), texts, against, learnt, disk)
 
 
-def saved(model: HuggingFace, keep: Path | None) -> float:
-    """Save the model in a folder, if there is one; returns MiB of its weights on disk."""
-    if keep is None:
-        return 0.0
+def saved(model: HuggingFace, keep: Path) -> tuple[HuggingFace, float]:
+    """Save the model in a folder; returns it as it is opened from there, and MiB on disk."""
     model.save(keep)
-    return sum(file.stat().st_size for file in keep.rglob("*.safetensors")) / MEBI
+    opened = load(keep, str(model.device), model.precision)
+    opened.name = model.name
+    disk = sum(file.stat().st_size for file in keep.rglob("*.safetensors")) / MEBI
+    return with_heads(opened), disk
 
 
 def kept(stages: Sequence[Stage], seed: int) -> pd.DataFrame:
@@ -425,6 +430,7 @@ def kept(stages: Sequence[Stage], seed: int) -> pd.DataFrame:
                     "heads": each.heads,
                     "parameters": each.parameters,
                     "size": each.weights,
+                    "disk": each.disk,
                 }
             )
     return pd.DataFrame(rows)
@@ -450,6 +456,7 @@ def speed(evaluation: Evaluation, whole: HuggingFace, smaller: HuggingFace) -> p
         text = whole.encode(batch, documents).to(whole.device)
         turns = [(_passed(whole, text), _passed(smaller, text)) for _ in range(TIMES + 1)][1:]
         before, after = (median(turn[n][0] for turn in turns) for n in (0, 1))
+        ratios = [one[0] / max(other[0], 1e-12) for one, other in turns]
         rows.append(
             {
                 "texts": size,
@@ -457,6 +464,8 @@ def speed(evaluation: Evaluation, whole: HuggingFace, smaller: HuggingFace) -> p
                 "whole": before,
                 "smaller": after,
                 "speedup": before / max(after, 1e-12),
+                "lowest": min(ratios),
+                "highest": max(ratios),
                 "whole_memory": turns[-1][0][1],
                 "smaller_memory": turns[-1][1][1],
             }

@@ -454,17 +454,19 @@ PRUNING_TABLES = {
         (*HEAD, "metric"),
     ),
     "kept": Table(
-        "The whole model, the pruned model, the pruned model after fine-tuning (recovered), and "
-        "the whole model after the same maximum number of steps. delta: difference to the stage "
+        "The whole model, the pruned model, the pruned model after fine-tuning (recovered), "
+        "the whole model after the same maximum number of steps, and the smaller model as it is "
+        "opened from the folder in which it was saved. delta: difference to the stage "
         "`against` on the same texts, with its 95 % interval and p_value (sign flips, corrected "
         "over stages). converged: the dev loss stopped falling before the maximum number of steps. "
-        "size: MiB of weights.",
+        "size: MiB of weights in memory. disk: MiB of their files, of the saved model (else 0).",
         ("stage", "metric"),
     ),
     "heads": Table("Every head of the whole model, and whether it was kept.", HEAD),
     "speed": Table(
-        "Seconds of a forward pass by number of texts (median of five). speedup: time of the whole "
-        "model divided by that of the smaller one. memory: MiB of weights (on a GPU: peak).",
+        "Seconds of a forward pass by number of texts (median of five), of the whole model and of "
+        "the smaller one as it was saved. speedup: time of the whole model divided by that of the "
+        "smaller one; lowest, highest: of the five. memory: MiB of weights (on a GPU: peak).",
         ("texts",),
     ),
     "learning": Table(

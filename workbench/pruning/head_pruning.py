@@ -124,8 +124,11 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
         learnt = tune("whole, tuned", longer, settings.recovery_steps)
         tuned = curves.stage("whole, tuned", longer, held_out.scored(longer), "whole", learnt)
         stages += [pruned, tuned]
-    size = curves.saved(small, inputs.keep)
-    progress.log(f"Saved the smaller model: {size:.2f} MiB on disk.")
+    if inputs.keep is not None:
+        small, disk = curves.saved(small, inputs.keep)
+        texts = held_out.scored(small)
+        stages.append(curves.stage("saved", small, texts, "whole", disk=disk))
+        progress.log(f"Saved the smaller model: {disk:.2f} MiB on disk.")
     trivial = baseline(held_out, base, seed)
     is_better = {metric: better(trivial, metric) for metric in base.metrics}
     tables = {
