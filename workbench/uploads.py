@@ -22,6 +22,7 @@ from typing import IO, Literal
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.files import open_regular, unwritable
+from workbench.models.references import PARTS
 
 # --- the store of uploads -------------------------------------------------------------------------
 #
@@ -219,6 +220,7 @@ def unpack(archive: IO[bytes], folder: Path) -> None:
             members = _checked(opened.infolist())
             n_allowed = min(LARGEST, max(ALWAYS, RATIO * n_packed))
             for name, member in members:
+                (folder / name).parent.mkdir(exist_ok=True)
                 for n_bytes in _chunks(opened, member, folder / name):
                     n_allowed -= n_bytes
                     if n_allowed < 0:
@@ -242,7 +244,7 @@ def _chunks(opened: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> I
 
 
 def _checked(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInfo]]:
-    """The files to unpack, each with its name without folders."""
+    """The files to unpack, each with its name in the folder of the model, or in a part of it."""
     if len(members) > ENTRIES:
         raise WorkbenchError(
             f"this zip has {len(members):,} entries; the maximum is {ENTRIES:,}.",
@@ -255,17 +257,18 @@ def _checked(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInfo]
         parts = _parts(member)
         if member.is_dir() or parts[0] == "__MACOSX" or parts[-1].startswith("."):
             continue
-        if len(parts) > 2:
+        part = parts[-2:-1] if len(parts) > 1 and parts[-2] in PARTS else ()
+        if len(parts) > 2 + len(part):
             raise WorkbenchError(
                 "this zip has folders within folders.",
                 code="file-format",
                 where=_shown(member),
                 remedy="Zip only the folder that holds config.json, without its subfolders.",
             )
-        name = parts[-1]
+        name = "/".join((*part, parts[-1]))
         if not _is_model_file(name, member):
             continue
-        folders.add(parts[:-1])
+        folders.add(parts[: -1 - len(part)])
         if len(folders) > 1:
             raise WorkbenchError(
                 "this zip has more than one folder.",

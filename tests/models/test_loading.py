@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 import workbench as wb
 from tests.models import zoo
 from workbench import WorkbenchError, encode, read
-from workbench.models import loading
+from workbench.models import checkpoint
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 from workbench.models.references import FAMILIES, facts
@@ -36,9 +36,9 @@ def test_a_class_that_another_thread_imports_is_waited_for(monkeypatch: pytest.M
                 raise AttributeError(name)
             return "the class"
 
-    monkeypatch.setattr(loading, "transformers", HalfImported())
-    assert loading.class_of("BertForMaskedLM") == "the class"
-    assert loading.class_of("NobodysForMaskedLM") is None
+    monkeypatch.setattr(checkpoint, "transformers", HalfImported())
+    assert checkpoint.class_of("BertForMaskedLM") == "the class"
+    assert checkpoint.class_of("NobodysForMaskedLM") is None
 
 
 @pytest.mark.parametrize("name", zoo.NAMES)

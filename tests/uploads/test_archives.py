@@ -67,6 +67,19 @@ def test_no_folders_within_folders_and_one_folder_only(tmp_path: Path) -> None:
     _refused(_zip({"a/config.json": b"{}", "b/config.json": b"{}"}), tmp_path, "more than one")
 
 
+@pytest.mark.parametrize("above", ["", "mine/"])
+def test_the_parts_of_a_fine_tuned_model_stay_where_they_are(tmp_path: Path, above: str) -> None:
+    names = (
+        "body/config.json",
+        "body/tokenizer.json",
+        "task/task.json",
+        "language-model/head.json",
+    )
+    unpack(_zip({f"{above}{name}": b"{}" for name in names}), tmp_path)
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == set(names)
+
+
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "m.pt", "m.PTH", "m.ckpt", "m.pkl"])
 def test_pickles_are_refused_with_the_remedy(tmp_path: Path, name: str) -> None:
     _refused(_zip(CONFIG | {name: b"x"}), tmp_path, name, "run any code", "save_pretrained")

@@ -78,15 +78,11 @@ def _cached_look(
 
 def model_stamp(ref: str) -> str:
     """Names, sizes and change times of a model's files, as a cache key."""
-    files: list[Path] = []
+    from workbench.runs.model_facts import files_of
+
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
-        prefix, _, paths = ref.removesuffix(RANDOM).partition(":")
-        if prefix in ("elmo", "vectors") and paths:
-            files = [Path(part).expanduser() for part in paths.split(",")]
-        elif folder := folder_of(ref.removesuffix(RANDOM)):
-            files = sorted(folder.iterdir())
-        stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        return repr(stats)
+        files = [path for path in files_of(ref.removesuffix(RANDOM)) if path.is_file()]
+        return repr([(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files])
     return ""
 
 

@@ -14,12 +14,14 @@ files and a build without memory, tens of milliseconds.
 import math
 import re
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+import transformers
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch.nn.modules.module import register_module_module_registration_hook
@@ -51,6 +53,7 @@ WHOLE = (
     "The folder needs config.json, model.safetensors and the tokenizer files, all from the same "
     "checkpoint."
 )
+IMPORTING = 30.0  # seconds to wait for a class whose module another thread imports
 T = TypeVar("T")
 N = TypeVar("N", bound=torch.nn.Module)
 
@@ -352,6 +355,20 @@ def _headers(path: Path, read: Callable[[Any], T]) -> list[T]:
             where=str(path),
             remedy="Copy the file again from the original checkpoint.",
         ) from None
+
+
+def class_of(name: str) -> Any:
+    """The class of transformers with this name; None if there is none.
+
+    While another thread imports its module, transformers may not find a class that it has: without
+    another look, the model would be opened without its head.
+    """
+    until = time.monotonic() + IMPORTING
+    while (found := getattr(transformers, name, None)) is None and name in dir(transformers):
+        if time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    return found
 
 
 def in_half_precision(source: Path, folder: Path, left_out: Collection[str] = ()) -> Path:

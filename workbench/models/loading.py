@@ -11,7 +11,6 @@ parameter.
 """
 
 import os
-import time
 import warnings
 from contextlib import suppress
 from functools import partial
@@ -53,7 +52,6 @@ CONFIG_FILES = (
 )  # fmt: skip
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
 PICKLED_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
-IMPORTING = 30.0  # seconds to wait for a class whose module another thread imports
 _ONE_PRECISION = ("openai-gpt",)  # its masks must have the precision of its weights
 _lock = RLock()  # transformers sets the device of new models for all threads
 _HEADS = (
@@ -106,7 +104,9 @@ def load(
         model = _opened(located(name), device, precision, seed, pickled)
     model.name = name
     if not name.endswith(RANDOM) and (folder := folder_of(name)) is not None:
-        task_checkpoint.restore(model, folder)
+        task_checkpoint.restore_head(model, folder)
+        if isinstance(model, HuggingFace):
+            task_checkpoint.restore_parts(model, folder)
     return with_objective(model, objective)
 
 
@@ -307,23 +307,9 @@ def _dtype(precision: str, device: torch.device) -> torch.dtype:
 def _architecture(config: PretrainedConfig) -> Any:
     """The class of the saved weights, if it has a prediction head; else the model without head."""
     for name in config.architectures or ():
-        if name.endswith(_HEADS) and (found := class_of(name)) is not None:
+        if name.endswith(_HEADS) and (found := checkpoint.class_of(name)) is not None:
             return found
     return AutoModel
-
-
-def class_of(name: str) -> Any:
-    """The class of transformers with this name; None if there is none.
-
-    While another thread imports its module, transformers may not find a class that it has: without
-    another look, the model would be opened without its head.
-    """
-    until = time.monotonic() + IMPORTING
-    while (found := getattr(transformers, name, None)) is None and name in dir(transformers):
-        if time.monotonic() > until:
-            break
-        time.sleep(0.05)
-    return found
 
 
 def _random_net(config: PretrainedConfig, seed: int) -> PreTrainedModel:

@@ -23,8 +23,8 @@ from transformers import (
 )
 
 from workbench.core.errors import WorkbenchError
-from workbench.engine.model import Model
 from workbench.engine.task import METRICS, Labelling, Task
+from workbench.models import added_modules, head_removal
 from workbench.models.lm_heads import partly_random, placed
 from workbench.models.task_heads import Scale, StandardHead
 from workbench.models.tokenization import pad_id
@@ -75,11 +75,9 @@ def standard_head(net: PreTrainedModel) -> StandardHead | None:
     return StandardHead(Task(name, kind, "", names, pairs, METRICS[kind][0]))
 
 
-def lacks_standard_head(model: Model, task: Task) -> str:
+def lacks_standard_head(model: Any, task: Task) -> str:
     """Why transformers has no head for this task of this architecture; "" if it has one."""
-    from workbench.models.huggingface import HuggingFace
-
-    if not isinstance(model, HuggingFace):
+    if not hasattr(model, "net"):
         return "it is no model of transformers"
     if model.two_sided:
         return "it is an encoder-decoder, whose task heads read its decoder too"
@@ -166,12 +164,9 @@ def finish(model: Any) -> None:
 
 def _same_body(model: "HuggingFace", build: Callable[[], PreTrainedModel]) -> "HuggingFace":
     """A new net around a copy of the model's body, with its removed heads and added modules."""
-    from workbench.models import added_modules, head_removal
-    from workbench.models.huggingface import HuggingFace
-
     net: Any = build()
     net.train(False)
-    made = HuggingFace(net, model.tokenizer, model.name)
+    made = type(model)(net, model.tokenizer, model.name)
     if model.n_removed_heads:
         made = head_removal.cut(made, model.kept)
         made.kept, made.whole = model.kept, model.whole

@@ -23,12 +23,13 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
 from workbench.engine.model import Model
 from workbench.engine.task import Task, language_model
-from workbench.models import added_modules, pruned_checkpoint
+from workbench.models import added_modules, checkpoint, pruned_checkpoint
 from workbench.models.references import BODY, HEAD, LANGUAGE, TASK
 from workbench.models.task_heads import MixHead, Scale, StandardHead, TaskHead
 
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace
+    from workbench.models.standard_heads import LanguageHead
 
 FORMAT = 4  # 3: the net of a `MixHead` was in the folder itself
 
@@ -90,15 +91,16 @@ def _write_weights(weights: dict[str, torch.Tensor], path: Path) -> None:
         save_file(state, draft)
 
 
-def restore(model: Model, folder: Path) -> None:
-    """Give an opened model what its folder has beside the net, in place."""
-    from workbench.models.huggingface import HuggingFace
-
+def restore_head(model: Model, folder: Path) -> None:
+    """Give an opened model the task head of its folder, in place."""
     if (folder / TASK).is_file():
         model.task_head = head_of(folder, model.device)
-    if isinstance(model, HuggingFace):
-        added_modules.restore(model, (folder / TASK).parent)
-        _restore_language_head(model, folder / LANGUAGE)
+
+
+def restore_parts(model: "HuggingFace", folder: Path) -> None:
+    """Give an opened transformers model what its folder has beside the net, in place."""
+    added_modules.restore(model, (folder / TASK).parent)
+    model.language_head = language_head_of(folder)
 
 
 def head_of(folder: Path, device: torch.device) -> TaskHead:
@@ -130,22 +132,23 @@ def head_of(folder: Path, device: torch.device) -> TaskHead:
     return head.to(device).eval()
 
 
-def _restore_language_head(model: "HuggingFace", folder: Path) -> None:
+def language_head_of(folder: Path) -> "LanguageHead | None":
+    """The language-model head that a standard task head has replaced; None without one."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    from workbench.models.loading import class_of
     from workbench.models.standard_heads import LanguageHead
 
+    folder = folder / LANGUAGE
     if not folder.is_dir():
-        return
+        return None
     try:
         content = parse_json(read_regular(folder / "head.json").decode("utf-8"))
         name = str(content["class"])
-        if class_of(name) is None:
+        if checkpoint.class_of(name) is None:
             raise ValueError(f"transformers has no {name[:60]!r}")
         weights = load_file(require_regular(folder / "head.safetensors"))
-        model.language_head = LanguageHead(name, language_model(content["kind"]), weights)
+        return LanguageHead(name, language_model(content["kind"]), weights)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise WorkbenchError(
             f"the language-model head cannot be read: {str(error).splitlines()[0]}.",

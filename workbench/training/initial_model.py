@@ -20,6 +20,8 @@ from workbench.core.errors import WorkbenchError, listed
 from workbench.models.bilm import BiLM, Words, load_trained
 from workbench.models.checkpoint import read_config
 from workbench.models.elmo import ElmoOptions
+from workbench.models.references import net_folder
+from workbench.models.task_checkpoint import language_head_of
 from workbench.models.word_models import read_vectors
 from workbench.training.distillation import Distilled, copy_teacher_layers
 from workbench.training.electra import open_electra
@@ -81,10 +83,16 @@ def _continued_model(name: str, objective: str, folder: Path, progress: Progress
         if objective == "replaced":
             return open_electra(folder)
         net, loading_info = auto.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
+            net_folder(folder),
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
         )
-    if loading_info["missing_keys"]:
-        missing = listed(sorted(loading_info["missing_keys"]))
+    kept = language_head_of(folder)  # that a task head has replaced
+    if kept is not None:
+        net.load_state_dict(kept.weights, strict=False)
+    if names := set(loading_info["missing_keys"]) - set(kept.weights if kept else ()):
+        missing = listed(sorted(names))
         progress.warn(f"{folder} lacks {missing}: initialised randomly, to be trained.")
     if objective == "masked-spans":
         progress.warn(f"{folder} has no span-boundary head: initialised randomly, to be trained.")
@@ -132,8 +140,10 @@ def _teacher(folder: Path) -> PreTrainedModel:
     _config(folder)  # rejects named pipes and non-finite numbers
     with quietly():
         net: Any = hf.AutoModelForMaskedLM.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
+            net_folder(folder), local_files_only=True, trust_remote_code=False
         )
+    if (kept := language_head_of(folder)) is not None:
+        net.load_state_dict(kept.weights, strict=False)
     teacher: PreTrainedModel = net.float()
     return teacher
 
@@ -176,7 +186,7 @@ def elmo_of(folder: Path | None, words: Words, size: Size, seed: int) -> BiLM:
 
 def _config(folder: Path) -> Any:
     try:
-        return read_config(str(folder))
+        return read_config(str(net_folder(folder)))
     except WorkbenchError as error:
         raise WorkbenchError(
             f"the folder has no model to continue from: {error.what}",
