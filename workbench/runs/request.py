@@ -93,6 +93,8 @@ def make_request(
     Pass the same `seen` to several calls, so that each model and corpus is read once.
     """
     kind = EXPERIMENTS[experiment]
+    if objective and not kind.measures and "objective" in kind.settings.model_fields:
+        settings, objective = {**(settings or {}), "objective": objective}, ""  # that of a training
     checked = checked_settings(kind, settings or {})
     require_input_counts(kind, len(models), len(corpora))
     seed = _seed(seed)
