@@ -115,7 +115,7 @@ def training(setting: Setting, figures: Figures) -> None:
         with suppress(_OverError):
             run("ended", _Ended())
         resumed = run("ended", progress)
-        going = progress.logs[:1] == [f"Going on from step {ENDED}."]
+        going = progress.logs[:1] == [f"Continuing from step {ENDED}."]
         figures.holds(f"{family}: gone on with", going)
         one, two = (np.array([row.loss for row in each.rows]) for each in (alone, resumed))
         far = float(np.abs(two / one - 1).max()) if len(one) == len(two) else float("inf")
