@@ -70,7 +70,7 @@ def test_heads_of_several_stacks_are_named_with_their_stack() -> None:
     tables = importances(0.1, 0.4, 0.3, 0.2) | baseline()
     tables["importance"]["stack"] = ["encoder", "encoder", "decoder", "decoder"]
     found = findings_of("head-importance", tables)
-    assert "encoder self 0-1" in found["importance of the most important head"].claim
+    assert "encoder self 0-1" in found["importance of the most important head for the loss"].claim
 
 
 def test_a_missing_importance_is_an_error() -> None:
@@ -108,7 +108,7 @@ def ablation(
 def test_heads_that_matter_are_counted_and_named_the_largest_first() -> None:
     tables = ablation((0.2, 0.01), (0.6, 0.001), (0.1, 0.3), (-0.3, 0.02))
     found = findings_of("head-ablation", tables)
-    assert "2 of 4 heads matter (0-1 and 0-0)" in found["heads that matter"].claim
+    assert "2 of 4 heads matter (0-1 and 0-0)" in found["heads that matter for the loss"].claim
     most = found["change of the loss without the most needed head"]
     assert "0-1: from 2.00 to 2.60 nats (+0.60, 95 % 0.50 to 0.70; p < 0.01)" in most.claim
     assert "from 50 % to 44 %" in found["change of the accuracy without the most needed head"].claim
@@ -122,9 +122,9 @@ def test_heads_that_matter_are_counted_and_named_the_largest_first() -> None:
 
 def test_no_head_matters_where_no_change_is_significant() -> None:
     found = findings_of("head-ablation", ablation((0.2, 0.07), (-0.1, 0.5)))
-    assert found["heads that matter"].verdict == "not supported"
-    assert "None of 2" in found["heads that matter"].claim
-    assert "smallest p = 0.07" in found["heads that matter"].claim
+    assert found["heads that matter for the loss"].verdict == "not supported"
+    assert "None of 2" in found["heads that matter for the loss"].claim
+    assert "smallest p = 0.07" in found["heads that matter for the loss"].claim
     assert found["change of the loss without the most needed head"].verdict == "not supported"
     assert "None of 2 heads is harmful" in found["heads without which the loss is lower"].claim
 
@@ -134,13 +134,13 @@ def test_no_head_of_a_random_model_matters_even_if_the_loss_changes() -> None:
     found = findings_of("head-ablation", tables)
     claims = [each for each in found.values() if each.null is not None]
     assert {each.verdict for each in claims} == {"not supported"}
-    assert "None of 2 heads can be said to matter" in found["heads that matter"].claim
+    assert "None of 2 heads can be said to matter" in found["heads that matter for the loss"].claim
 
 
 def test_few_texts_leave_it_undecided_which_heads_matter() -> None:
     found = findings_of("head-ablation", ablation((0.9, 0.25), (0.1, 1.0), texts=3))
-    assert found["heads that matter"].verdict == "undecided"
-    assert found["heads that matter"].decided_by == "more sentences"
+    assert found["heads that matter for the loss"].verdict == "undecided"
+    assert found["heads that matter for the loss"].decided_by == "more sentences"
 
 
 def test_other_replacements_are_counted_too() -> None:
@@ -148,7 +148,7 @@ def test_other_replacements_are_counted_too() -> None:
     other = ablation((0.2, 0.001), (0.1, 0.01), mode="mean")["ablation"]
     tables["ablation"] = pd.concat([tables["ablation"], other])
     found = findings_of("head-ablation", tables)
-    assert found["heads that matter"].claim.endswith("; 2 in mean ablation.")
+    assert found["heads that matter for the loss"].claim.endswith("; 2 in mean ablation.")
 
 
 def test_a_pair_is_redundant_if_it_costs_more_than_both_heads() -> None:
@@ -365,3 +365,29 @@ def test_the_method_names_a_changed_setting(
     settings = EXPERIMENTS[experiment].settings
     assert words in settings(**changed).in_prose()
     assert words not in settings().in_prose()
+
+
+# --- what was measured ----------------------------------------------------------------------------
+
+
+def of(kind: str, name: str) -> Table:
+    """The table `objective` of a run."""
+    return {"objective": table("objective name", (kind, name))}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "metric"),
+    [
+        ("masked", "masked pieces", "accuracy"),
+        ("class", "sst2", "accuracy"),
+        ("score", "sts", "r2"),
+    ],
+)
+def test_findings_name_what_was_measured(kind: str, name: str, metric: str) -> None:
+    whole = baseline()["baseline"].replace("accuracy", metric)
+    tables = importances(0.1, 0.4) | {"baseline": whole} | of(kind, name)
+    first, *_, last = findings_of("head-importance", tables).values()
+    assert f"for the loss on {name} is 0-1" in first.claim
+    assert first.measure == f"importance of the most important head for the loss on {name}"
+    assert f"predicts {name} better" in last.claim and f"{metric} 50 % against 10 %" in last.claim
+    assert last.measure.startswith(f"loss on {name} of the whole model")

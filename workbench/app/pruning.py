@@ -119,16 +119,22 @@ def slider(run: "Run") -> None:
 
 
 def _values(result: "Live") -> None:
-    loss, right, size = result.values["loss"], result.values["accuracy"], result.parameters
+    (_, loss), (name, right) = result.values.items()
+    size = result.parameters
     with st.container(horizontal=True):
         for label, value, change, colour in (
             (
-                f"Loss (nats per {result.unit})",
+                f"Loss on {result.measured} (nats per {result.unit})",
                 f"{loss[1]:.3f}",
                 f"{loss[1] - loss[0]:+.3f}",
                 "inverse",
             ),
-            ("Accuracy", f"{right[1]:.0%}", f"{100 * (right[1] - right[0]):+.0f} points", "normal"),
+            (
+                f"{name[0].upper()}{name[1:]}",
+                f"{right[1]:.0%}",
+                f"{100 * (right[1] - right[0]):+.0f} points",
+                "normal",
+            ),
             ("Parameters", f"{size[1]:,}", f"{size[1] - size[0]:+,}", "off"),
         ):
             unchanged = colour != "off" and not float(change.split()[0])  # then there is no arrow
@@ -226,7 +232,8 @@ SUMMARY = {
 
 def curves(run: "Run") -> None:
     """Draw the loss or the accuracy by the number of removed heads."""
-    draws = {"loss": drawn.loss_curve, "accuracy": drawn.accuracy_curve}
+    metrics = tables_and_figures.table_of(run, "curve")["metric"].unique().tolist()
+    draws = dict(zip(metrics, (drawn.loss_curve, drawn.accuracy_curve), strict=True))
     metric = st.segmented_control(
         "Score", list(draws), default="loss", required=True, key="score", bind="query-params"
     )

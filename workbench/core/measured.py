@@ -29,6 +29,11 @@ def measured(tables: "Mapping[str, pd.DataFrame]", metric: str) -> str:
     return f"{metric} on {tables['objective']['name'].iloc[0]}"
 
 
+def name_of_measured(tables: "Mapping[str, pd.DataFrame]") -> str:
+    """What was predicted, such as `masked pieces` or `sst2`; "" if it is unknown."""
+    return str(tables["objective"]["name"].iloc[0]) if "objective" in tables else ""
+
+
 def kind_of(tables: "Mapping[str, pd.DataFrame]") -> str:
     """The kind of what was measured, such as masked or class; "" if it is unknown."""
     return str(tables["objective"]["objective"].iloc[0]) if "objective" in tables else ""

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 
 from workbench.core.experiment import HEAD
 from workbench.core.findings import MINUS
+from workbench.core.measured import measured
 from workbench.core.stats import SIGNIFICANT
 from workbench.figures.head_grid import COLOUR, NONE, PALE, groups, named
 from workbench.figures.primitives import (
@@ -37,7 +38,7 @@ from workbench.figures.theme import BASELINE, MODEL, NOT_SIGNIFICANT, SERIES, TU
 from workbench.heads.roles import ROLES
 from workbench.pruning.findings import NAMES, way
 
-UNITS = {"loss": "nats", "accuracy": "share correct"}
+UNITS = {"loss": "nats", "accuracy": "share correct", "r2": "share of variance explained"}
 BEST = 20  # pairs shown
 PLAIN = 8  # pixels above a grid without a legend
 LETTERS, LINES = 0.011, 0.05  # shares of an axis: width of a letter, height of a name
@@ -109,7 +110,8 @@ def importance(tables: Tables) -> go.Figure:
     """
     table = tables["importance"]
     sure = pd.Series(_is_better(tables), table.index)
-    return grid(table, "importance", "importance, nats", significant=sure)
+    title = f"importance for {measured(tables, 'loss')}, nats"
+    return grid(table, "importance", title, significant=sure)
 
 
 def ablation(tables: Tables, mode: str = "") -> go.Figure:
@@ -120,7 +122,8 @@ def ablation(tables: Tables, mode: str = "") -> go.Figure:
     """
     rows = loss_rows(tables["ablation"], mode)
     sure = _sure(rows, _is_better(tables))
-    return grid(rows, "delta", "change of loss, nats", around=True, significant=sure)
+    title = f"change of {measured(tables, 'loss')}, nats"
+    return grid(rows, "delta", title, around=True, significant=sure)
 
 
 def loss_rows(table: pd.DataFrame, mode: str = "") -> pd.DataFrame:
@@ -159,7 +162,7 @@ def agreement(tables: Tables, mode: str = "") -> go.Figure:
         shown,
         420,
         {"title": "importance, nats", "range": [0, (1.05 + widest) * float(x.max()) or 1]},
-        {"title": "change of loss without the head, nats"},
+        {"title": f"change of {measured(tables, 'loss')} without the head, nats"},
     )
 
 
@@ -213,20 +216,22 @@ def loss_curve(tables: Tables) -> go.Figure:
     How to read: one panel per order of removal, all on the same scales; the lower, the better the
     order. Grey: mean and range of random orders.
     """
-    return curves(tables["curve"], "loss")
+    return curves(tables, "loss")
 
 
 def accuracy_curve(tables: Tables) -> go.Figure:
-    """Accuracy on held-out texts as heads are removed, as the share of correct predictions.
+    """Accuracy (of scores r2) on held-out texts as heads are removed.
 
     How to read: one panel per order of removal, all on the same scales; the higher, the better the
     order. Grey: mean and range of random orders.
     """
-    return curves(tables["curve"], "accuracy")
+    metrics = tables["curve"]["metric"].unique()
+    return curves(tables, next(str(name) for name in metrics if name != "loss"))
 
 
-def curves(table: pd.DataFrame, metric: str) -> go.Figure:
+def curves(tables: Tables, metric: str) -> go.Figure:
     """The curves of one metric: one panel per order of removal, next to random orders."""
+    table = tables["curve"]
     table = table[table["metric"] == metric]
     by_random = table[table["method"] == "random"]
     references = _random_curve(by_random, metric) if len(by_random) else []
@@ -236,7 +241,7 @@ def curves(table: pd.DataFrame, metric: str) -> go.Figure:
     series = [(NAMES[str(method)], _curves_of(rows, metric)) for method, rows in methods]
     x = {"title": "heads removed", "tickformat": ".0%"}
     y = {
-        "title": f"{metric}, {UNITS[metric]}",
+        "title": f"{measured(tables, metric)}, {UNITS[metric]}",
         "rangemode": "tozero" if metric == "accuracy" else "normal",
     }
     if not series:
@@ -286,7 +291,7 @@ def alone(tables: Tables) -> go.Figure:
     table = tables["alone"]
     table = table[table["metric"] == "loss"].iloc[::-1]
     shown = bars(table["delta"], named(table), "head %{y} alone: change of loss %{x:+.4f} nats")
-    x = {"title": "change of loss, nats"}
+    x = {"title": f"change of {measured(tables, 'loss')}, nats"}
     return plot([shown], 90 + 22 * len(table), x, {"type": "category", "title": "head that stays"})
 
 

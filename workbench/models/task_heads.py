@@ -120,10 +120,14 @@ class Scale:
 
 @dataclass(frozen=True)
 class BatchScores:
-    """Loss in nats, right predictions and all predictions of each text; see `TaskHead.scores`."""
+    """Loss in nats, right predictions and all predictions of each text; see `TaskHead.scores`.
 
-    nats: Tensor  # [batch], differentiable; of scores the squared error of standardised values
-    right: Tensor  # [batch]; of scores 1 - nats, whose mean is the explained variance
+    The nats of a score are those of a normal distribution with the spread of train, without its
+    constant: half the squared error of the standardised value.
+    """
+
+    nats: Tensor  # [batch], differentiable
+    right: Tensor  # [batch]; of scores 1 - squared error, whose mean is the explained variance
     number: Tensor  # [batch], predictions: texts or words
 
 
@@ -145,7 +149,8 @@ class TaskHead(nn.Module):
         Words without a piece do not count.
         """
         scores = self.scores(outputs, gold, read)
-        return scores.nats.sum() / scores.number.sum().clamp(min=1)
+        mean = scores.nats.sum() / scores.number.sum().clamp(min=1)
+        return 2 * mean if self.task.kind == "score" else mean
 
     def targets(self, gold: Sequence[Gold], read: Read) -> int:
         """The number of targets that `loss` is the mean of: texts, or words with a tag."""
@@ -163,7 +168,7 @@ class TaskHead(nn.Module):
         if self.task.kind == "score":
             target = (_float_targets(gold, outputs.device) - self.scale.mean) / self.scale.spread
             error = (outputs[:, 0] - target).square()
-            return BatchScores(error, 1 - error.detach(), ones)
+            return BatchScores(error / 2, 1 - error.detach(), ones)
         if self.task.kind == "answers":
             searched = self._searched(read).tolist()
             ends = [_first_answer(spans, row) for spans, row in zip(gold, searched, strict=True)]

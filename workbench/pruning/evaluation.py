@@ -240,7 +240,7 @@ def _mean_score(evaluation: Evaluation) -> TextScores:
     n = len(scores)
     elsewhere = (scores.sum() - scores) / max(n - 1, 1)
     error = np.square(scores - elsewhere)
-    return TextScores(error, 1 - error, np.ones(n))
+    return TextScores(error / 2, 1 - error, np.ones(n), evaluation.aim.metrics)
 
 
 def _any_answer(evaluation: Evaluation) -> TextScores:

@@ -27,10 +27,12 @@ from workbench.core.findings import (
     signed,
     whole,
 )
+from workbench.core.measured import measured, name_of_measured
 from workbench.core.stats import SIGNIFICANT
 
 Tables = Mapping[str, pd.DataFrame]
 
+LOSS = "loss"
 TESTABLE = 6  # texts: with fewer, no sign-flip test is significant
 MORE_TEXTS = "more sentences"
 NAMES = {
@@ -59,6 +61,11 @@ def _is_few(tables: Tables) -> bool:
     return int(_metric(tables["baseline"], "loss")[0]["n"]) < TESTABLE
 
 
+def _right(tables: Tables) -> str:
+    """The metric beside the loss: the accuracy, of scores the explained variance (r2)."""
+    return next(str(name) for name in tables["baseline"]["metric"] if name != LOSS)
+
+
 def _only_if_better(claim: str, is_better: bool) -> str:
     """The claim as a sentence that says if the model is no better than its trivial baseline."""
     return f"{claim}{'' if is_better else ', in a model no better than its baseline'}."
@@ -66,19 +73,22 @@ def _only_if_better(claim: str, is_better: bool) -> str:
 
 def _baseline(tables: Tables) -> Finding:
     """The whole model next to its trivial baseline."""
-    (loss,), (right,) = (_metric(tables["baseline"], name) for name in ("loss", "accuracy"))
+    name = _right(tables)
+    (loss,), (right,) = (_metric(tables["baseline"], each) for each in (LOSS, name))
+    what = name_of_measured(tables)
     return Finding(
-        f"The whole model {'predicts' if loss['better'] else 'does not predict'} better than its "
-        f"trivial baseline: loss {decimal(loss['value'])} nats against "
-        f"{decimal(loss['baseline'])} ({_with_interval(loss, 'difference')}), accuracy "
-        f"{percent(right['value'])} against {percent(right['baseline'])}.",
+        f"The whole model {'predicts' if loss['better'] else 'does not predict'} "
+        f"{what}{' ' if what else ''}better than its trivial baseline: loss "
+        f"{decimal(loss['value'])} nats against {decimal(loss['baseline'])} "
+        f"({_with_interval(loss, 'difference')}), {name} {percent(right['value'])} against "
+        f"{percent(right['baseline'])}.",
         loss["difference"],
         (loss["lower"], loss["upper"]),
         0,
         judged(loss["better"], not _is_few(tables)),
         "baseline",
         {"metric": "loss"},
-        measure="loss of the whole model minus that of its trivial baseline",
+        measure=f"{measured(tables, LOSS)} of the whole model minus that of its trivial baseline",
         unit="nats",
         column="difference",
         decided_by=MORE_TEXTS,
@@ -97,11 +107,12 @@ def head_importance(tables: Tables) -> Iterator[Finding]:
     others = plural(len(ranked) - 1, "other head")
     near = sum(row["importance_upper"] >= first["importance_lower"] for row in ranked[1:])
     yield _of_head(
-        f"The most important head is {_name(first, several)}: {decimal(first['importance'])} nats "
+        f"The most important head for the {measured(tables, LOSS)} is {_name(first, several)}: "
+        f"{decimal(first['importance'])} nats "
         f"(95 % {decimal(first['importance_lower'])} to {decimal(first['importance_upper'])}); the "
         f"intervals of {near} of {others} overlap with its own",
         first,
-        "importance of the most important head",
+        f"importance of the most important head for the {measured(tables, LOSS)}",
         is_better,
     )
     reached = list(accumulate(float(row["importance"]) for row in ranked))
@@ -185,42 +196,46 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
     mode = tables["ablation"]["mode"].iloc[0]
     loss, right = (
         [row for row in _metric(tables["ablation"], name) if row["mode"] == mode]
-        for name in ("loss", "accuracy")
+        for name in (LOSS, _right(tables))
     )
     several = _has_several(loss)
     by_change = sorted(loss, key=lambda row: -float(row["delta"]))
     top = by_change[0]
     matter = [_name(row, several) for row in by_change if row["matters"]]
     yield Finding(
-        f"{_that_matter(matter, by_change, is_better)}{_other_modes(tables, mode)}.",
+        f"{_that_matter(matter, by_change, is_better, measured(tables, LOSS))}"
+        f"{_other_modes(tables, mode)}.",
         len(matter),
         None,
         0,
         judged(matter, matter or enough),
         "heads",
         figure="ablation",
-        measure="heads that matter",
+        measure=f"heads that matter for the {measured(tables, LOSS)}",
         decided_by=MORE_TEXTS,
     )
     if top["delta"] > 0:
         yield _of_ablation(
-            f"The loss rises most without head {_name(top, several)}: from {decimal(top['base'])} "
-            f"to {decimal(top['ablated'])} nats ({_with_interval(top)}; {p_text(top['p_value'])})",
+            f"The {measured(tables, LOSS)} rises most without head {_name(top, several)}: from "
+            f"{decimal(top['base'])} to {decimal(top['ablated'])} nats ({_with_interval(top)}; "
+            f"{p_text(top['p_value'])})",
             top,
-            "change of the loss without the most needed head",
+            f"change of the {measured(tables, LOSS)} without the most needed head",
             is_better,
             enough,
         )
     least = min(right, key=lambda row: float(row["delta"]))
     if least["delta"] < 0:
         number = sum(bool(row["matters"]) for row in right)
+        right_name = measured(tables, _right(tables))
         yield _of_ablation(
-            f"Accuracy falls most without head {_name(least, several)}: from "
-            f"{percent(least['base'])} to {percent(least['ablated'])} "
+            f"{right_name[0].upper()}{right_name[1:]} falls most without head "
+            f"{_name(least, several)}: from {percent(least['base'])} to "
+            f"{percent(least['ablated'])} "
             f"({p_text(least['p_value'])}); it falls significantly without {number} of {len(right)}"
             " heads",
             least,
-            "change of the accuracy without the most needed head",
+            f"change of the {right_name} without the most needed head",
             is_better,
             enough,
         )
@@ -231,7 +246,7 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
     yield _baseline(tables)
 
 
-def _that_matter(names: Sequence[str], by_change: Sequence[Row], is_better: bool) -> str:
+def _that_matter(names: Sequence[str], by_change: Sequence[Row], is_better: bool, loss: str) -> str:
     """How many heads matter, and which."""
     number = len(by_change)
     if not is_better:
@@ -242,13 +257,13 @@ def _that_matter(names: Sequence[str], by_change: Sequence[Row], is_better: bool
     if names:
         return (
             f"{len(names)} of {number} heads matter{'s' if len(names) == 1 else ''} "
-            f"({listing(names)}): the loss is significantly higher without "
+            f"({listing(names)}): the {loss} is significantly higher without "
             f"{'it' if len(names) == 1 else 'each of them'} (p < {SIGNIFICANT}, corrected over "
             "heads)"
         )
     p = min((row["p_value"] for row in by_change if row["delta"] > 0), default=1.0)
     return (
-        f"None of {number} heads matters: the loss is not significantly higher without any one "
+        f"None of {number} heads matters: the {loss} is not significantly higher without any one "
         f"of them (smallest {p_text(p)}, corrected over heads)"
     )
 
@@ -375,7 +390,8 @@ def head_gates(tables: Tables) -> Iterator[Finding]:
     trials = _metric(tables["survival"], "loss")
     choices = [row for row in trials if 0 < row["heads"] < row["of"]]
     shown = min(choices or trials, key=lambda row: (not row["better"], row["heads"]))
-    yield _choice(shown, is_better) if choices else _no_choice(shown, is_better)
+    loss = measured(tables, LOSS)
+    yield _choice(shown, is_better, loss) if choices else _no_choice(shown, is_better, loss)
     n_better = sum(bool(row["better"]) for row in choices)
     unfinished = [row for row in trials if not row["converged"]]
     if len(choices) > 1:
@@ -422,13 +438,13 @@ def _trial(row: Row) -> str:
     return f"a cost of {row['lambda']:g} nats per head"
 
 
-def _choice(row: Row, is_better: bool) -> Finding:
+def _choice(row: Row, is_better: bool, loss: str) -> Finding:
     """A choice of heads next to random choices of as many."""
     return Finding(
         _only_if_better(
             f"With {_trial(row)}, {whole(row['heads'])} of {plural(row['of'], 'head')} "
-            f"stay{'s' if row['heads'] == 1 else ''} and the loss changes by {_shift(row)}; with as"
-            f" many random heads, by {_change(row['random'])} ({p_text(row['p_random'])})",
+            f"stay{'s' if row['heads'] == 1 else ''} and the {loss} changes by {_shift(row)}; with "
+            f"as many random heads, by {_change(row['random'])} ({p_text(row['p_random'])})",
             is_better,
         ),
         row["delta"],
@@ -438,7 +454,7 @@ def _choice(row: Row, is_better: bool) -> Finding:
         "survival",
         _keys(row, "lambda", "budget", "metric"),
         "survival",
-        measure="change of the loss with the heads that stay",
+        measure=f"change of the {loss} with the heads that stay",
         unit="nats",
         column="delta",
         decided_by=MORE_STEPS,
@@ -450,13 +466,13 @@ def _chosen(row: Row, is_better: bool) -> Verdict:
     return judged(row["better"], row["better"] or not is_better or row["converged"])
 
 
-def _no_choice(row: Row, is_better: bool) -> Finding:
+def _no_choice(row: Row, is_better: bool, loss: str) -> Finding:
     """Heads that all stay or all go: there are no others to compare them with."""
     heads = plural(row["of"], "head")
     stay = f"all {heads} stay" if row["heads"] else f"none of {heads} stays"
     return Finding(
         _only_if_better(
-            f"With {_trial(row)}, {stay} and the loss changes by "
+            f"With {_trial(row)}, {stay} and the {loss} changes by "
             f"{_shift(row)}: there is no choice to compare with random heads",
             is_better,
         ),
@@ -467,7 +483,7 @@ def _no_choice(row: Row, is_better: bool) -> Finding:
         "survival",
         _keys(row, "lambda", "budget", "metric"),
         "survival",
-        measure="change of the loss with the heads that stay",
+        measure=f"change of the {loss} with the heads that stay",
         unit="nats",
         column="delta",
         decided_by="other costs, or a budget, that leave some of the heads",
@@ -564,13 +580,16 @@ def head_pruning(tables: Tables) -> Iterator[Finding]:
         if "recovered" in stages:
             yield _recovered(stages["recovered"], stages["whole, tuned"], is_better, enough)
         yield _smaller(tables, pruned, full)
+        if "saved" in stages:
+            yield _saved(tables, is_better, enough)
     yield _one_head(tables["alone"], is_better)
     yield _baseline(tables)
 
 
 def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
     """The best order of removal next to random ones, and how many orders are better."""
-    loss, right = (_metric(tables["summary"], name) for name in ("loss", "accuracy"))
+    loss, right = (_metric(tables["summary"], name) for name in (LOSS, _right(tables)))
+    of_loss = measured(tables, LOSS)
     random = [row for row in loss if row["method"] == "random"]
     tested = [row for row in loss if row["method"] != "random"]
     n_heads = int(tables["curve"]["heads_removed"].max())
@@ -578,7 +597,9 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
     in_random = f"in {plural(len(random), 'random order')}"
     if not tested:
         yield Finding(
-            _only_if_better(f"On average {in_random}, {_removable(falls, n_heads)}", is_better),
+            _only_if_better(
+                f"On average {in_random}, {_removable(falls, n_heads, of_loss)}", is_better
+            ),
             falls["falls_1"],
             None,
             None,
@@ -586,7 +607,7 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
             "summary",
             {"method": "random", "metric": "loss"},
             "curve",
-            measure="share of heads that random orders can remove for 1 % of loss",
+            measure=f"share of heads that random orders can remove for 1 % of {of_loss}",
             unit="%",
         )
         return
@@ -600,7 +621,8 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
     )
     yield Finding(
         _only_if_better(
-            f"By {way(best['method'], best['rescored'])}, {_removable(best, n_heads)}{against}",
+            f"By {way(best['method'], best['rescored'])}, "
+            f"{_removable(best, n_heads, of_loss)}{against}",
             is_better,
         ),
         best["falls_1"],
@@ -610,7 +632,7 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
         "summary",
         _keys(best, "method", "rescored", "seed", "metric"),
         "curve",
-        measure="share of heads that the best order can remove for 1 % of loss",
+        measure=f"share of heads that the best order can remove for 1 % of {of_loss}",
         unit="%",
         column="falls_1",
         decided_by="more random orders",
@@ -619,14 +641,14 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
         yield _better_orders(tested, right, random, is_better, is_open)
 
 
-def _removable(falls: Row, n_heads: int) -> str:
+def _removable(falls: Row, n_heads: int, loss: str) -> str:
     """The shares of heads that can be removed; 1 stands for all of them."""
     if falls["falls_1"] == 1:
-        return f"all {n_heads} heads can go with a loss at most 1 % higher"
+        return f"all {n_heads} heads can go with a {loss} at most 1 % higher"
     five = "all" if falls["falls_5"] == 1 else percent(falls["falls_5"])
     return (
-        f"{percent(falls['falls_1'])} of {plural(n_heads, 'head')} can go with a loss at most 1 % "
-        f"higher, and {five} with 5 %"
+        f"{percent(falls['falls_1'])} of {plural(n_heads, 'head')} can go with a {loss} at most "
+        f"1 % higher, and {five} with 5 %"
     )
 
 
@@ -657,7 +679,8 @@ def _better_orders(
             f"{n_loss or 'None'} of {plural(len(tested), 'order')} "
             f"{'is' if n_loss < 2 else 'are'} significantly better than "
             f"{plural(len(random), 'random one')} over the whole curve by loss, and "
-            f"{n_right or 'none'} by accuracy (best mean accuracy {percent(accurate['area'], 1)}, "
+            f"{n_right or 'none'} by {accurate['metric']} (best mean {accurate['metric']} "
+            f"{percent(accurate['area'], 1)}, "
             f"random {percent(_mean(by_random, 'area'), 1)})",
             is_better,
         ),
@@ -748,6 +771,40 @@ def _smaller(tables: Tables, pruned: Row, full: Row) -> Finding:
         measure="speed of the smaller model, as a multiple of the whole model's",
         column="speedup",
     )
+
+
+def _saved(tables: Tables, is_better: bool, enough: bool) -> Finding:
+    """The accuracy before and after, and the size, of the model as it is opened from its folder."""
+    name = _right(tables)
+    rows = {row["stage"]: row for row in _metric(tables["kept"], name)}
+    full, saved = rows["whole"], rows["saved"]
+    of_metric = measured(tables, name)
+    loses = saved["upper"] < 0
+    return Finding(
+        _only_if_better(
+            f"The saved model has {whole(saved['heads'])} of {plural(full['heads'], 'head')} "
+            f"({decimal(saved['disk'], 2)} MiB on disk) and {_article(of_metric)} {of_metric} of "
+            f"{percent(saved['value'], 1)}, before {percent(full['value'], 1)} (change "
+            f"{signed(percent(saved['delta'], 1))}, 95 % {percent(saved['lower'], 1)} to "
+            f"{percent(saved['upper'], 1)})",
+            is_better,
+        ),
+        saved["delta"],
+        (saved["lower"], saved["upper"]),
+        0,
+        judged(is_better and loses, enough),
+        "kept",
+        _keys(saved, "stage", "metric"),
+        "kept",
+        measure=f"change of the {of_metric} of the saved model",
+        unit="%",
+        column="delta",
+        decided_by=MORE_TEXTS,
+    )
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[0] in "aeiou" else "a"
 
 
 def _one_head(table: pd.DataFrame, is_better: bool) -> Finding:

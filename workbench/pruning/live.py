@@ -56,6 +56,7 @@ class Live:
     values: dict[str, tuple[float, float]]  # by metric
     parameters: tuple[int, int]
     unit: str  # of the loss: per what
+    measured: str  # the task, or the pieces that are predicted
 
 
 def live(model: Model, docs: "Sequence[Doc]", removed: Sequence[Head]) -> Live:
@@ -83,6 +84,7 @@ def live(model: Model, docs: "Sequence[Doc]", removed: Sequence[Head]) -> Live:
         {metric: (before.value(metric), after.value(metric)) for metric in before.metrics},
         (whole.model.parameters, smaller.parameters),
         whole.aim.task.unit,
+        whole.aim.task.name,
     )
 
 
