@@ -56,7 +56,7 @@ def lens_tables(
 
 FUNCTION = "mean final layer of function words, difference to content words"
 FREQUENT = "mean final layer of frequent words, difference to rarer words"
-GAIN = "gain in accuracy over the most frequent piece"
+GAIN = "gain in accuracy over the most frequent choice"
 
 
 def test_a_model_that_decides_function_words_early_is_said_to() -> None:

@@ -27,6 +27,7 @@ from workbench.core.findings import (
     whole,
 )
 from workbench.core.head_names import has_several_kinds, head_name, part_name
+from workbench.core.measured import measured, name_of_measured
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -44,7 +45,7 @@ def lens(tables: Tables) -> Iterator[Finding]:
     """What the last layer predicts, where predictions become final, and for which words."""
     tests = {row["comparison"]: row for row in rows_of(tables["tests"])}
     if "accuracy" in tests:  # else the true choices of a task head are not known
-        yield _accuracy(tests["accuracy"])
+        yield _accuracy(tests["accuracy"], tables)
     stacks = list(dict.fromkeys(tables["final"]["stack"]))
     for stack in reversed(stacks):
         yield _settled(tables["final"], stack, len(stacks) > 1)
@@ -58,10 +59,11 @@ def lens(tables: Tables) -> Iterator[Finding]:
     yield _largest_step(tables["layers"], stacks[-1])
 
 
-def _accuracy(row: Row) -> Finding:
+def _accuracy(row: Row, tables: Tables) -> Finding:
     holds = "is right more often than" if row["holds"] else "does not beat"
     return Finding(
-        f"The last layer {holds} always choosing the most frequent true choice: "
+        f"The last layer {holds} always choosing the most frequent true choice"
+        f"{_on(tables)}: "
         f"{percent(row['first'])} against {percent(row['second'])} of "
         f"{plural(row['n_first'], 'prediction')} (difference "
         f"{signed(decimal(100 * row['difference'], 1))} points, 95 % "
@@ -74,11 +76,17 @@ def _accuracy(row: Row) -> Finding:
         "tests",
         {"comparison": "accuracy"},
         "predictions",
-        measure="gain in accuracy over the most frequent piece",
+        measure=f"gain in {measured(tables, 'accuracy')} over the most frequent choice",
         unit="%",
         column="difference",
         decided_by="more predictions (max_predictions) or a larger corpus",
     )
+
+
+def _on(tables: Tables) -> str:
+    """What was predicted, after a claim: ` on masked pieces`; "" if it is unknown."""
+    name = name_of_measured(tables)
+    return f" on {name}" if name else ""
 
 
 def _settled(table: pd.DataFrame, stack: str, several: bool) -> Finding:
@@ -380,7 +388,7 @@ def contributions(tables: Tables) -> Iterator[Finding]:
     name = capital(name) if largest["part"] == "head" else f"The {name}"
     yield Finding(
         f"{name} {'add' if largest['part'] == 'embeddings' else 'adds'} most to the model's own "
-        "choice: "
+        f"choice{_on(tables)}: "
         f"{decimal(largest['contribution'], 2)} of {decimal(total, 2)} nats above the mean logit.",
         largest["contribution"],
         (largest["lower"], largest["upper"]),
@@ -487,7 +495,7 @@ def attribution(tables: Tables) -> Iterator[Finding]:
     rows = rows_of(tables["methods"])
     chosen = [row for row in rows if row["method"] not in CONTROLS]
     best = max(chosen, key=lambda row: float(row["gain"]))
-    yield _best(best, chosen)
+    yield _best(best, chosen, _on(tables))
     if len(chosen) > 1:
         yield _faithful(chosen)
     if best["p_attention"] == best["p_attention"]:  # else there is no attention
@@ -511,7 +519,7 @@ def _verdict(faithful: str) -> Verdict:
     return judged(faithful == "yes", faithful != "undecided")
 
 
-def _best(row: Row, chosen: Sequence[Row]) -> Finding:
+def _best(row: Row, chosen: Sequence[Row], on: str) -> Finding:
     """The best method, with those whose gain does not differ from its own.
 
     Paired over documents: the interval of the difference includes 0.
@@ -549,7 +557,7 @@ def _best(row: Row, chosen: Sequence[Row]) -> Finding:
         )
     whose = "its" if not level else f"the {row['method']}"
     return Finding(
-        f"{subject}: without {whose} top words, the prediction loses "
+        f"{subject}: without {whose} top words, the prediction{on} loses "
         f"{decimal(row['comprehensiveness'], 2)} of its probability, with only them "
         f"{decimal(row['sufficiency'], 2)} (random orders: "
         f"{decimal(row['random_comprehensiveness'], 2)} and "
@@ -732,7 +740,7 @@ def patching(tables: Tables) -> Iterator[Finding]:
     """Whether the model distinguishes pairs, where that is, and which heads and MLPs carry it."""
     pairs = rows_of(tables["pairs"])
     whole = pairs[-1]
-    yield _prefers(whole, pairs)
+    yield _prefers(whole, pairs, _on(tables))
     enough = whole["exchanges"] >= EXCHANGES and whole["distinguished"] >= DISTINGUISHED
     if "states" in tables:
         table = tables["states"]
@@ -749,7 +757,7 @@ def patching(tables: Tables) -> Iterator[Finding]:
             yield from _restoring(rows_of(table), what, noun, several, enough)
 
 
-def _prefers(row: Row, pairs: Sequence[Row]) -> Finding:
+def _prefers(row: Row, pairs: Sequence[Row], on: str) -> Finding:
     single = [each for each in pairs if each["phenomenon"] != "all"]
     others = [each for each in single if not each["significant"]]
     known = [each["phenomenon"] for each in single if each["significant"]]
@@ -764,8 +772,8 @@ def _prefers(row: Row, pairs: Sequence[Row]) -> Finding:
     )
     does = "prefers" if row["significant"] else "is not shown to prefer"
     return Finding(
-        f"The model {does} the word that is right after each context: between the two texts of a "
-        f"pair the difference of logits is {signed(decimal(row['difference'], 2))} nats (95 % "
+        f"The model {does} the word that is right after each context{on}: between the two texts of "
+        f"a pair the difference of logits is {signed(decimal(row['difference'], 2))} nats (95 % "
         f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; {p_text(row['p'])}; "
         f"{plural(row['n'], 'pair')}).{by_name}",
         row["difference"],
