@@ -141,7 +141,7 @@ def test_the_decoder_restores_everything_and_the_encoder_its_words() -> None:
 
 def test_a_recurrent_model_has_states_only() -> None:
     result = patching(mini("mini:elmo"), max_pairs=3, random_pairs=1)
-    assert set(result.tables) == {"pairs", "states"}
+    assert set(result.tables) == {"pairs", "states", "objective"}
     assert any("No heads are restored" in caveat.text for caveat in result.caveats)
     with pytest.raises(WorkbenchError, match="recurrent"):
         patching(mini("mini:elmo"), restore=("heads",), max_pairs=3)

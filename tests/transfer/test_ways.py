@@ -13,6 +13,7 @@ from tests.models.zoo import NAMES as ZOO
 from tests.transfer.conftest import of_words, parted
 from workbench import HuggingFace, Model, WorkbenchError
 from workbench.core.splits import SplitSizes
+from workbench.models.peft_adapter import merge
 from workbench.models.task_heads import MixHead, Scale
 from workbench.transfer.adaptation import (
     METHODS,
@@ -20,7 +21,6 @@ from workbench.transfer.adaptation import (
     Fitting,
     default_learning_rates,
     fitting_of,
-    merge_lora,
 )
 from workbench.transfer.backbone import Body, body_of
 from workbench.transfer.experiments import Method, Sizes
@@ -138,7 +138,7 @@ def test_lora_merged_is_lora_unmerged(name: str) -> None:
     with torch.no_grad():
         beside = source.read(range(8), head.mix).words
         before = Live(body_of(model), parts.test.batch).read(range(8), head.mix).words
-        merge_lora(own)
+        merge(own)
         after = source.read(range(8), head.mix).words
     assert not torch.allclose(beside, before, atol=1e-3), "it has learnt"
     assert torch.allclose(beside, after, atol=1e-5)

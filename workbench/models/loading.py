@@ -27,13 +27,21 @@ from workbench.core.machine import require_cuda
 from workbench.core.public import public
 from workbench.engine.model import Model
 from workbench.engine.task import chosen
-from workbench.models import budget, checkpoint, pruned_checkpoint, split, task_checkpoint
+from workbench.models import (
+    budget,
+    checkpoint,
+    peft_adapter,
+    pruned_checkpoint,
+    split,
+    task_checkpoint,
+)
 from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import placed
 from workbench.models.references import (
     RANDOM,
     facts,
     folder_of,
+    has_adapter,
     is_folder,
     located,
     net_folder,
@@ -127,6 +135,12 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         _require_one(several, "a whole-word model", name)
         dtype = torch.float32 if precision == "auto" else _dtype(precision, first)
         return opener(name, first, dtype, seed)
+    if local and has_adapter(Path(source).expanduser()):
+        folder = Path(source).expanduser()
+        model = peft_adapter.opened(
+            folder, lambda base: load(base, device, precision, pickled=pickled)
+        )
+        return model.reinitialised(seed) if is_random else model
     dtype = _dtype(precision, first)
     require_model(name)
     source = str(
@@ -210,6 +224,8 @@ def precision_of_files(ref: str) -> str:
     name = located(ref)
     folder = folder_of(name)
     if name.endswith(RANDOM) or folder is None or _word_model_opener(name, folder):
+        return "fp32"
+    if has_adapter(folder):
         return "fp32"
     folder = net_folder(folder)
     if pruned_checkpoint.manifest(folder) is not None:  # created in fp32 before weights are read

@@ -31,6 +31,7 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 BODY, LANGUAGE = "body", "language-model"
 TASK, HEAD = "task/task.json", "task/head.safetensors"
 PARTS = (BODY, "task", LANGUAGE, "adapter")  # subfolders of one
+ADAPTER = "adapter_config.json"  # of an adapter of peft
 # names of the numbers of layers and heads in a configuration of transformers
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
@@ -107,6 +108,21 @@ def trained_by(folder: Path) -> str:
     """The name of the run that trained the model in a folder; "" if none did."""
     run = folder.parent.name
     return run if folder.name == TRAINED and _RUN.fullmatch(run) else ""
+
+
+def has_adapter(folder: Path) -> bool:
+    """Whether a folder holds an adapter of peft alone, without a model."""
+    return (folder / ADAPTER).is_file() and not (folder / "config.json").is_file()
+
+
+def known_elsewhere(folder: Path | None, name: str) -> str:
+    """The reference of a model for other libraries: its hub id, or the absolute path of its net."""
+    if folder is None:
+        return name
+    cache = next((part for part in folder.parts if part.startswith("models--")), "")
+    if cache and "snapshots" in folder.parts:
+        return cache.removeprefix("models--").replace("--", "/")
+    return str(net_folder(folder).absolute())
 
 
 def net_folder(folder: Path) -> Path:

@@ -22,7 +22,7 @@ from typing import IO, Any
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
-from workbench.models.references import PARTS, RANDOM, folder_of
+from workbench.models.references import PARTS, RANDOM, folder_of, has_adapter
 from workbench.runs.forked_call import forked_call
 
 FORMAT = 3
@@ -131,3 +131,7 @@ def files_of(source: str) -> Iterator[Path]:
         for part in (folder, *(folder / name for name in PARTS)):
             if part.is_dir():
                 yield from sorted(path for path in part.iterdir() if path.suffix in _PARTS)
+        if has_adapter(folder):
+            from workbench.models.peft_adapter import base_of
+
+            yield from files_of(base_of(folder))

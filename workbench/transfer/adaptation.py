@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.model import Model, refusal
+from workbench.models import peft_adapter
 from workbench.models.added_modules import KINDS, AddedKind, add
 from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.transfer.backbone import Body
@@ -149,39 +149,13 @@ def _biases(body: Body) -> list[Tensor]:
 
 def _lora(made: Fitting, sizes: Sizes, seed: int) -> None:
     """Add low-rank updates to the query, key, value and output maps of attention."""
-    from peft import LoraConfig, inject_adapter_in_model
-
     model = _transformer(made.body.model, "lora")
     targets = [
         name for name, module in model.net.named_modules() if _is_map(made, model, name, module)
     ]
     if not targets:
         raise _unsupported(model, "lora", "its attention has no linear modules")
-    config = LoraConfig(
-        r=sizes.lora_rank,
-        lora_alpha=2 * sizes.lora_rank,
-        lora_dropout=0.0,
-        target_modules=targets,
-        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.net.modules()),
-    )
-    before = set(dict(model.net.named_parameters()))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        inject_adapter_in_model(config, model.net)
-    added = {n: w for n, w in model.net.named_parameters() if "lora_" in n and n not in before}
-    made.groups.append(Group(list(added.values())))
-
-
-def merge_lora(model: Model) -> None:
-    """Add the LoRA updates to the weights they belong to, and remove the LoRA modules."""
-    from peft.tuners.lora import LoraLayer
-
-    net = _transformer(model, "lora").net
-    for name, module in list(net.named_modules()):
-        if isinstance(module, LoraLayer):
-            module.merge()
-            parent, _, child = name.rpartition(".")
-            setattr(net.get_submodule(parent), child, module.get_base_layer())
+    made.groups.append(Group(peft_adapter.inject(model, targets, sizes.lora_rank, seed)))
 
 
 def _is_map(made: Fitting, model: HuggingFace, name: str, module: nn.Module) -> bool:

@@ -219,6 +219,12 @@ class Finetune(Adapting):
         "BART). Default: standard if the model itself learns and has one, else plain.",
     )
     save_model: bool = Field(True, description="Save the model of the best seed.")
+    merge: bool = Field(
+        True,
+        description="Of method lora under a standard head: save the model with its updates merged, "
+        "with the adapter beside it (default: yes; no: the adapter of peft alone, which needs the "
+        "base that it names).",
+    )
 
     def in_prose(self) -> str:
         task = f"the task {self.task}" if self.task else "a task of the corpus"

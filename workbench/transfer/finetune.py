@@ -17,9 +17,12 @@ from workbench.core.files import folder_or_temporary
 from workbench.core.stats import Floats, interval, resampled
 from workbench.engine.model import Model, UnsupportedError
 from workbench.engine.task import Task
+from workbench.models import peft_adapter
+from workbench.models.huggingface import require_transformer
+from workbench.models.references import known_elsewhere
 from workbench.models.standard_heads import finish, lacks_standard_head
+from workbench.models.task_checkpoint import save_task
 from workbench.models.task_heads import StandardHead, TaskHead
-from workbench.transfer.adaptation import merge_lora
 from workbench.transfer.experiments import FROZEN, Finetune, HeadKind
 from workbench.transfer.metrics import Metric
 from workbench.transfer.tasks import (
@@ -107,18 +110,35 @@ def _save_model(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
         return []
     fitting, head = trial.weights
     model: Model = fitting.body.model
-    if settings.method == "lora":
-        merge_lora(model)
     model.task_head = head if isinstance(head, TaskHead) else None  # else it writes the labels
     if isinstance(head, StandardHead):
         finish(model)
     if model.task_head is not None:
         model.task_head.method = settings.method
     try:
-        model.save(inputs.keep)
+        if settings.method == "lora":
+            _save_lora(inputs, settings, model, inputs.keep)
+        else:
+            model.save(inputs.keep)
     except UnsupportedError as error:  # the run still reports its scores
         return [f"No model was saved: {error.what}"]
     return []
+
+
+def _save_lora(inputs: Inputs, settings: Finetune, model: Model, folder: Path) -> None:
+    """Save a model with its updates merged, its adapter, or both."""
+    net, original = (require_transformer(m, "has no LoRA", "") for m in (model, inputs.model))
+    has_adapter = isinstance(model.task_head, StandardHead)
+    if has_adapter:
+        base = known_elsewhere(inputs.folders[0] if inputs.folders else None, inputs.model.name)
+        own = folder / "adapter" if settings.merge else folder
+        peft_adapter.save(net, original, own, base)
+    peft_adapter.merge(net)
+    if settings.merge or not has_adapter:
+        model.save(folder)
+    else:
+        net.tokenizer.save_pretrained(folder)
+        save_task(model, folder)
 
 
 def _not_learned(adapter: Adapter, scores: pd.DataFrame) -> list[str]:
