@@ -32,6 +32,7 @@ Run experiments, and read their results:
     builtin_runs  the results that are shipped with Workbench
     compare      several runs: what changed, and their tables row by row
     report       write a report of one or more runs; `export` writes one table or figure
+    export_model  a folder that plain transformers opens                   (ExportedModel)
 
 Look inside a forward pass:
 
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
     from workbench.runs.api import experiments, run, train
     from workbench.runs.builtin import builtin_runs
     from workbench.runs.compare import compare
+    from workbench.runs.exported_model import ExportedModel, export_model
     from workbench.runs.run import Run, open_run
     from workbench.words.neighbours import Neighbours, neighbours
     from workbench.words.occurrences import Occurrences, occurrences
@@ -162,6 +164,8 @@ _HOMES = {
     "compare": "workbench.runs.compare",
     "report": "workbench.report:",
     "export": "workbench.report.export",
+    "export_model": "workbench.runs.exported_model",
+    "ExportedModel": "workbench.runs.exported_model",
     "Run": "workbench.runs.run",
     # look inside a forward pass
     "attention": "workbench.attention_maps.capture",
@@ -214,6 +218,7 @@ __all__ = [
     "DirectContributions",
     "Edge",
     "Experiment",
+    "ExportedModel",
     "Finding",
     "Gate",
     "HuggingFace",
@@ -249,6 +254,7 @@ __all__ = [
     "encode",
     "experiments",
     "export",
+    "export_model",
     "fill",
     "forward",
     "generate",

@@ -70,6 +70,7 @@ app.command(
 app.add_typer(runs.app, name="runs")
 app.command()(report_fetch.report)
 app.command()(report_fetch.export)
+app.command("export-model")(report_fetch.export_model)
 app.command("fetch")(report_fetch.fetch_command)
 
 

@@ -6,14 +6,16 @@ Costs: reading the tables of the runs, or the download.
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from workbench.cli.options import Json, RunName, RunNames
+from workbench.cli.options import Json, Objective, RunName, RunNames, model_refs
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
+
+Form = Literal["transformers", "onnx"]
 
 
 def report(
@@ -47,6 +49,38 @@ def report(
 def _default(run: "Run") -> Path:
     """Return where a report is written by default; never into the folder of a built-in result."""
     return Path(f"{run.path.name}.html") if run.is_builtin else run.path / "report.html"
+
+
+def export_model(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="REF",
+            help="Model: a run that saved one, a folder, a hub id.",
+            autocompletion=model_refs,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist, or be empty.")],
+    as_: Annotated[
+        Form, typer.Option("--as", help="Form of the folder (default: transformers).")
+    ] = "transformers",
+    objective: Objective = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a folder that holds a model.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Write a model as a folder that plain transformers opens with equal outputs."""
+    from workbench.cli import output
+
+    with output.progress("exporting"):
+        from workbench.runs.exported_model import export_model as write
+
+        result = write(model, out, as_, objective=objective, force=force)
+    if json:
+        output.print_json(result.as_dict())
+    else:
+        print(f"written: {out}\n{result}")
 
 
 def export(

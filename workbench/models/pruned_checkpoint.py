@@ -42,7 +42,7 @@ def save(model: "HuggingFace", folder: Path) -> None:
     """Write a model, its tokenizer and, last, the manifest of its heads."""
     folder.mkdir(parents=True, exist_ok=True)
     net: Any = model.net
-    plain = _plain_config(model)
+    plain = plain_config(model)
     config = net.config
     try:
         if plain is not None:
@@ -198,7 +198,7 @@ def _misfit(folder: Path, reason: str) -> WorkbenchError:
     )
 
 
-def _plain_config(model: "HuggingFace") -> PretrainedConfig | None:
+def plain_config(model: "HuggingFace") -> PretrainedConfig | None:
     """A config with the remaining number of heads, if it exists and builds the same model."""
     head_counts = {site.heads for site in model.sites}
     original_counts = {*model.whole.values()}

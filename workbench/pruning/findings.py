@@ -757,10 +757,15 @@ def _stage(
 def _smaller(tables: Tables, pruned: Row, full: Row) -> Finding:
     """Size and speed of the smaller model, for the largest batch."""
     row = max(rows_of(tables["speed"]), key=lambda each: int(each["texts"]))
+    spread = (
+        f" ({decimal(row['lowest'], 2)} to {decimal(row['highest'], 2)} in five measurements)"
+        if "lowest" in row
+        else ""
+    )
     return Finding(
         f"The smaller model has {percent(pruned['parameters'] / full['parameters'])} of the "
         f"parameters ({whole(pruned['parameters'])} of {whole(full['parameters'])}) and is "
-        f"{decimal(row['speedup'], 2)} times as fast on {plural(row['texts'], 'text')}.",
+        f"{decimal(row['speedup'], 2)} times as fast on {plural(row['texts'], 'text')}{spread}.",
         row["speedup"],
         None,
         None,
@@ -779,7 +784,6 @@ def _saved(tables: Tables, is_better: bool, enough: bool) -> Finding:
     rows = {row["stage"]: row for row in _metric(tables["kept"], name)}
     full, saved = rows["whole"], rows["saved"]
     of_metric = measured(tables, name)
-    loses = saved["upper"] < 0
     return Finding(
         _only_if_better(
             f"The saved model has {whole(saved['heads'])} of {plural(full['heads'], 'head')} "
@@ -792,7 +796,7 @@ def _saved(tables: Tables, is_better: bool, enough: bool) -> Finding:
         saved["delta"],
         (saved["lower"], saved["upper"]),
         0,
-        judged(is_better and loses, enough),
+        judged(is_better, enough),
         "kept",
         _keys(saved, "stage", "metric"),
         "kept",

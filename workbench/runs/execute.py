@@ -234,6 +234,7 @@ def _run(
         drawn = [] if run_spec.sweep else run.write_figures(folder, tables, experiment, journal)
         findings = facts.pop("findings", experiment.findings_of)
         run.write_findings(folder, tables, findings, journal)
+        _write_card(journal, run_spec, result)
     seconds = time.monotonic() - clock
     provenance = {
         "experiment": run_spec.experiment,
@@ -262,6 +263,22 @@ def _run(
     shutil.rmtree(
         folder / status.SCRATCH, ignore_errors=True
     )  # if this fails, `launch` does it later
+
+
+def _write_card(journal: Journal, run_spec: spec.Spec, result: Result) -> None:
+    """Write the card of the model that the run saved, if it saved one. A failure is a warning."""
+    folder = journal.folder / TRAINED
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    from workbench.runs import model_card
+
+    try:
+        found = run.stored_findings(journal.folder) or ()
+        caveats = [caveat.text for caveat in result.caveats]
+        origin = model_card.Origin(journal.folder.name, run_spec, found, caveats, __version__)
+        model_card.write(folder, origin)
+    except (WorkbenchError, OSError, ValueError) as error:
+        journal.warn(f"The model card cannot be written: {error}")
 
 
 def _compute(

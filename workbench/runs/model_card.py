@@ -1,0 +1,205 @@
+"""The model card of a saved model: `README.md` with the hub's metadata, from a run's findings.
+
+A card says what the model predicts, how it is opened, what was done, and what was found. Runs that
+save a model write one beside it; `workbench export-model` writes one into every folder. It is no
+part of the model: no hash of a model includes it. Costs: milliseconds, and importing
+huggingface_hub.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.core.experiment import EXPERIMENTS
+from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.findings import Finding
+from workbench.core.machine import MEBI
+from workbench.core.objectives import PREDICTED, described
+from workbench.models.references import TASK, has_adapter, net_folder
+from workbench.runs.spec import Spec, current_settings
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelCardData
+
+NAME = "README.md"
+_LANGUAGE_MODELS = {  # the end of a class's name: the kind of language model
+    "ForMaskedLM": "masked",
+    "ForPreTraining": "masked",
+    "ForCausalLM": "causal",
+    "LMHeadModel": "causal",
+    "ForConditionalGeneration": "seq2seq",
+}
+_AUTO = {  # transformers' class that opens a model, by what it predicts
+    "masked": "AutoModelForMaskedLM",
+    "causal": "AutoModelForCausalLM",
+    "seq2seq": "AutoModelForSeq2SeqLM",
+    "class": "AutoModelForSequenceClassification",
+    "score": "AutoModelForSequenceClassification",
+    "tags": "AutoModelForTokenClassification",
+    "entities": "AutoModelForTokenClassification",
+    "answers": "AutoModelForQuestionAnswering",
+}
+_PIPELINES = {  # the hub's name of a task
+    "masked": "fill-mask",
+    "causal": "text-generation",
+    "seq2seq": "text2text-generation",
+    "class": "text-classification",
+    "score": "text-classification",
+    "tags": "token-classification",
+    "entities": "token-classification",
+    "answers": "question-answering",
+}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The run that a model comes from."""
+
+    run: str
+    spec: Spec
+    findings: Sequence[Finding]
+    caveats: Sequence[str]
+    workbench: str  # its version
+
+
+def write(folder: Path, origin: Origin | None, notes: Iterable[str] = ()) -> None:
+    """Write the card of the model in a folder; `notes` are sentences on how it was exported."""
+    from huggingface_hub import ModelCard
+
+    task = predicts(folder)
+    lines = "\n".join(_lines(folder, task, origin, notes))
+    card = ModelCard(f"---\n{_metadata(task, origin, folder).to_yaml()}\n---\n\n{lines}\n")
+    with atomic_write(folder / NAME) as draft:
+        draft.write_text(str(card), "utf-8")
+
+
+def predicts(folder: Path) -> Mapping[str, Any] | None:
+    """What the model in a folder predicts, by its files alone; None if they do not say it."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        if (folder / TASK).is_file():
+            task: dict[str, Any] = parse_json(read_regular(folder / TASK).decode("utf-8"))["task"]
+            return task
+        config = parse_json(read_regular(net_folder(folder) / "config.json").decode("utf-8"))
+        for name in config.get("architectures") or ():
+            for ending, kind in _LANGUAGE_MODELS.items():
+                if str(name).endswith(ending):
+                    return {"kind": kind, "name": PREDICTED[kind], "names": [], "pairs": False}
+    return None
+
+
+def is_plain(folder: Path) -> bool:
+    """Whether plain transformers opens the model in a folder."""
+    if not (folder / "config.json").is_file():
+        return False
+    with suppress(OSError, ValueError, KeyError):
+        manifest = parse_json(read_regular(folder / "heads.json").decode("utf-8"))
+        return bool(manifest["plain"])
+    return not (folder / "heads.json").exists()
+
+
+def size_on_disk(folder: Path) -> float:
+    """MiB of the weights in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*.safetensors")) / MEBI
+
+
+def _metadata(
+    task: Mapping[str, Any] | None, origin: Origin | None, folder: Path
+) -> "ModelCardData":
+    from huggingface_hub import ModelCardData
+
+    base = datasets = None
+    if origin is not None:
+        base = [model.name for model in origin.spec.models] or None
+        datasets = [corpus.name for corpus in origin.spec.corpora] or None
+    kind = task["kind"] if task else ""
+    library = "peft" if has_adapter(folder) else "transformers" if is_plain(folder) else "workbench"
+    return ModelCardData(
+        library_name=library,
+        base_model=base[0] if base and len(base) == 1 else base,
+        datasets=datasets,
+        pipeline_tag=_PIPELINES.get(kind),
+        metrics=[task["metric"]] if task and task.get("metric") else None,
+        tags=["workbench", *([origin.spec.experiment] if origin else [])],
+    )
+
+
+def _lines(
+    folder: Path, task: Mapping[str, Any] | None, origin: Origin | None, notes: Iterable[str]
+) -> Iterator[str]:
+    yield f"# {origin.run if origin else folder.name}"
+    yield ""
+    yield f"Predicts: {described(task) if task else 'nothing: it has states, and no head'}."
+    yield ""
+    yield "## Open it"
+    yield ""
+    yield from _opening(folder, task)
+    if origin is not None:
+        yield from _of_run(origin)
+    yield ""
+    yield "## Files"
+    yield ""
+    yield f"- Weights on disk: {size_on_disk(folder):.2f} MiB."
+    yield from (f"- {note}" for note in notes)
+
+
+def _opening(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
+    """How the model is opened: in transformers or peft where they can, in Workbench always."""
+    auto = _AUTO.get(task["kind"], "AutoModel") if task else "AutoModel"
+    yield "```python"
+    if has_adapter(folder):
+        yield "from peft import PeftModel"
+        yield f"from transformers import {auto}"
+        yield ""
+        yield "# `base_model_name_or_path` in adapter_config.json names the base"
+        options = f", num_labels={len(task['names'])}" if task and task["names"] else ""
+        yield f'base = {auto}.from_pretrained("BASE"{options})'
+        yield 'model = PeftModel.from_pretrained(base, "FOLDER")'
+    elif is_plain(folder):
+        yield f"from transformers import {auto}, AutoTokenizer"
+        yield ""
+        yield f'model = {auto}.from_pretrained("FOLDER")'
+        yield 'tokenizer = AutoTokenizer.from_pretrained("FOLDER")'
+    else:
+        yield "import workbench as wb"
+        yield ""
+        yield 'model = wb.load("FOLDER")'
+    yield "```"
+    if is_plain(folder) or has_adapter(folder):
+        yield ""
+        yield 'In Workbench: `wb.load("FOLDER")`.'
+    else:
+        yield ""
+        yield (
+            "Plain transformers does not open this folder. `workbench export-model` writes one "
+            "that it opens, or says why there is none."
+        )
+
+
+def _of_run(origin: Origin) -> Iterator[str]:
+    spec = origin.spec
+    yield ""
+    yield "## What was done"
+    yield ""
+    if spec.experiment in EXPERIMENTS:
+        with suppress(Exception):  # settings of another version have no words
+            settings = EXPERIMENTS[spec.experiment].settings
+            yield settings.model_validate(current_settings(spec)).in_prose()
+            yield ""
+    names = ", ".join(model.name for model in spec.models) or "none"
+    corpora = ", ".join(corpus.name for corpus in spec.corpora) or "none"
+    yield f"Model: {names}. Corpus: {corpora}. Seed: {spec.seed}."
+    yield ""
+    yield "## What was found"
+    yield ""
+    for finding in origin.findings:
+        verdict = "" if finding.verdict == "supported" else f" *({finding.verdict})*"
+        yield f"- {finding.claim}{verdict}"
+    if origin.caveats:
+        yield ""
+        yield "Caveats:"
+        yield ""
+        yield from (f"- {text}" for text in origin.caveats)
+    yield ""
+    yield f"Run `{origin.run}` of Workbench {origin.workbench}."
