@@ -60,7 +60,7 @@ N = TypeVar("N", bound=torch.nn.Module)
 
 def read_config(source: str) -> PretrainedConfig:
     """The config of a folder; raises if a number is outside any model's range."""
-    _require_files(Path(source))
+    require_regular_files(Path(source))
     raw: Mapping[str, Any] = opened(
         lambda: PretrainedConfig.get_config_dict(source, local_files_only=True)[0], source
     )
@@ -78,7 +78,7 @@ def read_config(source: str) -> PretrainedConfig:
 
 def read_tokenizer(source: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a folder."""
-    _require_files(Path(source))
+    require_regular_files(Path(source))
 
     def read() -> PreTrainedTokenizerBase:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
@@ -225,7 +225,7 @@ def _unreadable(error: Exception, source: str, remedy: str) -> WorkbenchError:
     )
 
 
-def _require_files(folder: Path) -> None:
+def require_regular_files(folder: Path) -> None:
     """Raise on a pipe, socket or device among the files: reading it would never end."""
     for path in (*folder.iterdir(), *folder.glob("additional_chat_templates/*")):
         if path.exists() and not (path.is_file() or path.is_dir()):

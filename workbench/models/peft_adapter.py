@@ -147,6 +147,8 @@ def opened(folder: Path, open_base: "Callable[[str], Any]") -> "HuggingFace":
     if (task := _task(folder)) is not None:
         model = standard_heads.with_standard_head(model, task, 0)
 
+    checkpoint.require_regular_files(folder)
+
     def merged() -> Any:
         peft_model: Any = PeftModel.from_pretrained(model.net, str(folder))
         return peft_model.merge_and_unload()

@@ -36,7 +36,13 @@ _SHAPES = {
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A written folder: its form, how removed heads went, and sizes as written."""
+    """A written folder: its form, how removed heads went, and sizes as written.
+
+    Example:
+        >>> exported = wb.export_model("mini:gpt", "exported-gpt")
+        >>> exported.opened_by, exported.shape
+        ('GPT2LMHeadModel', 'unchanged')
+    """
 
     folder: str
     form: str
