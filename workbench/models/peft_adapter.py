@@ -76,12 +76,14 @@ def save(model: "HuggingFace", original: "HuggingFace", folder: Path, base: str)
 
     net: Any = model.net
     plain = {name.replace(".base_layer", "") for name in net.state_dict() if "lora_" not in name}
-    modules = {_module(model, name) for name in plain - set(original.net.state_dict())}
+    known = set(map(original.bare_name, original.net.state_dict()))
+    modules = {_module(model, name) for name in plain if model.bare_name(name) not in known}
     modules |= {name for name, child in net.named_children() if _has_weights(model, name, child)}
     config = net.peft_config["default"]
     config.base_model_name_or_path = base
     config.task_type = _TYPES.get(model.predicts.kind) if model.predicts is not None else None
     config.modules_to_save = sorted(modules) or None
+    config.target_modules = sorted(config.target_modules)
     config.inference_mode = True
     state = {}
     for name, weights in net.state_dict().items():

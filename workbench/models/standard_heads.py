@@ -84,6 +84,8 @@ def lacks_standard_head(model: Any, task: Task) -> str:
     if type(model.net.config) not in _CLASSES[task.kind]._model_mapping:
         return f"transformers has no {_class_name(task)} for the family {model.family}"
     if task.kind == "answers":
+        if model.family == "longformer":
+            return "its head for answers needs global attention on the question"
         start = model.tokenizer("a")["input_ids"][0]
         if start not in model.tokenizer.all_special_ids:
             return "its texts begin without a special piece, where no answer would be"
@@ -156,6 +158,7 @@ def finish(model: Any) -> None:
     if head.task.kind != "score" or head.scale == Scale():
         return
     last, scale = last_layer(model), head.scale
+    assert last.bias is not None or not scale.mean, "a head without bias cannot shift its scores"
     last.weight.mul_(scale.spread)
     if last.bias is not None:
         last.bias.mul_(scale.spread).add_(scale.mean)
