@@ -83,9 +83,9 @@ def lacks_standard_head(model: Any, task: Task) -> str:
         return "it is an encoder-decoder, whose task heads read its decoder too"
     if type(model.net.config) not in _CLASSES[task.kind]._model_mapping:
         return f"transformers has no {_class_name(task)} for the family {model.family}"
+    if model.family == "longformer" and task.per_text:
+        return "its heads for texts use global attention, and analyses read local attention"
     if task.kind == "answers":
-        if model.family == "longformer":
-            return "its head for answers needs global attention on the question"
         start = model.tokenizer("a")["input_ids"][0]
         if start not in model.tokenizer.all_special_ids:
             return "its texts begin without a special piece, where no answer would be"
