@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 MEASURED = {
-    "seconds", "memory", "peak_memory", "speedup", "whole", "smaller", "whole_memory",
-    "smaller_memory", "size", "tokens_per_second", "pieces_per_second", "time",
+    "seconds", "memory", "peak_memory", "speedup", "lowest", "highest", "whole", "smaller",
+    "whole_memory", "smaller_memory", "size", "tokens_per_second", "pieces_per_second", "time",
 }  # fmt: skip
 ENCODERS = ("mini:bert", "mini:t5", "mini:elmo", "mini:gpt")
 RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (

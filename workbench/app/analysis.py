@@ -17,6 +17,7 @@ from workbench.app import (
     context,
     export,
     new_run,
+    next_steps,
     result,
     run_form,
     run_view,
@@ -170,6 +171,7 @@ def draw_result(run: "Run", analysis: Analysis = GENERIC) -> None:
         with numbers, errors_shown():
             if shown := result.numbers(run.findings):
                 st.html(shown)
+    next_steps.draw(run)
     with errors_shown():
         result.cautions(run, analysis.first_cautions)
     if main is None and not list(run.tables):

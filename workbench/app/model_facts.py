@@ -3,7 +3,7 @@
 A process of its own reads the facts, which are cached. Costs: seconds for a new model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -11,14 +11,8 @@ import streamlit as st
 from workbench.app import cache, choice, text
 from workbench.app.text import amount, plain
 from workbench.core.errors import WorkbenchError
+from workbench.core.objectives import described
 
-OBJECTIVES = {
-    "causal": "the next piece, from the pieces before it (causal)",
-    "masked": "masked pieces, from the context on both sides (masked)",
-    "seq2seq": "an output text, from an input text (sequence to sequence)",
-    "bidirectional": "the next word and, separately, the previous word (bidirectional)",
-    "": "nothing: the model has no language-model head",
-}
 KINDS = {
     "self": "self: every piece attends to all pieces",
     "causal": "causal: a piece attends to the pieces before it",
@@ -79,7 +73,8 @@ def draw_facts(facts: Mapping[str, Any]) -> None:
         )
     st.table(
         {
-            "Predicts": OBJECTIVES.get(facts["objective"], plain(facts["objective"])),
+            "Predicts": plain(_predicted(facts["objectives"][:1])),
+            **_also(facts),
             "Precision": f"{facts['precision']} on this page; a run can use another precision",
             "Device": f"{facts['device']} on this page; a run uses a GPU if there is one",
             "Limits": plain(facts["limits"]) if facts["limits"] else "none known",
@@ -88,6 +83,21 @@ def draw_facts(facts: Mapping[str, Any]) -> None:
         },
         border="horizontal",
     )
+
+
+def _predicted(objectives: Sequence[Mapping[str, Any]]) -> str:
+    """Objectives in words."""
+    if not objectives:
+        return "nothing: the model has no head with trained weights"
+    return "; ".join(map(described, objectives))
+
+
+def _also(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The row of what a model predicts besides what it was made for, if there is any."""
+    others = facts["objectives"][1:]
+    if not others:
+        return {}
+    return {"Also predicts": f"{plain(_predicted(others))} (Objective, in a new run)"}
 
 
 def _number(label: str, value: str, about: str) -> None:

@@ -154,6 +154,7 @@ def _draw(
     if about:
         st.caption(plain(about))
     models, corpora = run_form.inputs(experiment)
+    objective = run_form.objective(experiment, models)
     presets = _presets(experiment, run)
     preset = _preset(experiment, presets, models, corpora)
     initial = {**settings_form.defaults(experiment), **presets[preset]}
@@ -172,7 +173,7 @@ def _draw(
     if own is None:  # the corpus cannot be read, which was said
         return
     with place:
-        arguments = (experiment.name, models, corpora, settings, options)
+        arguments = (experiment.name, models, corpora, settings, {**options, **objective})
         if run_form.offer(arguments, command):
             _begin(arguments, page)
 

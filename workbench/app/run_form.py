@@ -5,15 +5,17 @@ reading the bytes of models and corpora, once a minute for the same request.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from workbench.app import choice, run_list
-from workbench.app.text import errors_shown, shortened, show_error
+from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, PLURALS, Experiment, counted
+from workbench.core.objectives import described, name_of
 from workbench.runs import starter
 from workbench.uploads import Kind
 
@@ -121,6 +123,38 @@ def _inputs(
         persist_state="session",
     )
     return (one, *further)
+
+
+def objective(experiment: Experiment[Any], models: Refs) -> Mapping[str, str]:
+    """Say what is measured of the model, and draw a choice if it has several objectives.
+
+    Nothing is drawn for an experiment that measures none, and of a model that was never opened.
+    """
+    from workbench.runs.model_facts import stored
+    from workbench.runs.request import absolute
+
+    if not experiment.measures or not models:
+        return {}
+    with suppress(WorkbenchError):
+        if (known := stored(absolute(models[0]))) is None:
+            return {}
+        objectives = {name_of(each): described(each) for each in known.facts["objectives"]}
+        if len(objectives) < 2:
+            for text in objectives.values():
+                st.caption(plain(f"Measured on {text}."))
+            return {}
+        first = next(iter(objectives))
+        picked = st.segmented_control(
+            "Objective",
+            list(objectives),
+            default=first,
+            required=True,
+            key=f"objective {experiment.name} {models[0]}",
+            help="What is measured, of what the model predicts: by default what it was made for.",
+        )
+        st.caption(plain(f"Measured on {objectives[picked or first]}."))
+        return {} if picked in (None, first) else {"objective": str(picked)}
+    return {}
 
 
 def run_options(experiment: Experiment[Any]) -> Mapping[str, Any]:

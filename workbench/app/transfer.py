@@ -57,10 +57,7 @@ def comparison(run: "Run") -> None:
     models = [model.ref for model in run.spec.models]
     if run.spec.experiment != DRIFT:
         if not (run.path / TRAINED).is_dir():
-            st.text(
-                "The run saved no model. Run it again with save model, and with a method whose "
-                "model can be saved."
-            )
+            st.text("The run saved no model. Run it again with save model.")
             return
         models = [models[0], run.name]
     corpus = run.spec.corpora[0].ref
@@ -99,7 +96,7 @@ def comparison(run: "Run") -> None:
 FINETUNE = "finetune"
 NONE = (
     "There is no model to try: no saved model has a task head. Run finetune with save model and a "
-    "method other than adapters, prefix or prompt."
+    "head other than text."
 )
 
 

@@ -1,0 +1,181 @@
+"""Everything that leaves a model x everything that opens one: each cell works, or refuses truly.
+
+A cell works with what the model was made for, named in the table `objective`; or it is refused
+before anything is computed, by an error that says what is missing and names a way on. All cells run
+with `-m slow`; by day one producer, another one each day.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.composition.producers import PRIMER, Producer, producers
+from workbench import WorkbenchError
+from workbench.core.experiment import EXPERIMENTS
+from workbench.runs import status
+from workbench.training.families import FAMILIES
+
+PRODUCERS = {producer.name: producer for producer in producers()}
+TODAY = list(PRODUCERS)[date.today().toordinal() % len(PRODUCERS)]
+FEW: dict[str, Any] = {"max_train": 10, "max_dev": 6, "max_test": 6}
+QUICK: dict[str, Any] = {**FEW, "seeds": (0,), "max_epochs": 1, "learning_rates": (1e-3,)}
+# Settings that keep each experiment small, and its corpus if it is not the producer's own.
+EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "attention-averages": (PRIMER, {"max_sentences": 10}),
+    "attention-probe": (PRIMER, {"max_sentences": 10, "seeds": (0,)}),
+    "attribution": ("", {"max_sentences": 10, "max_predictions": 2, "random_models": 0}),
+    "contributions": ("", {"max_sentences": 10, "max_words": 10, "n_permutations": 19}),
+    "describe": ("", {}),
+    "description-length": (
+        PRIMER,
+        {"tasks": ("pos",), "max_sentences": 10, "codes": ("online",), "max_targets": 60,
+         "max_epochs": 2},
+    ),
+    "drift": (PRIMER, {"max_sentences": 10, "compare_probing": False, "compare_roles": False}),
+    "edge-probing": (
+        PRIMER, {"tasks": ("pos",), "preset": "quick", "max_epochs": 2, "max_sentences": 20}
+    ),
+    "finetune": ("", {**QUICK, "max_train": 10}),
+    "frozen-vs-finetuned": ("", {**QUICK, "ridge_strengths": (1.0,), "lstm_baseline": False}),
+    "geometry": (PRIMER, {"random_models": 1, "min_contexts": 3}),
+    "head-ablation": ("", {"max_sentences": 10}),
+    "head-gates": ("", {"max_sentences": 10, "steps": 2, "budgets": (0.5,), "lambdas": ()}),
+    "head-importance": ("", {"max_sentences": 10}),
+    "head-pruning": (
+        "",
+        {"max_sentences": 10, "steps": 2, "methods": ("importance",), "prune_by": "importance",
+         "recovery_steps": 2},
+    ),
+    "heads": (PRIMER, {"max_sentences": 10}),
+    "lens": ("", {"max_sentences": 10, "max_predictions": 10, "random_models": 0}),
+    "minimal-pairs": ("primer/acceptability:size=20", {}),
+    "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19, "max_queries": 20}),
+    "patching": ("primer/counterfactuals:size=60", {"max_pairs": 3, "random_pairs": 0}),
+    "pretraining": ("", {}),
+    "profile": (PRIMER, {"max_sentences": 10}),
+    "similarity": (PRIMER, {"max_sentences": 10}),
+    "structural-probe": (PRIMER, {"max_sentences": 10, "seeds": (0,)}),
+    "tokenization": (PRIMER, {"max_sentences": 10}),
+    "train": (PRIMER, {"size": "tiny", "steps": 2}),
+    "trigram": (PRIMER, {"max_sentences": 10}),
+    "tuned-lens": (PRIMER, {"max_train": 10, "steps": 2}),
+}  # fmt: skip
+WITH_MODEL = [name for name in EXPERIMENT_SETTINGS if EXPERIMENTS[name].models != (0, 0)]
+TEXT, SECOND = "Ben walks to the hill .", "Ann saw a dog ."
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    return tmp_path
+
+
+def test_every_experiment_is_a_consumer() -> None:
+    assert set(EXPERIMENTS) == set(EXPERIMENT_SETTINGS)
+
+
+def is_true_refusal(error: WorkbenchError) -> bool:
+    """Whether an error says what is wrong and what to do, and is no bug."""
+    return error.code != "internal" and bool(error.remedy) and "Traceback" not in str(error)
+
+
+@cache
+def corpus_of(ref: str) -> wb.Corpus:
+    """A corpus, read once: a run with open models and corpora takes no process of its own."""
+    return wb.read(ref)
+
+
+def experiment_cell(name: str, producer: Producer, model: "wb.Model | str", runs: Path) -> str:
+    """Run an experiment; "" if it works or refuses before it starts, else what is wrong."""
+    own, settings = EXPERIMENT_SETTINGS[name]
+    if name == "train":
+        settings = {**settings, "family": family_of(producer.name)}
+    before = set(runs.glob("*")) if runs.is_dir() else set()
+    models = [model, model] if name == "drift" else [model]
+    try:
+        run = wb.run(
+            name, model=models, corpus=corpus_of(own or producer.corpus), device="cpu",
+            progress=lambda event: None, **settings,
+        )  # fmt: skip
+    except WorkbenchError as error:
+        begun = [path for path in set(runs.glob("*")) - before if path.name.startswith(name)]
+        late = [path.name for path in begun if status.settled(path).state == "failed"]
+        if not is_true_refusal(error):
+            return f"{name}: {error}"
+        return f"{name}: refused only after it had begun: {error}" if late else ""
+    if EXPERIMENTS[name].measures and "objective" in run.tables:
+        kind = run.tables["objective"]["objective"].iloc[0]
+        if kind != producer.kind:
+            return f"{name}: measured {kind}, and the model was made for {producer.kind}"
+    return ""
+
+
+def family_of(producer: str) -> str:
+    """The family that goes on training what a producer makes."""
+    known = [name for name in FAMILIES if name in producer.split("-")]
+    return known[0] if known else "bert"
+
+
+def function_cells(producer: Producer, model: wb.Model) -> Iterator[str]:
+    """Functions of one text; what is wrong with each."""
+    pairs = model.predicts is not None and model.predicts.pairs is True
+    second = {"second": SECOND} if pairs else {}
+    calls: dict[str, Any] = {
+        "predict": lambda: wb.predict(model, TEXT, **second),
+        "fill": lambda: wb.fill(model, TEXT.replace("hill", "[MASK]")),
+        "attribute": lambda: wb.attribute(model, TEXT, word=None, **second),
+        "contributions": lambda: wb.contributions(model, TEXT, **second),
+        "lens": lambda: wb.lens(model, TEXT, **second),
+        "patch": lambda: wb.patch(model, TEXT, TEXT.replace("Ben", "Ann"), **second),
+        "generate": lambda: wb.generate(model, TEXT, 2),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+        except WorkbenchError as error:
+            if not is_true_refusal(error):
+                yield f"{name}: {error}"
+        except Exception as error:
+            yield f"{name}: {type(error).__name__}: {error}"
+
+
+def wrong_cells(producer: Producer, home: Path, trains: bool = True) -> list[str]:
+    """All cells that neither work nor refuse truly; `trains`: further training too."""
+    made = producer.make(home)
+    model = wb.load(made, device="cpu") if isinstance(made, str) else made
+    kind = model.predicts.kind if model.predicts is not None else ""
+    wrong = [] if kind == producer.kind else [f"it predicts {kind!r}, not {producer.kind!r}"]
+    for name in WITH_MODEL:
+        try:
+            # a training goes on from the files of a model
+            given = made if name == "train" else model
+            if name != "train" or (trains and isinstance(made, str)):
+                wrong += filter(None, [experiment_cell(name, producer, given, home / "runs")])
+        except Exception as error:
+            wrong.append(f"{name}: {type(error).__name__}: {error}")
+    wrong += function_cells(producer, model)
+    try:
+        exported = wb.export_model(model, home / "exported")
+        again = wb.load(str(home / "exported"), device="cpu")
+        if exported.form and again.predicts != model.predicts:
+            wrong.append(f"export: it predicts {again.predicts}, not {model.predicts}")
+    except WorkbenchError as error:
+        wrong += [] if is_true_refusal(error) else [f"export: {error}"]
+    return wrong
+
+
+def test_one_producer_a_day(home: Path) -> None:
+    print(f"Today: {TODAY}")
+    assert not wrong_cells(PRODUCERS[TODAY], home, trains=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_every_producer(name: str, home: Path) -> None:
+    assert not wrong_cells(PRODUCERS[name], home)
