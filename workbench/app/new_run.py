@@ -147,7 +147,7 @@ def _draw(
         run, form = None, analyses.analysis_of(experiment.name).form
     if run is not None:
         form.prepare(experiment, run)
-    needs = ", ".join(need.what for need in experiment.needs)
+    needs = ", ".join(need.what for need in experiment.needs_for(experiment.settings()))
     about = experiment.about if experiment.about != title else ""
     if needs:
         about += f" Requires a model with {needs}."

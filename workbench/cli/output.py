@@ -409,7 +409,7 @@ def experiment(
         "corpora": list(kind.corpora),
         "splits": list(kind.default_splits),
         "needs": {
-            "models": [need.what for need in kind.needs],
+            "models": [need.what for need in kind.needs_for(kind.settings())],
             "layers": list(kind.layers_for(checked)),
         },
         "settings": {

@@ -442,7 +442,7 @@ class Experiment(Generic[S]):
         version: Increased when the same inputs would give other tables.
         models: Minimum and maximum number of models (None: no maximum).
         corpora: Minimum and maximum number of corpora.
-        needs: Requirements of each model.
+        needs: Requirements of each model, or a function of the settings.
         layers: The layers each corpus must have, or a function of the settings.
         fits: Raises an error if a corpus cannot be used.
         split: The default split: `all`, `held-out` or `train`.
@@ -484,7 +484,7 @@ class Experiment(Generic[S]):
     version: int = 1
     models: tuple[int, int | None] = (1, 1)  # minimum and maximum number
     corpora: tuple[int, int | None] = (1, 1)
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Need, ...] | Callable[[S], Iterable[Need]] = ()
     layers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
     fits: "Code[Callable[[Corpus, S], None] | None]" = Code(None)  # noqa: RUF009
     split: Literal["all", "held-out", "train"] = "all"
@@ -529,6 +529,10 @@ class Experiment(Generic[S]):
     def layers_for(self, settings: S) -> tuple[str, ...]:
         """Return the layers that a corpus must have with these settings."""
         return tuple(self.layers(settings) if callable(self.layers) else self.layers)
+
+    def needs_for(self, settings: S) -> tuple[Need, ...]:
+        """Return what each model must have with these settings."""
+        return tuple(self.needs(settings) if callable(self.needs) else self.needs)
 
     def settings_of_presets(self) -> dict[str, dict[str, Any]]:
         """Return what each preset changes of the defaults, the fastest first.
@@ -632,7 +636,7 @@ def unmet_requirements(
     """Return why these models (by their facts) and corpora cannot be used; empty if they can."""
     errors = []
     for facts in models:
-        for need in experiment.needs:
+        for need in experiment.needs_for(settings):
             if not need.met(facts):
                 what = f"{experiment.name} needs {need.what}, which {facts['name']} does not have."
                 remedy = _with_objectives(need, facts) + need.remedy

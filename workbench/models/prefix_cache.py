@@ -56,20 +56,24 @@ class Prefix:
     made: dict[tuple[int, int], Any] = field(default_factory=dict)  # by site and index in `maps`
 
     @contextmanager
-    def from_site(self, site: int, rows: Tensor) -> Iterator[None]:
+    def from_site(self, site: int, rows: Tensor, states: bool = False) -> Iterator[None]:
         """Forward passes inside the context start at the block of this site.
 
-        `rows`, [rows], are rows of the recorded batch; the tensor is on the host.
+        `rows`, [rows], are rows of the recorded batch; the tensor is on the host. `states`: the
+        states of all layers are read, those below too.
         """
         chosen = _Chosen(rows, self.points.axis)
-        with self.from_block(self.saved(site), rows), self._replay_projections(site, chosen):
+        with (
+            self.from_block(self.saved(site), rows, states),
+            self._replay_projections(site, chosen),
+        ):
             yield
 
     @contextmanager
-    def from_block(self, first: int, rows: Tensor) -> Iterator[None]:
+    def from_block(self, first: int, rows: Tensor, states: bool = False) -> Iterator[None]:
         """Forward passes inside the context start at this block, counted from 0 over all stacks.
 
-        `rows` as in `from_site`.
+        `rows` and `states` as in `from_site`.
         """
         chosen = _Chosen(rows, self.points.axis)
         calls = 0
@@ -83,7 +87,7 @@ class Prefix:
                 running = current()
                 if running is not None:
                     running.calls = self.after[index]
-                if index == first - 1 or index in self.last:
+                if states or index == first - 1 or index in self.last:
                     return chosen(self.outputs[index])
                 return self.outputs[index]
 

@@ -272,6 +272,7 @@ def ablated(
     """
     max_pieces = limit_of(model) if pieces is None else pieces
     by_site, places = _by_lowest_site(sets), replay_points(model)
+    mixes_layers = model.task_head is not None and model.task_head.mix is not None
     base, without, done = [np.zeros((3, 0))], [np.zeros((len(sets), 2, 0))], 0
 
     @torch.no_grad()
@@ -287,7 +288,7 @@ def ablated(
             pass_sets = _sets_of_pass(model, closed, removed)
             rows = torch.arange(len(question)).repeat(len(pass_sets))
             repeated = question if len(pass_sets) == 1 else question.take(rows)
-            with prefix.from_site(site, rows):
+            with prefix.from_site(site, rows, states=mixes_layers):
                 answer = aim.answer(model, repeated, _taps(model, pass_sets, repeated, replacement))
             numbers = numbers_of(answer)[:2].reshape(2, len(pass_sets), len(question))
             if len(pass_sets) == len(part):

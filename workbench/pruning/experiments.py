@@ -485,7 +485,8 @@ HEAD_PRUNING = Experiment(
     run="workbench.pruning.head_pruning:run",
     exact_up_to=1e9,
     tables=PRUNING_TABLES,
-    needs=(HEADS,),
+    # with a task, a classifier is trained first
+    needs=lambda settings: (HEADS,) if settings.task else (HEADS, PREDICTS),
     version=3,
     measures=True,
     split="held-out",
