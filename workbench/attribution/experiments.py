@@ -43,6 +43,13 @@ CLASSIFIES = Need(
     "answers of one text.",
 )
 
+# Added modules write to the residual stream too, and are no part of any block.
+OWN_BLOCKS = Need(
+    "blocks without added modules (adapters, a prefix or a prompt)",
+    lambda facts: not facts["added"],
+    "Use attribution, patching or head-ablation, or a model fine-tuned by another method.",
+)
+
 # --- lens -----------------------------------------------------------------------------------------
 
 
@@ -359,7 +366,7 @@ CONTRIBUTIONS = Experiment(
         ),
         "objective": OBJECTIVE,
     },
-    needs=(CLASSIFIES, HEADS),
+    needs=(CLASSIFIES, HEADS, OWN_BLOCKS),
     version=3,
     measures=True,
     split="held-out",

@@ -99,10 +99,11 @@ def reader(model: Model) -> Reader:
     """
     net = require_transformer(model, _NO_STREAM, _REMEDY)
     if net.added is not None:
-        what = (
-            f"has {net.added.kind}, which are no part of its own blocks, so its logits cannot be "
+        raise refusal(
+            net,
+            f"has added modules ({net.added.kind}), so its blocks alone do not sum to its logits",
+            "Use wb.attribute, wb.patch or head-ablation, or a model fine-tuned by another method.",
         )
-        raise refusal(net, f"{what}taken apart", "Use wb.attribute, wb.patch or head-ablation.")
     if isinstance(net.task_head, MixHead):
         where = plan(net)
         return Reader(net, where, "head input", None, _frozen_norms(where))
