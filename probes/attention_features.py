@@ -95,7 +95,7 @@ def attention(
     sizes = np.diff(batch.word_offsets)
     starts = np.cumsum(sizes**2) - sizes**2
     maps: dict[StackName, Maps] = {}
-    for stack in dict.fromkeys(site.stack for site in model.sites):
+    for stack in dict.fromkeys(site.stack for site in model.sites_with_heads):
         sites = _sites(model, stack)
         heads = tuple((site.layer, head) for site in sites for head in range(site.heads))
         flat = torch.zeros(int((sizes**2).sum()), len(heads), dtype=torch.float16)
@@ -136,7 +136,8 @@ def sizes_of(maps: Maps, sentences: Sequence["Sentence"]) -> Tensor:
 
 
 def _sites(model: Model, stack: StackName) -> list[Site]:
-    return [site for site in model.sites if site.stack == stack and site.kind != "cross"]
+    sites = model.sites_with_heads
+    return [site for site in sites if site.stack == stack and site.kind != "cross"]
 
 
 # --- gold -----------------------------------------------------------------------------------------

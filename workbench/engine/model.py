@@ -192,6 +192,11 @@ class Model(Protocol):
         return task.names if task is not None and task.kind == "class" else ()
 
     @property
+    def sites_with_heads(self) -> tuple[Site, ...]:
+        """The attention sites without those whose heads have all been removed."""
+        return tuple(site for site in self.sites if site.heads)
+
+    @property
     def n_removed_heads(self) -> int:
         """Number of removed heads."""
         return 0

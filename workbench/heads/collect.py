@@ -412,4 +412,4 @@ def look(
         model, batch, taps=[tap], hidden=False, pieces=pieces, progress=progress, ahead=ahead
     )
     sums = {name: tap.tally.total.get(name, {}) for name in SUMS}
-    return HeadSums(model.sites, **sums, normed=frozenset(tap.normed), report=report)
+    return HeadSums(model.sites_with_heads, **sums, normed=frozenset(tap.normed), report=report)

@@ -134,7 +134,9 @@ class Sample(Tap):
     def stored(self, model: Model) -> HeadSample:
         """Everything stored, after the pass."""
         documents = {document for _, document in self._seen}
-        return HeadSample(model.sites, self._seen, frozenset(documents - self._incomplete))
+        return HeadSample(
+            model.sites_with_heads, self._seen, frozenset(documents - self._incomplete)
+        )
 
 
 def _incomplete(queries: Pieces) -> set[int]:

@@ -505,9 +505,12 @@ class _Walk:
         read = self._at(self.inputs[site.index])  # [n, heads x width of a head]
         reading = direction @ weight.to(device)  # [targets, n, heads x width of a head]
         products = reading * read
-        by_head = products.view(*products.shape[:2], site.heads, -1).sum(-1)  # [targets, n, heads]
+        width = products.shape[-1] // max(site.heads, 1)
+        by_head = products.view(*products.shape[:2], site.heads, width).sum(
+            -1
+        )  # [targets, n, heads]
         shares = self.summed(by_head.movedim(-1, 0)).movedim(0, -1)
-        of_bias = torch.zeros_like(shares[..., 0])
+        of_bias = shares.new_zeros(shares.shape[:-1])
         if bias is not None:
             of_bias = self.summed(direction @ bias.to(device))
         return shares, of_bias

@@ -279,6 +279,7 @@ def facts(model: "Model") -> dict[str, Any]:
         "classes": list(model.classes),
         "task": model.task_head.task.kind if model.task_head is not None else "",
         "added": "" if getattr(model, "added", None) is None else model.added.kind,  # type: ignore[attr-defined]
+        "removed_heads": model.n_removed_heads,
         "content_hash": model.content_hash,
         "limits": "; ".join(filter(None, _limits(model))),
     }

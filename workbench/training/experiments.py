@@ -6,12 +6,12 @@ families when settings are checked against one.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from workbench.core.experiment import Experiment, Settings, Table
+from workbench.core.experiment import Experiment, Need, Settings, Table
 from workbench.core.findings import percent
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ FamilyName = Literal[
     "spanbert",
     "vectors",
 ]
+_CONTINUED = {"gpt": "gpt2", "spanbert": "bert"}  # types of models whose family has another name
+
+
+def continued_type(family: str) -> str:
+    """The type of the models that the training of a family continues."""
+    return _CONTINUED.get(family, family)
 
 
 def seconds(value: object) -> object:
@@ -228,6 +234,36 @@ def recipe_of(settings: Training, seed: int) -> "Recipe":
     return Recipe(plan=plan, **{name: values[name] for name in recipe_names & values.keys()})
 
 
+def _needs(settings: Training) -> Iterator[Need]:
+    """What a model must be to be trained further, or to teach a student."""
+    if settings.family == "distilbert":
+        yield Need(
+            "a masked language model of another family, as the teacher",
+            lambda facts: (
+                facts["family"] != "distilbert"
+                and any(objective["kind"] == "masked" for objective in facts["objectives"])
+            ),
+            "Choose one, such as bert-base-uncased or a run of train bert.",
+        )
+    else:
+        continued = continued_type(settings.family)
+        yield Need(
+            f"a model of the family {continued} to continue from",
+            lambda facts: facts["family"] == continued,
+            "Set the family to that of the model, or choose another model.",
+        )
+    yield Need(
+        "all heads of a model",
+        lambda facts: not facts["removed_heads"],
+        "Choose the model before pruning, or train with recovery_steps of head-pruning.",
+    )
+    yield Need(
+        "a model without added modules (adapters, a prefix or a prompt)",
+        lambda facts: not facts["added"],
+        "Choose the model without them, or one fine-tuned by another method.",
+    )
+
+
 EXPERIMENT = Experiment(
     name="train",
     about="Trains a model from scratch or continues training one; the run's name is then a "
@@ -236,6 +272,7 @@ EXPERIMENT = Experiment(
     run="workbench.training.training_run:run",
     tables=TABLES,
     models=(0, 1),
+    needs=_needs,
     split="train",
     trains=True,
     figures="workbench.figures.model:TRAINING_FIGURES",

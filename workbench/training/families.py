@@ -237,7 +237,6 @@ class Family:
     alone: Build | None = None  # builds the model for other objectives, with fewer heads
     unit: str = ""  # masked unit, if not single pieces
     reads: Literal["pieces", "words"] = "pieces"
-    types: tuple[str, ...] = ()  # transformers' names of models it can continue from
 
 
 def size_of(name: str, **overrides: Any) -> Size:
@@ -322,16 +321,13 @@ _TO_SEQUENCES = (
     "bart",
 )
 FAMILIES: Mapping[str, Family] = {
-    "gpt": Family(
-        "Left-to-right language model, as GPT-2.", "causal", gpt, "bpe", "gpt", types=("gpt2",)
-    ),
+    "gpt": Family("Left-to-right language model, as GPT-2.", "causal", gpt, "bpe", "gpt"),
     "bert": Family(
         "Masked language model and next-sentence prediction, as BERT.",
         "masked-next",
         bert,
         others=("masked",),
         alone=masked_bert,
-        types=("bert",),
     ),
     "elmo": Family(
         "Forward and backward LSTM over words read by their characters, as ELMo.",
@@ -346,7 +342,6 @@ FAMILIES: Mapping[str, Family] = {
         "unigram",
         "t5",
         others=_TO_SEQUENCES,
-        types=("t5",),
     ),
     "bart": Family(
         "Encoder-decoder that restores infilled and reordered text, as BART.",
@@ -355,13 +350,11 @@ FAMILIES: Mapping[str, Family] = {
         "bpe",
         "roberta",
         others=_TO_SEQUENCES,
-        types=("bart",),
     ),
     "electra": Family(
         "Detects the pieces that a small generator replaced, as ELECTRA.",
         "replaced",
         electra,
-        types=("electra",),
     ),
     "roberta": Family(
         "Masked language model with new masks in every epoch, as RoBERTa.",
@@ -369,7 +362,6 @@ FAMILIES: Mapping[str, Family] = {
         roberta,
         "bpe",
         "roberta",
-        types=("roberta",),
     ),
     "albert": Family(
         "Masked language model and sentence order, with shared layers, as ALBERT.",
@@ -378,13 +370,11 @@ FAMILIES: Mapping[str, Family] = {
         "unigram",
         others=("masked",),
         alone=masked_albert,
-        types=("albert",),
     ),
     "distilbert": Family(
         "Half of a BERT's layers, distilled from it, as DistilBERT.",
         "distilled",
         distilbert,
-        types=("distilbert",),
     ),
     "spanbert": Family(
         "Masked spans of whole words, also predicted from their boundaries, as SpanBERT.",
@@ -393,7 +383,6 @@ FAMILIES: Mapping[str, Family] = {
         others=("masked",),
         alone=masked_bert,
         unit="span",
-        types=("bert",),
     ),
     "vectors": Family(
         "Static word vectors, by skip-gram with negative sampling.",

@@ -25,6 +25,7 @@ from workbench.models.task_checkpoint import language_head_of
 from workbench.models.word_models import read_vectors
 from workbench.training.distillation import Distilled, copy_teacher_layers
 from workbench.training.electra import open_electra
+from workbench.training.experiments import continued_type
 from workbench.training.families import Size, build, family_of
 from workbench.training.skipgram import SkipGram
 from workbench.training.spanbert import SpanBert
@@ -69,14 +70,13 @@ def continued_model(
 
 
 def _continued_model(name: str, objective: str, folder: Path, progress: Progress) -> nn.Module:
-    types = family_of(name).types
-    config = _config(folder)
-    if config.model_type not in types:
+    config, continued = _config(folder), continued_type(name)
+    if config.model_type != continued:
         raise WorkbenchError(
             f"the folder holds a {config.model_type}, which {name} cannot continue from.",
             code="model-unsupported",
             where=str(folder),
-            remedy=f"{name} can continue from: {', '.join(types)}.",
+            remedy=f"{name} can continue from: {continued}.",
         )
     auto = _AUTO.get(objective, hf.AutoModelForSeq2SeqLM)
     with quietly():

@@ -35,6 +35,7 @@ from workbench.core.files import (
 )
 from workbench.models.bilm import Words, read_words, save_words
 from workbench.models.checkpoint import read_tokenizer
+from workbench.models.references import net_folder
 from workbench.training import initial_model
 from workbench.training.batches import elmo_task, piece_task, split_held_out, vectors_task
 from workbench.training.config import FORMAT, Settings, Sources, key_of, require_sound
@@ -93,7 +94,7 @@ def prepare(
             save_words(all_words, scratch / TOKENIZER)
             own_tokenizer: PreTrainedTokenizerBase = word_tokenizer(all_words)
         elif tokenizer is not None:
-            own_tokenizer = open_tokenizer(tokenizer)
+            own_tokenizer = open_tokenizer(net_folder(tokenizer))
             save_tokenizer(own_tokenizer, scratch / TOKENIZER)
         else:
             own_tokenizer = _train_tokenizer(row, size, text, lowercase, progress)

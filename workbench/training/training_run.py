@@ -5,6 +5,7 @@ time of the steps.
 """
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,8 @@ import pandas as pd
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
+from workbench.core.files import drafted
+from workbench.models.references import has_adapter
 from workbench.training.experiments import Training, recipe_of
 
 if TYPE_CHECKING:
@@ -40,10 +43,8 @@ def run(inputs: Inputs, settings: Training, progress: Progress) -> Result:
             code="run-folder-missing",
             remedy="Call wb.run, or workbench train.",
         )
-    source = _source(inputs, settings.family)
-    with_teacher = settings.family == "distilbert" and (
-        source is not None and inputs.model.family != "distilbert"
-    )
+    source = _source(inputs)
+    with_teacher = settings.family == "distilbert"
     trained = train(
         settings.family,
         text_of(inputs),
@@ -79,32 +80,26 @@ def _lines(inputs: Inputs) -> Iterator[str]:
         before = (document or object(),)
 
 
-def _source(inputs: Inputs, family: str) -> Path | None:
+def _source(inputs: Inputs) -> Path | None:
     """The folder of the model to continue from, or of the teacher."""
-    from workbench.training.families import FAMILIES
-
     if not inputs.models:
         return None
-    row, model_family = FAMILIES[family], inputs.model.family
-    types = row.types or (family,)
-    if model_family not in types and not (
-        family == "distilbert" and inputs.model.objective == "masked"
-    ):
-        raise WorkbenchError(
-            f"{family} cannot continue from a model of the family {model_family}.",
-            code="model-unsupported",
-            where=inputs.model.name,
-            remedy=f"It can continue from: {', '.join(types)}"
-            + (", and can use any masked model as its teacher." if family == "distilbert" else "."),
-        )
     folder = inputs.folders[0]
-    if folder is None:
+    if folder is not None and not has_adapter(folder):
+        return folder
+    if inputs.scratch is None:
         raise WorkbenchError(
-            "train continues from a model's folder, and this model is an object in memory.",
-            code="model-not-found",
+            "train needs the folder of a run for a model that is open or an adapter.",
+            code="run-folder-missing",
             where=inputs.model.name,
-            remedy="Name the model's folder, its hub id, or the run that trained it.",
+            remedy="Call wb.run, or save the model: model.save(folder).",
         )
+    folder = inputs.scratch / "source"  # an adapter with its base, or an open model
+    if not folder.is_dir():
+        draft = drafted(folder)
+        shutil.rmtree(draft, ignore_errors=True)
+        inputs.model.save(draft)
+        draft.rename(folder)
     return folder
 
 
