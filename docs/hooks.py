@@ -219,7 +219,7 @@ def tables() -> str:
 
 
 def _facts(experiment: Any) -> Iterator[str]:
-    needs = [need.what for need in experiment.needs]
+    needs = [need.what for need in experiment.needs_for(experiment.settings())]
     layers = () if callable(experiment.layers) else experiment.layers
     facts = [
         f"models: {_span(*experiment.models)}",

@@ -66,7 +66,7 @@ REFUSES = {
     "minimal-pairs": "language-model head",
     "patching": "language-model head",
     "pretraining": "no model",
-    "train": "family bag",
+    "train": "family bert",
     "trigram": "language-model head",
     "tuned-lens": "language-model head",
 }

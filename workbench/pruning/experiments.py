@@ -14,9 +14,9 @@ from workbench.core.measured import OBJECTIVE
 from workbench.core.splits import Parts, SplitSizes, parts_of
 
 PREDICTS = Need(
-    "a language-model head or a classifier",
-    lambda facts: bool(facts["objective"] or facts["classes"]),
-    "Choose a model saved with a language-model head, such as mini:bert, or a classifier.",
+    "a language-model head or a task head",
+    lambda facts: facts["predicts"] is not None,
+    "Choose a model saved with a language-model head, such as mini:bert, or a run of finetune.",
 )
 
 DEV_TEXTS = 200  # default: enough to see a loss rise

@@ -102,11 +102,10 @@ def export_model(
     require_choice("form", form, Form)
     target = user_path(folder)
     _require_free(target, force)
-    origin = None
-    if isinstance(model, str | os.PathLike):
-        origin = _origin(os.fspath(model))
-        model = load(model, "cpu", "fp32")
-    chosen = require_plain(with_objective(model, objective))
+    ref = _reference(model)
+    origin = _origin(ref) if ref is not None else None
+    opened: Any = model if ref is None else load(ref, "cpu", "fp32")
+    chosen = require_plain(with_objective(opened, objective))
     plain = plain_net(chosen)
     draft = drafted(target.absolute())
     try:
@@ -170,6 +169,11 @@ def _require_free(target: Path, force: bool) -> None:
             where=str(target),
             remedy="Name another folder.",
         )
+
+
+def _reference(named: object) -> str | None:
+    """A reference that a caller gave instead of an open model."""
+    return os.fspath(named) if isinstance(named, str | os.PathLike) else None
 
 
 def _origin(ref: str) -> model_card.Origin | None:
