@@ -34,7 +34,7 @@ from workbench.transfer.tasks import (
     task_of,
     tasks_of,
 )
-from workbench.transfer.trainer import Adapter, Trial, trials
+from workbench.transfer.trainer import Adapter, Trial, checkpoints, trials
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
@@ -49,6 +49,8 @@ def run(inputs: Inputs, settings: Finetune, progress: Progress) -> Result:
     """Adapt the model, score it and save it."""
     with folder_or_temporary(inputs.scratch) as home:
         adapter, caveats = adapter_of(inputs, settings, home)
+        if checkpoints(home):
+            progress.log("Going on after the last epoch before the interruption.")
         progress(0, 100, "reading the corpus")
         attempts, chosen, notes = trials(
             adapter, lambda fraction, activity: progress(int(100 * fraction), 100, activity)

@@ -2,7 +2,8 @@
 
 `train_head` runs AdamW with a learning rate that warms up and then falls linearly to zero, and
 clips gradients to norm 1; the weights of the epoch with the best dev score are kept. If the loss
-becomes NaN or infinite, that attempt ends with the best weights so far. `fit_linear` trains a
+becomes NaN or infinite, that attempt ends with the best weights so far. After an interruption, an
+attempt goes on after its last epoch, and finished ones are not repeated. `fit_linear` trains a
 linear head over a frozen model with L-BFGS on all texts at once, for each ridge strength until the
 gradient vanishes; it goes from the strongest to the weakest, starting each from the one before, and
 uses no random numbers.
@@ -27,7 +28,7 @@ from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Part, Places, in_halves
 from workbench.engine.model import Model
 from workbench.engine.task import Gold, Task
-from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
+from workbench.models.fine_tuning import Checkpoint, EarlyStopping, Learner, fine_tune
 from workbench.models.huggingface import require_transformer
 from workbench.models.standard_heads import has_bias, with_standard_head
 from workbench.models.task_heads import MixHead, Read, Scale, Source, StandardHead, side_by_side
@@ -96,6 +97,7 @@ class Outcome:
     dev: list[float] = field(default_factory=list)  # per epoch
     diverged: bool = False
     converged: bool = False  # the best epoch was not the last, or an optimum was reached
+    seconds: float = 0.0  # of epochs before the run was interrupted
 
 
 def train_head(
@@ -106,6 +108,7 @@ def train_head(
     dev: tuple[Source, Examples],
     plan: Plan,
     on_progress: Callable[[int, int, float], object] = lambda step, steps, loss: None,
+    checkpoint: Checkpoint | None = None,
 ) -> Outcome:
     """Train the head and the body; the same seed gives the same weights."""
     steps, room = steps_of(len(train[0]), plan), Limit()
@@ -128,12 +131,15 @@ def train_head(
             lambda: _score(task, head, fitting, dev),
             EarlyStopping(plan.patience, highest=1.0),
             lambda step, loss: on_progress(step, steps, loss),
+            checkpoint=checkpoint,
         )
     head.eval()
     fitting.body.train(False)
     score = tuned.dev[tuned.best - 1] if tuned.best else math.nan
     converged = 0 < tuned.best < plan.max_epochs or score == 1.0
-    return Outcome(score, tuned.best, tuned.losses, tuned.dev, tuned.diverged, converged)
+    return Outcome(
+        score, tuned.best, tuned.losses, tuned.dev, tuned.diverged, converged, tuned.seconds
+    )
 
 
 def fit_linear(
@@ -342,6 +348,7 @@ def _batches(lengths: Sequence[int], plan: Plan, epoch: int) -> Iterator[Sequenc
 # further seed, and the memory of two.
 
 LATEST = 10  # steps whose mean loss decides between attempts with equal dev scores
+ATTEMPT = "attempt"  # the start of a checkpoint's name
 OnProgress = Callable[[float, str], object]  # the fraction done, and the current activity
 
 
@@ -388,6 +395,11 @@ class Adapter:
     def max_epochs(self) -> int:
         """The maximum number of epochs."""
         return self.settings.max_epochs or default_epochs(self.method, self.head == "lstm")
+
+
+def checkpoints(home: Path) -> list[Path]:
+    """The checkpoints of attempts of an interrupted run."""
+    return sorted(home.glob(f"{ATTEMPT}-*.safetensors"))
 
 
 def trials(adapter: Adapter, on_progress: OnProgress) -> tuple[list[Trial], list[Trial], list[str]]:
@@ -549,6 +561,7 @@ def _attempt(
             lambda step, steps, loss: on_progress(
                 step / steps, f"training: {what}, loss {loss:.3f}"
             ),
+            Checkpoint(adapter.home / f"{ATTEMPT}-{seed}-{learning_rate:g}.safetensors"),
         )
     trained = [*fitting.trained_weights, *head.parameters()]
     return Trial(
@@ -559,7 +572,7 @@ def _attempt(
         [],
         sum(weights.numel() for weights in trained),
         sum(weights.numel() * weights.element_size() for weights in trained) / MEBI,
-        cost.seconds,
+        cost.seconds + outcome.seconds,
         cost.memory,
         (fitting, head),
     )
