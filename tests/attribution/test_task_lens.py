@@ -157,7 +157,7 @@ def test_a_text_classifier_predicts_texts() -> None:
 
 
 def test_what_is_refused_before_a_run(tmp_path: Path) -> None:
-    """A head of scores, and the language-model head left over in a fine-tuned folder."""
+    """A head of scores, and a language-model head that is not what the model was made for."""
     about = {
         kind: facts(with_head(wb.load("mini:bert", device="cpu"), tmp_path / kind, kind))
         for kind in ("class", "score", "answers")
@@ -176,4 +176,4 @@ def test_what_is_refused_before_a_run(tmp_path: Path) -> None:
     (error,) = unmet_requirements(
         EXPERIMENTS["tuned-lens"], EXPERIMENTS["tuned-lens"].settings(), [about["class"]]
     )
-    assert "left over" in str(error) and "finetune" in str(error.remedy)
+    assert "was made for" in str(error) and "--objective language-model" in str(error.remedy)

@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 import workbench as wb
 from tests.training.lessons import Told, lesson
 from workbench import Inputs, Result, Run, WorkbenchError, experiments, open_run, read
-from workbench.models.references import folder_of, located, trained_by
+from workbench.core.experiment import unmet_requirements
+from workbench.models.references import facts, folder_of, located, trained_by
 from workbench.runs.launch import cancel
 from workbench.runs.request import checked_settings, make_request
 from workbench.runs.run import is_whole
@@ -209,12 +210,12 @@ def test_a_model_is_gone_on_with_and_taught(bert: Run, place: Path, tmp_path: Pa
     assert wb.load(tmp_path / "taught" / "model", device="cpu").family == "distilbert"
 
 
-def test_another_familys_model_is_refused_before_the_text_is_read(
-    bert: Run, place: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(WorkbenchError, match="model-unsupported"):
-        here(tmp_path, place / "text.txt", bert.name, family="gpt", steps=1)
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize(("family", "remedy"), [("gpt", "family"), ("distilbert", "teacher")])
+def test_another_familys_model_is_refused_before_a_run(bert: Run, family: str, remedy: str) -> None:
+    model = {**facts(wb.load(bert.name, device="cpu")), "objectives": []}
+    errors = unmet_requirements(EXPERIMENT, settings(family=family, steps=1), [model])
+    assert [error.code for error in errors] == ["model-unsupported"]
+    assert remedy in str(errors[0])
 
 
 @pytest.mark.parametrize(

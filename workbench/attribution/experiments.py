@@ -8,20 +8,21 @@ from typing import Literal
 
 from pydantic import Field
 
-from workbench.basics.experiments import LM_HEAD
-from workbench.core.experiment import HEAD, HEADS, Experiment, Need, Settings, Table
+from workbench.core.experiment import (
+    HEAD,
+    HEADS,
+    LM_HEAD,
+    PREDICTS,
+    Experiment,
+    Need,
+    Settings,
+    Table,
+)
 from workbench.core.measured import OBJECTIVE
 from workbench.core.splits import SplitSettings
 
 # --- what models must predict ---------------------------------------------------------------------
 
-# The language-model head of a fine-tuned folder is left over from before: its body no longer fits.
-LM_ALONE = Need(
-    "a language-model head that is not left over from before a task head was fitted",
-    lambda facts: bool(facts["objective"]) and not facts["task"],
-    "Choose the model as it was before finetune, or another one with a language-model head, such "
-    "as bert-base-uncased or gpt2.",
-)
 # Scores are no choice among classes; answers choose among the words of each text.
 CHOOSES = Need(
     "a language-model head or a task head that predicts classes, tags or answers",
@@ -41,6 +42,12 @@ CLASSIFIES = Need(
     "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
     "classifier, or a run of finetune on classes or tags. wb.contributions explains scores and "
     "answers of one text.",
+)
+
+EXCHANGES = Need(
+    "a language-model head, for its pairs exchange a predicted word",
+    lambda facts: bool(facts["objective"]),
+    "wb.patch, and patching of one text in the app, compare the classes of two texts.",
 )
 
 # Added modules write to the residual stream too, and are no part of any block.
@@ -261,7 +268,7 @@ TUNED_LENS = Experiment(
             "Numbers of texts, predictions and steps, and what the maps belong to.", ("fact",)
         ),
     },
-    needs=(LM_ALONE,),
+    needs=(LM_HEAD,),
     measures=True,
     exact_up_to=1e9,
     figures="workbench.figures.tuned_lens:FIGURES",
@@ -388,12 +395,6 @@ CorpusMethod = Literal[
     "attention-rollout",
     "attention-norms",
 ]
-PREDICTS = Need(
-    "a language-model head or a task head",
-    lambda facts: bool(facts["objective"] or facts["classes"] or facts["task"]),
-    "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
-    "classifier, or a run of finetune.",
-)
 
 
 class AttributionOverCorpus(Settings):
@@ -651,7 +652,7 @@ PATCHING = Experiment(
         "objective": OBJECTIVE,
     },
     version=2,
-    needs=(LM_HEAD,),
+    needs=(EXCHANGES,),
     measures=True,
     split="held-out",
     exact_up_to=1e9,

@@ -9,15 +9,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from workbench.core.experiment import Experiment, Need, Settings, Table
+from workbench.core.experiment import LM_HEAD, Experiment, Settings, Table
 from workbench.models.references import Pseudo
-
-LM_HEAD = Need(
-    "a language-model head",
-    lambda facts: bool(facts["objective"]),
-    "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2.",
-)
-
 
 # --- describe -------------------------------------------------------------------------------------
 

@@ -416,6 +416,17 @@ class Need:
     code: str = "model-unsupported"  # of the error
 
 
+PREDICTS = Need(
+    "a language-model head or a task head",
+    lambda facts: facts["predicts"] is not None,
+    "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
+    "classifier, or a run of finetune.",
+)
+LM_HEAD = Need(
+    "a language-model head",
+    lambda facts: bool(facts["objective"]),
+    "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2.",
+)
 HEADS = Need(
     "attention heads",
     lambda facts: facts["sites"] > 0,
@@ -638,11 +649,7 @@ def unmet_requirements(
     for facts in models:
         for need in experiment.needs_for(settings):
             if not need.met(facts):
-                what = f"{experiment.name} needs {need.what}, which {facts['name']} does not have."
-                remedy = _with_objectives(need, facts) + need.remedy
-                errors.append(
-                    WorkbenchError(what, code=need.code, where=facts["family"], remedy=remedy)
-                )
+                errors.append(_unmet(experiment.name, need, facts))
     for corpus in corpora:
         try:
             corpus.require(experiment.layers_for(settings), experiment.name)
@@ -653,15 +660,24 @@ def unmet_requirements(
     return errors
 
 
-def _with_objectives(need: Need, facts: Mapping[str, Any]) -> str:
-    """The remedy of another objective that the model has, if it meets the need; else ""."""
-    for other in facts.get("objectives", ())[1:]:
-        if need.met(facts_for(facts, other)):
-            return (
-                f"{facts['name']} was made for {facts['predicts']['name']}; add --objective "
-                f"{name_of(other)} to measure it on {other['name']}. "
-            )
-    return ""
+def _unmet(experiment: str, need: Need, facts: Mapping[str, Any]) -> WorkbenchError:
+    """What a model lacks; if another of its objectives meets the need, that is the remedy."""
+    others = (facts_for(facts, objective) for objective in facts.get("objectives", ())[1:])
+    other = next(filter(need.met, others), None)
+    if other is None:
+        what, remedy = f"which {facts['name']} does not have.", need.remedy
+    else:
+        what = f"and {facts['name']} was made for {facts['predicts']['name']}."
+        remedy = (
+            f"Add --objective {name_of(other['predicts'])} to measure it on "
+            f"{other['predicts']['name']}. {need.remedy}"
+        )
+    return WorkbenchError(
+        f"{experiment} needs {need.what}, {what}",
+        code=need.code,
+        where=facts["family"],
+        remedy=remedy,
+    )
 
 
 EXPERIMENTS: Registry[Experiment[Any]] = Registry(

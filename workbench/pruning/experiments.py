@@ -9,15 +9,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from workbench.core.experiment import HEAD, HEADS, Experiment, Inputs, Need, Settings, Table
+from workbench.core.experiment import HEAD, HEADS, PREDICTS, Experiment, Inputs, Settings, Table
 from workbench.core.measured import OBJECTIVE
 from workbench.core.splits import Parts, SplitSizes, parts_of
-
-PREDICTS = Need(
-    "a language-model head or a task head",
-    lambda facts: facts["predicts"] is not None,
-    "Choose a model saved with a language-model head, such as mini:bert, or a run of finetune.",
-)
 
 DEV_TEXTS = 200  # default: enough to see a loss rise
 
