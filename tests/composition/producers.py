@@ -61,7 +61,8 @@ def producers() -> Iterator[Producer]:
     for kind in ("class", "tags"):
         yield _tuned("mini:t5", kind)
         yield _tuned("mini:elmo", kind)
-    yield _tuned("mini:t5", "class", head="text")
+    for kind in ("class", "score", "answers"):
+        yield _tuned("mini:t5", kind, head="text")
     yield Producer("pruned-language-model", _pruned("mini:bert", PRIMER), kind="masked")
     tuned = _tuned("mini:bert", "class")
     yield Producer("pruned-classifier", _pruned(tuned, tuned.corpus), tuned.corpus, "class")
@@ -98,8 +99,7 @@ def _tuned(base: str, kind: str, **settings: Any) -> Producer:
         assert run.model is not None, f"{name} saved no model"
         return run.name
 
-    is_text = settings.get("head") == "text"
-    predicted = "seq2seq" if is_text else {"pair": "class"}.get(kind, kind)
+    predicted = "text" if settings.get("head") == "text" else {"pair": "class"}.get(kind, kind)
     return Producer(name, make, corpus, predicted)
 
 

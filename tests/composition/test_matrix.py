@@ -93,9 +93,9 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
     if experiment in ("minimal-pairs", "patching", "trigram", "tuned-lens"):
         return kind not in PREDICTED
     return {
-        "attribution": not kind,
-        "contributions": no_attention or added or kind in ("", "score", "answers"),
-        "lens": kind in ("", "score"),
+        "attribution": kind in ("", "text"),
+        "contributions": no_attention or added or kind in ("", "score", "answers", "text"),
+        "lens": kind in ("", "score", "text"),
         "train": added or name.startswith("pruned") or name == "train-distilbert",
     }.get(experiment, False)
 

@@ -24,10 +24,16 @@ from workbench.core.splits import SplitSettings
 # --- what models must predict ---------------------------------------------------------------------
 
 # Scores are no choice among classes; answers choose among the words of each text.
+SCORES_LABELS = Need(
+    "a language-model head or a task head that scores its labels",
+    lambda facts: facts["predicts"] is not None and facts["task"] != "text",
+    PREDICTS.remedy,
+)
 CHOOSES = Need(
     "a language-model head or a task head that predicts classes, tags or answers",
     lambda facts: (
-        facts["task"] != "score" and bool(facts["objective"] or facts["classes"] or facts["task"])
+        facts["task"] not in ("score", "text")
+        and bool(facts["objective"] or facts["classes"] or facts["task"])
     ),
     "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
     "classifier, or a run of finetune on classes, tags or answers. wb.lens reads the layers of a "
@@ -36,7 +42,7 @@ CHOOSES = Need(
 CLASSIFIES = Need(
     "a language-model head or a task head that predicts classes or tags",
     lambda facts: (
-        facts["task"] not in ("score", "answers")
+        facts["task"] not in ("score", "answers", "text")
         and bool(facts["objective"] or facts["classes"] or facts["task"])
     ),
     "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
@@ -544,7 +550,7 @@ ATTRIBUTION = Experiment(
         ),
         "objective": OBJECTIVE,
     },
-    needs=(PREDICTS,),
+    needs=(SCORES_LABELS,),
     version=3,
     measures=True,
     split="held-out",

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from workbench.attribution.prediction import Prediction, following, written
+from workbench.attribution.prediction import Prediction, cannot, following, written
 from workbench.attribution.results import Choice, Generated, Labelled, WrittenPiece
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public, require_seed
 from workbench.corpora.encode import encode
 from workbench.corpora.typed import readable
-from workbench.engine.model import Model, not_a_number, refusal
+from workbench.engine.model import Model, not_a_number
 from workbench.models.generation import Sampling, Step, choose, continued, seeded
 from workbench.transfer.text_prediction import pair_of, predict_text
 
@@ -38,6 +38,7 @@ TRAINED_FOR_IT = (
     "relatives were."
 )
 
+WRITERS = ("causal", "seq2seq")  # language models that write text
 OnPiece = Callable[[WrittenPiece], object]
 
 
@@ -87,12 +88,13 @@ def generate(
     sampling = Sampling(sample, temperature, top_p, seed)
     if model.objective == "bidirectional":
         return _word_by_word(model, doc, max_pieces, top, sampling, on_piece)
-    if model.objective not in ("causal", "seq2seq"):
-        raise refusal(
+    if model.objective not in WRITERS:
+        raise cannot(
             model,
             "does not write text",
             "Choose a causal model or an encoder-decoder, such as mini:gpt or mini:t5. A masked "
             "model fills hidden words: wb.fill.",
+            WRITERS,
         )
     notes: list[str] = []
     prediction, limit = _start(model, doc, max_pieces, notes)
@@ -194,9 +196,9 @@ def answer(
     """
     asked, about = readable(question, "question"), readable(context, "context")
     if model.task_head is not None:
-        result = label(model, pair_of(asked, about))
-        if result.kind == "answers":
-            return result
+        task = model.task_head.task
+        if task.kind == "answers" or (task.kind == "text" and task.label == "answers"):
+            return label(model, pair_of(asked, about))
     _require_writer(model, "answer")
     prompt = f"{QUESTION}{question}{CONTEXT}{context}"
     return _noted(generate(model, prompt, max_pieces, top=top, on_piece=on_piece))
@@ -259,12 +261,13 @@ def cut_notes(prediction: Prediction, doc: "Doc") -> list[str]:
 
 def _require_writer(model: Model, what: str) -> None:
     if model.objective != "seq2seq":
-        raise refusal(
+        raise cannot(
             model,
             f"cannot {what}: it is not an encoder-decoder with a language-model head"
             + (", and has no head for answers" if what == "answer" else ""),
             "Choose an encoder-decoder such as a T5"
             + (", or a run of finetune on an answers task." if what == "answer" else "."),
+            ("seq2seq",),
         )
 
 

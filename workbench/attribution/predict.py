@@ -30,6 +30,7 @@ from workbench.attribution.markers import has_marker, hidden, with_markers
 from workbench.attribution.prediction import (
     Prediction,
     following,
+    no_head,
     of_word,
     target_pieces,
 )
@@ -148,7 +149,7 @@ def fill(
     doc = readable(text)
     require_counts(top=top, max_pieces=max_pieces)
     if not model.objective:
-        raise _without_head(model)
+        raise no_head(model)
     if hide is not None:
         return _hidden_word(model, doc, hide, top, max_pieces)
     if not has_marker(doc.text):
@@ -254,7 +255,7 @@ def predict_one(
             remedy="Write [MASK], <mask> or ___ for a word, or name a word of the text with hide.",
         )
     if not model.objective:
-        raise _without_head(model)
+        raise no_head(model)
     return _next(model, doc, top)
 
 
@@ -276,15 +277,6 @@ def labels_texts(model: Model, argument: str) -> WorkbenchError:
         f"{argument} names a word, but the task head of {model.name} labels the text.",
         code="setting-invalid",
         remedy=remedy,
-    )
-
-
-def _without_head(model: Model) -> WorkbenchError:
-    return refusal(
-        model,
-        "has no head with trained weights, so it predicts nothing",
-        "Choose a model saved with such a head, for example bert-base-uncased or gpt2, or a run of "
-        "finetune with save_model.",
     )
 
 

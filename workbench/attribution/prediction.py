@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.objectives import PREDICTED
 from workbench.corpora.encode import encode
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
-from workbench.engine.model import Model, not_a_number, refusal
+from workbench.engine.model import Model, UnsupportedError, not_a_number, refusal
 from workbench.engine.taps import StackName
 from workbench.models.lm_losses import (
     candidates,
@@ -203,10 +204,33 @@ def last_words(model: Model, doc: "Doc", room: int = 0) -> "Doc":
 def written(model: Model, doc: "Doc", so_far: Sequence[int] = ()) -> Prediction:
     """The next piece that an encoder-decoder writes for a text, after the pieces `so_far`."""
     if model.objective != "seq2seq":
-        raise refusal(model, "has no decoder that writes", "Choose a model such as mini:t5.")
+        remedy = "Choose a model such as mini:t5."
+        raise cannot(model, "has no decoder that writes", remedy, ("seq2seq",))
     return Prediction(
         model, doc, "written", _pieces(model, doc), len(so_far), target_pieces(model, [*so_far, 0])
     )
+
+
+AS_LANGUAGE_MODEL = (
+    "Open it as a language model: objective='language-model' in Python, --objective language-model "
+    "on the command line."
+)
+
+
+def cannot(model: Model, what: str, remedy: str, kinds: Sequence[str] = ()) -> UnsupportedError:
+    """The refusal of what only a language model does; one made for a task may be opened as one.
+
+    `kinds` are the language models that can do it; by default all.
+    """
+    if model.task_head is None or model.language_model not in (kinds or PREDICTED):
+        return refusal(model, what, remedy)
+    return refusal(model, f"was made for {model.predicts.name}, and {what}", AS_LANGUAGE_MODEL)  # type: ignore[union-attr]
+
+
+def writes_labels(model: Model) -> UnsupportedError:
+    """The refusal to explain labels that a decoder writes: there are no scores of them."""
+    what = "writes its labels as text, and has no scores of labels to explain"
+    return refusal(model, what, AS_LANGUAGE_MODEL)
 
 
 def labelled(model: Model, doc: "Doc") -> list[Prediction]:
@@ -218,6 +242,8 @@ def labelled(model: Model, doc: "Doc") -> list[Prediction]:
     text = _pieces(model, doc)
     if (head := model.task_head) is not None:
         kind = head.task.kind
+        if kind == "text":
+            raise writes_labels(model)
         if kind in ("tags", "entities"):
             has_piece = set(text.words[0].tolist())
             words = [word for word in range(len(doc)) if word in has_piece]
@@ -273,7 +299,7 @@ def of_word(model: Model, doc: "Doc", word: int) -> Prediction:
             model, doc, "written", source.to(device), end - 1,
             target.narrowed(end).to(device), gold,
         )  # fmt: skip
-    raise _no_head(model)
+    raise no_head(model)
 
 
 def words_to_predict(model: Model, doc: "Doc") -> list[int]:
@@ -286,10 +312,11 @@ def words_to_predict(model: Model, doc: "Doc") -> list[int]:
     return words
 
 
-def _no_head(model: Model) -> WorkbenchError:
-    return refusal(
+def no_head(model: Model) -> WorkbenchError:
+    """The refusal to predict words without a language-model head."""
+    return cannot(
         model,
-        "has no language-model head with trained weights",
+        "has no head with trained weights that predicts words",
         "Choose a model saved with such a head, for example bert-base-uncased or gpt2.",
     )
 

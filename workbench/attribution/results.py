@@ -263,7 +263,7 @@ class Labelled(_Shown):
 
     model: str
     text: str
-    kind: str  # class, score, tags, entities or answers
+    kind: str  # class, score, tags, entities, answers or text
     guess: str  # as text
     classes: tuple[tuple[str, float], ...] = ()  # with their probabilities, most probable first
     words: tuple[tuple[str, str, float], ...] = ()  # each with its tag and the tag's probability
@@ -281,7 +281,7 @@ class Labelled(_Shown):
             return pd.DataFrame(self.words, columns=["word", "tag", "probability"])
         if self.answer is not None:
             return pd.DataFrame([(self.guess, self.answer)], columns=["answer", "probability"])
-        return pd.DataFrame({self.kind: [float(self.guess)]})
+        return pd.DataFrame({self.kind: [self.guess if self.kind == "text" else float(self.guess)]})
 
     def _facts(self) -> dict[str, Any]:
         return {"kind": self.kind, "guess": self.guess}

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.attribution.prediction import Kind, Prediction
+from workbench.attribution.prediction import Kind, Prediction, writes_labels
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import encode
 from workbench.corpora.task_gold import gold_of, task_on
@@ -142,6 +142,8 @@ def open_task_lens(model: Model) -> OpenTaskLens:
     """A model with a task head whose layers can be read."""
     if model.task_head is None:
         raise refusal(model, "has no task head", REMEDY)
+    if model.task_head.task.kind == "text":
+        raise writes_labels(model)
     return OpenTaskLens(model, model.task_head)
 
 

@@ -36,6 +36,7 @@ def described(objective: Data) -> str:
         "tags": "a tag of each word",
         "entities": "the entities of a text",
         "answers": f"the answer in {inputs}",
+        "text": f"the label of {inputs}, as text",
     }[objective["kind"]]
     labels = f": {', '.join(names[:SHOWN])}{', …' if len(names) > SHOWN else ''}"
     return f"{objective['name']} ({what}{labels if names else ''})"

@@ -17,6 +17,7 @@ from workbench.engine.task import Gold, Task
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+FIFTHS = 5  # written scores are rounded to 1 / 5
 ATTRIBUTE = {"pos": "pos_", "tags": "tag_"}  # of a token, by the layer of tags
 
 
@@ -28,12 +29,30 @@ def gold_of(doc: "Doc", task: Task) -> Gold | None:
     if task.kind == "score":
         value = doc._.labels.get(task.label)
         return float(value) if isinstance(value, int | float) else None
+    if task.kind == "text":
+        return _text_of(doc, task)
     if task.kind == "answers":
         return [(span.start, span.end) for span in doc.spans.get("answers", ())]
     index = {name: number for number, name in enumerate(task.names)}
     if task.kind == "entities":
         return [index.get(tag, task.outside) for tag in tags_of(doc)]
     return [index.get(getattr(word, ATTRIBUTE[task.label]), -1) for word in doc]
+
+
+def _text_of(doc: "Doc", task: Task) -> str | None:
+    """The label of a text as it is written; of several answers the first."""
+    if task.label == "answers":
+        answers = doc.spans.get("answers", ())
+        return str(answers[0].text) if len(answers) else ""
+    value = doc._.labels.get(task.label)
+    if task.names:
+        return value if value in task.names else None
+    return score_text(value) if isinstance(value, int | float) else None
+
+
+def score_text(value: float) -> str:
+    """A score as a model writes it: rounded to a fifth."""
+    return f"{round(value * FIFTHS) / FIFTHS:.1f}"
 
 
 def tags_of(doc: "Doc") -> list[str]:
@@ -47,7 +66,8 @@ def task_on(task: Task, docs: "Sequence[Doc]", label: str, model: str, where: st
     `label` names one; by default it is the one that the model was fine-tuned for, else the one
     whose values the model predicts.
     """
-    candidates = _labels(docs) if task.kind in ("class", "score") else _layers(docs)
+    candidates = {} if task.kind in ("tags", "entities", "answers") else _labels(docs)
+    candidates |= {} if task.kind in ("class", "score") else _layers(docs)
     if label:
         if label not in candidates:
             raise WorkbenchError(
@@ -78,6 +98,7 @@ def task_on(task: Task, docs: "Sequence[Doc]", label: str, model: str, where: st
         "tags": "the corpus has no tags of words that it predicts",
         "entities": "the corpus has no entities",
         "answers": "the corpus has no answers",
+        "text": f"the corpus has no such label {task.label}",
     }[task.kind]
     raise WorkbenchError(
         f"{model} predicts {task}; {what}.",
@@ -123,6 +144,9 @@ _FITS: dict[str, Callable[[str, set[Any], Task], bool]] = {
     "tags": lambda name, values, task: name in ATTRIBUTE and bool(values & set(task.names)),
     "entities": lambda name, values, task: name == "entities",
     "answers": lambda name, values, task: name == "answers",
+    "text": lambda name, values, task: (
+        name == task.label and (not task.names or values <= set(task.names))
+    ),
 }
 
 

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 # What a language-model head predicts; bidirectional: the next word and, separately, the previous.
 LanguageModel = Literal["causal", "masked", "seq2seq", "bidirectional"]
-# Classes and scores are of texts, tags and entities of words; answers are spans of words.
-Labelling = Literal["class", "score", "tags", "entities", "answers"]
+# Classes and scores are of texts, tags and entities of words; answers are spans of words; text is
+# any label as a decoder writes it.
+Labelling = Literal["class", "score", "tags", "entities", "answers", "text"]
 Kind = LanguageModel | Labelling
-Gold = int | float | list[int] | list[tuple[int, int]]  # of one text; its type depends on the kind
+# Of one text; its type depends on the kind.
+Gold = int | float | str | list[int] | list[tuple[int, int]]
 
 METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first is the default
     "class": ("accuracy", "f1", "matthews"),
@@ -27,6 +29,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {  # by kind; the first is the default
     "tags": ("accuracy",),
     "entities": ("f1", "precision", "recall"),
     "answers": ("f1", "exact_match"),
+    "text": ("accuracy",),
 }
 DENIALS = (
     "no",
@@ -72,7 +75,7 @@ class Task:
     @property
     def per_text(self) -> bool:
         """Whether there is one prediction for each text."""
-        return self.kind in ("class", "score", "answers")
+        return self.kind in ("class", "score", "answers", "text")
 
     @property
     def inputs(self) -> str:

@@ -29,6 +29,7 @@ from workbench.models.huggingface import HuggingFace
 from workbench.models.lm_heads import mask_of, symbols
 from workbench.models.lm_losses import (
     Losses,
+    Tapped,
     causal_losses,
     chosen,
     denoising,
@@ -138,7 +139,7 @@ class EvalTask:
             read = head.read(model, texts.text, texts.segments, taps)
             scores: BatchScores = head.scores(head(read), texts.gold, read)
             return scores
-        losses = self._losses(_Tapped(model, list(taps)), model, texts)
+        losses = self._losses(Tapped(model, list(taps)), model, texts)
         right = (losses.right & losses.scored).sum(1)
         return BatchScores(losses.nats.sum(1), right, losses.scored.sum(1))
 
@@ -170,7 +171,7 @@ class EvalTask:
 
     def guesses(self, model: HuggingFace, texts: Question, taps: Iterable[Tap] = ()) -> Tensor:
         """The model's most likely choice at each position of `targets`, row by row."""
-        tapped: Any = _Tapped(model, list(taps))
+        tapped: Any = Tapped(model, list(taps))
         mask, _ = self.targets(texts)
         text = texts.text
         if texts.segments is not None:
@@ -194,20 +195,6 @@ class EvalTask:
             return denoising_losses(tapped, texts.text, texts.target)
         assert texts.hidden is not None, "a masked model needs hidden pieces"
         return masked_losses(tapped, texts.text, texts.hidden, mask_of(model.net, model.tokenizer))
-
-
-@dataclass(frozen=True)
-class _Tapped:
-    """A model that runs every forward pass with these taps."""
-
-    model: HuggingFace
-    taps: list[Tap]
-
-    def forward(self, pieces: Pieces, **how: Any) -> Any:
-        return self.model.forward(pieces, taps=self.taps, **how)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
 
 
 def eval_task_of(model: HuggingFace, gold: Sequence[Gold | None] = (), seed: int = 0) -> EvalTask:

@@ -8,7 +8,9 @@ corpus. Costs: one forward pass, for pseudo-likelihood one per piece; logits are
 pieces only, and log-softmax for a few hundred of them at a time.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +21,7 @@ from torch.nn import functional
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 from workbench.engine.model import Model, Symbols
+from workbench.engine.taps import Tap
 from workbench.models.references import Pseudo
 
 # --- hiding pieces of a text that a model must predict: single pieces, or spans -------------------
@@ -224,6 +227,20 @@ def _generator(seed: int, order: int) -> np.random.Generator:
 # --- losses of pieces and words -------------------------------------------------------------------
 
 ROWS = 512  # pieces whose log-softmax is computed at a time
+
+
+@dataclass(frozen=True)
+class Tapped:
+    """A model that runs every forward pass with these taps."""
+
+    model: Any
+    taps: Sequence[Tap]
+
+    def forward(self, pieces: Pieces, **how: Any) -> Any:
+        return self.model.forward(pieces, taps=self.taps, **how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
 
 
 @dataclass(frozen=True)

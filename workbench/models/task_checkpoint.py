@@ -26,6 +26,7 @@ from workbench.engine.task import Task, language_model
 from workbench.models import added_modules, checkpoint, pruned_checkpoint
 from workbench.models.references import BODY, HEAD, LANGUAGE, TASK
 from workbench.models.task_heads import MixHead, Scale, StandardHead, TaskHead
+from workbench.models.text_head import TextHead
 
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace
@@ -119,6 +120,8 @@ def head_of(folder: Path, device: torch.device) -> TaskHead:
             scale = Scale(*content["scale"])
             head = MixHead(task, content["layers"], content["width"], content["lstm"], scale)
             head.load_state_dict(load_file(require_regular(folder / HEAD)))
+        elif task.kind == "text":
+            head = TextHead(task)
         else:
             head = StandardHead(task)
         head.method = str(content["method"])

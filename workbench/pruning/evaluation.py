@@ -211,11 +211,16 @@ def trivial(evaluation: Evaluation) -> TextScores:
         return _mean_score(evaluation)
     if kind == "answers":
         return _any_answer(evaluation)
-    targets = []  # for each text, the indices of its gold pieces, classes or tags
-    for question in evaluation.questions:
+    targets = []  # for each text, the indices of its gold pieces, classes, tags or texts
+    names = len(evaluation.aim.task.names)
+    if kind == "text":
+        labels = [label for question in evaluation.questions for label in question.gold]
+        different = list(dict.fromkeys(labels))
+        names = max(names, len(different))
+        targets = [np.array([different.index(label)]) for label in labels]
+    for question in evaluation.questions if kind != "text" else ():
         predicted, gold = evaluation.aim.targets(question)
         targets += np.split(gold.cpu().numpy(), np.cumsum(predicted.sum(1).cpu().numpy())[:-1])
-    names = len(evaluation.aim.task.names)
     all_targets = np.concatenate([np.zeros(0, int), *targets])
     n_choices = names or len(evaluation.model.tokenizer)
     size = max(n_choices, int(all_targets.max(initial=0)) + 1)

@@ -93,7 +93,7 @@ def _guesses(
 ) -> list[tuple[tuple[Guess, ...], int]]:
     """For each text, the predictions that change, and the number of predictions."""
     aim, model = evaluation.aim, evaluation.model
-    if aim.task.kind in ("score", "answers"):
+    if aim.task.kind in ("score", "answers", "text"):
         return _guesses_of_texts(evaluation, smaller, question)
     predicted, gold = aim.targets(question)
     three = (gold, aim.guesses(model, question), aim.guesses(smaller, question))
@@ -113,7 +113,7 @@ def _guesses(
 def _guesses_of_texts(
     evaluation: Evaluation, smaller: HuggingFace, question: Question
 ) -> list[tuple[tuple[Guess, ...], int]]:
-    """The score, or the answer, of each text."""
+    """The score, the answer, or the written label of each text."""
     assert question.segments is not None, "a task head reads words"
     texts = evaluation.batch
     sides: list[Sequence[Any]] = [question.gold]
@@ -123,6 +123,8 @@ def _guesses_of_texts(
         sides.append(head.guesses(head(read), read, []))
 
     def shown(value: Any, order: int) -> str:
+        if isinstance(value, str):
+            return value or NO_ANSWER
         if not isinstance(value, list):
             return f"{value:.2f}"
         return text_of_span(texts, order, value[0]) if value else NO_ANSWER

@@ -40,6 +40,7 @@ _AUTO = {  # transformers' class that opens a model, by what it predicts
     "tags": "AutoModelForTokenClassification",
     "entities": "AutoModelForTokenClassification",
     "answers": "AutoModelForQuestionAnswering",
+    "text": "AutoModelForSeq2SeqLM",
 }
 _PIPELINES = {  # the hub's name of a task
     "masked": "fill-mask",
@@ -50,6 +51,7 @@ _PIPELINES = {  # the hub's name of a task
     "tags": "token-classification",
     "entities": "token-classification",
     "answers": "question-answering",
+    "text": "text2text-generation",
 }
 
 

@@ -493,7 +493,7 @@ def _change(measure: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
 def head_for(docs: "Sequence[Doc]", after: Model) -> TaskHead | None:
     """The task head of a fine-tuned model, if these texts have its labels."""
     head: TaskHead | None = after.task_head
-    if head is None or not head.task.label:
+    if head is None or not head.task.label or head.task.kind == "text":
         return None
     return head if any(gold_of(doc, head.task) is not None for doc in docs) else None
 

@@ -22,7 +22,7 @@ from workbench.models.huggingface import require_transformer
 from workbench.models.references import known_elsewhere
 from workbench.models.standard_heads import finish, lacks_standard_head
 from workbench.models.task_checkpoint import save_task
-from workbench.models.task_heads import StandardHead, TaskHead
+from workbench.models.task_heads import StandardHead
 from workbench.transfer.experiments import FROZEN, Finetune, HeadKind
 from workbench.transfer.metrics import Metric
 from workbench.transfer.tasks import (
@@ -34,6 +34,7 @@ from workbench.transfer.tasks import (
     task_of,
     tasks_of,
 )
+from workbench.transfer.text_to_text import Writer
 from workbench.transfer.trainer import Adapter, Trial, checkpoints, trials
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _save_model(inputs: Inputs, settings: Finetune, trial: Trial) -> list[str]:
         return []
     fitting, head = trial.weights
     model: Model = fitting.body.model
-    model.task_head = head if isinstance(head, TaskHead) else None  # else it writes the labels
+    model.task_head = head.head if isinstance(head, Writer) else head
     if isinstance(head, StandardHead):
         finish(model)
     if model.task_head is not None:

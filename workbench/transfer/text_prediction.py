@@ -63,6 +63,8 @@ def predict_text(model: Model, doc: "Doc") -> TextPrediction:
         read = head.read(model, replace(text, cut=()).to(model.device), segments_of(batch))
         outputs = head(read)
         (guess,) = head.guesses(outputs, read, [len(doc)])
+    if head.task.kind == "text":
+        return TextPrediction(guess, cut=bool(text.cut), kind="text")
     shown = as_text(head.task, Examples(batch, ()), 0, guess)
     return replace(
         _with_probabilities(head.task, outputs[0].float().cpu(), guess, doc, shown),
