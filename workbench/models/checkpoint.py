@@ -26,6 +26,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parse_json, read_regular, reason_of, require_regular
@@ -389,3 +390,23 @@ def in_half_precision(source: Path, folder: Path, left_out: Collection[str] = ()
         }
         save_file(halves, folder / path.name, metadata)
     return folder
+
+
+# --- silence while transformers reads and writes --------------------------------------------------
+#
+# Progress bars and load reports are hidden; missing weights are reported where a model is opened.
+# Costs: nothing.
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Show errors of transformers only, without progress bars."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

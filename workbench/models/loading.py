@@ -354,15 +354,18 @@ def _weights(
     options = {"trust_remote_code": False} if kind is AutoModel else {}
 
     def read() -> PreTrainedModel:
-        return kind.from_pretrained(  # type: ignore[no-any-return]
-            source,
-            config=config,
-            dtype=_reading_dtype(source, config, pickled, dtype),
-            local_files_only=True,
-            use_safetensors=not pickled,
-            weights_only=True,
-            **options,
-        )
+        # weights that the files lack, such as a pooler's, are the same each time
+        with torch.random.fork_rng(devices=[]), checkpoint.silenced():
+            torch.manual_seed(0)
+            return kind.from_pretrained(  # type: ignore[no-any-return]
+                source,
+                config=config,
+                dtype=_reading_dtype(source, config, pickled, dtype),
+                local_files_only=True,
+                use_safetensors=not pickled,
+                weights_only=True,
+                **options,
+            )
 
     return checkpoint.opened(read, source)
 

@@ -25,7 +25,7 @@ from workbench.core.files import atomic_write, open_regular, parse_json, read_re
 from workbench.models.references import PARTS, RANDOM, folder_of, has_adapter
 from workbench.runs.forked_call import forked_call
 
-FORMAT = 4
+FORMAT = 5
 LARGE = 64 << 20  # bytes from which the hash of a file is cached
 SETTLED = 2.0  # seconds after a change, from which a new change is visible in a file's times
 _PARTS = {".safetensors", ".json", ".txt", ".model", ".hdf5", ".bin", ".npy", ".jinja", ".tiktoken"}

@@ -4,8 +4,7 @@ A continued model keeps its tokenizer or words and its size; only the text chang
 folder lacks is initialised randomly, with a warning. Costs: reading the weights.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ import torch
 import transformers as hf
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging
 
 from workbench.core.errors import WorkbenchError, listed
 from workbench.models.bilm import BiLM, Words, load_trained
-from workbench.models.checkpoint import read_config
+from workbench.models.checkpoint import read_config, silenced
 from workbench.models.elmo import ElmoOptions
 from workbench.models.references import net_folder
 from workbench.models.task_checkpoint import language_head_of
@@ -79,7 +77,7 @@ def _continued_model(name: str, objective: str, folder: Path, progress: Progress
             remedy=f"{name} can continue from: {continued}.",
         )
     auto = _AUTO.get(objective, hf.AutoModelForSeq2SeqLM)
-    with quietly():
+    with silenced():
         if objective == "replaced":
             return open_electra(folder)
         net, loading_info = auto.from_pretrained(
@@ -138,7 +136,7 @@ def with_teacher(student: nn.Module, teacher: Path) -> Distilled:
 
 def _teacher(folder: Path) -> PreTrainedModel:
     _config(folder)  # rejects named pipes and non-finite numbers
-    with quietly():
+    with silenced():
         net: Any = hf.AutoModelForMaskedLM.from_pretrained(
             net_folder(folder), local_files_only=True, trust_remote_code=False
         )
@@ -194,23 +192,3 @@ def _config(folder: Path) -> Any:
             where=error.where,
             remedy="Name a folder with config.json, model.safetensors and a tokenizer's files.",
         ) from None
-
-
-# --- silence while transformers reads and writes --------------------------------------------------
-#
-# Progress bars and load reports are hidden; missing weights are reported where a model is opened.
-# Costs: nothing.
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Show errors of transformers only, without progress bars."""
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -34,7 +34,7 @@ from workbench.core.files import (
     unwritable,
 )
 from workbench.models.bilm import Words, read_words, save_words
-from workbench.models.checkpoint import read_tokenizer
+from workbench.models.checkpoint import read_tokenizer, silenced
 from workbench.models.references import net_folder
 from workbench.training import initial_model
 from workbench.training.batches import elmo_task, piece_task, split_held_out, vectors_task
@@ -43,7 +43,6 @@ from workbench.training.curves import Row, read_curves, write_curves
 from workbench.training.distributed import Process, join_processes
 from workbench.training.elmo import count_words, word_tokenizer
 from workbench.training.families import Family, Size, build, family_of, objective_for, size_of
-from workbench.training.initial_model import quietly
 from workbench.training.packing import Packing, pack, sentences_of
 from workbench.training.task import Progress, Quiet, Task
 from workbench.training.token_store import Store, lines_of, open_store, tokenize_text
@@ -464,6 +463,6 @@ def _save(
                 "h5py is not installed: weights.hdf5, for the original ELMo code, is not written."
             )
         return
-    with quietly():
+    with silenced():
         model.eval().save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
