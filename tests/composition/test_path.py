@@ -89,13 +89,14 @@ def walked(
     )  # fmt: skip
     agrees(case, elsewhere([case])[0])
     report = html.unescape(re.sub(r"<[^>]+>", " ", (place / "report.html").read_text("utf-8")))
+    report = report.replace("\N{NO-BREAK SPACE}", " ")
     heads, left = model.n_removed_heads, sum(site.heads for site in model.sites)
     assert heads > 0
     assert re.search(
         rf"The saved model has {left} of {left + heads} heads \([\d.]+ MiB on disk\) and an "
         r"accuracy on verdict of [\d.]+ %, before [\d.]+ % \(change \S+ %, 95 % \S+ % to \S+ %\)",
         report,
-    ), report[:3000]
+    )
     assert re.search(r"times as fast on \d+ texts \(.*? to .*? in five measurements\)", report)
     card = (place / "smaller" / "README.md").read_text("utf-8")
     assert "verdict (the class of a text: negative, positive)" in card
