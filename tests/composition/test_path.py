@@ -21,11 +21,17 @@ from workbench.cli.main import main
 from workbench.models.huggingface import HuggingFace
 from workbench.models.references import located
 
-QUICK = ["--max-train", "80", "--max-dev", "20", "--seeds", "0", "--learning-rates", "0.0015"]
-PRUNING = [
-    "--methods", "importance", "--prune-by", "importance", "--random-orders", "2", "--steps", "3",
-    "--recovery-steps", "10",
+QUICK = [
+    "--max-train", "60", "--max-dev", "10", "--max-test", "10", "--seeds", "0",
+    "--learning-rates", "0.0015", "--max-epochs", "2",
 ]  # fmt: skip
+PRUNING = [
+    "--methods", "importance", "--prune-by", "importance", "--random-orders", "1", "--steps", "2",
+    "--recovery-steps", "4", "--max-sentences", "20",
+]  # fmt: skip
+
+
+pytestmark = pytest.mark.usefixtures("warm_workers")
 
 
 @pytest.fixture
