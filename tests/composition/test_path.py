@@ -132,3 +132,14 @@ def test_weights_that_a_folder_lacks_are_the_same_each_time(place: Path) -> None
     bare(place / "encoder")
     first, second = (wb.load("./encoder", device="cpu").content_hash for _ in range(2))
     assert first == second
+
+
+def test_a_corpus_without_the_labels_is_refused_before_a_run(place: Path) -> None:
+    run = wb.run(
+        "finetune", model="mini:bert", corpus="primer/sentiment:size=60", device="cpu",
+        max_train=10, max_dev=5, max_test=5, seeds=[0], learning_rates=[1e-3], max_epochs=1,
+    )  # fmt: skip
+    for experiment in ("head-importance", "head-ablation", "head-gates", "head-pruning"):
+        with pytest.raises(wb.WorkbenchError, match="no label of the corpus has the classes"):
+            wb.run(experiment, model=run.name, corpus="primer:size=60", device="cpu")
+    assert len(list((place / "runs").iterdir())) == 1

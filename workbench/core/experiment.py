@@ -439,9 +439,9 @@ HEADS = Need(
 class Experiment(Generic[S]):
     """An analysis: settings, and a function from models and corpora to tables.
 
-    `run` and `fits` are functions, or "module:function", which is imported when first called. Call
-    `experiment.run(inputs, settings, progress)` to try an experiment. To use your own experiment
-    with `wb.run`, the command line and the app, name it in the entry point group
+    `run`, `fits` and `suits` are functions, or "module:function", which is imported when first
+    called. Call `experiment.run(inputs, settings, progress)` to try an experiment. To use your own
+    experiment with `wb.run`, the command line and the app, name it in the entry point group
     `workbench.experiments` of an installed package, as `NAME = "module:EXPERIMENT"`.
 
     Args:
@@ -456,6 +456,7 @@ class Experiment(Generic[S]):
         needs: Requirements of each model, or a function of the settings.
         layers: The layers each corpus must have, or a function of the settings.
         fits: Raises an error if a corpus cannot be used.
+        suits: Raises an error if a model, by its facts, cannot be used on a corpus.
         split: The default split: `all`, `held-out` or `train`.
         trains: Whether it saves a model in `Inputs.keep`.
         measures: Whether it measures what the model predicts, so that an objective can be chosen.
@@ -498,6 +499,7 @@ class Experiment(Generic[S]):
     needs: tuple[Need, ...] | Callable[[S], Iterable[Need]] = ()
     layers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
     fits: "Code[Callable[[Corpus, S], None] | None]" = Code(None)  # noqa: RUF009
+    suits: "Code[Callable[[Mapping[str, Any], Corpus, S], None] | None]" = Code(None)  # noqa: RUF009
     split: Literal["all", "held-out", "train"] = "all"
     trains: bool = False  # it then needs a device even without a model
     measures: bool = False  # what the model predicts: its objective can be chosen
@@ -508,7 +510,7 @@ class Experiment(Generic[S]):
     papers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
 
     def __post_init__(self) -> None:
-        check_fields(self, skip=("run", "fits", "findings", "settings", "split"))
+        check_fields(self, skip=("run", "fits", "suits", "findings", "settings", "split"))
         wrong = []
         if not (isinstance(self.settings, type) and issubclass(self.settings, Settings)):
             wrong.append(f"settings is {self.settings!r:.40}, not a subclass of wb.Settings")
@@ -641,7 +643,7 @@ def counted(what: str, minimum: int, maximum: int | None) -> str:
 def unmet_requirements(
     experiment: Experiment[Any],
     settings: Settings,
-    models: Iterable[Mapping[str, Any]] = (),
+    models: Sequence[Mapping[str, Any]] = (),
     corpora: "Iterable[Corpus]" = (),
 ) -> list[WorkbenchError]:
     """Return why these models (by their facts) and corpora cannot be used; empty if they can."""
@@ -655,6 +657,9 @@ def unmet_requirements(
             corpus.require(experiment.layers_for(settings), experiment.name)
             if experiment.fits is not None:
                 experiment.fits(corpus, settings)
+            if experiment.suits is not None and not errors:
+                for facts in models:
+                    experiment.suits(facts, corpus, settings)
         except WorkbenchError as error:
             errors.append(error)
     return errors

@@ -5,18 +5,22 @@ knows its classes only; the label of a corpus is then the one whose values they 
 at the labels of each Doc.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.bio import bio
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
+from workbench.core.objectives import PREDICTED
 from workbench.corpora.layers import mentions
-from workbench.engine.task import Gold, Task
+from workbench.engine.task import Gold, Task, from_data
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from workbench.corpora import Corpus
+
+FIRST = 200  # texts of each split that are read before a run, to see their labels
 FIFTHS = 5  # written scores are rounded to 1 / 5
 ATTRIBUTE = {"pos": "pos_", "tags": "tag_"}  # of a token, by the layer of tags
 
@@ -107,6 +111,18 @@ def task_on(task: Task, docs: "Sequence[Doc]", label: str, model: str, where: st
         remedy=f"The corpus has {_described(candidates)}. Choose the corpus that the model was "
         "trained on, such as primer/sentiment, or name a label with --label.",
     )
+
+
+def require_gold(facts: Mapping[str, Any], corpus: "Corpus", settings: Any) -> None:
+    """Raise an error if a corpus has no gold of the task that a model was made for.
+
+    `label` of the settings names it; with `task`, the model is first fine-tuned for that.
+    """
+    predicts = facts["predicts"]
+    if predicts is None or predicts["kind"] in PREDICTED or getattr(settings, "task", False):
+        return
+    docs = [doc for split in corpus.splits or (None,) for doc in corpus.docs(split, FIRST)]
+    task_on(from_data(predicts), docs, settings.label, facts["name"], corpus.name)
 
 
 def _labels(docs: "Iterable[Doc]") -> dict[str, set[Any]]:
