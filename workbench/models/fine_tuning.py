@@ -175,7 +175,7 @@ class Checkpoint:
 
     It holds the weights and the best ones, the optimiser's moments, the random generators, and the
     curves; of a finished fine-tuning the best weights alone. A file that is damaged, or of other
-    weights, is as none: training starts anew.
+    weights, is as none: training starts from its beginning.
     """
 
     def __init__(self, path: Path) -> None:
