@@ -638,8 +638,14 @@ def unmet_requirements(
     for facts in models:
         for need in experiment.needs_for(settings):
             if not need.met(facts):
-                what = f"{experiment.name} needs {need.what}, which {facts['name']} does not have."
-                remedy = _with_objectives(need, facts) + need.remedy
+                other = _with_objectives(need, facts)
+                but = (
+                    f"and {facts['name']} was made for {facts['predicts']['name']}"
+                    if other
+                    else (f"which {facts['name']} does not have")
+                )
+                what = f"{experiment.name} needs {need.what}, {but}."
+                remedy = other + need.remedy
                 errors.append(
                     WorkbenchError(what, code=need.code, where=facts["family"], remedy=remedy)
                 )
@@ -658,8 +664,8 @@ def _with_objectives(need: Need, facts: Mapping[str, Any]) -> str:
     for other in facts.get("objectives", ())[1:]:
         if need.met(facts_for(facts, other)):
             return (
-                f"{facts['name']} was made for {facts['predicts']['name']}; add --objective "
-                f"{name_of(other)} to measure it on {other['name']}. "
+                f"Add --objective {name_of(other)} (in the app: Objective) to measure it on "
+                f"{other['name']}. "
             )
     return ""
 
