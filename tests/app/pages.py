@@ -56,6 +56,11 @@ def home(
 
 
 def opened(page: str, **query: str) -> AppTest:
+    return well(drawn(page, **query))
+
+
+def drawn(page: str, **query: str) -> AppTest:
+    """A page with these choices in its address, whether or not it failed."""
     folder = Path(tempfile.mkdtemp(dir=machine.home().parent))
     shutil.copytree(machine.app_file().parent / "pages", folder / "pages")
     app_file = folder / "streamlit_app.py"
@@ -63,7 +68,7 @@ def opened(page: str, **query: str) -> AppTest:
     app = AppTest.from_file(str(app_file), default_timeout=SECONDS)
     for key, value in query.items():
         app.query_params[key] = value
-    return well(app.run())
+    return app.run()
 
 
 def well(app: AppTest) -> AppTest:

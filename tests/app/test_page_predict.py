@@ -32,6 +32,15 @@ def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) ->
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("lens", ["the chosen place", "every word"])
+def test_the_layers_of_a_score_are_shown(tmp_path: Path, lens: str) -> None:
+    """A score has neither a rank nor a probability."""
+    with_head(wb.load("mini:bert", device="cpu"), tmp_path / "model", "score")
+    app = opened("predict", model=str(tmp_path / "model"), view="When?", lens=lens)
+    assert "the score of each layer" in said(app) and not app.error
+
+
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("query", "words"),
     [

@@ -15,6 +15,7 @@ from workbench.app.predict_results import Layers, Side
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
 from workbench.figures import lens as drawn
+from workbench.report.format import number
 from workbench.token_views.component import token_views
 from workbench.token_views.views import View, grid, index_in
 
@@ -49,7 +50,9 @@ def when(sides: Sequence[Side]) -> None:
         with errors_shown():
             with st.spinner("Reading the layers …"):
                 found = predict_results.layers(side, sublayers, what == EVERYWHERE)
-            if what == EVERYWHERE:
+            if found.is_score:
+                _score(side, found)
+            elif what == EVERYWHERE:
                 _every_word(side, found)
             else:
                 _one_place(side, found)
@@ -118,6 +121,33 @@ def _one_place(side: Side, found: Layers) -> None:
     )
     token_views([view], f"lens {side.ref}", lambda chosen: None)
     _downloads(side, found, view, "at the chosen place")
+
+
+def _score(side: Side, found: Layers) -> None:
+    """Draw the score that each layer would predict."""
+    table = found.table.drop_duplicates(KEYS).iloc[::-1]
+    several = table["stack"].nunique() > 1
+    names = [state_name(state, several) for state in _states(found)]
+    scores = [float(score) for score in table["score"]]
+    near = [bool(agrees) for agrees in table["agrees"]]
+    st.markdown(f"**{plain(side.name)}**: the score of each layer")
+    view = grid(
+        "lens",
+        "What score each layer would predict",
+        names,
+        ["score"],
+        [[score] for score in scores],
+        texts=[[number(score)] for score in scores],
+        tips=[[f"{name}: {number(score)}"] for name, score in zip(names, scores, strict=True)],
+        corner="state",
+        marked=[(r, 0) for r, agrees in enumerate(near) if all(near[: r + 1])],
+        diverging=True,
+        note="One row for each state, the last layer on top, counted from 1 after the embeddings: "
+        "the score if the model ended there. A frame marks the final score, from the layer where "
+        "it hardly changes.",
+    )
+    token_views([view], f"lens {side.ref}", lambda chosen: None)
+    _downloads(side, found, view, "of the score")
 
 
 def _final_words(found: Layers, side: Side) -> str:

@@ -455,6 +455,11 @@ class Layers:
     final: "pd.DataFrame"
     notes: tuple[str, ...]
 
+    @property
+    def is_score(self) -> bool:
+        """Whether it is a score, which has no choices and no probability."""
+        return bool(self.choices["probability"].isna().all())
+
 
 def layers(side: Side, sublayers: bool, whole: bool) -> Layers:
     """What every layer predicts at the place, or with `whole` at every word of the text."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import choice, run_list
+from workbench.app import cache, choice, run_list
 from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, PLURALS, Experiment, counted
@@ -128,20 +128,23 @@ def _inputs(
 def objective(experiment: Experiment[Any], models: Refs) -> Mapping[str, str]:
     """Say what is measured of the model, and draw a choice if it has several objectives.
 
-    Nothing is drawn for an experiment that measures none, and of a model that was never opened.
+    Nothing is drawn for an experiment that measures none, of a model that cannot be opened, or of
+    one that cannot be measured: the check of the request says why.
     """
-    from workbench.runs.model_facts import stored
+    from workbench.runs.model_facts import known
     from workbench.runs.request import absolute
 
-    if not experiment.measures or not models:
+    if not experiment.measures or not models or cache.is_remote_model(models[0]):
         return {}
     with suppress(WorkbenchError):
-        if (known := stored(absolute(models[0]))) is None:
-            return {}
-        objectives = {name_of(each): described(each) for each in known.facts["objectives"]}
+        with st.spinner("Opening the model …"):
+            facts = known(absolute(models[0])).facts
+        objectives = {name_of(each): described(each) for each in facts["objectives"]}
         if len(objectives) < 2:
-            for text in objectives.values():
-                st.caption(plain(f"Measured on {text}."))
+            needs = experiment.needs_for(experiment.settings())
+            if all(need.met(facts) for need in needs):
+                for text in objectives.values():
+                    st.caption(plain(f"Measured on {text}."))
             return {}
         first = next(iter(objectives))
         picked = st.segmented_control(

@@ -674,7 +674,7 @@ def _unmet(experiment: str, need: Need, facts: Mapping[str, Any]) -> WorkbenchEr
     else:
         what = f"and {facts['name']} was made for {facts['predicts']['name']}."
         remedy = (
-            f"Add --objective {name_of(other['predicts'])} to measure it on "
+            f"Add --objective {name_of(other['predicts'])} (in the app: Objective) to measure it on "
             f"{other['predicts']['name']}. {need.remedy}"
         )
     return WorkbenchError(
