@@ -674,8 +674,8 @@ def _unmet(experiment: str, need: Need, facts: Mapping[str, Any]) -> WorkbenchEr
     else:
         what = f"and {facts['name']} was made for {facts['predicts']['name']}."
         remedy = (
-            f"Add --objective {name_of(other['predicts'])} (in the app: Objective) to measure it on "
-            f"{other['predicts']['name']}. {need.remedy}"
+            f"Add --objective {name_of(other['predicts'])} (in the app: Objective) to measure it "
+            f"on {other['predicts']['name']}. {need.remedy}"
         )
     return WorkbenchError(
         f"{experiment} needs {need.what}, {what}",
