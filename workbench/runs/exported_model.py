@@ -8,14 +8,17 @@ is written. The folder appears complete or not at all. Costs: those of `models.w
 bytes of the weights.
 """
 
+import logging
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import drafted, unwritable, user_path
+from workbench.core.files import drafted, reason_of, unwritable, user_path
 from workbench.core.public import public, require_choice
 from workbench.models.references import folder_of, trained_by
 from workbench.runs import model_card
@@ -196,11 +199,24 @@ def origin_of(run: Run) -> model_card.Origin:
     return model_card.Origin(run.name, run.spec, run.findings, caveats, version)
 
 
+@contextmanager
+def _without_hints() -> Iterator[None]:
+    """Without the exporter's warnings on packages that no language model needs."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
 def _write_onnx(model: "HuggingFace", net: Any, folder: Path) -> None:
     """Write the net as ONNX, with any number of texts and pieces, through torch's exporter."""
     import importlib.util
 
     import torch
+
+    from workbench.models.checkpoint import silenced
 
     if missing := [n for n in ("onnx", "onnxscript") if importlib.util.find_spec(n) is None]:
         raise WorkbenchError(
@@ -216,17 +232,28 @@ def _write_onnx(model: "HuggingFace", net: Any, folder: Path) -> None:
     twin.config.use_cache = False
     twin.config.return_dict = True
     twin.train(False)
-    text = model.tokenizer(["one two three", "one"], padding=True, return_tensors="pt")
+    text = model.tokenizer(["one two three"] * 2, return_tensors="pt")
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in text]
     axes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("pieces")}
-    program = torch.onnx.export(
-        twin,
-        (),
-        kwargs={name: text[name] for name in names},
-        input_names=names,
-        dynamic_shapes=dict.fromkeys(names, axes),
-        dynamo=True,
-    )
+    try:
+        with silenced(), _without_hints():
+            program = torch.onnx.export(
+                twin,
+                (),
+                kwargs={name: text[name] for name in names},
+                input_names=names,
+                dynamic_shapes=dict.fromkeys(names, axes),
+                dynamo=True,
+                verbose=False,
+            )
+    except Exception as error:  # of any step of the exporter
+        raise WorkbenchError(
+            f"torch cannot write the architecture {type(net).__name__} as ONNX: "
+            f"{reason_of(error)}.",
+            code="model-unsupported",
+            where=model.name,
+            remedy="Export it as transformers, the default; or try a newer torch.",
+        ) from None
     assert program is not None, "the exporter returns a program"
     program.save(str(folder / ONNX))
     net.config.save_pretrained(folder)
