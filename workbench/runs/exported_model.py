@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -210,6 +211,13 @@ def _without_hints() -> Iterator[None]:
         logging.disable(before)
 
 
+def _root(error: Exception) -> Exception:
+    """The error that others came from: those of the exporter say what to do in its code."""
+    while isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    return error
+
+
 def _write_onnx(model: "HuggingFace", net: Any, folder: Path) -> None:
     """Write the net as ONNX, with any number of texts and pieces, through torch's exporter."""
     import importlib.util
@@ -233,7 +241,7 @@ def _write_onnx(model: "HuggingFace", net: Any, folder: Path) -> None:
     twin.config.return_dict = True
     twin.train(False)
     text = model.tokenizer(["one two three"] * 2, return_tensors="pt")
-    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in text]
+    names = [name for name in signature(twin.forward).parameters if name in text]
     axes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("pieces")}
     try:
         with silenced(), _without_hints():
@@ -249,7 +257,7 @@ def _write_onnx(model: "HuggingFace", net: Any, folder: Path) -> None:
     except Exception as error:  # of any step of the exporter
         raise WorkbenchError(
             f"torch cannot write the architecture {type(net).__name__} as ONNX: "
-            f"{reason_of(error)}.",
+            f"{reason_of(_root(error))}.",
             code="model-unsupported",
             where=model.name,
             remedy="Export it as transformers, the default; or try a newer torch.",
