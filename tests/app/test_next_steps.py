@@ -97,6 +97,8 @@ def test_a_further_run_has_its_model_and_its_corpus(
     assert [each.ref for each in request.spec.corpora] == [TEXTS]
     assert [each.objective for each in request.spec.models] == [""]  # what it was made for
     assert f"{request.spec.name}" in said(app), "it is shown on its page"
+    (chosen,) = [box.value for box in app.selectbox if box.label == "Model"]
+    assert chosen == run.name, "the top bar does not contradict it"
 
 
 def test_the_exported_model_opens(run: Run, tmp_path: Path) -> None:

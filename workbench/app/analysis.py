@@ -161,6 +161,8 @@ def draw_result(run: "Run", analysis: Analysis = GENERIC) -> None:
     with result.top() as (words, figure, numbers):
         with words, errors_shown():
             result.findings(run.findings)
+        with words:
+            next_steps.draw(run)
         claims = (finding.claim for finding in run.findings[: result.IN_VIEW])
         with figure, errors_shown(), tables_and_figures.claims_in_view(claims):
             selection = run if run.spec.sweep else analysis.select(run)
@@ -171,7 +173,6 @@ def draw_result(run: "Run", analysis: Analysis = GENERIC) -> None:
         with numbers, errors_shown():
             if shown := result.numbers(run.findings):
                 st.html(shown)
-    next_steps.draw(run)
     with errors_shown():
         result.cautions(run, analysis.first_cautions)
     if main is None and not list(run.tables):

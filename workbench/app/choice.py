@@ -265,12 +265,23 @@ def corpus() -> str:
 
 def choose_model(ref: str) -> None:
     """Choose this model when the page is next drawn."""
-    st.session_state[_NEXT + MODEL] = ref
+    _choose(MODEL, ref)
 
 
 def choose_corpus(ref: str) -> None:
     """Choose this corpus when the page is next drawn."""
-    st.session_state[_NEXT + CORPUS] = ref
+    _choose(CORPUS, ref)
+
+
+def _choose(key: str, ref: str) -> None:
+    """Choose a reference when the page is next drawn.
+
+    The address forgets the former one: a box that is new on a page takes its value from there.
+    """
+    st.session_state[_NEXT + key] = ref
+    if (context := get_script_run_ctx()) is not None:
+        with context.session_state.query_params() as address:
+            address.remove_param(key)
 
 
 CHOOSE: dict[Kind, Callable[[str], None]] = {"models": choose_model, "corpora": choose_corpus}

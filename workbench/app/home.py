@@ -193,6 +193,12 @@ def _cards() -> None:
             st.caption(about)
             if picture := _picture(result, figure, kind()):
                 st.html(f'<img alt="{as_html(about)}" src="{picture}">')
+    st.page_link(
+        "pages/transfer.py",
+        label="From your own texts to a smaller classifier: fine-tune a model, prune it, export it",
+        icon=":material/school:",
+        query_params={**choice.in_url(), "analysis": "Fine-tuning"},
+    )
 
 
 def draw_ahead() -> None:

@@ -48,7 +48,7 @@ def draw(run: "Run") -> None:
         packed = st.session_state.get(PACKED)
         if packed is not None and packed[0] == run.name:
             st.download_button(
-                plain(f"Save {run.name}.zip ({size(len(packed[2]))})"),
+                plain(f"Save zip ({size(len(packed[2]))})"),
                 packed[2],
                 file_name=f"{run.name}.zip",
                 mime="application/zip",
@@ -80,4 +80,9 @@ def _exported(run: str) -> tuple[str, bytes]:
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
                     archive.write(path, Path(run) / path.relative_to(folder))
-    return str(result), buffer.getvalue()
+    smaller = (
+        " The tab Pruned model has the smaller files, for Workbench."
+        if result.shape == "zeros"
+        else ""
+    )
+    return f"{result}{smaller}", buffer.getvalue()

@@ -58,11 +58,14 @@ class ExportedModel:
     mebibytes: float  # of the weights on disk
 
     def __str__(self) -> str:
-        """One sentence for a terminal."""
+        """A sentence or two for a terminal."""
         size = f"{self.parameters:,} parameters, {self.mebibytes:.2f} MiB"
-        removed = f"; {self.removed_heads} heads were removed" if self.removed_heads else ""
-        of = f" (as the model has {self.parameters_before:,})" if self.shape == "zeros" else ""
-        return f"{self.opened_by} {_SHAPES[self.shape]}: {size}{of}{removed}."
+        heads = "1 head was" if self.removed_heads == 1 else f"{self.removed_heads} heads were"
+        removed = f"; {heads} removed" if self.removed_heads else ""
+        said = f"{self.opened_by} {_SHAPES[self.shape]}: {size}{removed}."
+        if self.shape == "zeros":
+            said += f" Without the zeros, it has {self.parameters_before:,}."
+        return said
 
     def as_dict(self) -> dict[str, Any]:
         """The result as plain data."""
