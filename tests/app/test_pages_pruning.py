@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
+from tests.app import pages
 from tests.app.pages import home, titles  # noqa: F401
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
@@ -147,6 +148,16 @@ def test_the_model_that_was_kept_is_packed_and_opens(
         archive.extractall(tmp_path / "out")
     again = wb.load(str(tmp_path / "out"))
     assert again.parameters == wb.load(str(run.path / TRAINED)).parameters
+
+
+def test_a_pruned_model_has_at_most_so_many_heads_in_a_layer(
+    tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, "head-pruning")
+    app = pages.opened("models", model=run.name)
+    (stacks,) = [each.value for each in app.table if "heads per layer" in each.value]
+    assert list(stacks["heads per layer"]) == ["at most 4"]
+    assert "Added modules" not in app.table[0].value.index
 
 
 @pytest.mark.parametrize(

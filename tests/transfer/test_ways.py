@@ -216,3 +216,12 @@ def test_every_method_has_rates_and_large_models_learn_slower() -> None:
         assert max(default_learning_rates(method, huge)) <= max(
             default_learning_rates(method, small)
         )
+
+
+@pytest.mark.parametrize("kind", ["prefix", "prompt"])
+def test_learnt_vectors_are_not_shown_as_pieces(kind: Method) -> None:
+    body = body_of(opened("bert"))
+    text = wb.attention(opened("bert"), "Ben walks.").texts["encoder"].pieces
+    fitting_of(body, kind, Sizes(prefix_length=2), 0)
+    with_vectors = wb.attention(body.model, "Ben walks.").texts["encoder"].pieces
+    assert with_vectors == (f"{kind} 1", f"{kind} 2", *text)

@@ -75,6 +75,7 @@ def draw_facts(facts: Mapping[str, Any]) -> None:
         {
             "Predicts": plain(_predicted(facts["objectives"][:1])),
             **_also(facts),
+            **({"Added modules": plain(facts["added"])} if facts["added"] else {}),
             "Precision": f"{facts['precision']} on this page; a run can use another precision",
             "Device": f"{facts['device']} on this page; a run uses a GPU if there is one",
             "Limits": plain(facts["limits"]) if facts["limits"] else "none known",
@@ -116,7 +117,7 @@ def draw_stacks(facts: Mapping[str, Any]) -> None:
             {
                 "stack": stack["name"],
                 "layers": f"{stack['layers']:,}",
-                "heads per layer": f"{stack['heads']:,}" if stack["heads"] else "none",
+                "heads per layer": _heads(stack["heads"], facts["removed_heads"]),
                 "attention": "; ".join(KINDS.get(kind, plain(kind)) for kind in stack["kinds"])
                 or "none",
             }
@@ -130,6 +131,11 @@ def draw_stacks(facts: Mapping[str, Any]) -> None:
             "This model has no attention heads. Its layers can still be probed: each layer gives a "
             "vector for every word."
         )
+
+
+def _heads(count: int, removed: int) -> str:
+    """The heads of a layer; of a pruned model, those of the layer that has most of them."""
+    return f"at most {count:,}" if count and removed else f"{count:,}" if count else "none"
 
 
 def draw_parts(parts: Mapping[str, int]) -> None:

@@ -304,7 +304,7 @@ def _projections(model: Model) -> Mapping[Site, Tensor]:
 
 def _text(model: Model, pieces: Pieces, doc: "Doc") -> Text:
     return Text(
-        model.piece_texts(pieces.ids[0].tolist()),
+        model.shown_pieces(pieces),
         tuple(pieces.words[0].tolist()),
         tuple(pieces.special[0].tolist()),
         tuple(token.text for token in doc),

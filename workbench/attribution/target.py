@@ -106,7 +106,7 @@ def units_of(
         pieces = prediction.inputs[stack]
         fixed = fixed_pieces(prediction, stack)
         words = pieces.words[0].tolist()
-        texts = prediction.model.piece_texts(pieces.ids[0].tolist())
+        texts = prediction.model.shown_pieces(pieces)
         groups: dict[tuple[object, ...], list[int]] = {}
         for piece in pieces.mask[0].nonzero()[:, 0].tolist():
             key = _group(piece, words[piece], fixed[piece], by, ranges, written=index > 0)

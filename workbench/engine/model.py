@@ -314,6 +314,10 @@ class Model(Protocol):
         """Each piece as text."""
         return tuple(f"<{id_}>" for id_ in ids)
 
+    def shown_pieces(self, pieces: Pieces) -> tuple[str, ...]:
+        """Each piece of the first text as it is shown, also what stands for no piece."""
+        return self.piece_texts(pieces.ids[0].tolist())
+
     def choice_texts(self, choices: Sequence[int]) -> tuple[str, ...]:
         """Each choice of the language-model head as text."""
         return self.piece_texts(choices)

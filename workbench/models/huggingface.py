@@ -547,6 +547,14 @@ class HuggingFace(Model):
     def piece_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         return written(self.tokenizer, ids)
 
+    def shown_pieces(self, pieces: Pieces) -> tuple[str, ...]:
+        """The learnt vectors before a text by their number: `prefix 1`."""
+        texts = super().shown_pieces(pieces)
+        if self.added is None or not self.added.room:
+            return texts
+        vectors = (f"{self.added.kind} {n + 1}" for n in range(self.added.room))
+        return (*vectors, *texts[self.added.room :])
+
     def decode(self, choices: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(choices), skip_special_tokens=True))
 

@@ -68,7 +68,7 @@ def require_plain(model: Model) -> HuggingFace:
 
 def _not_plain(model: Model, why: str, remedy: str) -> WorkbenchError:
     return WorkbenchError(
-        f"{model.name} cannot be exported to transformers: {why}.",
+        f"the model cannot be exported to transformers: {why}.",
         code="model-unsupported",
         where=model.name,
         remedy=remedy,
