@@ -84,6 +84,12 @@ def test_it_says_what_it_predicts_and_is_a_language_model_on_request(tmp_path: P
     ).written  # fmt: skip
 
 
+def test_written_labels_stand_next_to_each_other() -> None:
+    table = wb.predict([writer(), writer()], TEXTS[0]).table
+    assert table.columns.tolist() == ["model", "text", "written"]
+    assert table["text"].tolist() == [TEXTS[0]] * 2
+
+
 def test_the_predictions_are_those_of_the_run_that_tuned_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,10 +98,25 @@ def test_the_predictions_are_those_of_the_run_that_tuned_it(
     corpus = wb.read("primer/sentiment:size=100")
     run = wb.run(
         "finetune", model="mini:t5", corpus=corpus, head="text", seeds=[0], max_train=40,
-        max_dev=10, max_test=10, max_epochs=2, learning_rates=[1.5e-3], device="cpu",
+        max_dev=6, max_test=10, max_epochs=8, patience=8, batch_size=8, learning_rates=[3e-3],
+        device="cpu",
     )  # fmt: skip
-    model = wb.load(run.name, device="cpu")
+    model: Any = wb.load(run.name, device="cpu")
     table = run.tables["predictions"]
+    texts = table["said"].tolist()
+    assert set(table["guess"]) == {"negative", "positive"}
+    for label in ("negative", "positive"):  # right exactly where the decoder writes it
+        aim = eval_task_of(model, [label] * len(texts))
+        right = {}
+        for question in aim.questions(model, encode([_doc(text) for text in texts])):
+            with torch.no_grad():
+                scores = aim.answer(model, question)
+            right |= dict(zip(question.order, scores.right.tolist(), strict=True))
+        expected = [
+            wb.predict(model, _doc(text)).guess == label  # type: ignore[union-attr]
+            for text in texts
+        ]
+        assert [bool(right[index]) for index in range(len(texts))] == expected
     for row in table.head(5).itertuples():
         said = wb.predict(model, row.said).guess  # type: ignore[union-attr]
         assert row.guess == (said if said in ("negative", "positive") else "(none of them)")

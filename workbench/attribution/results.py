@@ -272,7 +272,7 @@ class Labelled(_Shown):
 
     @property
     def table(self) -> "pd.DataFrame":
-        """One row for each class, for each word with its tag, or for the answer or score."""
+        """One row for each class, for each word with its tag, or for the answer, score or text."""
         import pandas as pd
 
         if self.classes:
@@ -281,7 +281,9 @@ class Labelled(_Shown):
             return pd.DataFrame(self.words, columns=["word", "tag", "probability"])
         if self.answer is not None:
             return pd.DataFrame([(self.guess, self.answer)], columns=["answer", "probability"])
-        return pd.DataFrame({self.kind: [self.guess if self.kind == "text" else float(self.guess)]})
+        if self.kind == "text":
+            return pd.DataFrame({"written": [self.guess]})
+        return pd.DataFrame({self.kind: [float(self.guess)]})
 
     def _facts(self) -> dict[str, Any]:
         return {"kind": self.kind, "guess": self.guess}
