@@ -4,7 +4,8 @@ Nothing here imports torch or spaCy, so that listing experiments is fast. Costs:
 is imported when an experiment first runs.
 """
 
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -23,36 +24,35 @@ from workbench.core.splits import SplitSettings
 
 # --- what models must predict ---------------------------------------------------------------------
 
-# Scores are no choice among classes; answers choose among the words of each text.
+
+def _predicts(*but: str) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a model predicts anything, by its facts, but labels of these kinds."""
+    return lambda facts: PREDICTS.met(facts) and facts["task"] not in but
+
+
 SCORES_LABELS = Need(
     "a language-model head or a task head that scores its labels",
-    lambda facts: facts["predicts"] is not None and facts["task"] != "text",
+    _predicts("text"),
     PREDICTS.remedy,
 )
+# Scores are no choice among classes; answers choose among the words of each text.
 CHOOSES = Need(
     "a language-model head or a task head that predicts classes, tags or answers",
-    lambda facts: (
-        facts["task"] not in ("score", "text")
-        and bool(facts["objective"] or facts["classes"] or facts["task"])
-    ),
+    _predicts("score", "text"),
     "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
     "classifier, or a run of finetune on classes, tags or answers. wb.lens reads the layers of a "
     "head that predicts scores.",
 )
 CLASSIFIES = Need(
     "a language-model head or a task head that predicts classes or tags",
-    lambda facts: (
-        facts["task"] not in ("score", "answers", "text")
-        and bool(facts["objective"] or facts["classes"] or facts["task"])
-    ),
+    _predicts("score", "answers", "text"),
     "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
     "classifier, or a run of finetune on classes or tags. wb.contributions explains scores and "
     "answers of one text.",
 )
-
 EXCHANGES = Need(
     "a language-model head, for its pairs exchange a predicted word",
-    lambda facts: bool(facts["objective"]),
+    LM_HEAD.met,
     "wb.patch, and patching of one text in the app, compare the classes of two texts.",
 )
 

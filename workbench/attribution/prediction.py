@@ -224,7 +224,8 @@ def cannot(model: Model, what: str, remedy: str, kinds: Sequence[str] = ()) -> U
     """
     if model.task_head is None or model.language_model not in (kinds or PREDICTED):
         return refusal(model, what, remedy)
-    return refusal(model, f"was made for {model.predicts.name}, and {what}", AS_LANGUAGE_MODEL)  # type: ignore[union-attr]
+    made_for = model.task_head.task.name
+    return refusal(model, f"was made for {made_for}, and {what}", AS_LANGUAGE_MODEL)
 
 
 def writes_labels(model: Model) -> UnsupportedError:

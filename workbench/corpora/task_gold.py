@@ -121,7 +121,7 @@ def require_gold(facts: Mapping[str, Any], corpus: "Corpus", settings: Any) -> N
     predicts = facts["predicts"]
     if predicts is None or predicts["kind"] in PREDICTED or getattr(settings, "task", False):
         return
-    docs = [doc for split in corpus.splits or (None,) for doc in corpus.docs(split, FIRST)]
+    docs = [doc for split in corpus.splits for doc in corpus.docs(split, FIRST)]
     task_on(from_data(predicts), docs, settings.label, facts["name"], corpus.name)
 
 

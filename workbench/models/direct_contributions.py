@@ -505,10 +505,9 @@ class _Walk:
         read = self._at(self.inputs[site.index])  # [n, heads x width of a head]
         reading = direction @ weight.to(device)  # [targets, n, heads x width of a head]
         products = reading * read
-        width = products.shape[-1] // max(site.heads, 1)
-        by_head = products.view(*products.shape[:2], site.heads, width).sum(
-            -1
-        )  # [targets, n, heads]
+        width = products.shape[-1] // max(site.heads, 1)  # of a head; a layer may have none
+        parts = products.view(*products.shape[:2], site.heads, width)
+        by_head = parts.sum(-1)  # [targets, n, heads]
         shares = self.summed(by_head.movedim(-1, 0)).movedim(0, -1)
         of_bias = shares.new_zeros(shares.shape[:-1])
         if bias is not None:

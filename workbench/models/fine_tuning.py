@@ -157,8 +157,8 @@ def fine_tune(
             if stopping.is_best(curves.dev[-1]):
                 curves.best = len(curves.dev)
                 learner.keep()
-        if dev_score is not None and stopping.is_over:
-            break
+            if stopping.is_over:
+                break
         if checkpoint is not None:
             checkpoint.save(number, learner, curves, stopping)
     if checkpoint is not None and not (is_over or curves.diverged):
@@ -267,11 +267,9 @@ def _restore(learner: Learner, tensors: dict[str, Tensor]) -> None:
             state = {kind: values[key] for kind, values in parts.items() if key in values}
             if state:
                 learner.optimiser.state[wide] = {k: v.to(wide.device) for k, v in state.items()}
-    learner.best = [
-        best[key].to(weight.device)
-        for key, weight in zip(keys, learner.moving, strict=True)
-        if best
-    ]
+    if best:
+        pairs = zip(keys, learner.moving, strict=True)
+        learner.best = [best[key].to(weight.device) for key, weight in pairs]
     if "cpu" in random:
         torch.set_rng_state(random["cpu"])
     if "cuda" in random and torch.cuda.is_available():

@@ -7,7 +7,7 @@ Weights are trained and heads are chosen on train texts; scores are on other tex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -211,18 +211,8 @@ def trivial(evaluation: Evaluation) -> TextScores:
         return _mean_score(evaluation)
     if kind == "answers":
         return _any_answer(evaluation)
-    targets = []  # for each text, the indices of its gold pieces, classes, tags or texts
-    names = len(evaluation.aim.task.names)
-    if kind == "text":
-        labels = [label for question in evaluation.questions for label in question.gold]
-        different = list(dict.fromkeys(labels))
-        names = max(names, len(different))
-        targets = [np.array([different.index(label)]) for label in labels]
-    for question in evaluation.questions if kind != "text" else ():
-        predicted, gold = evaluation.aim.targets(question)
-        targets += np.split(gold.cpu().numpy(), np.cumsum(predicted.sum(1).cpu().numpy())[:-1])
+    targets, n_choices = _gold_choices(evaluation)
     all_targets = np.concatenate([np.zeros(0, int), *targets])
-    n_choices = names or len(evaluation.model.tokenizer)
     size = max(n_choices, int(all_targets.max(initial=0)) + 1)
     counts = np.bincount(all_targets, minlength=size)
     types, most_frequent = int((counts > 0).sum()), int(counts.argmax())
@@ -236,6 +226,20 @@ def trivial(evaluation: Evaluation) -> TextScores:
         right.append(int((text == most_frequent).sum()))
     number = np.array([len(text) for text in targets], float)
     return TextScores(np.array(nats), np.array(right, float), number)
+
+
+def _gold_choices(evaluation: Evaluation) -> tuple[list[NDArray[Any]], int]:
+    """The indices of each text's gold pieces, classes, tags or written label, and all choices."""
+    aim = evaluation.aim
+    if aim.task.kind == "text":
+        labels = [label for question in evaluation.questions for label in question.gold]
+        different = list(dict.fromkeys(labels))
+        return [np.array([different.index(label)]) for label in labels], len(aim.task.names)
+    targets = []
+    for question in evaluation.questions:
+        predicted, gold = aim.targets(question)
+        targets += np.split(gold.cpu().numpy(), np.cumsum(predicted.sum(1).cpu().numpy())[:-1])
+    return targets, len(aim.task.names) or len(evaluation.model.tokenizer)
 
 
 def _mean_score(evaluation: Evaluation) -> TextScores:

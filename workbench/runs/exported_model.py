@@ -227,8 +227,6 @@ def _write_onnx(model: "HuggingFace", net: Any, folder: Path) -> None:
 
     import torch
 
-    from workbench.models.checkpoint import silenced
-
     if missing := [n for n in ("onnx", "onnxscript") if importlib.util.find_spec(n) is None]:
         raise WorkbenchError(
             f"ONNX needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not "
@@ -247,7 +245,7 @@ def _write_onnx(model: "HuggingFace", net: Any, folder: Path) -> None:
     names = [name for name in signature(twin.forward).parameters if name in text]
     axes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("pieces")}
     try:
-        with silenced(), _without_hints():
+        with _without_hints():
             program = torch.onnx.export(
                 twin,
                 (),
