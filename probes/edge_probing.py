@@ -25,7 +25,7 @@ from probes.edge_trials import (
     resolve_modes,
     train_trials,
 )
-from probes.experiments import EDGE_KEYS, EdgeProbing
+from probes.experiments import EDGE_KEYS, MAX_DATA_GAIN, EdgeProbing
 from probes.probe_grid import majority, modes_of
 from probes.probe_inputs import ProbeInputs, open_inputs, tasks_in
 from probes.representations import BARE, MODEL, NO_LAYER, RANDOM, STATIC, Bank, build_banks
@@ -45,6 +45,14 @@ def fits(corpus: Corpus, settings: EdgeProbing) -> None:
     tasks_in(corpus, settings.tasks)
 
 
+def still_open(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Yield the tasks whose curves twice the targets would still change."""
+    summary = tables["summary"]
+    for row in summary[summary["data_gain"] > MAX_DATA_GAIN].to_dict("records"):
+        gain = 100 * row["data_gain"]
+        yield f"the curve of {row['task']} (the second half of the targets adds {gain:.1f} points)"
+
+
 def run(inputs: Inputs, settings: EdgeProbing, progress: Progress) -> Result:
     """Encode the corpus, train all probes and build the tables."""
     with folder_or_temporary(inputs.scratch) as home:
@@ -60,7 +68,7 @@ def run(inputs: Inputs, settings: EdgeProbing, progress: Progress) -> Result:
         )
         banks = build_banks(probe_inputs.sources, inputs.model.device, probe_inputs.train_words)
         tasks, caveats = prepare_tasks(
-            probe_inputs, settings.effort.targets, settings.loss, inputs.seed
+            probe_inputs, settings.budget.targets, settings.loss, inputs.seed
         )
         progress.log(estimated_time(tasks, banks, settings))
         trials = list(train_trials(probe_inputs, tasks, banks, settings, home, progress))
@@ -74,16 +82,16 @@ def run(inputs: Inputs, settings: EdgeProbing, progress: Progress) -> Result:
 
 
 def _rough_caveats(settings: EdgeProbing) -> Iterator[Caveat]:
-    """Warnings that the preview or the quick preset gives rough scores."""
+    """Warnings that the preview or little effort gives rough scores."""
     if settings.preview:
         yield Caveat(
             "This is a preview with closed-form ridge probes. Scores are rougher than of "
             "trained probes."
         )
-    elif settings.preset == "quick":
+    elif settings.effort == "quick":
         yield Caveat(
-            "Preset quick trains on few targets, with one seed and few epochs, so scores are "
-            "rough. For reliable curves use preset=standard or preset=full."
+            "Effort quick trains on few targets, with one seed and few epochs, so scores are "
+            "rough. For reliable curves use effort=standard or effort=full."
         )
 
 
@@ -98,8 +106,8 @@ def _reliability_caveats(
     if len(cut):
         yield Caveat(
             f"{len(cut)} of {len(whole)} probes were still improving at the maximum number of "
-            f"epochs, {settings.effort.epochs} ({_named(cut)}). Their scores are too low. Raise "
-            "max_epochs, or use preset=full.",
+            f"epochs, {settings.budget.epochs} ({_named(cut)}). Their scores are too low. Raise "
+            "max_epochs, or use effort=full.",
             ("means", "scores", "curves"),
         )
     failed = whole[~whole["learnt"] & (whole["encoder"] == MODEL)]
@@ -153,7 +161,6 @@ HALVES = "task probe stack mode layer half all gain".split()
 PER_LABEL = "task probe stack mode layer label precision recall f1 n".split()
 MIX = "task probe stack seed layer weight".split()
 CONFUSION = "task probe stack mode layer gold predicted n".split()
-MAX_DATA_GAIN = 0.02  # from twice the targets; below, more data would not change the curve
 MIN_TOTAL_GAIN = 0.005  # a curve that gains less has no expected layer
 MIN_NET_SHARE = 1 / 3  # of all rises and falls; below, falls take back over half of the rises
 OTHER = "(other)"
@@ -468,7 +475,7 @@ def rows_of(
                     NO_LAYER,
                     share,
                     False,
-                    settings.effort.seeds[0],
+                    settings.budget.seeds[0],
                     task.examples.task.metric,
                     len(task.test),
                     counts.numpy(),
@@ -633,7 +640,7 @@ def _first_seed(true_probes: Sequence[_TrueProbe], settings: EdgeProbing) -> lis
     return [
         (key, trial, index)
         for key, trial, index in true_probes
-        if trial.seed == settings.effort.seeds[0] and len(trial.probes[index].sources) == 1
+        if trial.seed == settings.budget.seeds[0] and len(trial.probes[index].sources) == 1
     ]
 
 

@@ -230,7 +230,7 @@ def _planned(
 ) -> list[_Stack]:
     """All stacks of probes, in training order."""
     kinds: tuple[Kind, ...] = (RIDGE,) if settings.preview else settings.probes
-    seeds = settings.effort.seeds[:1] if settings.preview else settings.effort.seeds
+    seeds = settings.budget.seeds[:1] if settings.preview else settings.budget.seeds
     modes = resolve_modes(settings)
     plans = [plan_probes(bank.sources, modes, settings.control_tasks) for bank in banks]
     if settings.preview:
@@ -274,7 +274,7 @@ def estimated_time(
         task, bank = tasks[stack.task], banks[stack.bank]
         targets = stack.share * len(task.train)
         width, labels = bank.width * len(task.train.spans), task.train.labels.shape[2]
-        epochs = min(USUAL_EPOCHS, settings.effort.epochs)
+        epochs = min(USUAL_EPOCHS, settings.budget.epochs)
         seeds, probes = len(stack.seeds), len(stack.probes)
         n_single = sum(len(probe.sources) == 1 for probe in stack.probes)
         n_probes += probes * seeds
@@ -290,7 +290,7 @@ def estimated_time(
     threads = torch.get_num_threads() if banks[0].device.type == "cpu" else 1
     seconds = OVERHEAD * operations / _speed(banks[0].device) + STEP * steps / threads
     duration = f"{max(1, seconds):.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-    name = "preview" if settings.preview else f"preset {settings.preset}"
+    name = "preview" if settings.preview else f"effort {settings.effort}"
     return f"Training {n_probes:,} probes ({name}): about {duration}."
 
 
@@ -306,13 +306,13 @@ def _steps(stack: _Stack, task: TaskData, bank: Bank, settings: EdgeProbing) -> 
 
 
 def _schedule(settings: EdgeProbing) -> Schedule:
-    effort = settings.effort
+    budget = settings.budget
     return Schedule(
         learning_rate=settings.learning_rate,
         batch_size=settings.batch_size,
-        epochs=effort.epochs,
-        patience=effort.patience,
-        steps=effort.steps,
+        epochs=budget.epochs,
+        patience=budget.patience,
+        steps=budget.steps,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from workbench.core.experiment import HEADS, Experiment, Table
+from workbench.core.growth import Effort, Growth
 from workbench.core.splits import SplitSettings
 
 
@@ -21,6 +22,7 @@ def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(seeds))
 
 
+MAX_DATA_GAIN = 0.01  # from twice the data; below, more data would not change the result
 Seeds = Annotated[tuple[int, ...], AfterValidator(_seeds)]
 HalfDataCheck = Annotated[
     bool,
@@ -45,7 +47,6 @@ def _counted(count: int, one: str) -> str:
 KindName = Literal["edge", "linear", "mlp"]
 Mode = Literal["lexical", "top", "layer", "mix", "cumulative"]
 LossName = Literal["auto", "softmax", "sigmoid"]
-PresetName = Literal["quick", "standard", "full"]
 MAX_WINDOW = 10  # words on either side of a convolution
 _MODES: Mapping[Mode, str] = {
     "lexical": "layer 0",
@@ -57,8 +58,8 @@ _MODES: Mapping[Mode, str] = {
 
 
 @dataclass(frozen=True)
-class Effort:
-    """The training budget of a preset."""
+class Budget:
+    """The training budget of an effort, in the first step of a sample that grows."""
 
     targets: int | None  # maximum number of training targets of a task; None: all
     seeds: tuple[int, ...]
@@ -67,22 +68,23 @@ class Effort:
     steps: int  # minimum number of steps an epoch, about, where targets are few
 
 
-PRESETS: dict[PresetName, Effort] = {
-    "quick": Effort(targets=300, seeds=(0,), epochs=15, patience=3, steps=32),
-    "standard": Effort(targets=1500, seeds=(0,), epochs=60, patience=4, steps=32),
-    "full": Effort(targets=None, seeds=(0, 1, 2), epochs=200, patience=8, steps=48),
+BUDGETS: dict[Effort, Budget] = {
+    "quick": Budget(targets=300, seeds=(0,), epochs=15, patience=3, steps=32),
+    "standard": Budget(targets=1500, seeds=(0,), epochs=60, patience=4, steps=32),
+    "full": Budget(targets=None, seeds=(0, 1, 2), epochs=200, patience=8, steps=48),
 }
 
 
 class EdgeProbing(SplitSettings):
     """Settings of edge probing: probes, tasks, training budget and baselines."""
 
-    preset: PresetName = Field(
+    effort: Effort = Field(
         "standard",
-        description="Training budget: targets, seeds, epochs and patience (default: standard). "
-        "quick: 300 targets, one seed, 15 epochs; results are marked as rough. standard: 1,500 "
-        "targets, one seed, 60 epochs; intervals are over sentences only. full: all targets, "
-        "three seeds, 200 epochs. The run logs its estimated time before training.",
+        description="How much to compute (default: standard). quick: 300 targets of each task, one "
+        "seed, 15 epochs; results are marked as rough. standard: from 1,500 targets of 1,000 "
+        "sentences, four times as many at each step, until twice the data would add less than a "
+        "point and the findings are decided, or the data or the time ends; one seed, 60 epochs. "
+        "full: all targets, three seeds, 200 epochs. Sizes that you set do not grow.",
     )
     tasks: tuple[str, ...] = Field(
         (), description="Tasks, by name or by corpus layer (default: all tasks of the corpus)."
@@ -104,7 +106,7 @@ class EdgeProbing(SplitSettings):
     )
     seeds: Seeds = Field(
         (),
-        description="Seeds, once for each of which a probe is trained (default: from the preset).",
+        description="Seeds, once for each of which a probe is trained (default: by effort).",
     )
     control_tasks: bool = Field(
         True,
@@ -114,7 +116,7 @@ class EdgeProbing(SplitSettings):
     max_targets: int | None = Field(
         None,
         ge=1,
-        description="Maximum number of training targets of each task (default: from the preset).",
+        description="Maximum number of training targets of each task (default: by effort).",
     )
     half_data_check: bool = Field(
         True,
@@ -144,12 +146,12 @@ class EdgeProbing(SplitSettings):
         "that an epoch has enough steps.",
     )
     max_epochs: int | None = Field(
-        None, ge=1, le=1000, description="Maximum number of epochs (default: from the preset)."
+        None, ge=1, le=1000, description="Maximum number of epochs (default: by effort)."
     )
     patience: int | None = Field(
         None,
         ge=1,
-        description="Epochs without gain on dev before early stopping (default: from the preset).",
+        description="Epochs without gain on dev before early stopping (default: by effort).",
     )
     random_baseline: bool = Field(
         True, description="Also probe the model with random weights, as a baseline (default: on)."
@@ -175,6 +177,7 @@ class EdgeProbing(SplitSettings):
     )
 
     former_names: ClassVar[Mapping[str, str]] = {
+        "effort": "preset",
         "control_tasks": "controls",
         "max_targets": "targets",
         "half_data_check": "halves",
@@ -190,7 +193,7 @@ class EdgeProbing(SplitSettings):
     }
 
     def in_prose(self) -> str:
-        effort, kinds = self.effort, {"edge": "edge", "linear": "linear", "mlp": "MLP"}
+        budget, kinds = self.budget, {"edge": "edge", "linear": "linear", "mlp": "MLP"}
         scored = (
             "The score is micro-averaged F1 (for coreference, F1 of the positive class), with 95 % "
             "bootstrap intervals over sentences and seeds."
@@ -202,28 +205,28 @@ class EdgeProbing(SplitSettings):
             )
         modes = [_MODES[mode] for mode in _MODES if mode in self.modes]
         probes = " and ".join(kinds[kind] for kind in self.probes)
-        targets = "all targets" if effort.targets is None else f"up to {effort.targets:,} targets"
+        targets = "all targets" if budget.targets is None else f"up to {budget.targets:,} targets"
         baselines = ["the most frequent label", "static vectors"]
         baselines += ["the same architecture with random weights"] if self.random_baseline else []
         baselines += [f"a CNN over {2 * words + 1} words of layer 0" for words in self.cnn_windows]
         baselines += ["a control task of random labels by word type"] if self.control_tasks else []
         return (
             f"We trained {probes} probes on frozen states (Tenney et al. 2019), with {targets} of "
-            f"each task, {_counted(len(effort.seeds), 'seed')} and up to {effort.epochs} epochs, "
-            f"stopping after {_counted(effort.patience, 'epoch')} without gain on dev. The probes "
+            f"each task, {_counted(len(budget.seeds), 'seed')} and up to {budget.epochs} epochs, "
+            f"stopping after {_counted(budget.patience, 'epoch')} without gain on dev. The probes "
             f"read {_listed(modes)}. {scored} The baselines are {_listed(baselines)}."
         )
 
     @property
-    def effort(self) -> Effort:
-        """The training budget: the preset, overridden by explicit settings."""
-        preset = PRESETS[self.preset]
-        return Effort(
-            preset.targets if self.max_targets is None else self.max_targets,
-            self.seeds or preset.seeds,
-            preset.epochs if self.max_epochs is None else self.max_epochs,
-            preset.patience if self.patience is None else self.patience,
-            preset.steps,
+    def budget(self) -> Budget:
+        """The training budget: that of the effort, overridden by explicit settings."""
+        budget = BUDGETS[self.effort]
+        return Budget(
+            budget.targets if self.max_targets is None else self.max_targets,
+            self.seeds or budget.seeds,
+            budget.epochs if self.max_epochs is None else self.max_epochs,
+            budget.patience if self.patience is None else self.patience,
+            budget.steps,
         )
 
     @field_validator("data_fractions")
@@ -259,7 +262,7 @@ EDGE_TABLES = {
         "Layers that encode each task: centre of gravity of the mix, expected layer of the "
         "cumulative curve (empty if the curve does not rise), best layer, and baselines. "
         "baseline_majority always predicts the most frequent scored label. data_gain: the largest "
-        "gain of a layer from the second half of the targets. Above 2 points, more data would "
+        "gain of a layer from the second half of the targets. Above 1 point, more data would "
         "change the curve (enough_data is false; empty if half_data_check is off).",
         ("task", "probe", "stack"),
     ),
@@ -300,15 +303,11 @@ EDGE_PROBING = Experiment(
     run="probes.edge_probing:run",
     tables=EDGE_TABLES,
     fits="probes.edge_probing:fits",
-    version=4,
+    version=5,
     figures="workbench.figures.probing:FIGURES",
     findings="probes.findings:edge_probing",
-    presets={
-        "Preview": {"preview": True},
-        "Quick": {"preset": "quick"},
-        "Standard": {},
-        "Full": {"preset": "full", "max_sentences": None},
-    },
+    presets={"Preview": {"preview": True}},
+    growth=Growth({"max_sentences": 1000, "max_targets": 1500}, "probes.edge_probing:still_open"),
     papers=("tenney-2019-context", "tenney-2019-pipeline", "hewitt-2019-control"),
 )
 
@@ -351,6 +350,7 @@ class DescriptionLength(SplitSettings):
     max_targets: int = Field(
         1500,
         ge=1,
+        le=100_000_000,
         description="Maximum number of training targets of each task, sampled with the run's seed "
         "(default 1,500).",
     )
@@ -459,6 +459,7 @@ DESCRIPTION_LENGTH = Experiment(
     version=2,
     figures="workbench.figures.probing:DESCRIPTION_LENGTH_FIGURES",
     findings="probes.findings:description_length",
+    growth=Growth({"max_sentences": 1000, "max_targets": 1500}),
     papers=("voita-2020-mdl", "hewitt-2019-control"),
 )
 
@@ -554,6 +555,7 @@ STRUCTURAL_PROBE = Experiment(
     split="held-out",
     figures="workbench.figures.syntax_probes:STRUCTURAL_PROBE_FIGURES",
     findings="probes.findings:structural_probe",
+    growth=Growth({"max_sentences": 1000}, "probes.structural_probe:still_open"),
     papers=("hewitt-2019-structural",),
     version=2,
 )
@@ -633,6 +635,7 @@ ATTENTION_PROBE = Experiment(
     split="held-out",
     figures="workbench.figures.syntax_probes:ATTENTION_PROBE_FIGURES",
     findings="probes.findings:attention_probe",
+    growth=Growth({"max_sentences": 1000}, "probes.attention_probe:still_open"),
     papers=("clark-2019-bert", "hewitt-2019-control"),
     version=3,
 )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from probes.experiments import MAX_DATA_GAIN
 from workbench.core.findings import (
     MOST,
     Finding,
@@ -36,7 +37,6 @@ Tables = Mapping[str, pd.DataFrame]
 
 EVERY = "every baseline without the trained model"
 ROOM = 0.1  # an interval that ends so far above the best baseline leaves the effect undecided
-MAX_DATA_GAIN = 0.02  # from twice the data; below, more data would not change the result
 NAMES = {"pos": "POS"}  # tasks that are not written as they are named
 MORE_SENTENCES = "more test sentences"
 MORE_EPOCHS = "more epochs: the probe was still improving"
@@ -284,14 +284,18 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
     row, best = task.row, task.best_baseline
     layers = _layers_of(task, means)
     against = f"; {best.name}: {score(best.value)}" if best else ""
-    number = f"F1 {score(task.value)} (95 % {span(row['lower'], row['upper'], 'F1')}{against})"
+    is_bound = _known(row["enough_data"]) and not row["enough_data"]
+    at_least = "at least " if is_bound else ""
+    number = (
+        f"F1 {at_least}{score(task.value)} (95 % {span(row['lower'], row['upper'], 'F1')}{against})"
+    )
     layer = f"layer {whole(row['best_layer'])}{task.of_stack}"
     if task.is_mix:
         layer = f"the mix of layers 0 to {whole(row['best_layer'])}{task.of_stack}"
     tail = ""
     if len(layers) > 1 and int(layers["layer"].iloc[-1]) != row["best_layer"]:
         last = float(layers["mean"].iloc[-1])
-        falls = "falling to " if last < row["lower"] else ""
+        falls = "falling to " if last < row["lower"] and not is_bound else at_least
         tail = f", {falls}{score(last)} at the last layer"
     if not task.is_above:
         claim = f"No layer is significantly above the baselines for {task.title}: {layer} has "
@@ -305,7 +309,8 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
         )
         claim += f"{number}."
     elif len(layers) > 1:
-        claim = f"L{layer[1:]} is best for {task.title}: {number}{tail}."
+        so_far, bounds = (" so far", "; these are lower bounds") if is_bound else ("", "")
+        claim = f"L{layer[1:]} is best for {task.title}{so_far}: {number}{tail}{bounds}."
     else:
         claim = f"From {layer}, {task.title} is read with {number}."
     return Finding(

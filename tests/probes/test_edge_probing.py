@@ -11,7 +11,7 @@ import pytest
 from spacy.tokens import Doc
 
 from probes.edge_probing import fits
-from probes.experiments import EDGE_PROBING, PRESETS, EdgeProbing
+from probes.experiments import BUDGETS, EDGE_PROBING, EdgeProbing
 from tests.cli.harms import in_time, put
 from tests.probes import planted
 from tests.probes.conftest import Silent
@@ -320,20 +320,20 @@ def test_too_little_data_gives_a_caveat_with_the_gain_of_more(read: Corpus) -> N
 
 
 def test_presets_set_targets_seeds_and_epochs_together() -> None:
-    assert EdgeProbing().effort == PRESETS["standard"]
-    assert EdgeProbing(preset="full").effort.targets is None
-    mixed = EdgeProbing(preset="quick", seeds=(4, 5)).effort
-    assert mixed == replace(PRESETS["quick"], seeds=(4, 5))
+    assert EdgeProbing().budget == BUDGETS["standard"]
+    assert EdgeProbing(effort="full").budget.targets is None
+    mixed = EdgeProbing(effort="quick", seeds=(4, 5)).budget
+    assert mixed == replace(BUDGETS["quick"], seeds=(4, 5))
 
 
 def test_a_quick_run_says_that_it_is_rough_and_how_long_it_takes(short: Corpus) -> None:
     log = Silent()
-    own = EdgeProbing(preset="quick", modes=("top",), controls=False, random=False, halves=False)
+    own = EdgeProbing(effort="quick", modes=("top",), controls=False, random=False, halves=False)
     found = EDGE_PROBING.run(Inputs((planted.model(short),), (short,)), own, log)
     assert told(found, "Preset quick")
     assert found.tables["summary"]["enough_data"].isna().all(), "the halves were not trained"
     assert not told(found, "More training targets")
-    assert any("preset quick): about" in line for line in log.lines), log.lines
+    assert any("effort quick): about" in line for line in log.lines), log.lines
 
 
 # --- losses ---------------------------------------------------------------------------------------

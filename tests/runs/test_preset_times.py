@@ -16,8 +16,8 @@ def test_every_preset_of_a_measured_experiment_has_a_time(name: str) -> None:
 
 
 def test_a_measured_preset_tells_the_time_of_its_own_settings_only() -> None:
-    quick = Size(("mini:bert",), ("primer",), 200, 1, {"preset": "quick"})
-    full = Finished(Size(("mini:bert",), ("primer",), 200, 1, {"preset": "full"}), 99.0, "preset")
+    quick = Size(("mini:bert",), ("primer",), 200, 1, {"effort": "quick"})
+    full = Finished(Size(("mini:bert",), ("primer",), 200, 1, {"effort": "full"}), 99.0, "preset")
     assert estimate(quick, [full]) is None
     assert estimate(Size(("mini:bert",), ("primer",), 200, 1, {}), [full]) is None
     own = Finished(quick, 7.0, "own")

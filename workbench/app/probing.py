@@ -133,7 +133,7 @@ def select(run: "Run") -> OpenRuns:
 
 
 def _rough(run: "Run") -> str:
-    quick = "preview" if is_preview(run) else str(run.settings.get("preset"))
+    quick = "preview" if is_preview(run) else str(run.settings.get("effort"))
     return quick if quick in ("preview", "quick") else ""
 
 

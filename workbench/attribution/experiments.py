@@ -19,6 +19,7 @@ from workbench.core.experiment import (
     Settings,
     Table,
 )
+from workbench.core.growth import GrowingSettings, Growth
 from workbench.core.measured import OBJECTIVE
 from workbench.core.splits import SplitSettings
 
@@ -66,7 +67,7 @@ OWN_BLOCKS = Need(
 # --- lens -----------------------------------------------------------------------------------------
 
 
-class LensSettings(Settings):
+class LensSettings(GrowingSettings):
     """Which predictions are read, and the random-weight baseline."""
 
     max_predictions: int = Field(
@@ -169,6 +170,7 @@ LENS = Experiment(
     split="held-out",
     figures="workbench.figures.lens:FIGURES",
     findings="workbench.attribution.findings:lens",
+    growth=Growth({"max_predictions": 300}),
     papers=("nostalgebraist-2020-lens", "langedijk-2023-decoderlens"),
 )
 
@@ -279,13 +281,14 @@ TUNED_LENS = Experiment(
     exact_up_to=1e9,
     figures="workbench.figures.tuned_lens:FIGURES",
     findings="workbench.attribution.findings:tuned_lens",
+    growth=Growth({"max_train": 2000}),
     papers=("belrose-2023-tuned-lens", "nostalgebraist-2020-lens", "langedijk-2023-decoderlens"),
 )
 
 # --- contributions --------------------------------------------------------------------------------
 
 
-class ContributionsOverCorpus(Settings):
+class ContributionsOverCorpus(GrowingSettings):
     """Which words are predicted, and how often they are permuted."""
 
     max_words: int = Field(
@@ -385,6 +388,7 @@ CONTRIBUTIONS = Experiment(
     split="held-out",
     figures="workbench.figures.contributions:FIGURES",
     findings="workbench.attribution.findings:contributions",
+    growth=Growth({"max_words": 300}),
     papers=("elhage-2021-framework", "geva-2022-promoting"),
 )
 
@@ -403,7 +407,7 @@ CorpusMethod = Literal[
 ]
 
 
-class AttributionOverCorpus(Settings):
+class AttributionOverCorpus(GrowingSettings):
     """What is predicted, and how it is attributed."""
 
     predict: Predicted = Field(
@@ -557,6 +561,7 @@ ATTRIBUTION = Experiment(
     exact_up_to=1e9,
     figures="workbench.figures.attribution_corpus:FIGURES",
     findings="workbench.attribution.findings:attribution",
+    growth=Growth({"max_predictions": 40}),
     papers=("deyoung-2020-eraser", "adebayo-2018-sanity"),
 )
 

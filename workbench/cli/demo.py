@@ -204,7 +204,7 @@ STOPS = (
             settings={
                 "tasks": ("pos", "constituents", "dependencies", "coreference"),
                 "modes": ("lexical", "layer"),
-                "preset": "quick",
+                "effort": "quick",
                 "max_sentences": 600,
                 "control_tasks": False,
                 "half_data_check": False,

@@ -106,7 +106,7 @@ STOPS = (
         "Edge probing of each layer, from words to roles",
         "edge-probing",
         ("mini:bert",),
-        settings={"max_sentences": 100, "preset": "quick"},
+        settings={"max_sentences": 100, "effort": "quick"},
     ),
     Stop(
         "Description length of parts of speech in each layer",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from spacy.tokens import Doc
 
+    from workbench.core.growth import Growth
     from workbench.corpora.corpus import Corpus
     from workbench.engine.model import Model
 
@@ -466,7 +467,10 @@ class Experiment(Generic[S]):
         findings: A pure function of the tables that returns three to seven `Finding`s, the first
             one first, or "module:function".
         presets: Settings by the name of a preset, the fastest first (default: Quick with 200
-            sentences, Standard with the defaults, Full with all sentences).
+            sentences, Standard with the defaults, Full with all sentences; if the sample grows,
+            each effort).
+        growth: What of its sample grows until its findings are decided (default: nothing); its
+            settings are then a subclass of `GrowingSettings`.
         papers: The papers whose methods it uses, keys of `workbench/report/papers.bib`, or a
             function of the settings.
 
@@ -507,6 +511,7 @@ class Experiment(Generic[S]):
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)
     findings: "Code[Callable[[Tables], Iterable[Finding]] | None]" = Code(None)  # noqa: RUF009
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    growth: "Growth | None" = None
     papers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
 
     def __post_init__(self) -> None:
@@ -553,7 +558,9 @@ class Experiment(Generic[S]):
         Two presets that change the same would be one choice under two names; the first is left.
         """
         presets = {name: dict(changes) for name, changes in self.presets.items()}
-        if not presets and "max_sentences" in self.settings.model_fields:
+        if self.growth is not None:
+            presets |= {QUICK: {"effort": "quick"}, STANDARD: {}, FULL: {"effort": "full"}}
+        elif not presets and "max_sentences" in self.settings.model_fields:
             default = self.settings.model_fields["max_sentences"].default
             quick = min(default or QUICK_SENTENCES, QUICK_SENTENCES)
             presets = {QUICK: {"max_sentences": quick}, STANDARD: {}, FULL: {"max_sentences": None}}

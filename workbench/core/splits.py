@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Settings, few_sentences_caveat
+from workbench.core.experiment import few_sentences_caveat
+from workbench.core.growth import GrowingSettings
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -34,7 +35,7 @@ class SplitSizes:
     test: int | None = None
 
 
-class SplitSettings(Settings):
+class SplitSettings(GrowingSettings):
     """Settings of an experiment that trains: how many sentences of each split it uses."""
 
     max_sentences: int | None = Field(

@@ -127,11 +127,13 @@ def _request(run: Run, spec: Spec) -> Iterator[tuple[str, str]]:
     fields = experiment.settings.model_fields if experiment else {}
     yield "run", run.name
     yield "experiment", f"{spec.experiment}, version {spec.version}"
+    grown = run.provenance.get("growth", {}).get("sizes", {})
     for key, value in run.settings.items():
         if key in sweep:
             continue
         is_default = key in fields and fields[key].default == value
-        yield key, _shown_setting(key, value) + (" (default)" if is_default else "")
+        said = " (by effort)" if key in grown else " (default)" if is_default else ""
+        yield key, _shown_setting(key, grown.get(key, value)) + said
     if "split" not in sweep and spec.corpora:
         yield "split", spec.split or "all"
     if "seed" not in sweep:
@@ -727,6 +729,9 @@ def _part(number: int, run: Run, rows: int) -> Part:
         public = public_text(run)
         experiment, spec = registered(run.spec.experiment), without_folders(run.spec)
         models, corpora = _specs(spec)
+        sizes = provenance.get("growth", {}).get("sizes", {})  # of a sample that grew
+        settings = {**run.settings, **sizes}
+        used = spec.model_copy(update={"settings": {**current_settings(spec), **sizes}})
         known = [
             (model, _stored_facts(run, "models", "content_hash", model.hash)) for model in models
         ]
@@ -749,11 +754,9 @@ def _part(number: int, run: Run, rows: int) -> Part:
             public(command(spec)),
             run.findings,
             tuple(
-                filter(
-                    None, (method(experiment, run.settings), material(known, corpora, spec, device))
-                )
+                filter(None, (method(experiment, settings), material(known, corpora, used, device)))
             ),
-            papers(papers_used(experiment, run.settings)),
+            papers(papers_used(experiment, settings)),
             limits(
                 [Caveat(public(each.text), each.applies_to) for each in run.caveats],
                 [public(text) for text in run.warnings],

@@ -32,7 +32,7 @@ from workbench.core.experiment import (
 from workbench.core.files import FULL, atomic_write, unwritable
 from workbench.core.machine import peak_memory
 from workbench.models.references import TRAINED, folder_of
-from workbench.runs import device_queue, resources, run, spec, status, time_left
+from workbench.runs import device_queue, effort, resources, run, spec, status, time_left
 from workbench.runs.request import checked_settings
 from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import unlinked
@@ -304,7 +304,9 @@ def _compute(
     inputs = inputs_of(journal.folder, run_spec, models, corpora)
     inputs = replace(inputs, run_subruns=subruns.subrun_runner(journal, run_spec, models, corpora))
     try:
-        result = experiment.run(inputs, settings, journal)
+        result, growth = effort.grown(
+            experiment, inputs, settings, journal, lambda: _with_less_time(journal.folder, run_spec)
+        )
     except Exception:
         _require_unchanged(run_spec, corpora, files_before)  # a changed file is the likely cause
         raise
@@ -315,7 +317,35 @@ def _compute(
             {"name": c.name, "hash": s.hash, "split": run_spec.split, "notes": list(c.notes)}
             for c, s in zip(corpora, run_spec.corpora, strict=True)
         ],
+        **growth,
     }
+
+
+def _with_less_time(folder: Path, run_spec: spec.Spec) -> effort.Earlier | None:
+    """Return the finished run of the same request that a shorter time limit cut off, if any."""
+    if (folder / TRAINED).exists():  # a model that the run would have to take over
+        return None
+    for other in sorted(folder.parent.glob(f"{run_spec.experiment}-*")):
+        try:
+            theirs = spec.read(other)
+            time_of = theirs.settings.get("time")
+            same = {**theirs.settings, "time": run_spec.settings.get("time")} == run_spec.settings
+            if other == folder or not same or time_of == run_spec.settings.get("time"):
+                continue
+            if theirs.model_copy(update={"settings": run_spec.settings}).name != run_spec.name:
+                continue
+            done = run.open_run(other)
+            growth = done.provenance["growth"]
+            if (other / TRAINED).exists() or growth["ended"] != "time":
+                continue
+            steps = tuple(
+                effort.Step(each["sizes"], each["seconds"], tuple(each["still_open"]))
+                for each in growth["steps"]
+            )
+            return effort.Earlier(steps, effort.stored_result(done))
+        except (WorkbenchError, OSError, LookupError, TypeError):
+            continue
+    return None
 
 
 def _loading(run_spec: spec.Spec) -> str:

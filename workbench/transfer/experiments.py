@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from workbench.core.experiment import HEAD, Experiment, Settings, Table
+from workbench.core.growth import GrowingSettings, Growth
 from workbench.core.splits import SplitSettings
 
 Method = Literal[
@@ -300,6 +301,7 @@ FINETUNE = Experiment(
     trains=True,
     figures="workbench.figures.transfer:FINETUNE",
     findings="workbench.transfer.findings:finetune",
+    growth=Growth({"max_train": 300}),
     papers=lambda settings: (
         *(["raffel-2020-t5"] if settings.head == "text" else ["peters-2019-tune"]),
         *papers_of([settings.method]),
@@ -384,6 +386,7 @@ FROZEN_VS_FINETUNED = Experiment(
     split="held-out",
     figures="workbench.figures.transfer:FROZEN_VS_FINETUNED",
     findings="workbench.transfer.findings:frozen_vs_finetuned",
+    growth=Growth({"max_train": 300}),
     papers=lambda settings: ("peters-2019-tune", *papers_of(settings.methods)),
 )
 
@@ -568,7 +571,7 @@ def words_in_prose(settings: "Similarity | Drift") -> str:
     return f"up to {counted(settings.max_words, 'word')} of {sentences}"
 
 
-class Similarity(Settings):
+class Similarity(GrowingSettings):
     """How many words and sentences are compared."""
 
     former_names: ClassVar[Mapping[str, str]] = {"max_words": "words", "random_twin": "twin"}
@@ -618,6 +621,7 @@ SIMILARITY = Experiment(
     split="held-out",
     figures="workbench.figures.drift:SIMILARITY",
     findings="workbench.transfer.findings:similarity",
+    growth=Growth({"max_sentences": 300, "max_words": 20_000}),
     papers=("kornblith-2019-similarity", "song-2012-hsic"),
 )
 

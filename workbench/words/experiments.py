@@ -7,11 +7,12 @@ is imported when an experiment first runs.
 from pydantic import Field
 
 from workbench.core.experiment import Experiment, Settings, Table
+from workbench.core.growth import GrowingSettings, Growth
 
 # --- geometry -------------------------------------------------------------------------------------
 
 
-class GeometrySettings(Settings):
+class GeometrySettings(GrowingSettings):
     """Which words are compared, and the random-weight baseline."""
 
     max_sentences: int | None = Field(
@@ -148,6 +149,7 @@ GEOMETRY = Experiment(
     exact_up_to=1e9,
     figures="workbench.figures.geometry:FIGURES",
     findings="workbench.words.geometry_findings:geometry",
+    growth=Growth({"max_sentences": 1000}),
     papers=("ethayarajh-2019-contextual", "timkey-2021-rogue", "mu-2018-all-but-the-top"),
 )
 

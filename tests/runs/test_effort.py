@@ -1,0 +1,140 @@
+"""Samples grow on a fixed schedule until the findings are decided, and say so where they are not."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import Field, ValidationError
+
+import workbench as wb
+from tests.judges.odd import Quiet
+from workbench.core.findings import Finding, judged
+from workbench.core.growth import GrowingSettings, Growth, open_claims, seconds_of
+from workbench.runs import effort
+
+
+class Coin(GrowingSettings):
+    """A coin, thrown `throws` times."""
+
+    throws: int = Field(50, ge=1, le=12_800, description="Number of throws (default 50).")
+    bias: float = Field(0.5, description="Probability of heads (default 0.5).")
+
+
+def throw(inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+    heads = np.random.default_rng(inputs.seed).random(settings.throws) < settings.bias
+    return wb.Result({"coin": pd.DataFrame({"n": [len(heads)], "share": [heads.mean()]})})
+
+
+def found(tables: Any) -> Iterator[Finding]:
+    n, share = tables["coin"].iloc[0]
+    half = 1.96 * max((share * (1 - share) / n) ** 0.5, 1e-9)
+    enough = half < 0.02 or abs(share - 0.5) > half
+    yield Finding(
+        f"The coin shows heads in {share:.3f} of throws.", share, (share - half, share + half), 0.5,
+        judged(abs(share - 0.5) > half, enough), "coin", measure="share of heads",
+        decided_by="more throws",
+    )  # fmt: skip
+
+
+COIN = wb.Experiment(
+    name="coin", about="Throws a coin.", settings=Coin, run=throw, findings=found, corpora=(0, 0),
+    models=(0, 0), tables={"coin": wb.Table("Throws.", ("n",))}, growth=Growth({"throws": 50}),
+)  # fmt: skip
+
+
+def thrown(seed: int = 0, **settings: Any) -> tuple[wb.Result, dict[str, Any]]:
+    result, facts = effort.grown(COIN, wb.Inputs(seed=seed), Coin(**settings), Quiet())
+    return result, facts.get("growth", {})
+
+
+def test_a_clear_effect_needs_one_step_and_a_small_one_more() -> None:
+    clear, slight = thrown(bias=0.95)[1], thrown(bias=0.55)[1]
+    assert clear["ended"] == "decided" and len(clear["steps"]) == 1
+    assert slight["ended"] == "decided" and len(slight["steps"]) > 2
+    sizes = [step["sizes"]["throws"] for step in slight["steps"]]
+    assert sizes == [50 * 4**step for step in range(len(sizes))]
+
+
+def test_steps_together_cost_at_most_1_6_times_the_last_one() -> None:
+    sizes = [step["sizes"]["throws"] for step in thrown(bias=0.5)[1]["steps"]]
+    assert sum(sizes) <= 1.6 * sizes[-1]
+
+
+def test_what_is_open_at_the_end_is_said_with_a_remedy() -> None:
+    result, growth = thrown(bias=0.5, time="0s")
+    assert growth["ended"] == "time" and growth["still_open"] == ["share of heads"]
+    (caveat,) = result.caveats
+    assert caveat.text.startswith("Undecided: share of heads") and "time=1h" in caveat.text
+
+
+def test_quick_is_one_small_sample_and_rough_and_full_has_all() -> None:
+    quick, full = thrown(effort="quick"), thrown(effort="full")
+    assert quick[0].tables["coin"]["n"].item() == 10 and "rough" in quick[0].caveats[0].text
+    assert full[0].tables["coin"]["n"].item() == 12_800 and not full[0].caveats
+
+
+def test_a_size_that_is_set_does_not_grow() -> None:
+    result, growth = thrown(throws=70, bias=0.5)
+    assert result.tables["coin"]["n"].item() == 70 and not growth
+
+
+def test_the_same_request_gives_the_same_tables() -> None:
+    first, second = thrown(bias=0.53)[0], thrown(bias=0.53)[0]
+    assert first.tables["coin"].equals(second.tables["coin"])
+
+
+@pytest.mark.parametrize("runs", [300, pytest.param(4_000, marks=pytest.mark.slow)])
+def test_looking_several_times_makes_no_more_false_claims(runs: int) -> None:
+    """A fair coin is claimed to be unfair at most in 5 % of runs, and 0.4 % for the early looks.
+
+    Three standard errors of the rate are added, for the number of runs.
+    """
+    claims = 0
+    for seed in range(runs):
+        (finding,) = found(thrown(seed)[0].tables)
+        claims += finding.verdict == "supported"
+    assert claims / runs <= 0.054 + 3 * (0.054 * 0.946 / runs) ** 0.5
+
+
+def test_an_early_claim_needs_an_interval_of_99_9_percent() -> None:
+    claim = next(found({"coin": pd.DataFrame({"n": [100], "share": [0.62]})}))
+    assert claim.verdict == "supported" and list(open_claims([claim])) == ["share of heads"]
+    sure = next(found({"coin": pd.DataFrame({"n": [1000], "share": [0.62]})}))
+    assert not list(open_claims([sure]))
+
+
+def test_a_step_that_changes_nothing_is_the_end_of_the_data() -> None:
+    def few(inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+        return throw(inputs, settings.model_copy(update={"throws": min(settings.throws, 120)}),
+                     progress)  # fmt: skip
+
+    limited = replace(COIN, run=few)
+    _, facts = effort.grown(limited, wb.Inputs(), Coin(), Quiet())
+    assert facts["growth"]["ended"] == "data"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("7", 7)])
+def test_times(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("time", ["soon", "-1m", "", "1d2"])
+def test_a_time_that_is_none_is_an_error(time: str) -> None:
+    with pytest.raises((wb.WorkbenchError, ValidationError), match="time"):
+        Coin(time=time)
+
+
+def test_a_longer_time_continues_from_where_a_shorter_one_ended() -> None:
+    """The first step is not computed again, and the tables are those of an uninterrupted run."""
+    asked = {"experiment": "geometry", "model": "mini:bert", "corpus": "primer:size=20000"}
+    settings = {"random_models": 0, "max_forms": 50, "sample_size": 100}
+    first = wb.run(**asked, **settings, time="0s")
+    before = first.provenance["growth"]
+    assert before["ended"] == "time" and len(before["steps"]) == 1
+    longer = wb.run(**asked, **settings, time="1h")
+    after = longer.provenance["growth"]
+    assert after["steps"][0] == before["steps"][0] and len(after["steps"]) == 2
+    assert after["ended"] == "data"

@@ -1,0 +1,225 @@
+"""Run an experiment at growing sizes until its findings are decided (`workbench.core.growth`).
+
+Each step is a whole run of the experiment at larger sizes, in this process; the result is that of
+the last step. It ends when nothing is open, when the data end, after the last step, or before a step
+that would not end within the time limit. What is then still open is a caveat, with what would decide
+it. The steps are in the provenance, and a run that the limit cut off is continued by a request with
+a longer one. Costs: with steps of four times the size, 1.33 times the last step.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings
+from workbench.core.findings import listing
+from workbench.core.growth import FACTOR, GrowingSettings, Growth, seconds_of
+from workbench.core.splits import PARTS, SplitSettings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.corpora import Corpus
+    from workbench.runs.run import Run
+
+UNDECIDED = "Undecided: "  # begins the caveat of what is open
+MOST_NAMED = 4  # open questions that a caveat names
+ENDINGS = {
+    "decided": "its findings are decided",
+    "data": "it has all data",
+    "steps": "that was the last step",
+    "time": "the time limit was reached",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: its sizes, how long it took, and what it left open."""
+
+    sizes: Mapping[str, int | None]
+    seconds: float
+    still_open: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The steps and the result of a run that only had less time."""
+
+    steps: tuple[Step, ...]
+    result: Result
+
+
+def stored_result(run: "Run") -> Result:
+    """Return the result of a finished run, without the caveat of what it left open."""
+    caveats = [
+        Caveat(each["text"], tuple(each["beside"]))
+        for each in run.provenance["caveats"]
+        if not each["text"].startswith(UNDECIDED)
+    ]
+    return Result(dict(run.tables), dict(run.arrays), tuple(caveats))
+
+
+Continue = Callable[[], "Earlier | None"]
+
+
+def grown(
+    experiment: Experiment[Any],
+    inputs: Inputs,
+    settings: Settings,
+    progress: Progress,
+    earlier: Continue = lambda: None,
+) -> tuple[Result, dict[str, Any]]:
+    """Return the result at the size that decides, and what the provenance says of the growth."""
+    growth = experiment.growth
+    if growth is None or not isinstance(settings, GrowingSettings):
+        return experiment.run(inputs, settings, progress), {}
+    steps = growth.steps(settings)
+    if len(steps) == 1:
+        result = _at(experiment, inputs, settings, steps[0], progress)
+        is_said = any("rough" in caveat.text for caveat in result.caveats)
+        rough = settings.effort == "quick" and bool(steps[0]) and not is_said
+        caveats = [_rough(steps[0])] if rough else []
+        facts = {"growth": {"sizes": steps[0]}} if steps[0] else {}
+        return replace(result, caveats=(*result.caveats, *caveats)), facts
+    return _grown(experiment, growth, inputs, settings, steps, progress, earlier())
+
+
+def _grown(
+    experiment: Experiment[Any],
+    growth: Growth,
+    inputs: Inputs,
+    settings: GrowingSettings,
+    steps: list[dict[str, int | None]],
+    progress: Progress,
+    earlier: Earlier | None,
+) -> tuple[Result, dict[str, Any]]:
+    done: list[Step] = list(earlier.steps) if earlier else []
+    result = earlier.result if earlier else None
+    limit = seconds_of(settings.time)
+    ending = "steps"
+    for sizes in steps[len(done) :]:
+        spent = sum(step.seconds for step in done)
+        if done and spent + _predicted(done) > limit:
+            ending = "time"
+            break
+        progress.log(f"Step {len(done) + 1}: {_in_words(sizes)}.")
+        began = time.monotonic()
+        before, result = result, _at(experiment, inputs, settings, sizes, progress)
+        is_open = growth.open_questions(experiment.findings_of(result.tables), result.tables)
+        done.append(Step(sizes, round(time.monotonic() - began, 3), tuple(is_open)))
+        if not is_open:
+            ending = "decided"
+            break
+        progress.log(f"Still open: {listing(is_open, MOST_NAMED)}.")
+        at = settings.model_copy(update=sizes)
+        same = before is not None and _same(before.tables, result.tables)
+        if same or _has_all(inputs, at, sizes):
+            ending = "data"
+            break
+    if result is None:  # no step, which `steps` excludes
+        raise AssertionError("an experiment has at least one step")
+    progress.log(f"{_in_words(done[-1].sizes)}: {ENDINGS[ending]}.".capitalize())
+    caveats = [_undecided(done[-1], ending)] if done[-1].still_open else []
+    facts = {
+        "sizes": done[-1].sizes,
+        "ended": ending,
+        "still_open": list(done[-1].still_open),
+        "steps": [
+            {"sizes": each.sizes, "seconds": each.seconds, "still_open": list(each.still_open)}
+            for each in done
+        ],
+    }
+    return replace(result, caveats=(*result.caveats, *caveats)), {"growth": facts}
+
+
+def _at(
+    experiment: Experiment[Any],
+    inputs: Inputs,
+    settings: Settings,
+    sizes: Mapping[str, int | None],
+    progress: Progress,
+) -> Result:
+    """Run one step. Its partial results are its own: those of another size must not be taken."""
+    at = settings.model_copy(update=sizes)
+    limit = at.max_sentences if "max_sentences" in sizes else inputs.limit
+    if inputs.scratch is None:
+        return experiment.run(replace(inputs, limit=limit), at, progress)
+    name = "-".join(f"{key}-{value or 'all'}" for key, value in sizes.items())
+    scratch = inputs.scratch / f"step-{name}" if sizes else inputs.scratch
+    scratch.mkdir(exist_ok=True)
+    if inputs.keep is not None and inputs.keep.is_dir():
+        shutil.rmtree(inputs.keep)  # the model of a smaller step
+    return experiment.run(replace(inputs, limit=limit, scratch=scratch), at, progress)
+
+
+def _predicted(done: list[Step]) -> float:
+    """How long the next step takes: by the growth of the last two, else as much as its data."""
+    last = done[-1].seconds
+    if len(done) == 1:
+        return FACTOR * last
+    return last + FACTOR * max(last - done[-2].seconds, 0.0)
+
+
+def _same(before: "Mapping[str, pd.DataFrame]", after: "Mapping[str, pd.DataFrame]") -> bool:
+    """Whether a larger size gave the same tables: there was no more data."""
+    return before.keys() == after.keys() and all(
+        table.equals(after[name]) for name, table in before.items()
+    )
+
+
+def _has_all(inputs: Inputs, at: Settings, sizes: Mapping[str, int | None]) -> bool:
+    """Whether the step has read all sentences, where only numbers of sentences grow."""
+    names = {"max_sentences", *(f"max_{part}" for part in PARTS)}
+    if not inputs.corpora or not set(sizes) <= names:
+        return False
+    limits = dict(_limits(inputs.corpus, inputs.split, at))
+    return all(
+        limit is None or _n_docs(inputs.corpus, split, limit + 1) <= limit
+        for split, limit in limits.items()
+    )
+
+
+def _limits(
+    corpus: "Corpus", split: str | None, at: Settings
+) -> Iterator[tuple[str | None, int | None]]:
+    """The maximum number of sentences of each split that a step reads."""
+    if not isinstance(at, SplitSettings):
+        yield split, at.max_sentences
+        return
+    each = (at.split_sizes.train, at.split_sizes.dev, at.split_sizes.test)
+    if len(corpus.splits) < 2:
+        yield None, None if None in each else sum(size or 0 for size in each)
+        return
+    sizes = dict(zip(PARTS, each, strict=True))
+    for name in corpus.splits:
+        yield name, sizes.get(name, at.split_sizes.train)
+
+
+def _n_docs(corpus: "Corpus", split: str | None, most: int) -> int:
+    return sum(1 for _ in corpus.docs(split, most))
+
+
+def _in_words(sizes: Mapping[str, int | None]) -> str:
+    return listing([f"{name} {'all' if n is None else f'{n:,}'}" for name, n in sizes.items()], 9)
+
+
+def _rough(sizes: Mapping[str, int | None]) -> Caveat:
+    return Caveat(
+        f"Effort quick used one small sample ({_in_words(sizes)}), so the numbers are rough. "
+        "effort=standard lets it grow until the findings are decided."
+    )
+
+
+def _undecided(last: Step, ending: str) -> Caveat:
+    """What the last step left open, and what would decide it."""
+    remedy = {
+        "data": "Only a larger corpus could decide it.",
+        "steps": "effort=full uses all data.",
+        "time": "A longer time could decide it, such as time=1h; the run continues from here.",
+    }[ending]
+    return Caveat(
+        f"{UNDECIDED}{listing(last.still_open, MOST_NAMED)}. The sample had {_in_words(last.sizes)} "
+        f"when {ENDINGS[ending]}. {remedy}"
+    )
