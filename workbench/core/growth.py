@@ -4,12 +4,12 @@ An experiment that samples declares what grows, with the sizes of the first step
 
     growth=Growth({"max_sentences": 1000}, "probes.structural_probe:still_open")
 
-Each further step has four times the sizes of the step before, so all steps together cost 1.33 times
-the last one. The sizes do not depend on results, the machine or the clock; only the number of steps
-does. Before the last step a claim counts as decided only if its interval, widened to 99.9 %, excludes
-its null (Haybittle and Peto): up to four looks then add at most 0.4 % to the 5 % of false claims of a
-single look. The result is that of the last step alone. Costs: nothing; `workbench.runs.effort` has
-the loop.
+Each further step has four times the sizes of the step before, so all steps together cost 1.33
+times the last one. The sizes do not depend on results, the machine or the clock; only the number of
+steps does. Before the last step a claim counts as decided only if its interval, widened to 99.9 %,
+excludes its null (Haybittle and Peto): up to four looks then add at most 0.4 % to the 5 % of false
+claims of a single look. The result is that of the last step alone. Costs: nothing;
+`workbench.runs.effort` has the loop.
 """
 
 import re
@@ -134,8 +134,8 @@ def _largest(settings: Settings, name: str) -> int | None:
 def open_claims(findings: Iterable[Finding]) -> Iterator[str]:
     """Yield the measures of findings that a larger sample could decide.
 
-    A claim is open if its verdict is undecided, or if its interval, widened to 99.9 %, still has its
-    null. A claim that is not supported at a width below a margin is no longer undecided: its
+    A claim is open if its verdict is undecided, or if its interval, widened to 99.9 %, still has
+    its null. A claim whose interval is narrower than a margin around the null is not undecided: its
     experiment says so.
     """
     for each in findings:

@@ -1,10 +1,10 @@
 """Run an experiment at growing sizes until its findings are decided (`workbench.core.growth`).
 
 Each step is a whole run of the experiment at larger sizes, in this process; the result is that of
-the last step. It ends when nothing is open, when the data end, after the last step, or before a step
-that would not end within the time limit. What is then still open is a caveat, with what would decide
-it. The steps are in the provenance, and a run that the limit cut off is continued by a request with
-a longer one. Costs: with steps of four times the size, 1.33 times the last step.
+the last step. It ends when nothing is open, when the data end, after the last step, or before a
+step that would not end within the time limit. What is then still open is a caveat, with what would
+decide it. The steps are in the provenance, and a run that the limit cut off is continued by a
+request with a longer one. Costs: with steps of four times the size, 1.33 times the last step.
 """
 
 import shutil
@@ -220,6 +220,6 @@ def _undecided(last: Step, ending: str) -> Caveat:
         "time": "A longer time could decide it, such as time=1h; the run continues from here.",
     }[ending]
     return Caveat(
-        f"{UNDECIDED}{listing(last.still_open, MOST_NAMED)}. The sample had {_in_words(last.sizes)} "
-        f"when {ENDINGS[ending]}. {remedy}"
+        f"{UNDECIDED}{listing(last.still_open, MOST_NAMED)}. The sample had "
+        f"{_in_words(last.sizes)} when {ENDINGS[ending]}. {remedy}"
     )

@@ -334,7 +334,7 @@ def _with_less_time(folder: Path, run_spec: spec.Spec) -> effort.Earlier | None:
                 continue
             if theirs.model_copy(update={"settings": run_spec.settings}).name != run_spec.name:
                 continue
-            done = run.open_run(other)
+            done = run.open_run(other.name)
             growth = done.provenance["growth"]
             if (other / TRAINED).exists() or growth["ended"] != "time":
                 continue
