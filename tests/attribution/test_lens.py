@@ -9,6 +9,7 @@ import workbench as wb
 from tests.models.headed import made
 from tests.models.test_logits import HEADED
 from workbench.attribution.lens import (
+    Final,
     final_layers,
     lens,
     measured,
@@ -84,7 +85,7 @@ def test_one_word_is_read_as_in_the_grid(name: str) -> None:
 def test_measures_by_hand() -> None:
     p = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]], dtype=torch.float64)
     q = torch.tensor([[0.2, 0.7, 0.1], [0.2, 0.5, 0.3]], dtype=torch.float64)  # in the end
-    found = measured(p.log(), q.log(), torch.tensor([2, 0]))
+    found = measured(p.log(), Final.of(q.log()), torch.tensor([2, 0]))
     assert found["agrees"].tolist() == [False, True]
     assert found["p_final"].tolist() == pytest.approx([0.3, 0.6])
     assert found["rank_final"].tolist() == [2, 1]

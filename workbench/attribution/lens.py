@@ -13,6 +13,7 @@ for an encoder its decoder.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 ROWS = 32  # predictions in a batch
+NUMBERS = 1 << 24  # logits at once: the head's weights are read once for the states of many layers
 MEASURES = ("agrees", "p_final", "rank_final", "kl", "entropy")  # of any prediction
 GOLD_MEASURES = ("correct", "p_gold", "rank_gold", "nats")  # if the true choice is known
 
@@ -105,7 +107,7 @@ class OpenLens:
             return final, self._word_points(recorded, places)
         recorded, inner = self._recorded(places)
         final = self.head(recorded.states[recorded.last][-1][self._cells(places)])
-        return final, self._points(recorded, inner, places)
+        return final, self._points(recorded, inner, places, final.shape[-1])
 
     def _recorded(self, places: Places) -> tuple[Recorded, "residual_stream.ResidualStream | None"]:
         net = require_transformer(self.model, _WITHOUT, _REMEDY)
@@ -120,15 +122,22 @@ class OpenLens:
         recorded: Recorded,
         inner: "residual_stream.ResidualStream | None",
         places: Places,
+        choices: int,
     ) -> Iterator[tuple[Point, Tensor]]:
         cells = self._cells(places)
+        most = max(1, NUMBERS // (choices * len(places)))  # points of one product
         for stack, layers in recorded.states.items():
-            for point, states in _states_of(stack, layers, inner):
-                if stack == recorded.last:
-                    yield point, self.head(self._changed(point, states[cells]))
-                else:
+            points = _states_of(stack, layers, inner)
+            if stack != recorded.last:
+                for point, states in points:
                     changed = self._changed(point, states)
                     yield point, self._through_decoder(recorded, stack, changed, places)
+                continue
+            read = ((point, self._changed(point, states[cells])) for point, states in points)
+            while part := [*islice(read, most)]:
+                logits = self.head(torch.cat([states for _, states in part]))
+                each = logits.split(len(places))  # [places, choices] of each point
+                yield from zip((point for point, _ in part), each, strict=True)
 
     def _changed(self, point: Point, states: Tensor) -> Tensor:
         """The states that the head reads: of a tuned lens, mapped ones."""
@@ -279,26 +288,40 @@ def predictable(model: Model, batch: Batch) -> list[tuple[int, int]]:
 # --- measures -------------------------------------------------------------------------------------
 
 
-def measured(logits: Tensor, final: Tensor, gold: Tensor | None) -> dict[str, Tensor]:
+@dataclass(frozen=True, eq=False)
+class Final:
+    """What the model predicts in the end, computed once for all states of a batch."""
+
+    logits: Tensor  # [places, choices]
+    log_p: Tensor  # [places, choices]
+    p: Tensor  # [places, choices]
+    choice: Tensor  # [places]
+
+    @classmethod
+    def of(cls, logits: Tensor) -> "Final":
+        log_p = logits.log_softmax(-1)
+        return cls(logits, log_p, log_p.exp(), logits.argmax(-1))
+
+
+def measured(logits: Tensor, final: Final, gold: Tensor | None) -> dict[str, Tensor]:
     """What a state predicts, next to what the model predicts in the end.  # [places] each
 
     agrees: the top choice is the model's. p_final, rank_final: of the model's choice. kl: from the
     final distribution to this one, in nats. entropy: in nats. correct, p_gold, rank_gold, nats: of
-    the true choice.  # [places, choices], [places, choices], [places]
+    the true choice.  # [places, choices], [places]
     """
-    log_p, log_final = logits.log_softmax(-1), final.log_softmax(-1)
-    own, top = final.argmax(-1), logits.argmax(-1)
+    log_p, top = logits.log_softmax(-1), logits.argmax(-1)
 
     def of(choice: Tensor) -> tuple[Tensor, Tensor]:
         chosen = log_p.gather(1, choice[:, None])  # [places, 1]
         return chosen[:, 0], 1 + (log_p > chosen).sum(-1)
 
-    p_final, rank_final = of(own)
+    p_final, rank_final = of(final.choice)
     values = {
-        "agrees": top == own,
+        "agrees": top == final.choice,
         "p_final": p_final.exp(),
         "rank_final": rank_final,
-        "kl": (log_final.exp() * (log_final - log_p)).sum(-1).clamp_min(0),
+        "kl": (final.p * (final.log_p - log_p)).sum(-1).clamp_min(0),
         "entropy": -(log_p.exp() * log_p).sum(-1),
     }
     if gold is not None:
@@ -562,19 +585,22 @@ def _tabulated(
     rows, choices, finals = [], [], []
     place = 0
     for places in batches:
-        final, points = opened.read(places)  # type: ignore[arg-type]
-        is_score = places.kind == "score"
+        logits, points = opened.read(places)  # type: ignore[arg-type]
+        final, is_score = Final.of(logits), places.kind == "score"
         agrees: dict[StackName, list[NDArray[np.bool_]]] = {}
         names = [{"place": place + n, "word": words[place + n]} for n in range(len(places))]
         for point, logits in points:
             found = (
-                measured_scores(logits, final) if is_score else measured(logits, final, places.gold)
+                measured_scores(logits, final.logits)
+                if is_score
+                else measured(logits, final, places.gold)
             )
             values = {name: each.tolist() for name, each in found.items()}
             if is_score:
                 assert isinstance(opened, OpenTaskLens), "a head predicts the score"
                 values["score"] = opened.scores(logits)
-            best = logits.softmax(-1).topk(min(top, logits.shape[-1]))  # [places, top]
+            best = logits.topk(min(top, logits.shape[-1]))  # [places, top]
+            shares = (best.values - logits.logsumexp(-1, keepdim=True)).exp()
             for n, name in enumerate(names):
                 key = {**name, **point._asdict()}
                 rows.append({**key, **{each: value[n] for each, value in values.items()}})
@@ -589,7 +615,7 @@ def _tabulated(
                     labels[place + n].names(indices) if labels else model.choice_texts(indices)
                 )
                 for rank, choice in enumerate(names_of):
-                    share = float(best.values[n, rank])
+                    share = float(shares[n, rank])
                     choices.append(
                         {**key, "rank": rank + 1, "choice": choice, "probability": share}
                     )

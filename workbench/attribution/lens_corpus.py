@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from workbench.attribution.experiments import LensSettings
 from workbench.attribution.lens import (
+    Final,
     OpenLens,
     Places,
     final_layers,
@@ -263,7 +264,8 @@ def _read(
     gold: list[Ints] = []
     done = 0
     for places in batches:
-        final, points = opened.read(places)  # type: ignore[arg-type]
+        logits, points = opened.read(places)  # type: ignore[arg-type]
+        final = Final.of(logits)
         for point, logits in points:
             values = measured(logits, final, places.gold)
             found = {name: each.double().cpu().numpy() for name, each in values.items()}
