@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from workbench.attribution.target import Baseline, By, Measure
 
 DEFAULT = "the model's default"
-STEPS = ("64", "512", "4096")  # the first one answers within two seconds
+STEPS = ("1024", "64", "4096")  # maximum; the first is the default, and a mini needs fewer
 MEASURES = ("logit", "log-probability", "probability")
 CHECKED = {
     "order": Column("order of words"),
@@ -42,7 +42,6 @@ CHECKED = {
 }
 USUAL = Explained("", "", options=(("max_steps", int(STEPS[0])),))  # what is explained at first
 SMALL = 20_000_000  # parameters of a model that is repeated with random weights
-ROUGH = 0.05  # of the change; a larger convergence delta is pointed out
 LONG = 128  # units from which the faithfulness is computed only when asked for
 
 
@@ -96,8 +95,8 @@ def choices(side: Side) -> Explained:
             "Steps",
             STEPS,
             "steps",
-            help="Maximum number of steps of integrated gradients (default 64 here, 4,096 in "
-            "Python; 64 for layer methods). If the convergence delta is large, choose more.",
+            help="Maximum number of steps of integrated gradients (default 1,024 here, 4,096 "
+            "in Python; 64 for layer methods). Fewer are taken where fewer are enough.",
         )
     is_usual = method in LAYER_METHODS and steps == STEPS[0]  # a layer method has its own default
     return Explained(
@@ -201,7 +200,16 @@ def _map(side: Side, explained: Explained) -> None:
     views = strips(found)
     if found.by_layer is not None:
         views.append(by_layer(found))
-    token_views(views, f"map {side.ref}", lambda chosen: None)
+    place = st.container()
+    if is_rough(found):
+        st.warning(
+            "This map is no explanation: its scores miss "
+            f"{min(found.missed, 9.99):.0%} of the change that they should sum to. Choose more "
+            "Steps or another Baseline under More, or the method occlusion."
+        )
+        place = st.expander("Show the map nevertheless")
+    with place:
+        token_views(views, f"map {side.ref}", lambda chosen: None)
     st.caption(plain(in_words(found)))
     for note in found.notes:
         if "max_steps" not in note:  # the caption says it, and names the box of the page
@@ -308,20 +316,14 @@ def in_words(found: "Attribution") -> str:
                 f"The scores sum to {number(change - found.delta)} of {number(change)}: "
                 f"convergence delta {number(found.delta, signed=True)}{share}{steps}"
             )
-        if is_rough(found):
-            texts.append(
-                "That is a large error: read the scores as approximate, or choose more Steps "
-                "under More"
-            )
     return f"{'. '.join(texts)}."
 
 
 def is_rough(found: "Attribution") -> bool:
-    """Whether the scores miss a large share of the change that they explain."""
-    if found.delta is None or found.baseline_value is None:
-        return False
-    change = found.value - found.baseline_value
-    return bool(change) and abs(found.delta / change) > ROUGH
+    """Whether the scores miss so much of the change that they do not explain it."""
+    from workbench.attribution.methods import UNEXPLAINED
+
+    return found.missed > UNEXPLAINED
 
 
 def bars_of(found: "Attribution") -> "go.Figure":

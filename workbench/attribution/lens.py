@@ -136,7 +136,7 @@ class OpenLens:
             read = ((point, self._changed(point, states[cells])) for point, states in points)
             while part := [*islice(read, most)]:
                 logits = self.head(torch.cat([states for _, states in part]))
-                each = logits.split(len(places))  # [places, choices] of each point
+                each = torch.split(logits, len(places))  # [places, choices] of each point
                 yield from zip((point for point, _ in part), each, strict=True)
 
     def _changed(self, point: Point, states: Tensor) -> Tensor:

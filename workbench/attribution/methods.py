@@ -12,7 +12,7 @@ forward pass for each unit that occlusion removes, and for each unit and sample 
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -76,6 +76,7 @@ MANY_UNITS = 12  # of more units, the number of orders is above every sensible `
 SAMPLES = 25  # permutations of the units for Shapley values
 TOLERANCE = 1e-3  # of the change of the output from the baseline to the text
 SMALLEST = 1e-4  # a smaller error is not reported, however small the change is
+UNEXPLAINED = 0.01  # of the change; scores that miss more are no explanation
 PIECES_AT_ONCE = 4_096  # pieces in one pass of a batch of variants
 
 
@@ -109,6 +110,14 @@ class Attribution:
         if self.target.against is None:
             return repr(chosen)
         return f"{chosen!r} rather than {self.prediction.names([self.target.against])[0]!r}"
+
+    @property
+    def missed(self) -> float:
+        """The share of the change that the scores of a complete method miss; 0 of other methods."""
+        if self.delta is None or self.baseline_value is None or abs(self.delta) <= SMALLEST:
+            return 0.0
+        change = abs(self.value - self.baseline_value)
+        return abs(self.delta) / change if change else math.inf
 
     @property
     def table(self) -> "pd.DataFrame":
@@ -372,6 +381,7 @@ class _Task:
 
     def plain(self, method: Method, scores: Floats, notes: tuple[str, ...] = ()) -> Attribution:
         """The result of a method without a baseline."""
+        self._require_finite(scores)
         return Attribution(
             self.prediction, self.target, method, self.units, scores, self.value, notes=notes
         )
@@ -381,7 +391,20 @@ class _Task:
         """The largest error of a complete method."""
         return max(TOLERANCE * abs(self.value - self.baseline_value), SMALLEST)
 
+    def _require_finite(self, scores: Floats) -> None:
+        """Raise if a gradient was none; outputs that are no numbers are refused by the engine."""
+        if not np.isfinite(scores).all():
+            raise WorkbenchError(
+                "a gradient is not a finite number, for the text or on the way from the baseline "
+                f"({self.baseline}) to it.",
+                code="not-a-number",
+                where=self.prediction.model.name,
+                remedy="Choose another baseline, such as mean; if that changes nothing, open the "
+                "model with --precision fp32.",
+            )
+
     def result(self, method: Method, scores: Floats, complete: bool, **more: Any) -> Attribution:
+        self._require_finite(scores)
         if complete:
             more["delta"] = self.value - self.baseline_value - float(scores.sum())
         return Attribution(
@@ -418,7 +441,7 @@ def _integrated_gradients(task: _Task, method: Method) -> Attribution:
         wrong = gaps > max(task.tolerance / len(parts), gaps.max() * WORST)
         steps = min(PART_STEPS, task.max_steps)
         cost = 2 * steps * int(wrong.sum())
-        if taken + cost > task.max_steps:
+        if not wrong.any() or taken + cost > task.max_steps:
             break
         taken += cost
         halves = [
@@ -430,13 +453,15 @@ def _integrated_gradients(task: _Task, method: Method) -> Attribution:
         kept = [part for part, is_wrong in zip(parts, wrong, strict=True) if not is_wrong]
         parts = [*kept, *_path(task, halves, steps)]
     scores = np.sum([part.scores for part in parts], 0)
-    notes = []
-    if not total <= task.tolerance:
-        notes.append(
-            f"The scores miss {total:.2g} of the change of {task.value - task.baseline_value:.3g}: "
-            "increase max_steps, or choose another baseline."
-        )
-    return task.result(method, scores, complete=True, steps=taken, notes=tuple(notes))
+    found = task.result(method, scores, complete=True, steps=taken)
+    if total <= task.tolerance:
+        return found
+    verdict = "This map is no explanation. " if found.missed > UNEXPLAINED else ""
+    note = (
+        f"{verdict}The scores miss {total:.2g} of the change of "
+        f"{task.value - task.baseline_value:.3g}: increase max_steps, or choose another baseline."
+    )
+    return replace(found, notes=(note,))
 
 
 @dataclass(frozen=True, eq=False)
