@@ -94,7 +94,7 @@ def test_a_planted_head_works_at_one_position() -> None:
 
 
 def rounding(found: PatchEffects) -> float:
-    """How far an effect may be off: it divides numbers, each off by `CLOSE`, by their difference."""
+    """How far an effect may be off: it divides numbers that are off by `CLOSE` by a difference."""
     largest = max(abs(found.clean), abs(found.corrupt))
     return (CLOSE["atol"] + CLOSE["rtol"] * largest) / abs(found.difference)
 
