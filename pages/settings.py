@@ -78,7 +78,6 @@ text.facts(
         ("Python", here.python),
         ("platform", here.platform),
         ("spaCy pipelines", ", ".join(here.pipelines) or "none"),
-        ("browser for PDF reports", here.browser or "none"),
     ]
 )
 with st.expander("Package versions", type="compact"):

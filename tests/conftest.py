@@ -15,7 +15,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-from tests import warm
+from tests import not_tested, warm
 from workbench.runs import launch, run, starter
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
@@ -86,6 +86,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Two processes begin with other packages each: in a fresh environment they compile them."""
+    config.pluginmanager.register(not_tested)
     if given := getattr(config, "workerinput", None):
         for name in FIRST[int(given["workerid"].removeprefix("gw")) % len(FIRST)]:
             import_module(name)

@@ -58,7 +58,7 @@ ALLOWED = {
     "workbench/runs/builtin.py pack": "the results of a run of this process",
     "workbench/runs/builtin.py _compact": "the results of a run of this process",
     "workbench/report/html.py _own": OURS,
-    "workbench/report/printed.py print_page": SCRATCH,
+    "workbench/report/pdf.py typeset": SCRATCH,
     "workbench/report/prose.py bibliography": OURS,
     "workbench/runs/isolated.py look": MESSAGE,
     "workbench/runs/isolated.py main": MESSAGE,

@@ -17,7 +17,6 @@ from packaging.requirements import Requirement
 from workbench import __version__
 from workbench.core.machine import home, runs
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 EXTRAS = {  # optional extras and their purpose
     "hub": "reading corpora from the Hugging Face hub",
 }
@@ -69,7 +68,6 @@ class Facts:
     device: Device
     packages: tuple[Package, ...]
     pipelines: tuple[str, ...]  # spaCy's, installed
-    browser: str | None  # prints reports as PDF
     folders: dict[str, str]
     free_bytes: dict[str, int]  # free space on the disks of these folders
     missing: tuple[Missing, ...]
@@ -83,7 +81,6 @@ def facts() -> Facts:
     """Collect all facts about this machine."""
     dependencies = packages()
     pipelines = tuple(sorted(entry.name for entry in entry_points(group="spacy_models")))
-    browser = find_browser()
     paths = folders()
     machine = device()
     return Facts(
@@ -93,12 +90,11 @@ def facts() -> Facts:
         device=machine,
         packages=dependencies,
         pipelines=pipelines,
-        browser=browser,
         folders={name: str(folder) for name, folder in paths.items()},
         free_bytes={name: _free(folder) for name, folder in paths.items()},
         missing=(
             *_missing_packages(dependencies),
-            *_missing_elsewhere(pipelines, browser, machine),
+            *_missing_elsewhere(pipelines, machine),
         ),
     )
 
@@ -145,14 +141,6 @@ def device() -> Device:
     return Device(kind, (), cores, threads)
 
 
-def find_browser() -> str | None:
-    """The path of Chrome or Chromium, which prints reports as PDF; None if there is none."""
-    named = os.environ.get("BROWSER_PATH")
-    if named and Path(named).is_file():
-        return named
-    return next(filter(None, map(shutil.which, BROWSERS)), None)
-
-
 def folders() -> dict[str, Path]:
     """The folders of models, downloaded data and runs."""
     from huggingface_hub.constants import HF_HUB_CACHE
@@ -185,9 +173,7 @@ def _missing_packages(dependencies: tuple[Package, ...]) -> list[Missing]:
     return missing
 
 
-def _missing_elsewhere(
-    pipelines: tuple[str, ...], browser: str | None, machine: Device
-) -> list[Missing]:
+def _missing_elsewhere(pipelines: tuple[str, ...], machine: Device) -> list[Missing]:
     missing = []
     if not pipelines:
         missing.append(
@@ -198,10 +184,6 @@ def _missing_elsewhere(
                 "python -m spacy download en_core_web_sm",
             )
         )
-    if browser is None:
-        apt = shutil.which("apt-get") is not None
-        command = "apt-get install chromium" if apt else "install Chrome or Chromium"
-        missing.append(Missing("Chrome or Chromium", "printing reports as PDF", command))
     if machine.kind == "cpu" and shutil.which("nvidia-smi"):
         missing.append(
             Missing(

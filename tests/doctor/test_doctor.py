@@ -50,27 +50,19 @@ def test_missing_packages_come_with_the_command_that_installs_them() -> None:
 
 def test_nothing_is_missing_if_everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
-    assert doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU) == []
+    assert doctor._missing_elsewhere(("en_core_web_sm",), CPU) == []
 
 
-def test_missing_pipeline_and_browser_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pipeline_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
-    pipeline, browser = doctor._missing_elsewhere((), None, CPU)
+    (pipeline,) = doctor._missing_elsewhere((), CPU)
     assert pipeline.command == "python -m spacy download en_core_web_sm"
-    assert browser.what == "Chrome or Chromium"
 
 
 def test_gpu_that_torch_cannot_use_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
-    (missing,) = doctor._missing_elsewhere(("en_core_web_sm",), "/usr/bin/chromium", CPU)
+    (missing,) = doctor._missing_elsewhere(("en_core_web_sm",), CPU)
     assert "GPU" in missing.what
-
-
-def test_browser_path_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    browser = tmp_path / "chrome"
-    browser.touch()
-    monkeypatch.setenv("BROWSER_PATH", str(browser))
-    assert doctor.find_browser() == str(browser)
 
 
 def test_a_checkout_that_is_not_installed_has_no_packages(monkeypatch: pytest.MonkeyPatch) -> None:

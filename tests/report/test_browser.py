@@ -146,12 +146,6 @@ def test_the_first_finding_and_the_main_figure_are_on_the_first_screen(
     assert seen.answer["first"] < 450
 
 
-def test_it_is_printed_as_pdf_without_a_date(tmp_path: Path) -> None:
-    run = made(tmp_path, figures={"words": bars(["the"])})
-    pdf = write_report(run, tmp_path / "report.pdf").read_bytes()
-    assert pdf.startswith(b"%PDF") and pdf.count(b"(D:19800101000000") == pdf.count(b"(D:") > 0
-
-
 def hostile(folder: Path, figure: go.Figure) -> Any:
     names = [*HOSTILE.values(), CONTROLS, LONG_WORD]
     return made(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import workbench as wb
@@ -70,8 +71,20 @@ def test_each_is_whole(run: Run) -> None:
     assert run.findings
 
 
+def has_other_weights(run: Run) -> bool:
+    """Whether its random weights are others here, so that no tolerance makes its hash the same.
+
+    With AVX2 and AVX-512, torch computes the logarithms and cosines of normal numbers with vector
+    instructions; without them, weights differ in their last bits, and so do hashes of weights.
+    """
+    is_random = any(model.name.endswith("@random") for model in run.spec.models)
+    return is_random and not torch.backends.cpu.get_cpu_capability().startswith("AVX")
+
+
 @each
 def test_each_is_what_this_version_computes(run: Run, seen: dict[object, object]) -> None:
+    if has_other_weights(run):
+        pytest.skip("its random weights have other last bits where there is no AVX2")
     why = builtin.outdated(run, seen)
     assert not why, f"{run.name}: {why}. Remake it with: {REMAKE} {run.path.name}"
 
@@ -100,7 +113,7 @@ def test_the_command_asks_for_the_same_run(seen: dict[object, object]) -> None:
     from workbench.cli.options import spread
     from workbench.runs.request import make_request, named
 
-    for run in RUNS:
+    for run in (each for each in RUNS if not has_other_weights(each)):
         _, _, experiment, *words = run.provenance["command"].split()
         options: dict[str, list[str]] = {"--model": [], "--corpus": [], "--set": []}
         words = list(spread(words))

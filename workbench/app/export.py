@@ -1,7 +1,6 @@
 """The menu Export of a result: a report or figure in one click, the command, and a link to share.
 
-A file is made when its button is clicked, so that the menu costs nothing. Costs: writing the file;
-a report as PDF needs a browser and takes seconds.
+A file is made when its button is clicked, so that the menu costs nothing. Costs: writing the file.
 """
 
 import shutil
@@ -26,15 +25,11 @@ DATA = {".csv": "CSV", ".parquet": "Parquet", ".json": "JSON"}
 WITH_PICTURES = (".tex", ".md")  # written as several files, so they are packed
 HELP = {
     ".html": "One file for any browser, with figures that can be zoomed.",
-    ".pdf": "The report, printed by Chrome or Chromium.",
+    ".pdf": "The report as a paper, with the first rows of each table.",
     ".tex": "A zip with LaTeX, BibTeX and images.",
     ".md": "A zip with Markdown and images.",
     ".zip": "The report with all tables and figures as files.",
 }
-NO_BROWSER = (
-    "A report as PDF needs Chrome or Chromium, which is not installed. Or save it as HTML, open it "
-    "and print it to a file."
-)
 
 
 def menu(runs: "Sequence[Run]", figure: str = "") -> None:
@@ -82,25 +77,15 @@ def _buttons(
     with st.container(horizontal=True, gap="small"):
         for ending, label in formats.items():
             name, make = file(ending)
-            is_printed = ending == ".pdf" and helps is not None
-            unavailable = is_printed and not _can_print()
             st.download_button(
                 label,
                 make,
                 file_name=name,
                 mime="application/octet-stream",
                 key=f"{key} {ending}",
-                help=NO_BROWSER if unavailable else (helps or {}).get(ending),
+                help=(helps or {}).get(ending),
                 on_click="ignore",
-                disabled=unavailable,
             )
-
-
-@st.cache_data(ttl=60, show_spinner=False)
-def _can_print() -> bool:
-    from workbench.doctor import find_browser
-
-    return find_browser() is not None
 
 
 def _own_words(key: str) -> None:

@@ -716,7 +716,6 @@ def print_facts(facts: "Facts") -> None:
             ("device", "; ".join((device.kind, *device.names))),
             ("CPU", f"{device.cores} cores, {device.threads} threads used"),
             ("spaCy pipelines", ", ".join(facts.pipelines) or "none"),
-            ("browser for PDF reports", facts.browser or "none"),
             *(
                 (name, f"{folder} ({facts.free_bytes[name] / 2**30:,.0f} GiB free)")
                 for name, folder in facts.folders.items()

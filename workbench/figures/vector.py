@@ -9,6 +9,7 @@ Costs: about 50 ms per figure, and 300 ms as a picture.
 import io
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from html import escape
@@ -151,7 +152,10 @@ def _with_matplotlib(plain: Plain, kind: Format, title: str, subtitle: str, colu
             for artist in _artists(element, place, per_pixel * 72):
                 figure.add_artist(artist)
         stream = io.BytesIO()
-        figure.savefig(stream, format=kind, dpi=DOTS, metadata=_NO_METADATA[kind])
+        with warnings.catch_warnings():
+            if kind == "svg":  # its letters come from the fonts of whatever shows it
+                warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+            figure.savefig(stream, format=kind, dpi=DOTS, metadata=_NO_METADATA[kind])
     return stream.getvalue()
 
 

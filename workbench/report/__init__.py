@@ -3,7 +3,7 @@
     write_report([run], "heads.html")
 
 A report reads like a short paper. The same runs give the same bytes, at any time. Costs: reading
-the tables of the runs, some tenths of a second per figure, and for PDF the start of a browser.
+the tables of the runs, and some tenths of a second per figure.
 """
 
 import inspect
@@ -36,7 +36,7 @@ def write_report(
     Args:
         runs: A `Run` or its name, or several in a list.
         out: The output file; its suffix is the format: .html, .md, .tex (with the papers cited in
-            a .bib next to it), .pdf (printed by an installed Chromium), or .zip with all data.
+            a .bib next to it), .pdf, or .zip with all data.
         title: The title (default: the experiment, models and corpora in words).
         notes: Your own comments, shown below the title; a blank line separates paragraphs.
 
@@ -71,7 +71,7 @@ def write_report(
         )
     for run in found:
         _require_usable_input(run)
-    from workbench.report import export, html, printed, text_formats
+    from workbench.report import export, html, pdf, text_formats
     from workbench.report.content import content
     from workbench.report.format import FEWER, MOST
 
@@ -79,10 +79,10 @@ def write_report(
         ".html": html.write,
         ".md": text_formats.write_markdown,
         ".tex": text_formats.write_latex,
-        ".pdf": printed.write,
+        ".pdf": pdf.write,
         ".zip": export.write,
     }
-    most = FEWER if ending == ".tex" else MOST
+    most = FEWER if ending in (".tex", ".pdf") else MOST
     writers[ending](content(found, title, notes, most), path)
     return path
 

@@ -16,10 +16,12 @@ def inline(drawing: Drawing, width: float) -> str | None:
         return None
 
 
-def pictured(drawing: Drawing, kind: Format, *, with_title: bool = False) -> bytes | None:
+def pictured(
+    drawing: Drawing, kind: Format, *, with_title: bool = False, columns: int = 2
+) -> bytes | None:
     """Return a figure as a picture; None if it has marks that only Plotly draws."""
     title, subtitle = (drawing.title, drawing.subtitle) if with_title else ("", "")
     try:
-        return picture(drawing.plain, kind, title=title, subtitle=subtitle)
+        return picture(drawing.plain, kind, title=title, subtitle=subtitle, columns=columns)
     except Exception:  # any figure: of another package, or of a stored run
         return None

@@ -39,10 +39,10 @@ def write(content: Content, path: Path) -> None:
         draft.write_text(page, encoding="utf-8", newline="\n")
 
 
-def html(content: Content, printed: bool = False) -> str:
-    """Return the page of a report; `printed` opens what print should show."""
-    scripts = [_own("report.js")] if content.has_drawings and not printed else []
-    return _page("report", content.title, scripts, content=content, printed=printed)
+def html(content: Content) -> str:
+    """Return the page of a report."""
+    scripts = [_own("report.js")] if content.has_drawings else []
+    return _page("report", content.title, scripts, content=content)
 
 
 def paper_page(content: Content, abstract: str, answers: Sequence[Any]) -> str:

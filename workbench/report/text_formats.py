@@ -107,7 +107,7 @@ def _latex_templates() -> Environment:
         comment_end_string="#>",
     )
     templates.globals |= {"LONG": LONG, "WIDE": WIDE, "BROAD": BROAD, "BROADEST": BROADEST}
-    templates.filters["uncited"] = _uncited
+    templates.filters["uncited"] = uncited
     return templates
 
 
@@ -117,7 +117,7 @@ def markdown(value: str) -> str:
     return f"\u2068{shown}\u2069" if is_right_to_left(shown) else shown
 
 
-def _uncited(papers: Sequence[Paper], method: Sequence[str]) -> list[Paper]:
+def uncited(papers: Sequence[Paper], method: Sequence[str]) -> list[Paper]:
     """Return the papers that the words of the method do not cite."""
     found = [paper for text in method for _, paper in cited(text, papers)]
     return [paper for paper in papers if paper not in found]
