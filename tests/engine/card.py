@@ -9,6 +9,7 @@ So faults that only GPUs show are seen, and their idle times counted, on a machi
 arithmetic and speed are the CPU's. Costs some microseconds an operation.
 """
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -19,9 +20,13 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel  # noqa: F401 - imported while torch has no card
+
+import probes
+import workbench
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 _READ = {
@@ -34,7 +39,10 @@ _ANYWHERE = {
     "is_contiguous", "stride", "data_ptr", "element_size", "_has_compatible_shallow_copy_type",
 }  # fmt: skip
 _ITEMS = ("__getitem__", "__setitem__")
-_ROOMS = ("/workbench/", "/probes/", "/transformers/")
+_ROOMS = tuple(  # by their whole paths, because a checkout is often named workbench, too
+    str(Path(str(package.__file__)).parent) + os.sep
+    for package in (workbench, probes, transformers)
+)
 
 
 def card_of(tensor: Tensor) -> int | None:
@@ -120,7 +128,7 @@ class Card(TorchFunctionMode):
 
     def _waited(self, what: str) -> None:
         frame: FrameType | None = sys._getframe()
-        while frame and not any(room in frame.f_code.co_filename for room in _ROOMS):
+        while frame and not frame.f_code.co_filename.startswith(_ROOMS):
             frame = frame.f_back
         place = f" at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
         self.waits[what + place] += 1
