@@ -330,7 +330,7 @@ def test_a_quick_run_says_that_it_is_rough_and_how_long_it_takes(short: Corpus) 
     log = Silent()
     own = EdgeProbing(effort="quick", modes=("top",), controls=False, random=False, halves=False)
     found = EDGE_PROBING.run(Inputs((planted.model(short),), (short,)), own, log)
-    assert told(found, "Preset quick")
+    assert told(found, "Effort quick")
     assert found.tables["summary"]["enough_data"].isna().all(), "the halves were not trained"
     assert not told(found, "More training targets")
     assert any("effort quick): about" in line for line in log.lines), log.lines

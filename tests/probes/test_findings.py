@@ -327,7 +327,7 @@ def attached(
     return {
         "means": means,
         "summary": pd.DataFrame(
-            [("encoder", "attention", uas, *own, uas - 0.01)], columns=columns.split()
+            [("encoder", "attention", uas, *own, uas - 0.005)], columns=columns.split()
         ),
         "by_relation": pd.DataFrame(relations, columns="relation uas n baseline".split()).assign(
             stack="encoder", probe="attention", offset=1

@@ -17,7 +17,16 @@ from pydantic import create_model
 from workbench.app import cache, context, run_form, run_list, settings_form
 from workbench.app.text import errors_shown, plain, shortened
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, STANDARD, Experiment, Settings
+from workbench.core.experiment import (
+    EXPERIMENTS,
+    FULL,
+    PRESETS,
+    QUICK,
+    STANDARD,
+    Experiment,
+    Settings,
+)
+from workbench.core.growth import GrowingSettings, seconds_of
 from workbench.runs.estimate import Estimate, Finished, Size, estimate
 
 if TYPE_CHECKING:
@@ -27,6 +36,11 @@ NEW = "new"  # in the address
 EARLIER = 12  # runs that an estimate looks at
 ALL = ("max_sentences",)  # settings that a caption has its own words for
 COMPARED = {"Preview": "fastest", "Quick": "faster than Standard", "Full": "slower than Standard"}
+GROWING = {  # captions of an experiment whose sample grows
+    QUICK: "one small sample",
+    STANDARD: "grows until its findings are decided",
+    FULL: "all data",
+}
 AGAIN = "As shown"  # a preset: the settings of the opened run
 GROUPS: Mapping[str, tuple[str, ...]] = {  # of questions
     "Heads": (
@@ -281,6 +295,8 @@ def _caption(
     elif name in COMPARED:
         parts.append(COMPARED[name])
     fields = experiment.settings.model_fields
+    if experiment.growth is not None and name in PRESETS:
+        return " · ".join([*parts, GROWING[name]])
     if "max_sentences" in fields and name != AGAIN:
         limit = changes.get("max_sentences", fields["max_sentences"].default)
         parts.append("all sentences" if limit is None else f"at most {limit:,} sentences")
@@ -299,11 +315,36 @@ def _in_words(experiment: Experiment[Any], name: str, value: Any) -> str:
 def estimated(
     experiment: Experiment[Any], changes: Mapping[str, Any], models: Refs, corpora: Refs
 ) -> Estimate | None:
-    """About how long a request with these settings takes; None if nothing tells it."""
+    """About how long a request with these settings takes; None if nothing tells it.
+
+    What a growing sample took elsewhere tells only its first step: its time limit is the bound.
+    """
     try:
-        return estimate(_size(experiment, changes, models, corpora), _finished(experiment))
+        size, finished = _size(experiment, changes, models, corpora), _finished(experiment)
+        if experiment.growth is None or not _grows(experiment, changes):
+            return estimate(size, finished)
+        inputs = (size.models, size.corpora)
+        own = [
+            each
+            for each in finished
+            if each.origin == "own" and (each.size.models, each.size.corpora) == inputs
+        ]
+        return estimate(size, own) or _bound(changes, estimate(size, finished))
     except WorkbenchError:  # the check of the request says what is wrong
         return None
+
+
+def _grows(experiment: Experiment[Any], changes: Mapping[str, Any]) -> bool:
+    """Whether a request has more than one step."""
+    known = changes.keys() & experiment.settings.model_fields.keys()
+    settings = experiment.settings.model_construct(**{name: changes[name] for name in known})
+    return experiment.growth is not None and len(experiment.growth.steps(settings)) > 1
+
+
+def _bound(changes: Mapping[str, Any], step: Estimate | None) -> Estimate:
+    """The bound of a growing sample: its time limit, or its first step if that takes longer."""
+    limit = seconds_of(str(changes.get("time", GrowingSettings.model_fields["time"].default)))
+    return Estimate(max(limit, step.seconds if step else 0.0), is_bound=True)
 
 
 def _size(

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workbench.core.experiment import EXPERIMENTS, STANDARD
+from workbench.core.experiment import EXPERIMENTS, FULL, STANDARD
 from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.models.references import MINI
 from workbench.runs.builtin import alone
@@ -21,6 +21,7 @@ from workbench.runs.builtin import alone
 FILE = Path(__file__).with_name("preset_times.json")
 CORPUS = ("primer",)
 SENTENCES = "max_sentences"  # a setting by which times are scaled
+GROWN = (STANDARD, FULL)  # presets that take as long as a question is open
 MODELS: Mapping[str, tuple[str, ...]] = {  # of the experiments that are measured
     "attention-averages": MINI[:1],
     "attention-probe": MINI[:1],
@@ -62,9 +63,12 @@ def _stored() -> dict[str, dict[str, float]]:
 def distinct(experiment: str) -> dict[str, Mapping[str, Any]]:
     """Return the presets to measure: of those that differ in the number of sentences only, one.
 
-    The full training budget of probing is not measured: it takes longer than all others together.
+    An experiment whose sample grows takes as long as its question is open: only its first presets
+    are measured.
     """
     presets = EXPERIMENTS[experiment].settings_of_presets()
+    if EXPERIMENTS[experiment].growth is not None:
+        presets = {name: each for name, each in presets.items() if name not in GROWN}
     chosen: dict[str, str] = {}
     for preset in sorted(presets, key=STANDARD.__eq__):
         settings = {name: each for name, each in presets[preset].items() if name != SENTENCES}
