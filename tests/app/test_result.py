@@ -48,7 +48,7 @@ def test_the_parts_of_a_result_are_in_this_order() -> None:
         run.findings[3].claim,
         "F1 by layer (each layer)",  # the main figure
         'class="numbers"',
-        "3 cautions: ",
+        "4 cautions: ",
         "F1 (%) of the best layer, and of the baselines",  # the first tab
         "Settings, command and log",
         "Data tables",
