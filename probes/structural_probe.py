@@ -8,7 +8,7 @@ the random-weight model, then what `probes.structural_training` states: 1,000 se
 layers of 128 take half a minute on one core with three seeds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from probes import dependency_trees as gold
-from probes.batched_adam import EPOCHS
+from probes.batched_adam import EPOCHS, Fitted
 from probes.dependency_trees import Floats, Tree
 from probes.experiments import LAYER, MAX_DATA_GAIN, StructuralProbe, TreeTask
 from probes.representations import (
@@ -32,7 +32,7 @@ from probes.representations import (
     randomised,
     static,
 )
-from probes.structural_training import Probe, States, predicted, trained
+from probes.structural_training import INPUTS, Probe, States, predicted, trained
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
@@ -83,6 +83,14 @@ class TrainedProbes:
         rows = [row for row, probe in enumerate(self.probes) if probe.task == task]
         return [self.probes[row] for row in rows], self.matrices[rows]
 
+    def inputs_by_key(self, task: TreeTask) -> dict[Key, str]:
+        """How the states of each layer were scaled, as dev chose; the chain reads none."""
+        return {CHAIN_KEY: ""} | {
+            _key(self.sources[probe.source]): probe.inputs
+            for probe in self.probes
+            if probe.task == task
+        }
+
     def converged_by_key(self, task: TreeTask) -> dict[Key, list[bool]]:
         """Whether the probes of each layer converged, by seed; the chain is not trained."""
         by_key: dict[Key, list[bool]] = {CHAIN_KEY: [True] * len(self.seeds)}
@@ -131,41 +139,47 @@ def learn(
     states = States.of([source.states for source in sources], rows, model.device)
     seeds = settings.seeds
     tasks = [task for task in METRICS if task in settings.measures]
-    probes = tuple(
-        Probe(task, source, seed)
+    rank = min(settings.probe_rank or model.width, model.width)
+
+    def fit(probes: Sequence[Probe], of_train: Sequence[Tree], what: str) -> Fitted:
+        label = f"training probes{what}: {len(probes)}"
+        return trained(
+            states,
+            of_train,
+            trees["dev"],
+            probes,
+            rank,
+            lambda done, most: progress(done, most, label),
+        )
+
+    tried = [
+        Probe(task, source, seeds[0], given)
         for task in tasks
         for source in range(len(sources))
-        for seed in seeds
+        for given in INPUTS
+    ]
+    first = fit(tried, trees[TRAIN], " on each scaling of the states")
+    best = first.losses.view(-1, len(INPUTS)).argmin(1) + len(INPUTS) * torch.arange(
+        len(tried) // len(INPUTS), device=first.losses.device
     )
-    rank = min(settings.probe_rank or model.width, model.width)
-    fitted = trained(
-        states,
-        trees[TRAIN],
-        trees["dev"],
-        probes,
-        rank,
-        lambda done, most: progress(done, most, f"training probes: {len(probes)}"),
-    )
+    chosen = [tried[row] for row in best.tolist()]
+    matrices = [first.weights[0][best]]
+    converged = [first.converged[best]]
+    for_seeds = [probe._replace(seed=seed) for probe in chosen for seed in seeds[1:]]
+    if for_seeds:
+        more = fit(for_seeds, trees[TRAIN], " of further seeds")
+        matrices.append(more.weights[0])
+        converged.append(more.converged)
+    every = [*chosen, *for_seeds]
+    order = sorted(range(len(every)), key=lambda row: _order(every[row], tasks, seeds))
     half_probes = [
         probe
-        for probe in probes
-        if settings.half_data_check
-        and probe.seed == seeds[0]
-        and sources[probe.source].encoder != RANDOM
+        for probe in chosen
+        if settings.half_data_check and sources[probe.source].encoder != RANDOM
     ]
     halves: dict[Probe, Tensor] = {}
-    half = trees[TRAIN][::2]
     if half_probes:
-        halved = trained(
-            states,
-            half,
-            trees["dev"],
-            half_probes,
-            rank,
-            lambda done, most: progress(
-                done, most, f"training probes on half of the sentences: {len(half_probes)}"
-            ),
-        )
+        halved = fit(half_probes, trees[TRAIN][::2], " on half of the sentences")
         halves = dict(zip(half_probes, halved.weights[0], strict=True))
     n_in_trees = sum(len(tree) for of_part in trees.values() for tree in of_part)
     n_missing = int(missing.sum())
@@ -175,14 +189,18 @@ def learn(
         trees,
         sources,
         states,
-        probes,
-        fitted.weights[0],
-        tuple(fitted.converged.tolist()),
+        tuple(every[row] for row in order),
+        torch.cat(matrices)[order],
+        tuple(torch.cat(converged)[order].tolist()),
         halves,
         seeds,
         n_missing,
         isolated,
     )
+
+
+def _order(probe: Probe, tasks: Sequence[TreeTask], seeds: Sequence[int]) -> tuple[int, int, int]:
+    return tasks.index(probe.task), probe.source, seeds.index(probe.seed)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -267,11 +285,11 @@ _SCORES = "task probe encoder mode stack layer seed split metric value n control
 _MEANS = [
     *LAYER,
     *"value lower upper n delta delta_lower delta_upper p_value".split(),
-    *"learnt converged half half_loss".split(),
+    *"learnt converged half half_loss inputs".split(),
 ]
 _SUMMARY = (
     "task metric stack best_layer best_score lower upper baseline_chain baseline_random "
-    "baseline_lexical baseline_static".split()
+    "baseline_lexical baseline_static inputs".split()
 )
 _TREES = "stack layer sentence index word head neighbour punctuation".split()
 
@@ -293,7 +311,8 @@ def _tables(
             draws = resampled(counts.numbers, counts.measure, seed)  # [keys, draws]
             scores += _score_rows(counts, trained_probes)
             means += _mean_rows(counts, draws, trained_probes)
-            for row in _summary_rows(counts, selection, draws):
+            scaled = trained_probes.inputs_by_key(task)
+            for row in _summary_rows(counts, selection, draws, scaled):
                 summary.append(row)
                 if counts.metric == "uuas":
                     best[str(row[2])] = int(str(row[3]))
@@ -320,6 +339,7 @@ def _mean_rows(
 ) -> Iterator[tuple[object, ...]]:
     row_of = {key: row for row, key in enumerate(counts.keys)}
     stopped = trained_probes.converged_by_key(counts.task)
+    scaled = trained_probes.inputs_by_key(counts.task)
     values = counts.values.mean(1)
     lower, upper = interval(draws)
     for row, key in enumerate(counts.keys):
@@ -333,11 +353,11 @@ def _mean_rows(
             gain = float(values[row] - values[below]), *difference(draws[below], draws[row])
         yield (counts.task, *key, counts.metric, float(values[row]), float(lower[row]),
                float(upper[row]), counts.n, *gain, bool(is_learnt), all(stopped[key]), half,
-               float(counts.values[row, 0] - half))  # fmt: skip
+               float(counts.values[row, 0] - half), scaled[key])  # fmt: skip
 
 
 def _summary_rows(
-    counts: _Counts, dev: _Counts | None, draws: Floats
+    counts: _Counts, dev: _Counts | None, draws: Floats, scaled: Mapping[Key, str]
 ) -> Iterator[tuple[object, ...]]:
     """Rows of the table `summary`; layers are chosen by their means on dev."""
     values = counts.values.mean(1)
@@ -363,6 +383,7 @@ def _summary_rows(
             float(values[chosen(RANDOM, stack)]),
             float(values[row_of[Key(MODEL, stack, 0)]]),
             float(values[row_of[Key(STATIC, STATIC, NO_LAYER)]]),
+            scaled[counts.keys[best]],
         )
 
 
@@ -373,8 +394,12 @@ def _tree_rows(
     docs = trained_probes.parts.docs
     for stack, layer in best.items():
         source = [_key(each) for each in trained_probes.sources].index(Key(MODEL, stack, layer))
-        probe = Probe("distance", source, trained_probes.seeds[0])
-        matrix = trained_probes.matrices[[trained_probes.probes.index(probe)]]
+        row, probe = next(
+            (row, probe)
+            for row, probe in enumerate(trained_probes.probes)
+            if (probe.task, probe.source) == ("distance", source)
+        )
+        matrix = trained_probes.matrices[[row]]
         for sentence, tree in enumerate(trained_probes.trees["test"][:SHOWN]):
             distances = predicted(matrix, trained_probes.states, [probe], [tree])[
                 0
@@ -389,8 +414,8 @@ def _tree_rows(
 def _caveats(trained_probes: TrainedProbes, means: pd.DataFrame) -> Iterator[Caveat]:
     yield from (Caveat(note) for note in trained_probes.parts.notes)
     cut_off = trained_probes.converged.count(False)
-    if cut_off:
-        rows = means[~means["converged"]]
+    rows = means[~means["converged"].astype(bool)]
+    if len(rows):
         yield Caveat(
             f"{cut_off} of {len(trained_probes.converged)} probes were still improving on dev "
             f"after {EPOCHS} epochs ({_named(rows)}). Their scores are too low."

@@ -5,15 +5,18 @@ of one word. The matrices of all probes are one tensor, so an epoch is a few lar
 `batched_adam` trains and stops each probe.
 
 B could undo any linear map of the states, so their scaling does not change what B can express, but
-it changes what Adam finds. States are therefore centred, standardised and partly whitened on train:
-a layer scores high by what it encodes, not by outlier features, an offset, or a few large
-directions. Centring removes a constant from the depths, so the probe gets a constant feature (b).
+it changes what Adam finds and how it generalises: whitening helps where outlier features or a few
+large directions hide the tree, and costs points where small directions are noise. States are
+therefore offered in three ways (`INPUTS`), all centred on train: *scaled* by one number, as in the
+paper but for its size; *standardised*, each feature by its own spread; *whitened* in part. For each
+layer and task, dev decides (`probes.structural_probe`). Centring removes a constant from the
+depths, so the probe gets a constant feature (b).
 
 Costs: per epoch and probe, three products of words by width by rank: 1,000 sentences of 9 words, a
 width of 128, a rank of 64 and 22 probes take a third of a second on one core.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +32,7 @@ from workbench.core.machine import free_memory
 from workbench.engine.batch import sent
 
 DISTANCE: TreeTask = "distance"
+INPUTS = SCALED, STANDARDISED, WHITENED = ("scaled", "standardised", "whitened")
 
 LEARNING_RATE = 7e-3
 SENTENCES = 32  # in a batch
@@ -41,54 +45,84 @@ ROWS = 8192  # words whitened at once
 
 
 class Probe(NamedTuple):
-    """One matrix: its task, the source of its states, and the seed of weights and order."""
+    """One matrix: its task, the source of its states, the seed of weights and order, and how the
+    states are scaled."""
 
     task: TreeTask
     source: int
     seed: int
+    inputs: str = WHITENED
 
 
 @dataclass(frozen=True)
 class States:
-    """States of every word, centred and partly whitened, with a constant feature."""
+    """States of every word, centred and scaled in each way of `INPUTS`, with a constant feature."""
 
     tables: Sequence[Tensor]  # [words, width] each, half precision, on the device where they fit
+    whitened: Sequence[Tensor]  # the same, partly whitened
+    means: Sequence[Tensor]  # [width] each, over the words of train
+    factors: Mapping[str, Sequence[Tensor]]  # [width] each, by inputs other than whitened
     device: torch.device
 
     @classmethod
     def of(
         cls, tables: Sequence[Tensor], rows: NDArray[np.int64], device: torch.device
     ) -> "States":
-        """Whitened states; means, variances and correlations are over `rows`, those of train."""
-        whitened_tables = [whitened(table, torch.from_numpy(rows)) for table in tables]
+        """States of all tables; means, spreads and correlations are over `rows`, those of train."""
+        train = torch.from_numpy(rows)
+        moments = [_moments(table, train) for table in tables]
+        white = [
+            whitened(table, train, *own) for table, own in zip(tables, moments, strict=True)
+        ]
         if device.type == "cuda":
-            size = sum(table.numel() * table.element_size() for table in whitened_tables)
+            size = 2 * sum(table.numel() * table.element_size() for table in white)
             if size < free_memory(device) // 2:
-                whitened_tables = [table.to(device) for table in whitened_tables]
-        return cls(whitened_tables, device)
+                tables, white = (
+                    [table.to(device) for table in each] for each in (tables, white)
+                )
+        overall = [float(spread.square().mean().sqrt().clamp(min=1e-12)) for _, spread in moments]
+        return cls(
+            tables,
+            white,
+            [mean.float().to(device) for mean, _ in moments],
+            {
+                SCALED: [
+                    torch.full_like(spread, SIZE / size).float().to(device)
+                    for (_, spread), size in zip(moments, overall, strict=True)
+                ],
+                STANDARDISED: [(SIZE / spread).float().to(device) for _, spread in moments],
+            },
+            device,
+        )
 
     @property
     def width(self) -> int:
         """Width of the probes' input."""
         return self.tables[0].shape[1] + 1
 
-    def at(self, source: int, rows: Tensor) -> Tensor:
+    def at(self, source: int, inputs: str, rows: Tensor) -> Tensor:
         """States of these words.  # [...] -> [..., width]"""
-        table = self.tables[source]
+        table = (self.whitened if inputs == WHITENED else self.tables)[source]
         states = table[sent(rows, table.device)].to(self.device).float()
+        if inputs != WHITENED:
+            states = (states - self.means[source]) * self.factors[inputs][source]
         return torch.nn.functional.pad(states, (0, 1), value=CONSTANT)
 
 
-def whitened(table: Tensor, train: Tensor) -> Tensor:
+def _moments(table: Tensor, train: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and spread of each feature over train; a constant feature gets 1.  # [width] each"""
+    rows_of_train = table[train].double()
+    spread = rows_of_train.std(0, correction=0)
+    return rows_of_train.mean(0), torch.where(spread > 0, spread, 1.0)
+
+
+def whitened(table: Tensor, train: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
     """The table standardised by its train rows and partly whitened.  # [words, width], half
 
     A direction of the standardised states with variance v is divided by sqrt(v + RIDGE): large
     directions become similar, and directions with almost no variance stay small.
     """
-    rows_of_train = table[train].double()
-    mean, spread = rows_of_train.mean(0), rows_of_train.std(0, correction=0)
-    spread = torch.where(spread > 0, spread, 1.0)
-    standard = (rows_of_train - mean) / spread
+    standard = (table[train].double() - mean) / spread
     variances, directions = torch.linalg.eigh(standard.T @ standard / len(standard))
     variances = variances.clamp(min=0)
     size = (variances / (variances + RIDGE)).mean().sqrt().clamp(min=1e-6)
@@ -183,7 +217,7 @@ class _RunningProbes:
     """The running probes; computed only when a probe stops, since it syncs the device."""
 
     running: Tensor  # [probes], indices among all
-    used: list[int]  # indices of pairs of source and seed
+    used: list[int]  # indices of pairs of states and seed
     pair: Tensor  # [probes], index in `used`
     seed: Tensor  # [probes]
     distance: Tensor  # indices of the probes of distances
@@ -202,10 +236,10 @@ def trained(
     """Train the matrix of each probe.  # weights [[probes, width, rank]]"""
     seeds = sorted({probe.seed for probe in probes})
     seed_index = {seed: index for index, seed in enumerate(seeds)}
-    pairs = sorted({(probe.source, seed_index[probe.seed]) for probe in probes})
+    pairs = sorted({(probe.source, probe.inputs, seed_index[probe.seed]) for probe in probes})
     pair_index = {pair: index for index, pair in enumerate(pairs)}
     device = states.device
-    pair = torch.tensor([pair_index[p.source, seed_index[p.seed]] for p in probes], device=device)
+    pair = torch.tensor([pair_index[p.source, p.inputs, seed_index[p.seed]] for p in probes], device=device)
     seed = torch.tensor([seed_index[p.seed] for p in probes], device=device)
     is_distance = torch.tensor([p.task == DISTANCE for p in probes], device=device)
 
@@ -221,7 +255,7 @@ def trained(
 
     def loss(weights: Weights, running: Tensor, batch: _Batch) -> tuple[Tensor, int]:
         active = which(running)
-        by_pair = [states.at(pairs[p][0], batch.rows[pairs[p][1]]) for p in active.used]
+        by_pair = [states.at(*pairs[p][:2], batch.rows[pairs[p][2]]) for p in active.used]
         inputs = torch.stack(by_pair)[active.pair]  # [probes, sentences, words, width]
         # the constant cancels in distances except for rounding, which Adam would amplify
         inputs[..., -1].index_fill_(0, active.distance, 0)
@@ -293,9 +327,9 @@ def predicted(
     -> [probes, trees, words, words] distances, or [probes, trees, words] depths
     """
     rows = torch.from_numpy(np.stack([tree.rows for tree in trees]))
-    sources = sorted({probe.source for probe in probes})
-    by_source = torch.stack([states.at(source, rows) for source in sources])
-    source_of = [sources.index(probe.source) for probe in probes]
+    sources = sorted({(probe.source, probe.inputs) for probe in probes})
+    by_source = torch.stack([states.at(*source, rows) for source in sources])
+    source_of = [sources.index((probe.source, probe.inputs)) for probe in probes]
     inputs = by_source[torch.tensor(source_of, device=by_source.device)]
     vectors, sizes = projected(matrices, inputs)
     values = between(vectors, sizes).clamp(min=0) if probes[0].task == DISTANCE else sizes
