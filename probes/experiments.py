@@ -507,9 +507,11 @@ class StructuralProbe(SplitSettings):
         return (
             f"We trained a linear map of {rank} on the states of each layer so that {measures} "
             f"(Hewitt and Manning 2019), with {_counted(len(self.seeds), 'seed')} and early "
-            "stopping on dev. Layers were chosen on dev and scored on the held-out split, with 95 %"
-            " bootstrap intervals over sentences and seeds. The baselines are a chain of words, "
-            "static vectors, and the same architecture with random weights."
+            "stopping on dev. For each layer and task, dev also chose whether the states were "
+            "scaled by one number, standardised or partly whitened. Layers were chosen on dev and "
+            "scored on the held-out split, with 95 % bootstrap intervals over sentences and seeds. "
+            "The baselines are a chain of words, static vectors, and the same architecture with "
+            "random weights."
         )
 
 
@@ -525,7 +527,8 @@ STRUCTURAL_TABLES = {
     ),
     "summary": Table(
         "The best layer on dev, its score on the held-out split, and its baselines. "
-        "baseline_random: the best layer on dev of the same model with random weights.",
+        "baseline_random: the best layer on dev of the same model with random weights. inputs: how "
+        "the states of the best layer were scaled (see means).",
         ("task", "metric", "stack"),
     ),
     "means": Table(
@@ -534,7 +537,9 @@ STRUCTURAL_TABLES = {
         "baseline and, for a layer of the model, above the same layer with random weights. "
         "converged: early stopping on dev ended the training of every seed. half: score of the "
         "first seed's probe, trained on half of the sentences. half_loss: score of the same probe "
-        "trained on all sentences, minus half.",
+        "trained on all sentences, minus half. inputs: how the probe reads the states, by the loss "
+        "of the first seed on dev: scaled by one number, standardised (each feature by its own "
+        "spread), or partly whitened.",
         LAYER,
     ),
     "trees": Table(
@@ -557,7 +562,7 @@ STRUCTURAL_PROBE = Experiment(
     findings="probes.findings:structural_probe",
     growth=Growth({"max_sentences": 1000}, "probes.structural_probe:still_open"),
     papers=("hewitt-2019-structural",),
-    version=2,
+    version=3,
 )
 
 

@@ -829,10 +829,14 @@ def _tree_score(row: Row, means: pd.DataFrame, several: bool) -> Finding:
         _tree_text(metric, row[end]).removesuffix(" %") for end in ("lower", "upper")
     )
     numbers = f"95 % {ends}{f'; {best.name}: {_tree_text(metric, best.value)}' if best else ''}"
+    is_bound = bool((layers["half_loss"] > MAX_DATA_GAIN).any())  # more sentences raise the curve
     if verdict == "supported":
-        claim = f"{TREE_CLAIMS[metric].format(layer=layer, value=text)}{numbers})"
+        least = f"at least {text}" if is_bound else text
+        claim = f"{TREE_CLAIMS[metric].format(layer=layer, value=least)}{numbers})"
         last = layers.iloc[-1]
-        if last["layer"] != row["best_layer"]:
+        if is_bound:
+            claim += "; more sentences would raise the curve, so these are lower bounds"
+        elif last["layer"] != row["best_layer"]:
             falls = "falling to " if last["value"] < row["lower"] else ""
             claim += f", {falls}{_tree_text(metric, last['value'])} at the last layer"
     else:

@@ -71,15 +71,11 @@ class States:
         """States of all tables; means, spreads and correlations are over `rows`, those of train."""
         train = torch.from_numpy(rows)
         moments = [_moments(table, train) for table in tables]
-        white = [
-            whitened(table, train, *own) for table, own in zip(tables, moments, strict=True)
-        ]
+        white = [whitened(table, train, *own) for table, own in zip(tables, moments, strict=True)]
         if device.type == "cuda":
             size = 2 * sum(table.numel() * table.element_size() for table in white)
             if size < free_memory(device) // 2:
-                tables, white = (
-                    [table.to(device) for table in each] for each in (tables, white)
-                )
+                tables, white = ([table.to(device) for table in each] for each in (tables, white))
         overall = [float(spread.square().mean().sqrt().clamp(min=1e-12)) for _, spread in moments]
         return cls(
             tables,
@@ -239,7 +235,9 @@ def trained(
     pairs = sorted({(probe.source, probe.inputs, seed_index[probe.seed]) for probe in probes})
     pair_index = {pair: index for index, pair in enumerate(pairs)}
     device = states.device
-    pair = torch.tensor([pair_index[p.source, p.inputs, seed_index[p.seed]] for p in probes], device=device)
+    pair = torch.tensor(
+        [pair_index[p.source, p.inputs, seed_index[p.seed]] for p in probes], device=device
+    )
     seed = torch.tensor([seed_index[p.seed] for p in probes], device=device)
     is_distance = torch.tensor([p.task == DISTANCE for p in probes], device=device)
 

@@ -4,10 +4,11 @@
 the loss is the mean over sentences of the mean miss over pairs, or words. B is trained by
 torch.optim.Adam, whose rate is halved while dev does not gain. States are means over a word's
 pieces from a plain transformers forward: scaled by one number, standardised, or partly whitened
-(variance v becomes v / (v + 1)), whichever has the lower loss on dev with the first seed. Trees come from scipy's minimum spanning tree, rank correlations from scipy.stats,
-distances in the gold tree from Floyd and Warshall. Nothing is imported from the probes. The optimum
-of such a probe hangs on its start, so scores are compared as means over two seeds and all layers,
-and layer by layer with more room.
+(variance v becomes v / (v + 1)), whichever has the lower loss on dev with the first seed. Trees
+come from scipy's minimum spanning tree, rank correlations from scipy.stats, distances in the gold
+tree from Floyd and Warshall. Nothing is imported from the probes. The optimum of such a probe hangs
+on its start, so scores are compared as means over two seeds and all layers, and layer by layer with
+more room.
 
 The second judge is the paper's own probe, on raw states: Adam with a rate of 1e-3, batches of 20
 sentences, rank 64, the rate halved on a plateau. Whatever the geometry of the states, no layer may
@@ -28,6 +29,7 @@ from torch import Tensor
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
+from tests.models import real_shapes
 from workbench import Corpus
 
 Floats = NDArray[np.float64]
@@ -126,7 +128,10 @@ PAPERS = Way(1e-3, 20, 64, 0.03, by_length=False)
 
 
 def trained(
-    task: str, states: list[list[Tensor]], parts: Sequence[Sequence[Sentence]], seed: int,
+    task: str,
+    states: list[list[Tensor]],
+    parts: Sequence[Sequence[Sentence]],
+    seed: int,
     way: Way = OURS,
 ) -> tuple[Tensor, float]:
     """The best matrix on dev, and its loss there."""  # fmt: skip
@@ -240,7 +245,10 @@ def on_raw_states(layer: int, parts: Sequence[Sequence[Sentence]]) -> list[dict[
 
 
 def compared(
-    model: Any, corpus: Corpus, layers: Sequence[int], sizes: dict[str, int],
+    model: Any,
+    corpus: Corpus,
+    layers: Sequence[int],
+    sizes: dict[str, int],
     plain: Callable[[int, Sequence[Sequence[Sentence]]], list[dict[str, float]]] = (
         with_chosen_inputs
     ),
@@ -293,3 +301,31 @@ def test_the_odd_model_and_its_random_twin(is_twin: bool) -> None:
     model = odd_model(corpus)
     model = odd_twin(model) if is_twin else model
     near(compared(model, corpus, [0, 3, 7], sizes), 3 * POINT)
+
+
+def not_below(found: dict[str, Floats]) -> None:
+    for metric, gaps in found.items():
+        assert gaps.min() >= -POINT, (metric, gaps)
+
+
+def test_a_layer_scores_at_least_what_the_papers_probe_on_raw_states_finds() -> None:
+    sizes = {"train": 80, "dev": 30, "test": 80}
+    model, corpus = wb.load("mini:bert"), wb.read("primer:size=600")
+    not_below(compared(model, corpus, [0], sizes, on_raw_states))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "mini:t5"])
+def test_no_layer_of_a_built_in_model_scores_below_the_papers_probe(name: str) -> None:
+    model = wb.load(name)
+    sizes = {"train": 400, "dev": 200, "test": 400}
+    layers = range(model.stacks[0].layers + 1)
+    not_below(compared(model, wb.read("primer"), layers, sizes, on_raw_states))
+
+
+@pytest.mark.slow
+def test_no_layer_of_an_anisotropic_encoder_scores_below_the_papers_probe() -> None:
+    corpus = wb.read("primer")
+    model = real_shapes.encoder(corpus, layers=6)
+    sizes = {"train": 400, "dev": 200, "test": 400}
+    not_below(compared(model, corpus, [0, 3, 6], sizes, on_raw_states))

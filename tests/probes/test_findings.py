@@ -232,14 +232,14 @@ def test_a_variational_code_longer_than_the_label_frequencies_needs_more_steps()
 
 
 def trees(
-    *layers: float, p: float = 0.002, spread: float = 0.04, random: float = 0.5
+    *layers: float, p: float = 0.002, spread: float = 0.04, random: float = 0.5, half: float = 0.0
 ) -> dict[str, pd.DataFrame]:
     """Tables from the UUAS of layers 0, 1, …; a chain has 0.49."""
     best = int(np.argmax(layers))
     steps = [NOTHING, *np.diff(layers)]
     rows: list[tuple[Any, ...]] = [
         ("model", "encoder", layer, value, step, step - 0.02, step + 0.02, p if layer else NOTHING,
-         value > 0.5, 0.05)
+         value > 0.5, half)
         for layer, (value, step) in enumerate(zip(layers, steps, strict=True))
     ]  # fmt: skip
     others = ("random", "encoder", 0, random), ("static", "static", -1, 0.37)
@@ -278,6 +278,14 @@ def test_trees_are_found_at_the_best_layer_and_beside_the_best_baseline() -> Non
     gain = found["largest gain in UUAS over the layer below"]
     assert "+40.0 points over layer 0" in gain.claim and gain.verdict == "supported"
     assert "2 of 2 gold edges" in found["gold edges predicted in the sentences shown"].claim
+    assert found["loss of UUAS with half of the sentences"].verdict == "supported"
+
+
+def test_trees_that_more_sentences_would_raise_are_lower_bounds() -> None:
+    found = findings_of("structural-probe", trees(0.4, 0.8, 0.6, half=0.05))
+    claim = found["UUAS at the best layer"].claim
+    assert "recover at least 80.0 %" in claim and "these are lower bounds" in claim
+    assert "falling" not in claim
     assert "−5.0 points" in found["loss of UUAS with half of the sentences"].claim
 
 
