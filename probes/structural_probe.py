@@ -158,13 +158,13 @@ def learn(
         for source in range(len(sources))
         for given in INPUTS
     ]
-    first = fit(tried, trees[TRAIN], " on each scaling of the states")
-    best = first.losses.view(-1, len(INPUTS)).argmin(1) + len(INPUTS) * torch.arange(
-        len(tried) // len(INPUTS), device=first.losses.device
+    trial = fit(tried, trees[TRAIN], " on each scaling of the states")
+    best = trial.losses.view(-1, len(INPUTS)).argmin(1) + len(INPUTS) * torch.arange(
+        len(tried) // len(INPUTS), device=trial.losses.device
     )
     chosen = [tried[row] for row in best.tolist()]
-    matrices = [first.weights[0][best]]
-    converged = [first.converged[best]]
+    matrices = [trial.weights[0][best]]
+    converged = [trial.converged[best]]
     for_seeds = [probe._replace(seed=seed) for probe in chosen for seed in seeds[1:]]
     if for_seeds:
         more = fit(for_seeds, trees[TRAIN], " of further seeds")
