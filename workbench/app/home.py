@@ -38,11 +38,27 @@ ABOUT = (
     "sentence, and measured on a whole corpus. Everything is computed on this machine."
 )
 TALLEST = 62  # of the grid of heads, in per cent of the window's height
+SMALLEST = 24  # of the map of a head, in pixels; of more than fit, the box scrolls
+NAMES_WIDTH = 18  # of the names left of the maps, in pixels
 CARD = 320  # width for which a picture is laid out, in pixels
 TASKS = ("pos", "constituents")  # in the picture of the probes
 N_LATEST = 5
 _STYLE = """<style>
 .st-key-controls-about > [data-testid="stElementContainer"]:first-child { flex: 1 1 30rem; }
+/* the maps of all heads: names stay in view where the box scrolls */
+[data-testid="stHtml"]:has(> .all-heads) { max-width: 100%; }
+.st-key-look [data-testid="stColumn"]:last-child { min-width: min(100%, 272px); }
+.all-heads {
+  display: grid; align-items: center; justify-items: center; max-height: 90vh; overflow: auto;
+  padding: 3px; margin: -3px; font-size: 13px; overscroll-behavior-x: contain;
+}
+.all-heads > span {
+  position: sticky; top: -3px; z-index: 1; background: var(--shell-page); min-width: 100%;
+  text-align: center;
+}
+.all-heads > .line, .all-heads > span:first-child { left: -3px; }
+.all-heads > .line { top: auto; }
+.all-heads > span:first-child { z-index: 2; align-self: stretch; }
 [class*="st-key-card-"] {
   position: relative; padding: 16px; border: 1px solid var(--shell-line); border-radius: 6px;
 }
@@ -119,7 +135,8 @@ def draw() -> None:
 def _look(typed: str) -> None:
     """Draw all heads and the predictions of the chosen model on a sentence."""
     model, doc = cache.model(choice.model()), cache.typed(typed)
-    left, right = st.columns([5, 4], gap="large")
+    with st.container(key="look"):
+        left, right = st.columns([3, 1] if _has_many_heads(model) else [5, 4], gap="large")
     with left, errors_shown():
         _heads(model, doc, typed)
     with right, errors_shown():
@@ -130,6 +147,17 @@ def _look(typed: str) -> None:
             icon=":material/psychology:",
             query_params={**choice.in_url(), "text": typed},
         )
+
+
+def _has_many_heads(model: "Model") -> bool:
+    """Whether the maps of the heads need most of the width."""
+    if not model.sites:
+        return False
+    from workbench.attention_maps.grids import MANY
+
+    first = model.sites[0]
+    sites = [site for site in model.sites if (site.stack, site.kind) == (first.stack, first.kind)]
+    return max(len(sites), *(site.heads for site in sites)) > MANY
 
 
 def _heads(model: "Model", doc: "Doc", typed: str) -> None:
@@ -144,9 +172,10 @@ def _heads(model: "Model", doc: "Doc", typed: str) -> None:
     group = groups(maps)[0]
     grid = grid_of(maps, group, Options())
     st.html(head_maps(grid, kind(), {**choice.in_url(), "from": "Your own text", "text": typed}))
+    across = "Columns are layers, rows are heads. " if grid.layers_across else ""
     st.caption(
-        f"{len(grid.rows)} layers × {len(grid.columns)} heads: rows of a map are the tokens that "
-        "look, columns the tokens that are looked at. Click a head to see it over the words."
+        f"{len(grid.rows)} layers × {len(grid.columns)} heads. {across}Rows of a map are the tokens "
+        "that look, columns the tokens that are looked at. Click a head to see it over the words."
     )
     if maps.cut:
         st.caption(f"{maps.cut:,} words are cut off: they exceed the maximum length of the model.")
@@ -154,29 +183,35 @@ def _heads(model: "Model", doc: "Doc", typed: str) -> None:
 
 def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
     """Return the maps of all heads as HTML, each a picture with a link to the page Attention."""
+    from workbench.attention_maps.grids import MANY
     from workbench.attention_maps.thumbnails import overview
     from workbench.figures.pixels import as_png
 
     pictures = overview(grid).pictures  # [layers, heads, height, width]
-    share = len(grid.columns) / max(1, len(grid.rows))
-    cells = ["<span></span>", *(f"<span>{column}</span>" for column in grid.columns)]
-    for row, layer in enumerate(grid.rows):
-        cells.append(f"<span>{layer}</span>")
-        for column, head in enumerate(grid.columns):
-            to = urlencode({**address, "cell": f"{layer}.{head}"})
-            picture = as_png(pictures[row, column], theme)
-            cells.append(
-                f'<a href="attention?{as_html(to)}" target="_self" title="head {layer}-{head}" '
-                f'aria-label="head {layer}-{head}" style="width:100%"><img alt="" src="{picture}" '
-                'style="image-rendering:pixelated;display:block;width:100%;aspect-ratio:1"></a>'
-            )
-    columns = f"16px repeat({len(grid.columns)},minmax(0,1fr))"
-    gap = 6 if len(grid.columns) <= 12 else 3
+
+    def cell(row: int, column: int) -> str:
+        layer, head = grid.rows[row], grid.columns[column]
+        to = urlencode({**address, "cell": f"{layer}.{head}"})
+        picture = as_png(pictures[row, column], theme)
+        return (
+            f'<a href="attention?{as_html(to)}" target="_self" title="head {layer}-{head}" '
+            f'aria-label="head {layer}-{head}" style="width:100%"><img alt="" src="{picture}" '
+            'style="image-rendering:pixelated;display:block;width:100%;aspect-ratio:1"></a>'
+        )
+
+    across, down = (grid.rows, grid.columns)[:: 1 if grid.layers_across else -1]
+    cells = ["<span></span>", *(f"<span>{name}</span>" for name in across)]
+    for line, name in enumerate(down):
+        cells.append(f'<span class="line">{name}</span>')
+        for at in range(len(across)):
+            cells.append(cell(at, line) if grid.layers_across else cell(line, at))
+    gap, most = ("2px", 2) if len(across) > MANY else ("clamp(3px,0.5vw,6px)", 6)
+    least = NAMES_WIDTH + len(across) * (SMALLEST + most) + 6
     return (
-        f'<div role="group" aria-label="Attention of all heads" style="display:grid;gap:{gap}px;'
-        "align-items:center;justify-items:center;font-size:13px;"
-        f"max-width:calc({TALLEST}vh * {share:.3f});"
-        f'grid-template-columns:{columns}">{"".join(cells)}</div>'
+        f'<div class="all-heads" role="group" aria-label="Attention of all heads" style="gap:{gap};'
+        f"max-width:max({least}px,calc({TALLEST}vh * {len(across) / max(1, len(down)):.3f}));"
+        f"grid-template-columns:{NAMES_WIDTH}px repeat({len(across)},minmax({SMALLEST}px,1fr))"
+        f'">{"".join(cells)}</div>'
     )
 
 

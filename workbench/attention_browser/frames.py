@@ -196,6 +196,7 @@ def _side(side: Side) -> dict[str, Any]:
             "columns": list(grid.columns),
             "row_word": "layers" if not grid.rows[0].isdigit() else "layer",
             "column_word": "head" if together == "each head" or "layers" in together else "",
+            "layers_across": grid.layers_across,
         },
         "missing": [
             [row, column]

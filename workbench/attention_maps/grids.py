@@ -31,6 +31,7 @@ from workbench.engine.words import PieceGroups, merged
 
 Unit = Literal["pieces", "words"]
 Special = Literal["shown", "hidden", "renormalised"]
+MANY = 12  # layers or heads next to each other; the pictures of more are small
 MIN_MASS = 1e-6  # of a row: a smaller mass counts as zero and is not renormalised
 
 
@@ -159,6 +160,11 @@ class Grid:
         size = f"{len(self.rows)} rows x {len(self.columns)} columns"
         items = f"{len(self.sides.rows)} x {len(self.sides.columns)} {self.options.unit}"
         return f"<Grid {self.look.model} {' '.join(self.group)}: {size}; maps of {items}>"
+
+    @property
+    def layers_across(self) -> bool:
+        """Whether an overview has its layers across: they are many, and more than the heads."""
+        return len(self.rows) > max(MANY, len(self.columns))
 
     @public
     def map(self, row: int, column: int) -> Floats:

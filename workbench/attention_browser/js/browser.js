@@ -6,6 +6,8 @@ const HINT = "Click a head to open it, Ctrl or Shift + click to add it. Click a 
 const STACKED = 760; // px: below it, the open head is below the grid
 const GRID_SHARE = 0.44; // of the width, at most for the grid
 const SHARE_OF_TWO = 0.46; // at most for two grids next to each other
+const HIGH = 0.95; // of the window, at most for bands of a grid next to the open head
+const HIGH_ABOVE = 0.6; // at most for bands of a grid above it
 const MOST_ALSO = 5; // heads next to the open one
 
 /** Shows `message`, an overview, in `root`; requests missing data from the host. */
@@ -170,10 +172,11 @@ function attentionBrowser(root, host, message) {
     const shown = browser.grids.filter((_, s) => browser.shownSide === "both" || browser.shownSide === String(s));
     const counts = [];
     const { beside, stacked, wide } = spaceForGrids(room, shown.length);
+    const high = window.innerHeight * (stacked ? HIGH_ABOVE : HIGH);
     page.overview.classList.toggle("beside", beside);
     browser.grids.forEach((grid) => (grid.node.hidden = !shown.includes(grid)));
     shown.forEach((grid) => {
-      const order = grid.paint(wide);
+      const order = grid.paint(wide, high);
       counts.push(order.shown === order.total && !order.flow ? `${order.total} ${order.total === 1 ? grid.word().slice(0, -1) : grid.word()}`
         : `${order.shown} of ${order.total} ${grid.word()} shown`);
     });
@@ -182,8 +185,8 @@ function attentionBrowser(root, host, message) {
     page.work.style.gridTemplateColumns = stacked ? "minmax(0, 1fr)" : `${own}px minmax(0, 1fr)`;
     root.classList.toggle("stacked", stacked);
     const named = new Set(counts).size > 1;
-    const { grid: { row_word: rowWord, column_word: columnWord } } = browser.message.sides[0];
-    const axes = columnWord ? `Rows: ${rowWord.replace(/s?$/, "s")}; columns: ${columnWord}s (counted from 0).` : "";
+    const { downWord, acrossWord } = axesOf(browser.message.sides[0].grid);
+    const axes = downWord && acrossWord ? `Rows: ${downWord.replace(/s?$/, "s")}; columns: ${acrossWord.replace(/s?$/, "s")} (counted from 0).` : "";
     const about = scoreOf(browser.message.sides[0], browser.choice.score)?.about;
     browser.count.textContent = named ? counts.map((words, s) => `${browser.message.sides[s].name}: ${words}`).join(" · ") : counts[0];
     browser.about.textContent = `${axes}${about && shown[0].layout().score ? ` Number on each map: ${visible(browser.choice.score)}. ${visible(about)}` : ""}`;
@@ -423,7 +426,7 @@ function attentionBrowser(root, host, message) {
 
   function gridDrawing() {
     const { message } = browser;
-    const { row_word: row, column_word: column } = message.sides[0].grid;
+    const { downWord: row, acrossWord: column } = axesOf(message.sides[0].grid);
     const shown = browser.grids.filter((grid) => !grid.node.hidden);
     const ways = [row && `${row} (rows)`, column && `${column} (columns)`].filter(Boolean).join(", ");
     const scale = message.sides.length > 1 ? "A map has the same colour scale on both sides." : "Each map has its own colour scale.";
@@ -453,7 +456,7 @@ function attentionBrowser(root, host, message) {
     }
     else if (event.key === " " && root.getRootNode().activeElement?.matches("canvas.heads")) browser.add(browser.focus);
     else if (WAYS[event.key] && open && !typing) event.shiftKey ? movePin(WAYS[event.key])
-      : browser.open(neighbour(commonGrid(browser.message), open, WAYS[event.key]));
+      : browser.open(neighbour(commonGrid(browser.message), open, stepOf(browser.message.sides[0].grid, WAYS[event.key])));
     else done = false;
     if (!done) return;
     event.preventDefault();

@@ -6,7 +6,8 @@ const WAYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRig
 function headGrid(browser, s) {
   const canvas = make("canvas", { tabindex: "0", role: "application", class: "heads" });
   const lit = make("canvas", { class: "lit", "aria-hidden": "true" });
-  const box = make("div", { class: "scroll" }, make("div", { class: "stack" }, canvas, lit));
+  const names = make("canvas", { class: "names", "aria-hidden": "true" }); // stay where the box scrolls
+  const box = make("div", { class: "scroll" }, make("div", { class: "stack" }, make("div", { class: "kept" }, names), canvas, lit));
   const title = make("div", { class: "name" });
   const node = make("section", { class: "side" }, title, box);
   let atlas = null;
@@ -17,19 +18,19 @@ function headGrid(browser, s) {
     atlas = atlasOf(side(), browser.message.arrays[`thumbs${s}`], browser.colours, sharedTops(browser.message));
   }
 
-  function paint(room) {
+  function paint(room, high) {
     if (!atlas) recolour();
     const order = arranged(side(), browser.choice);
     const most = browser.message.sides.length > 1 ? LARGEST_OF_TWO : room < WIDE ? LARGEST : LARGEST_WHERE_WIDE;
     const { picked } = browser.choice;
-    const layout = thumbLayout(side(), order, room, atlas, most, browser.gridZoom, picked);
+    const layout = thumbLayout(side(), order, room, atlas, most, browser.gridZoom, picked, high);
     const score = picked || layout.wide >= LEGIBLE ? scoreOf(side(), browser.choice.score) : null;
     now = { side: side(), atlas, order, layout, score };
     title.textContent = browser.message.sides.length > 1 ? side().name : "";
-    const { rows, columns, row_word: row, column_word: column } = side().grid;
+    const { down, across, downWord, acrossWord } = axesOf(side().grid);
     canvas.setAttribute("aria-label",
-      `${side().name}: ${order.shown} of ${order.total} heads; ${rows.length} rows (${row}), ` +
-        `${columns.length} columns (${column}). Arrow keys: move. Enter: open. Space: show next to the open head.`);
+      `${side().name}: ${order.shown} of ${order.total} heads; ${down.length} rows (${downWord}), ` +
+        `${across.length} columns (${acrossWord}). Arrow keys: move. Enter: open. Space: show next to the open head.`);
     mark();
     light(null, null);
     return order;
@@ -39,6 +40,20 @@ function headGrid(browser, s) {
     const focused = canvas.matches(":focus");
     paintThumbs(canvas, { ...now, focus: browser.focus, focused, colours: browser.colours,
       open: browser.state.cell ? browser.heads() : [], changed: side().changed || [] });
+    keepNames();
+  }
+
+  /** Copies the names left of the rows, which stay in view where the box scrolls. */
+  function keepNames() {
+    const { layout, order } = now;
+    names.hidden = order.flow || layout.width <= node.clientWidth;
+    if (names.hidden) return;
+    const width = layout.left - 4; // without the frames of heads
+    const ratio = canvas.width / layout.width;
+    const { pen } = sizedCanvas(names, { width, height: layout.height });
+    pen.fillStyle = browser.colours.paper;
+    pen.fillRect(0, 0, width, layout.height);
+    pen.drawImage(canvas, 0, 0, width * ratio, layout.height * ratio, 0, 0, width, layout.height);
   }
 
   /** Lights a row (attending) and a column (attended) in every map: the rest is paled. */
@@ -85,7 +100,7 @@ function headGrid(browser, s) {
   /** The next head for an arrow key, in the grid or in the order. */
   function towards(way) {
     const { order, layout } = now;
-    if (!order.flow) return neighbour(side(), browser.focus, way);
+    if (!order.flow) return neighbour(side(), browser.focus, stepOf(side().grid, way));
     const at = order.heads.findIndex((head) => String(head) === String(browser.focus));
     const to = at < 0 ? 0 : at + way[1] + way[0] * layout.inLine;
     return order.heads[to] || browser.focus;
@@ -139,7 +154,7 @@ function headGrid(browser, s) {
     const head = headAt(event);
     if (head) event.ctrlKey || event.metaKey || event.shiftKey ? browser.add(head) : browser.open(head);
   });
-  const leastWidth = () => 30 + side().grid.columns.length * (SMALLEST + GAP);
+  const leastWidth = () => 30 + Math.min(MANY, axesOf(side().grid).across.length) * (SMALLEST + GAP);
   zoomed(box, { get: () => browser.gridZoom, set: (zoom) => ((browser.gridZoom = bounded(zoom, 1, 5)), browser.refresh()),
     reset: () => browser.gridZoom > 1 && ((browser.gridZoom = 1), browser.refresh(), true) });
   const word = () => (side().grid.column_word === "" ? "maps" : "heads");

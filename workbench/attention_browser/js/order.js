@@ -48,6 +48,17 @@ function neighbour(side, [r, c], [down, across]) {
   return [r, c];
 }
 
+/** The names down and across of an overview, and the words for them; layers may be across. */
+function axesOf({ rows, columns, row_word: row, column_word: column, layers_across: turned }) {
+  return turned ? { down: columns, across: rows, downWord: column, acrossWord: row, turned: true }
+    : { down: rows, across: columns, downWord: row, acrossWord: column, turned: false };
+}
+
+/** A step down and across in the overview as a step of row and column. */
+function stepOf(grid, [down, across]) {
+  return axesOf(grid).turned ? [across, down] : [down, across];
+}
+
 /** The heads that all sides have, as a side. */
 function commonGrid(message) {
   const [one, other = one] = message.sides;

@@ -3,6 +3,7 @@
 const GAP = 6;
 const GAP_OF_MANY = 3; // with more than MANY columns
 const MANY = 12;
+const HEADING = 20; // px, the names above the columns
 const SMALLEST = 36; // px, minimum of a thumbnail's longer side; then the box scrolls
 const SMALLEST_OF_MANY = 24;
 const LEGIBLE = 48; // px, from which a thumbnail has a number that nobody chose
@@ -53,29 +54,45 @@ function clearOf(side, height, width) {
   });
 }
 
-/** The position of each head in a box of this width: {places, width, height, wide, tall, …} */
-function thumbLayout(side, order, room, shape, most = LARGEST, zoom = 1, numbered = false) {
-  const { rows, columns } = side.grid;
-  const left = order.flow ? 2 : 10 + Math.max(...rows.map((name) => textWidth(name)));
-  const top = order.flow ? 2 : 20;
+/**
+ * The position of each head in a box of this width: {places, width, height, wide, tall, …}. More
+ * columns than fit are in bands below each other if these are at most `high`; else the box scrolls.
+ */
+function thumbLayout(side, order, room, shape, most = LARGEST, zoom = 1, numbered = false, high = 0) {
+  const { down, across, turned } = axesOf(side.grid);
+  const left = order.flow ? 2 : 10 + Math.max(...down.map((name) => textWidth(name)));
+  const top = order.flow ? 2 : HEADING;
   const above = order.flow ? 16 : 0;
-  const many = columns.length > MANY && !numbered;
+  const many = across.length > MANY && !numbered;
   const gap = many ? GAP_OF_MANY : GAP;
-  const fits = (room - left) / columns.length - gap;
-  const long = zoom * (order.flow ? bounded(fits, 56, 84) : bounded(fits, many ? SMALLEST_OF_MANY : SMALLEST, most));
+  const smallest = many ? SMALLEST_OF_MANY : SMALLEST;
+  const { inBand, highest } = order.flow ? { inBand: across.length, highest: most }
+    : bandsOf(across.length, down.length, { room: room - left, smallest, gap, high, most });
+  const fits = Math.min((room - left) / inBand - gap, highest);
+  const long = zoom * (order.flow ? bounded(fits, 56, 84) : bounded(fits, smallest, most));
   const scale = Math.floor(long) / Math.max(shape.width, shape.height);
-  const wide = Math.max(12, Math.round(shape.width * scale));
-  const tall = Math.max(12, Math.round(shape.height * scale));
+  const wide = Math.max(SMALLEST_OF_MANY, Math.round(shape.width * scale));
+  const tall = Math.max(SMALLEST_OF_MANY, Math.round(shape.height * scale));
   const [stepX, stepY] = [wide + gap, tall + gap + above];
-  const inLine = order.flow ? Math.max(1, Math.floor((room - left) / stepX)) : columns.length;
+  const inLine = order.flow ? Math.max(1, Math.floor((room - left) / stepX)) : inBand;
+  const band = top + down.length * stepY;
   const places = order.heads.map(([r, c], k) => {
-    const [row, column] = order.flow ? [Math.floor(k / inLine), k % inLine] : [r, c];
-    return { r, c, x: left + column * stepX, y: top + row * stepY + above };
+    if (order.flow) return { r, c, x: left + (k % inLine) * stepX, y: top + Math.floor(k / inLine) * stepY + above };
+    const [line, at] = turned ? [c, r] : [r, c];
+    return { r, c, x: left + (at % inBand) * stepX, y: top + Math.floor(at / inBand) * band + line * stepY };
   });
-  const lines = order.flow ? Math.ceil(places.length / inLine) : rows.length;
-  return { places, wide, tall, above, left, top, inLine, stepX, stepY,
+  const lines = Math.max(1, Math.ceil(places.length / inLine)); // in the order of a score
+  return { places, wide, tall, above, left, top, inLine, stepX, stepY, band,
     width: left + Math.min(inLine, order.flow ? places.length || 1 : inLine) * stepX,
-    height: top + Math.max(1, lines) * stepY };
+    height: order.flow ? top + lines * stepY : Math.ceil(across.length / inBand) * band };
+}
+
+/** How many columns a band has, and the largest thumbnail for which the bands are not too high. */
+function bandsOf(across, down, { room, smallest, gap, high, most }) {
+  const bands = Math.ceil(across / Math.max(1, Math.floor(room / (smallest + gap))));
+  const highest = Math.floor((high / bands - HEADING) / down) - gap;
+  if (bands < 2 || highest < smallest) return { inBand: across, highest: most };
+  return { inBand: Math.ceil(across / bands), highest };
 }
 
 /** Empties a canvas of this size on screen; returns its pen in CSS pixels, and device pixels per CSS pixel. */
@@ -144,14 +161,15 @@ function paintHeads(pen, atlas, order, layout, ratio = 1) {
 
 /** The numbers of layers and heads, or a name above each head if they are sorted. */
 function thumbLabels(side, order, layout) {
-  const { rows, columns } = side.grid;
   if (order.flow) {
     return layout.places.map(({ r, c, x, y }) => ({ text: cellMark(side.grid, [r, c]), x, y: y - 4 }));
   }
-  const { left, top, wide, tall, stepX, stepY } = layout;
+  const { left, top, wide, tall, stepX, stepY, inLine, band } = layout;
+  const { down, across } = axesOf(side.grid);
+  const starts = Array.from({ length: Math.ceil(across.length / inLine) }, (_, k) => top + k * band);
   return [
-    ...columns.map((name, c) => ({ text: name, x: left + c * stepX + wide / 2, y: top - 7, anchor: "middle", faint: true })),
-    ...rows.map((name, r) => ({ text: name, x: left - 7, y: top + r * stepY + tall / 2 + 4, anchor: "end", faint: true })),
+    ...across.map((name, k) => ({ text: name, x: left + (k % inLine) * stepX + wide / 2, y: starts[Math.floor(k / inLine)] - 7, anchor: "middle", faint: true })),
+    ...starts.flatMap((start) => down.map((name, k) => ({ text: name, x: left - 7, y: start + k * stepY + tall / 2 + 4, anchor: "end", faint: true }))),
   ];
 }
 
