@@ -174,8 +174,9 @@ def _heads(model: "Model", doc: "Doc", typed: str) -> None:
     st.html(head_maps(grid, kind(), {**choice.in_url(), "from": "Your own text", "text": typed}))
     across = "Columns are layers, rows are heads. " if grid.layers_across else ""
     st.caption(
-        f"{len(grid.rows)} layers × {len(grid.columns)} heads. {across}Rows of a map are the tokens "
-        "that look, columns the tokens that are looked at. Click a head to see it over the words."
+        f"{len(grid.rows)} layers × {len(grid.columns)} heads. {across}Rows of a map are the "
+        "tokens that look, columns the tokens that are looked at. Click a head to see it over the "
+        "words."
     )
     if maps.cut:
         st.caption(f"{maps.cut:,} words are cut off: they exceed the maximum length of the model.")

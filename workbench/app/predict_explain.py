@@ -16,6 +16,7 @@ from workbench.app.attention import row
 from workbench.app.predict_results import Explained, Side
 from workbench.app.tables_and_figures import Column, draw_columns, draw_table, segment, select
 from workbench.app.text import errors_shown, plain
+from workbench.figures.sanitize import spaced
 from workbench.report.format import number
 from workbench.token_views.component import Views, standalone, token_views
 from workbench.token_views.views import Token, View, grid, strip
@@ -157,6 +158,7 @@ def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) 
         options,
         options.index(current or first),
         key=box,
+        format_func=spaced,
         on_change=changed,
         accept_new_options=True,
         width=150,

@@ -76,7 +76,7 @@ def draw_table(table: "pd.DataFrame", key: str) -> None:
         st.caption(f"Rows {first + 1:,} to {last:,} of {len(table):,}.")
     head = table.iloc[first : first + ROWS]
     st.dataframe(
-        head,
+        _spaced(head),
         hide_index=True,
         column_config={
             str(name): _column(str(name), dtype.kind == "f") for name, dtype in head.dtypes.items()
@@ -85,6 +85,20 @@ def draw_table(table: "pd.DataFrame", key: str) -> None:
         placeholder="–",
         key=key,
     )
+
+
+def _spaced(table: "pd.DataFrame") -> "pd.DataFrame":
+    """The table with marks of word starts drawn as spaces."""
+    from workbench.figures.sanitize import spaced
+
+    texts = [index for index, dtype in enumerate(table.dtypes) if dtype.kind == "O"]
+    shown = table.copy(deep=False)
+    for index in texts:
+        column = shown.iloc[:, index]
+        if any(isinstance(cell, str) and spaced(cell) != cell for cell in column):
+            name = shown.columns[index]
+            shown[name] = [spaced(cell) if isinstance(cell, str) else cell for cell in column]
+    return shown
 
 
 def _height(count: int, most: int) -> Any:
@@ -372,7 +386,7 @@ def draw_columns(
         for name, column in present.items()
     }
     st.dataframe(
-        pd.DataFrame(shown),
+        _spaced(pd.DataFrame(shown)),
         hide_index=True,
         height=_height(len(table), rows),
         column_config={

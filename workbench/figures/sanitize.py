@@ -3,7 +3,8 @@
 Plotly reads a subset of HTML in strings, and loads pictures and maps by URL. Strings in lists are
 data, and their markup is escaped. Texts of the figure itself keep line breaks and emphasis.
 Anything that would be loaded is removed. Invisible characters, and characters that change the
-writing direction, are shown by code point. Costs: one pass over the figure.
+writing direction, are shown by code point; marks of word starts as spaces. Costs: one pass over the
+figure.
 """
 
 import json
@@ -30,6 +31,8 @@ _VISIBLE = {  # control characters, line separators, and direction marks
                    *range(0x2066, 0x206A), 0xFEFF, *range(0xFFF9, 0xFFFC))
 }  # fmt: skip
 _LINES = {number: sign for number, sign in _VISIBLE.items() if chr(number) not in "\n\t"}
+START = "▁"  # how pieces that start a word are stored, whatever their tokenizer
+_LONE = re.compile(rf"{START}+(?=$|[\s”])")
 _HALVES = re.compile("[\ud800-\udfff]")
 _TURNING = {"R", "AL", "AN", "RLE", "RLO", "RLI"}
 
@@ -51,10 +54,25 @@ def escaped(text: object) -> str:
     return visible(str(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def visible(text: str, lines: bool = False) -> str:
-    """Text with every invisible character shown by code point; `lines` keeps line breaks."""
+def visible(text: str, lines: bool = False, marks: bool = False) -> str:
+    """Text with every invisible character shown by code point; `lines` keeps line breaks.
+
+    Marks of the starts of words are drawn as spaces, unless `marks` keeps them.
+    """
+    if not marks:
+        text = spaced(text)
     whole = text if text.isascii() else _HALVES.sub(lambda c: f"⟨U+{ord(c[0]):04X}⟩", text)
     return whole.translate(_LINES if lines else _VISIBLE)
+
+
+def spaced(text: str) -> str:
+    """Pieces with the mark of a word start (`▁the`) drawn as a space; a lone mark is drawn as ␣.
+
+    Continuations keep their mark (`##ing`). `visible` of the browser components does the same.
+    """
+    if START not in text:
+        return text
+    return _LONE.sub(lambda run: "␣" * len(run[0]), text).replace(START, "\u00a0")
 
 
 def is_right_to_left(text: str) -> bool:

@@ -80,6 +80,7 @@ def _templates() -> Environment:
         lambda name: f"<code>{text(name)}</code>",
         {
             "lines": lambda value: text(value, lines=True),
+            "command": lambda value: text(value, lines=True, marks=True),
             "attribute": attribute,
             "json": as_json,
             "svg": lambda drawing, width: inline(drawing, width) or "",
@@ -90,9 +91,9 @@ def _templates() -> Environment:
     return templates
 
 
-def text(value: str, lines: bool = False) -> str:
+def text(value: str, lines: bool = False, marks: bool = False) -> str:
     """Return escaped text; right-to-left text is isolated."""
-    shown = escape(visible(value, lines=lines))
+    shown = escape(visible(value, lines=lines, marks=marks))
     return f"<bdi>{shown}</bdi>" if is_right_to_left(shown) else shown
 
 

@@ -99,7 +99,9 @@ def _templates() -> Environment:
         {
             "quoted": lambda value: quoted(visible(value)),
             "heading": lambda name: text(name.replace("_", f"_{_BREAK}")),
-            "command": lambda command: quoted(_breakable(visible(command, lines=True), ONE_LINE)),
+            "command": lambda command: quoted(
+                _breakable(visible(command, lines=True, marks=True), ONE_LINE)
+            ),
         },
         block_start_string="<%",
         block_end_string="%>",

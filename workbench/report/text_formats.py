@@ -125,7 +125,7 @@ def uncited(papers: Sequence[Paper], method: Sequence[str]) -> list[Paper]:
 
 def _fenced(command: str) -> str:
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
-    return f"{fence}sh\n{visible(command, lines=True)}\n{fence}"
+    return f"{fence}sh\n{visible(command, lines=True, marks=True)}\n{fence}"
 
 
 def latex(value: str) -> str:

@@ -6,7 +6,7 @@ const HINT = "Click a head to open it, Ctrl or Shift + click to add it. Click a 
 const STACKED = 760; // px: below it, the open head is below the grid
 const GRID_SHARE = 0.44; // of the width, at most for the grid
 const SHARE_OF_TWO = 0.46; // at most for two grids next to each other
-const HIGH = 0.95; // of the window, at most for bands of a grid next to the open head
+const HIGH = 0.88; // of the window, at most for bands of a grid next to the open head
 const HIGH_ABOVE = 0.6; // at most for bands of a grid above it
 const MOST_ALSO = 5; // heads next to the open one
 

@@ -7,12 +7,17 @@ const graphemes = Intl.Segmenter ? new Intl.Segmenter() : null;
 const measuring = document.createElement("canvas").getContext("2d");
 const fittedBefore = new Map();
 
-/** The token, with signs for invisible characters. */
+/** The token, with signs for invisible characters; marks of word starts are spaces, as in sanitize.py. */
 function visible(token) {
   if (token === "") return "∅";
-  return token
+  return spaced(token)
     .replace(UNSEEN, (sign) => SIGNS[sign] || `⟨U+${code(sign)}⟩`)
     .replace(/^\s+$/, (blanks) => "␣".repeat(blanks.length));
+}
+
+/** A piece with the mark of a word start drawn as a space; a lone mark is drawn as ␣. */
+function spaced(piece) {
+  return piece.replace(/▁+(?=$|[\s”])/g, (run) => "␣".repeat(run.length)).replaceAll("▁", "\u00a0");
 }
 
 function code(sign) {

@@ -13,7 +13,7 @@ function choice(view, row, send) {
   const bar = make("span", { class: "bar" }, make("i"));
   bar.firstChild.style.setProperty("width", `${Math.max(0.5, 100 * bounded(row.p, 0, 1))}%`);
   const inside = [
-    make("bdi", { class: "t", title: visible(row.t) }, ...written(row.t)), bar,
+    make("bdi", { class: "t", title: visible(row.t), text: visible(row.t) }), bar,
     make("span", { class: "number", text: row.p < 0.0005 ? "< 0.1 %" : percent(row.p) }),
     make("span", { class: "note", text: [row.change && change(row.change), row.note].filter(Boolean).join(" · ") }),
   ];
@@ -23,12 +23,6 @@ function choice(view, row, send) {
       onclick: () => send({ choice: row.id }) }, ...inside)
     : make("div", { class: classes }, ...inside);
   return make("li", {}, node);
-}
-
-/** A piece; the mark of a space before it is faint. */
-function written(text) {
-  const mark = /^[▁Ġ](?=.)/.exec(text)?.[0];
-  return mark ? [make("span", { class: "faint", text: mark }), visible(text.slice(1))] : [visible(text)];
 }
 
 /** A change of a probability, in points. */

@@ -35,7 +35,7 @@ function pieces(view, colours, send, memory) {
 
 /** One piece; its colour is its place in the word. */
 function box(piece, colours) {
-  const node = make("span", { class: ["box", piece.mark].filter(Boolean).join(" ") }, make("bdi", {}, ...written(piece.t)));
+  const node = make("span", { class: ["box", piece.mark].filter(Boolean).join(" ") }, make("bdi", { text: visible(piece.t) }));
   if (piece.mark !== "special" && piece.mark !== "unknown") {
     node.style.setProperty("--part", colours.series[PARTS[piece.part % PARTS.length]]);
   }
