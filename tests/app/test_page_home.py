@@ -1,11 +1,16 @@
 """The first page without a browser: a typed sentence, and models without attention."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.app.pages import home, opened, said
+from tests.attention_maps.test_grids import GROUP, made
+from workbench.app.home import head_maps
 from workbench.app.text import prose
+from workbench.attention_maps.grids import Options, grid_of
 
 __all__ = ["home"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -17,6 +22,21 @@ def test_a_typed_sentence_is_looked_at_and_linked(home: Path) -> None:
         str(each.proto.body) for each in app.get("html") if "Attention of all" in each.proto.body
     ]
     assert "text=One." in maps
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "across", "first"),
+    [(4, 4, 4, ["0.0", "0.1"]), (12, 32, 32, ["0.0", "0.1"]), (30, 9, 30, ["0.0", "1.0"])],
+)
+def test_maps_of_heads_have_at_least_24_pixels(
+    layers: int, heads: int, across: int, first: list[str]
+) -> None:
+    maps = np.ones((layers, heads, 1, 1), dtype=np.float32)
+    grid = grid_of(made(maps, [0], [False], ["a"]), GROUP, Options())
+    html = head_maps(grid, "light", {"text": "a"})
+    assert f"repeat({across},minmax(24px,1fr))" in html
+    assert re.findall(r"cell=([\d.]+)", html)[:2] == first
+    assert html.count("<a ") == layers * heads
 
 
 def test_an_empty_text_is_said() -> None:

@@ -116,6 +116,7 @@ class Side:
                 "columns": [str(head) for head in range(heads)],
                 "row_word": "layer",
                 "column_word": "head",
+                "layers_across": layers > max(12, heads),
             },
             "missing": self.missing,
             "tops": [[float(v) for v in row] for row in self.maps.max((-1, -2))],

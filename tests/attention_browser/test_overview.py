@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from tests.attention_browser.conftest import Show, Shown
 from tests.attention_browser.making import Side, World, softmaxed, words
+from workbench.figures.sanitize import visible
 
 pytestmark = pytest.mark.browser
 
@@ -62,11 +63,78 @@ def test_a_wide_grid_stays_within_the_page(show: Show, width: int) -> None:
     pixels = page.locator("canvas.heads").evaluate("c => c.width * c.height")
     assert pixels < 8.1e6
     page.locator("canvas.heads").focus()
-    for _ in range(15):
+    for _ in range(23):
         page.keyboard.press("ArrowRight")
-    assert focus(shown) == "0,15"
+    assert focus(shown) == "23,0"  # layers are across
     box = page.locator(".scroll").first
     assert box.evaluate("b => b.scrollLeft + b.clientWidth >= b.scrollWidth - 12")
+
+
+HEADS = """(canvas) => {
+    // the runs of pixels that open a head, along the middle of each line and of each column
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    const isHead = (x, y) => {
+        const at = { clientX: left + x, clientY: top + y };
+        canvas.dispatchEvent(new PointerEvent("pointermove", at));
+        return canvas.style.cursor === "pointer";
+    };
+    const runs = (length, hit) => {
+        const found = [0];
+        for (let k = 0.5; k < length; k += 1) {
+            if (hit(k)) found[found.length - 1] += 1;
+            else if (found[found.length - 1]) found.push(0);
+        }
+        return found.filter(Boolean);
+    };
+    let y = 0;
+    while (!isHead(width - 10, y)) y += 1;
+    return [runs(width, (x) => isHead(x, y + 12)), runs(height, (at) => isHead(width - 10, at))];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "width", "across", "down"),
+    [
+        ((30, 9), 1280, 15, 18),  # layers across, in two bands
+        ((12, 32), 1280, 16, 24),
+        ((30, 9), 390, 30, 9),  # in a box that scrolls
+        ((12, 32), 390, 32, 12),
+    ],
+)
+def test_heads_of_large_models_have_at_least_24_pixels(
+    show: Show, grid: tuple[int, int], width: int, across: int, down: int
+) -> None:
+    shown = show(World([Side(softmaxed(grid, 8, 8), TOKENS)]), width=width)
+    shown.shot(f"overview-{grid[0]}-{grid[1]}-{width}")
+    page = shown.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    canvas = page.locator("canvas.heads")
+    wide, tall = canvas.evaluate(HEADS)
+    assert (len(wide), len(tall)) == (across, down)
+    assert min(*wide, *tall) >= 24
+    names = page.locator("canvas.names")
+    assert names.is_visible() == (width == 390)
+    canvas.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    assert focus(shown) == ("2,1" if grid == (30, 9) else "1,2")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowRight")
+    shown.cell(*((3, 1) if grid == (30, 9) else (1, 3)))
+    box = page.locator(".scroll").first
+    box.evaluate("b => { b.scrollLeft = 200 }")
+    left = box.evaluate("b => b.getBoundingClientRect().left")
+    assert not names.is_visible() or names.evaluate("n => n.getBoundingClientRect().left") == left
+
+
+def test_pieces_are_drawn_without_marks_of_word_starts(show: Show) -> None:
+    pieces = ["The", "▁cat", "▁", "##ing", "of▁the", "▁▁x", "▁”"]
+    state = {"cell": [0, 0], "pin": None, "look": "lines"}
+    shown = show(World([Side(softmaxed((1, 1), 7, 7), pieces)], state=state))
+    shown.cell(0, 0)
+    labels = shown.page.locator(".lineview svg text").all_text_contents()
+    assert labels == [visible(piece) for piece in pieces] * 2
+    assert labels[:5] == ["The", "\u00a0cat", "␣", "##ing", "of\u00a0the"]
 
 
 def test_it_tells_when_it_was_painted_and_after_how_many_passes(show: Show) -> None:

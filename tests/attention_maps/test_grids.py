@@ -57,6 +57,22 @@ def slowly(pieces: np.ndarray, owners: list[int]) -> np.ndarray:
     return found
 
 
+@pytest.mark.parametrize(
+    ("layers", "heads", "across"),
+    [
+        (4, 4, False),
+        (12, 2, False),
+        (12, 32, False),
+        (32, 32, False),
+        (13, 12, True),
+        (30, 9, True),
+    ],
+)
+def test_many_layers_are_across(layers: int, heads: int, across: bool) -> None:
+    look = made(np.zeros((layers, heads, 1, 1), dtype=np.float32), [0], [False], ["a"])
+    assert grid_of(look, GROUP, Options()).layers_across is across
+
+
 def test_by_words_is_the_sum_over_targets_and_the_mean_over_sources(
     prescribed: AttentionMaps,
 ) -> None:

@@ -73,6 +73,31 @@ def test_endless_labels_are_cut() -> None:
     assert len(bar["x"][0]) == LONGEST
 
 
+def test_marks_of_word_starts_are_spaces() -> None:
+    pieces = {
+        "▁the": "\u00a0the",
+        "the": "the",
+        "##ing": "##ing",
+        "▁": "␣",
+        "▁▁▁": "␣␣␣",
+        "▁▁def": "\u00a0\u00a0def",
+        "rather than “▁boys”": "rather than “\u00a0boys”",
+        "“▁”": "“␣”",
+        "▁ Y v on": "␣ Y v on",
+        "a_b": "a_b",
+        "Ġenna": "Ġenna",  # a letter: byte-level pieces are stored with ▁
+    }
+    assert {piece: visible(piece) for piece in pieces} == pieces
+    figure = harmless(go.Figure(go.Bar(x=["▁the", "▁"], y=[1, 2]), layout={"title": "“▁the”"}))
+    assert figure["data"][0]["x"] == ["\u00a0the", "␣"]
+    assert figure["layout"]["title"]["text"] == "“\u00a0the”"
+
+
+def test_a_command_keeps_marks_of_word_starts() -> None:
+    command = "workbench lens --target ▁the"
+    assert visible(command, lines=True, marks=True) == command
+
+
 def test_invisible_characters_are_shown_by_number() -> None:
     assert visible("a\0b\u202ec\ud800") == "a⟨U+0000⟩b⟨U+202E⟩c⟨U+D800⟩"
     assert visible("a\nb\tc\r", lines=True) == "a\nb\tc⟨U+000D⟩"

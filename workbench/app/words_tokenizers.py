@@ -156,7 +156,9 @@ def steps_of(model: str, part: "Segmentation") -> Steps:
         Step([*_step_boxes(part, n)], why(part, n), step.rest) for n, step in enumerate(part.steps)
     ]
     name = f"{model} ({part.algorithm})"
-    return Steps(name, rows, f"reads {part.text}", part.algorithm != "unigram")
+    is_in_bytes = part.algorithm == "byte-level BPE"  # its text is written in symbols of bytes
+    text = "".join(part.pieces) if is_in_bytes else part.text
+    return Steps(name, rows, f"reads {text}", part.algorithm != "unigram")
 
 
 def _step_boxes(part: "Segmentation", number: int) -> Iterator[Box]:

@@ -25,7 +25,7 @@ function headGrid(browser, s) {
     const { picked } = browser.choice;
     const layout = thumbLayout(side(), order, room, atlas, most, browser.gridZoom, picked, high);
     const score = picked || layout.wide >= LEGIBLE ? scoreOf(side(), browser.choice.score) : null;
-    now = { side: side(), atlas, order, layout, score };
+    now = { side: side(), atlas, order, layout, score, room };
     title.textContent = browser.message.sides.length > 1 ? side().name : "";
     const { down, across, downWord, acrossWord } = axesOf(side().grid);
     canvas.setAttribute("aria-label",
@@ -46,7 +46,7 @@ function headGrid(browser, s) {
   /** Copies the names left of the rows, which stay in view where the box scrolls. */
   function keepNames() {
     const { layout, order } = now;
-    names.hidden = order.flow || layout.width <= node.clientWidth;
+    names.hidden = order.flow || layout.width <= now.room;
     if (names.hidden) return;
     const width = layout.left - 4; // without the frames of heads
     const ratio = canvas.width / layout.width;
