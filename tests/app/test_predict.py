@@ -150,7 +150,7 @@ def test_the_address_is_the_view(page: Page, app_url: str) -> None:
     expect(page.get_by_text("mini:t5: in the place of “girls”")).to_be_visible()
     expect(map_of(page).first).to_be_visible()
     still(page)
-    expect(page.get_by_text(re.compile("^Why .* rather than “\sboys”"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^Why .* rather than “\sboys”"))).to_be_visible()
     assert page.get_by_role("combobox", name="Method").input_value() == "occlusion"
 
 
@@ -164,7 +164,7 @@ def test_a_counterfactual_is_typed_and_is_in_the_address(page: Page, app_url: st
     typed(page, "Counterfactual", "The old girl was tall.")
     expect(page).to_have_url(re.compile(r"corrupt=The\+old\+girl"))
     expect(page.get_by_text("only in the corrupt text: old")).to_be_visible()
-    expect(page.get_by_text(re.compile("rather than “\\sis”")).first).to_be_visible()
+    expect(page.get_by_text(re.compile(r"rather than “\sis”")).first).to_be_visible()
     page.get_by_text("states", exact=True).click()
     states = page.get_by_role("table", name="Effects of restored states of the encoder")
     expect(states.get_by_role("button", name=re.compile("girl ← girls")).first).to_be_visible()

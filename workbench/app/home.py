@@ -57,7 +57,7 @@ _STYLE = """<style>
   text-align: center;
 }
 .all-heads > .line, .all-heads > span:first-child { left: -3px; }
-.all-heads > .line { top: auto; }
+.all-heads > .line { top: auto; align-self: stretch; display: grid; align-content: center; }
 .all-heads > span:first-child { z-index: 2; align-self: stretch; }
 [class*="st-key-card-"] {
   position: relative; padding: 16px; border: 1px solid var(--shell-line); border-radius: 6px;

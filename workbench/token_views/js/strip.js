@@ -28,7 +28,7 @@ function strip(view, colours, send, memory) {
     }
     const about = [item.tip, item.mark && MARKS[item.mark]].filter(Boolean).join(". ");
     if (about) node.setAttribute("title", visible(about));
-    if (about || item.slot) node.setAttribute("aria-label", [item.slot ? item.t : visible(item.t), about].filter(Boolean).join(": "));
+    if (about || item.slot) node.setAttribute("aria-label", [item.slot ? item.t : visible(item.t), about && visible(about)].filter(Boolean).join(": "));
     if (can(item)) {
       node.addEventListener("click", () => pick(at, node));
       node.addEventListener("focus", () => { state.focus = at; });
