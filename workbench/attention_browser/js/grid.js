@@ -7,7 +7,7 @@ function headGrid(browser, s) {
   const canvas = make("canvas", { tabindex: "0", role: "application", class: "heads" });
   const lit = make("canvas", { class: "lit", "aria-hidden": "true" });
   const names = make("canvas", { class: "names", "aria-hidden": "true" }); // stay where the box scrolls
-  const box = make("div", { class: "scroll" }, make("div", { class: "stack" }, make("div", { class: "kept" }, names), canvas, lit));
+  const box = make("div", { class: "scroll" }, make("div", { class: "stack" }, canvas, lit, names));
   const title = make("div", { class: "name" });
   const node = make("section", { class: "side" }, title, box);
   let atlas = null;
