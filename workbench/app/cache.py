@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.core.errors import WorkbenchError
-from workbench.models.references import HUB_ID, MINI, RANDOM, folder_of, located
+from workbench.models.references import GGUF, HUB_ID, MINI, RANDOM, folder_of, located
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -89,7 +89,7 @@ def model_stamp(ref: str) -> str:
 def is_remote_model(ref: str) -> bool:
     """Whether opening the model needs the network."""
     source = ref.removesuffix(RANDOM)
-    if source in MINI or not HUB_ID.fullmatch(source):
+    if source in MINI or source.endswith(GGUF) or not HUB_ID.fullmatch(source):
         return False
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
         return located(source) == source and folder_of(source) is None

@@ -57,7 +57,9 @@ def _folder(kind: Kind) -> None:
     one = "model" if kind == "models" else "corpus"
     with st.form(f"folder {kind}", border=False):
         path = st.text_input(
-            "Folder of the model" if kind == "models" else "File, or folder of split files",
+            "Folder or GGUF file of the model"
+            if kind == "models"
+            else "File, or folder of split files",
             placeholder="/data/my-bert" if kind == "models" else "/data/en_ewt-ud-dev.conllu",
             help="A path on the machine where the app runs. It is read in place, not copied.",
         )
@@ -75,9 +77,9 @@ def require_files(kind: Kind, path: str) -> None:
 
         resolve(Path(path))
         return
-    from workbench.models.references import is_folder, require_model
+    from workbench.models.references import gguf_of, is_local, require_model
 
-    if not is_folder(path):
+    if not is_local(path):
         raise WorkbenchError(
             "there is no such folder.",
             code="file-not-found",
@@ -85,7 +87,9 @@ def require_files(kind: Kind, path: str) -> None:
             remedy=_FILES,
         )
     require_model(path)
-    if not any(Path(path).expanduser().glob("*.json")):  # of transformers, ELMo or vectors
+    if gguf_of(path) is None and not any(
+        Path(path).expanduser().glob("*.json")
+    ):  # of transformers, ELMo or vectors
         raise WorkbenchError(
             "the folder has no configuration, so it is no model.",
             code="file-not-found",

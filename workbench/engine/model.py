@@ -196,6 +196,8 @@ class Model(Protocol):
         """The attention sites without those whose heads have all been removed."""
         return tuple(site for site in self.sites if site.heads)
 
+    stored_as: str = ""  # how its file holds the weights, where that is not as they are
+
     @property
     def n_removed_heads(self) -> int:
         """Number of removed heads."""

@@ -59,15 +59,20 @@ T = TypeVar("T")
 N = TypeVar("N", bound=torch.nn.Module)
 
 
-def read_config(source: str) -> PretrainedConfig:
-    """The config of a folder; raises if a number is outside any model's range."""
+def read_config(source: str, **gguf: str) -> PretrainedConfig:
+    """The config of a folder; raises if a number is outside any model's range.
+
+    `gguf_file="…"` names a GGUF file in the folder, whose header has the config.
+    """
     require_regular_files(Path(source))
     raw: Mapping[str, Any] = opened(
-        lambda: PretrainedConfig.get_config_dict(source, local_files_only=True)[0], source
+        lambda: PretrainedConfig.get_config_dict(source, local_files_only=True, **gguf)[0], source
     )
     _check_numbers(raw, source)
     config: PretrainedConfig = opened(
-        lambda: AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False),
+        lambda: AutoConfig.from_pretrained(
+            source, local_files_only=True, trust_remote_code=False, **gguf
+        ),
         source,
     )
     _check_numbers(config.to_dict(), source)
@@ -77,13 +82,13 @@ def read_config(source: str) -> PretrainedConfig:
     return config
 
 
-def read_tokenizer(source: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder."""
+def read_tokenizer(source: str, **gguf: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder, or of a GGUF file in it."""
     require_regular_files(Path(source))
 
     def read() -> PreTrainedTokenizerBase:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            source, local_files_only=True, trust_remote_code=False
+            source, local_files_only=True, trust_remote_code=False, **gguf
         )
         require_fast(tokenizer)
         # would recurse without end if the unknown piece is missing

@@ -30,6 +30,7 @@ from workbench.engine.task import chosen
 from workbench.models import (
     budget,
     checkpoint,
+    gguf_files,
     peft_adapter,
     pruned_checkpoint,
     split,
@@ -41,6 +42,7 @@ from workbench.models.references import (
     RANDOM,
     facts,
     folder_of,
+    gguf_of,
     has_adapter,
     is_folder,
     located,
@@ -81,9 +83,10 @@ def load(
     """Open a model by folder, hub id, run, `mini:bert`, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`.
 
     Args:
-        ref: A folder (a transformers checkpoint, or an ELMo or vectors saved by training), a hub
-            id, the name of a run that trained a model, `elmo:OPTIONS.json,WEIGHTS.hdf5`,
-            `vectors:FILE`, or a built-in name (`mini:bert`, `mini:gpt`, `mini:elmo`, `mini:t5`).
+        ref: A folder (a transformers checkpoint, or an ELMo or vectors saved by training), a GGUF
+            file, a hub id, the name of a run that trained a model,
+            `elmo:OPTIONS.json,WEIGHTS.hdf5`, `vectors:FILE`, or a built-in name (`mini:bert`,
+            `mini:gpt`, `mini:elmo`, `mini:t5`).
             `REF@random` is the same architecture with random weights.
         device: `cpu`, `cuda`, `cuda:1`, or several GPUs (`cuda:0,cuda:1`) over which the model's
             blocks are split; inputs go to the first GPU, and states stay on the GPU of their layer
@@ -143,6 +146,8 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         return model.reinitialised(seed) if is_random else model
     dtype = _dtype(precision, first)
     require_model(name)
+    if file := gguf_of(source):
+        return _opened_gguf(file.absolute(), name, devices, dtype, seed, is_random)
     source = str(
         net_folder(Path(source).expanduser()) if local else _fetched(source, is_random, pickled)
     )
@@ -180,6 +185,40 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
         return HuggingFace(net, tokenizer, name)  # runs it once, which checks its sizes
 
     return checkpoint.opened(open_whole, source)
+
+
+def _opened_gguf(
+    file: Path,
+    name: str,
+    devices: list[torch.device],
+    dtype: torch.dtype,
+    seed: int,
+    is_random: bool,
+) -> Model:
+    """The model of a GGUF file, with dequantised weights."""
+    _require_one(len(devices) > 1, "a GGUF model", name)
+    types = gguf_files.quantisation(file)
+    config = checkpoint.read_config(str(file.parent), gguf_file=file.name)
+    gguf_files.add_class(config)
+    width = 4 if is_random else dtype.itemsize
+    outline = checkpoint.check_size(_built, config, str(file), None, width)
+    budget.require_room(outline, dtype, devices, name)
+    tokenizer = checkpoint.read_tokenizer(str(file.parent), gguf_file=file.name)
+
+    def read() -> PreTrainedModel:
+        with checkpoint.silenced():
+            return _architecture(config).from_pretrained(  # type: ignore[no-any-return]
+                file.parent, gguf_file=file.name, config=config, dtype=dtype, local_files_only=True
+            )
+
+    def open_whole() -> Model:
+        net = _random_net(config, seed) if is_random else read()
+        placed(net, devices[0], dtype)
+        model = HuggingFace(net, tokenizer, name)
+        model.stored_as = gguf_files.in_words(types)
+        return model
+
+    return checkpoint.opened(open_whole, str(file))
 
 
 def _fetched(name: str, is_random: bool, pickled: bool) -> str:

@@ -31,6 +31,7 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 BODY, LANGUAGE = "body", "language-model"
 TASK, HEAD = "task/task.json", "task/head.safetensors"
 PARTS = (BODY, "task", LANGUAGE, "adapter")  # subfolders of one
+GGUF = ".gguf"
 ADAPTER = "adapter_config.json"  # of an adapter of peft
 # names of the numbers of layers and heads in a configuration of transformers
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers")
@@ -38,6 +39,7 @@ _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_atte
 _UPLOADED = re.compile(r"[0-9a-f]{16,64}-(?=.)")  # before the name of an upload
 _SAYS_NOTHING = re.compile(r"model|checkpoint(-\d+)?|best|final|last|output|out", re.IGNORECASE)
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".json")  # endings of files that are no models
 _RUN = re.compile(rf"(?:{'|'.join(TRAINING_EXPERIMENTS)})-\w*")
 
 
@@ -48,7 +50,7 @@ def located(ref: str) -> str:
     if source.startswith("mini:"):
         return f"{_mini(source)}{suffix}"
     if not _RUN.fullmatch(source):
-        if is_folder(source):
+        if is_local(source):
             machine.require_allowed(Path(source).expanduser())
         return ref
     return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
@@ -57,7 +59,7 @@ def located(ref: str) -> str:
 def require_model(ref: str) -> None:
     """Raise if a reference cannot name a model, or its folder has no tokenizer."""
     source = located(ref).removesuffix(RANDOM)
-    if source.startswith(("elmo:", "vectors:")):
+    if source.startswith(("elmo:", "vectors:")) or gguf_of(source) is not None:
         return
     if not is_folder(source):
         _require_hub_id(source)
@@ -83,14 +85,40 @@ def is_folder(source: str) -> bool:
         return False
 
 
+def is_local(source: str) -> bool:
+    """Whether a reference names an existing folder or GGUF file."""
+    return is_folder(source) or gguf_of(source) is not None
+
+
+def gguf_of(source: str) -> Path | None:
+    """The GGUF file that a reference names: itself, or the only one in a folder without config."""
+    try:
+        path = Path(source).expanduser()
+        if source.endswith(GGUF):
+            return path if path.is_file() else None
+        if not is_folder(source) or (path / "config.json").exists():
+            return None
+        found = sorted(path.glob(f"*{GGUF}"))
+    except (OSError, ValueError, RuntimeError):
+        return None
+    if len(found) > 1:
+        raise WorkbenchError(
+            f"the folder has {len(found)} GGUF files.",
+            code="model-not-found",
+            where=source,
+            remedy=f"Name one of them, such as {found[0]}.",
+        )
+    return found[0] if found else None
+
+
 def _require_hub_id(name: str) -> None:
-    if not HUB_ID.fullmatch(name) or name.endswith((".safetensors", ".bin", ".pt", ".json")):
+    if not HUB_ID.fullmatch(name) or name.endswith((*_WEIGHTS, GGUF)):
         raise WorkbenchError(
             "this is neither a folder nor a hub id.",
             code="model-not-found",
             where=name or "model",
             remedy="Name a folder with config.json, model.safetensors and the tokenizer files, a "
-            "run that trained a model, mini:bert, a hub id such as bert-base-uncased, "
+            "run that trained a model, mini:bert, a hub id such as bert-base-uncased, a file.gguf, "
             "elmo:OPTIONS.json,WEIGHTS.hdf5, or vectors:FILE.",
         )
 
@@ -248,6 +276,8 @@ REFERENCES = {
     "RUN": "a run that trained a model, such as train-0123456789ab, or the beginning of its name",
     "FOLDER": "a folder with config.json, model.safetensors and the tokenizer files, or an ELMo or "
     "vectors saved by training; nothing is downloaded",
+    "FILE.gguf": "a model of llama.cpp, or a folder with one; its weights are dequantised. Needs "
+    "the extra gguf",
     "HUB-ID": "a model on the Hugging Face hub, such as bert-base-uncased; from the cache, else "
     "downloaded",
     "elmo:OPTIONS.json,WEIGHTS.hdf5": "the original ELMo's files, which have no softmax",
@@ -299,6 +329,7 @@ def has_rounded_maps(facts: Mapping[str, Any]) -> bool:
 
 def _limits(model: "Model") -> Iterator[str]:
     yield next((family.limits for family in FAMILIES if family.name == model.family), "")
+    yield model.stored_as
     if removed := model.n_removed_heads:
         left = sum(site.heads for site in model.sites)
         yield f"{left} of {left + removed} heads remain, with new indices"

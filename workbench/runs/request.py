@@ -29,7 +29,7 @@ from workbench.models.references import (
     RANDOM,
     folder_name,
     has_rounded_maps,
-    is_folder,
+    is_local,
     located,
     only_fp32,
 )
@@ -313,7 +313,11 @@ def _model(
         model = _once(seen, (ref, weights_seed), lambda: known(ref, weights_seed, pickled))
         precision = _precision(precision, experiment, device, model.facts)
         path = ref.removesuffix(RANDOM)
-        name = folder_name(Path(path)) + ref[len(path) :] if is_folder(path) else str(source)
+        name = str(source)
+        if is_local(path):
+            local = Path(path)
+            shown = folder_name(local) if local.is_dir() else local.name
+            name = shown + ref[len(path) :]
         spec = ModelSpec(ref=ref, name=name, hash=model.hash, precision=precision, pickled=pickled)
         return spec, {**model.facts, "name": name}
     from workbench.models.references import facts as facts_of
@@ -378,7 +382,7 @@ def absolute(ref: str) -> str:
     if not source.startswith("mini:"):
         ref = located(ref)
         source = ref.removesuffix(RANDOM)
-    return _absolute_path(source) + ref[len(source) :] if is_folder(source) else ref
+    return _absolute_path(source) + ref[len(source) :] if is_local(source) else ref
 
 
 def _absolute_path(path: str) -> str:
