@@ -301,7 +301,8 @@ def _losses(objective: str, losses: pd.DataFrame) -> Iterator[Finding]:
     )
     if "bits_per_byte" in rows and rows["bits_per_byte"]["n"]:
         size, word = rows["bits_per_byte"], rows["perplexity_per_word"]
-        per_word = f" (perplexity per word: {decimal(word['value'])})" if word["n"] else ""
+        is_finite = word["n"] and word["value"] != math.inf
+        per_word = f" (perplexity per word: {decimal(word['value'])})" if is_finite else ""
         yield _measured(
             size,
             f"A byte of text costs {decimal(size['value'])} bits{per_word}, comparable between "
@@ -425,7 +426,7 @@ def trigram(tables: Tables) -> Iterator[Finding]:
     row = rows["perplexity"]
     yield _gain(
         row,
-        f"perplexity {decimal(row['model'])} against {decimal(row['trigram'])}",
+        f"perplexity {_perplexity(row['model'])} against {_perplexity(row['trigram'])}",
         f"{signed(decimal(row['gain'], 2))} nats per piece",
         (decimal(row["lower"], 2), decimal(row["upper"], 2)),
         "nats",
@@ -438,6 +439,10 @@ def trigram(tables: Tables) -> Iterator[Finding]:
         (decimal(100 * row["lower"], 1), decimal(100 * row["upper"], 1)),
         "%",
     )
+
+
+def _perplexity(value: Any) -> str:
+    return decimal(value) if value != math.inf else "beyond 10^300"
 
 
 def _gain(row: Row, both: str, gain: str, ends: tuple[str, str], unit: Any) -> Finding:
