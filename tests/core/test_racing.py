@@ -168,9 +168,9 @@ def test_equal_units_leave_and_the_first_ones_have_the_places() -> None:
 
 
 def test_what_reaches_all_sentences_is_exact() -> None:
-    model = simulated(3, sentences=300)
-    found = raced(model)
-    complete = found.n == 300
+    model = simulated(3, sentences=600)
+    found = raced(model, guess=False)
+    complete = found.n == 600
     assert complete.any() and not complete.all()
     assert np.allclose(found.value[complete], model.exact[complete], atol=1e-12)
 

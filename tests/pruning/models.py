@@ -5,6 +5,7 @@ third on: `previous` writes down what came before, and `induction` looks there. 
 so sure that a little less of a head changes nothing. Costs a tenth of a second a model.
 """
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -20,6 +21,7 @@ VOCAB = Vocab()
 PREVIOUS, INDUCTION = (0, 0), (1, 1)  # site and head
 TWIN, HELPER = (1, 2), (1, 3)
 SURE = 6.0  # how much surer answers are than as planted
+LOUD = 30.0  # of the entries that no head writes
 WORDS = ("dog", "house", "river", "child", "book", "tree")
 
 
@@ -66,3 +68,44 @@ def _help(net: Any, attention: Any, head: int, vocabulary: dict[str, int]) -> No
     first = head * HEAD_WIDTH
     attention.c_attn.weight[:, 2 * WIDTH + first] = ONE  # its value is 1
     attention.c_proj.weight[first, entries("answer")] = 0.02 * codes.mean(0)
+
+
+def unigrams(strengths: Sequence[float], layers: int = 8, heads: int = 4) -> HuggingFace:
+    """A GPT-2 whose heads each know how frequent some words are, and write it everywhere.
+
+    Head h adds `strengths[h]` of the log-frequencies of the words of frequency rank h, h + n, ...,
+    with n heads of a strength; heads after these write nothing.
+    """
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    import workbench as wb
+
+    tokenizer: Any = wb.load("mini:gpt").tokenizer
+    width, total = 128, layers * heads
+    net: Any = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=len(tokenizer), n_embd=width, n_layer=layers, n_head=heads, n_inner=8,
+            n_positions=256, tie_word_embeddings=False, bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0,
+        )
+    ).eval()  # fmt: skip
+    counts = torch.ones(len(tokenizer))
+    for doc in wb.read("primer").docs("train", 1000):
+        for piece in tokenizer(doc.text)["input_ids"]:
+            counts[piece] += 1
+    logs, ranks = counts.log(), counts.argsort(descending=True, stable=True)
+    order = torch.randperm(total, generator=torch.Generator().manual_seed(0)).tolist()
+    with torch.no_grad():
+        for name, weight in net.named_parameters():
+            weight.fill_(1.0 if "ln_" in name and name.endswith("weight") else 0.0)
+        net.transformer.wte.weight[:, total::2] = LOUD  # so that a head hardly changes the norm
+        net.transformer.wte.weight[:, total + 1 :: 2] = -LOUD
+        net.transformer.ln_f.weight.fill_(LOUD * (1 - total / width) ** 0.5)
+        for index, strength in enumerate(strengths):
+            layer, head = divmod(order[index], heads)
+            attention, first = net.transformer.h[layer].attn, head * (width // heads)
+            attention.c_attn.bias[2 * width + first] = 1.0  # its value, wherever it looks
+            attention.c_proj.weight[first, index] = 1.0
+            words = ranks[index :: len(strengths)]
+            net.lm_head.weight[words, index] = strength * logs[words]
+    return HuggingFace(net, tokenizer, "unigrams")

@@ -42,6 +42,7 @@ class Round:
 class Race:
     """What is known of each unit, in arrays of [units], and the rounds."""
 
+    order: Integers  # of the sentences; each unit was scored on the first n of them
     n: Integers  # sentences that it was scored on
     value: Floats
     lower: Floats  # 95 %, over all rounds together
@@ -94,7 +95,8 @@ class Estimate:
     @property
     def exact_error(self) -> Floats:
         """Standard error of the exact answer itself, as a sample of texts.  # [units]"""
-        return self.spread / np.sqrt(self.total)
+        error: Floats = self.spread / np.sqrt(self.total)
+        return error
 
     @property
     def error(self) -> Floats:
@@ -165,7 +167,7 @@ def intervals(estimate: Estimate, share: float) -> tuple[Floats, Floats, Floats]
 
 def shares(all_sizes: list[int]) -> Floats:
     """Return the share of the error that each round may spend.  # [rounds]"""
-    return np.array(all_sizes) / sum(all_sizes)
+    return np.array(all_sizes, np.float64) / max(sum(all_sizes), 1)
 
 
 def race(
@@ -225,7 +227,26 @@ def race(
             open_top[rivals[inside | outside]] = False
     likely = sorted(np.flatnonzero(open_top), key=lambda unit: (-value[unit], unit))
     is_top[likely[: top - int(is_top.sum())]] = True
-    return Race(n, value, lower, upper, p_value, is_top, open_top, open_effect, tuple(done))
+    return Race(order, n, value, lower, upper, p_value, is_top, open_top, open_effect, tuple(done))
+
+
+def along(changes: Floats, number: Floats, found: Race) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return values, 95 % intervals and p-values of other changes, where the race ended.
+
+    Such as the accuracy, of a race by the loss. P-values are corrected over units and rounds.
+    # changes [sentences, units], number [sentences] -> [units] each
+    """
+    number, all_sizes = number[found.order], sizes(len(number))
+    columns = np.zeros((4, len(found.n)))
+    for size, share in zip(all_sizes, shares(all_sizes), strict=True):
+        units = np.flatnonzero(found.n == size)
+        part = changes[np.ix_(found.order[:size], units)]
+        estimate = estimated(part, number, np.zeros((len(number), len(units))))
+        lower, upper, p_values = intervals(estimate, share)
+        corrected = np.minimum(1, len(found.n) * p_values)
+        columns[:, units] = estimate.value, lower, upper, corrected
+    value, lower, upper, p_values = columns
+    return value, lower, upper, p_values
 
 
 def _members(

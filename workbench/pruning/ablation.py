@@ -3,7 +3,7 @@
 Layers below the head are not computed again (`prefix_cache`), and one batch holds several heads,
 row after row. The output of a head is replaced by zero, by its mean over the corpus, or by its
 output on another text. Costs: about half a forward pass for each head, less if batches have room
-for several.
+for several; in a race, on a part of the texts.
 """
 
 from collections import deque
@@ -16,10 +16,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import HEAD, Inputs, Progress, Result
+from workbench.core.experiment import HEAD, Caveat, Inputs, Progress, Result
+from workbench.core.racing import Round, along, race, sizes
 from workbench.core.stats import SIGNIFICANT, ratio_intervals, sign_flip_p_values
 from workbench.engine.batch import Pieces, sent
 from workbench.engine.forward_pass import chunks
@@ -44,7 +46,7 @@ from workbench.pruning.evaluation import (
 )
 from workbench.pruning.experiments import HeadAblation
 from workbench.pruning.head_masks import Head, each_closed, heads_of, named
-from workbench.pruning.importance import gate_gradients, table_of
+from workbench.pruning.importance import GateGradients, gate_gradients, table_of
 
 # --- replacements of a head's output --------------------------------------------------------------
 #
@@ -354,9 +356,37 @@ def _by_lowest_site(sets: Sequence[Sequence[Head]]) -> dict[int, list[int]]:
 # Each head is ablated alone, and pairs of heads if `pairs` is set. First-order importance is shown
 # too, since the two disagree. A head matters if the score is significantly worse without it, in a
 # model that is better than its trivial baseline: the loss of random weights also changes with every
-# head. Costs: see above.
+# head. Heads race (`workbench.core.racing`): all are scored on some texts, and on more only while
+# it is open whether they are among the ten largest changes of the loss, or significant. Gradients,
+# which are known for every text, are the guesses. Costs: see above, times the share of texts that a
+# head races on.
 
 MAX_PAIRS = 20_000
+TOP = 10  # heads with the largest changes of the loss, whose membership is decided
+TIE = 1e-4  # share of the loss; smaller differences are ties
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The change of a metric without each head, in arrays of [heads]."""
+
+    delta: Floats
+    lower: Floats
+    upper: Floats
+    p_value: Floats
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one replacement changes: by metric, and how much was scored."""
+
+    changes: Mapping[str, Changes]
+    base: TextScores
+    texts: NDArray[np.int64]  # that each head was scored on  # [heads]
+    number: NDArray[np.int64]  # predictions in them  # [heads]
+    top: NDArray[np.bool_]  # [heads], by the loss
+    decided: NDArray[np.bool_]  # [heads], by the loss
+    rounds: Sequence[Round]
 
 
 def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
@@ -370,38 +400,141 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
     importance = table_of(evaluation.model, gradients, inputs.seed)
     whole = baseline(evaluation, gradients.texts, inputs.seed)
     modes: Sequence[Mode] = MODES if settings.replacement == "all" else (settings.replacement,)
+    texts = len(gradients.texts.number)
+    races = settings.effort != "full" and not together and len(sizes(texts)) > 1
     parts: list[pd.DataFrame] = []
     pairs: list[pd.DataFrame] = []
-    agreement = []
-    texts = 0
+    agreement, rounds = [], []
     for index, mode in enumerate(modes):
-        result = ablated(
-            evaluation.model,
-            evaluation.aim,
-            questions,
-            [*alone, *together],
-            _replacement(evaluation, questions, mode, inputs.seed),
-            _on_progress(progress, evaluation, len(alone) + len(together), index, len(modes), mode),
-        )
-        texts = len(result.base.number)
+        replacement = _replacement(evaluation, questions, mode, inputs.seed)
+        if races:
+            most = 1 if settings.effort == "quick" else None
+            outcome = _raced(evaluation, gradients, replacement, mode, most, inputs.seed, progress)
+        else:
+            result = ablated(
+                evaluation.model,
+                evaluation.aim,
+                questions,
+                [*alone, *together],
+                replacement,
+                _on_progress(progress, evaluation, len(alone + together), index, len(modes), mode),
+            )
+            outcome = _exact(result, len(heads), evaluation.aim.metrics, inputs.seed)
+            if together:
+                pairs.append(_pair_rows(evaluation, result, heads, together, mode, inputs.seed))
         for metric in evaluation.aim.metrics:
-            is_better = better(whole, metric)
-            parts.append(_rows(evaluation, result, heads, metric, mode, is_better, inputs.seed))
-        if together:
-            pairs.append(_pair_rows(evaluation, result, heads, together, mode, inputs.seed))
-        exact = result.values("loss")[: len(heads)] - result.base.value("loss")
-        agreement.append((mode, _spearman(gradients.importance(), exact), len(heads)))
+            parts.append(_rows(evaluation, outcome, heads, metric, mode, better(whole, metric)))
+        change = outcome.changes["loss"].delta
+        agreement.append((mode, _spearman(gradients.importance(), change), len(heads)))
+        rounds += [
+            (mode, number, each.sentences, len(each.units))
+            for number, each in enumerate(outcome.rounds, 1)
+        ]
     tables = {
         "ablation": pd.concat(parts, ignore_index=True),
         "agreement": pd.DataFrame(agreement, columns=["mode", "spearman", "heads"]),
         "importance": importance,
         "heads": _head_rows(importance, parts[0], parts[1]),
+        "rounds": pd.DataFrame(rounds, columns=["mode", "round", "sentences", "heads"]),
         "baseline": whole,
         "objective": objective_table(evaluation.aim.task),
     }
     if pairs:
         tables["pairs"] = pd.concat(pairs, ignore_index=True)
-    return Result(tables, caveats=(*caveats(evaluation, texts), *not_better_caveat(whole)))
+    notes = (*caveats(evaluation, texts), *not_better_caveat(whole))
+    return Result(tables, caveats=(*notes, *_undecided_caveat(tables["ablation"])))
+
+
+def _exact(result: Ablated, n_heads: int, metrics: Iterable[str], seed: int) -> Outcome:
+    """Every head on all texts."""
+    number, changes = result.base.number, {}
+    for metric in metrics:
+        differences = result.differences(metric)[:, :n_heads]
+        lower, upper = ratio_intervals(differences, number, seed)
+        delta = result.values(metric)[:n_heads] - result.base.value(metric)
+        changes[metric] = Changes(delta, lower, upper, sign_flip_p_values(differences, seed))
+    place = np.argsort(np.argsort(-changes["loss"].delta, kind="stable"))
+    whole = np.ones(n_heads, np.int64)
+    return Outcome(
+        changes,
+        result.base,
+        len(number) * whole,
+        int(number.sum()) * whole,
+        place < TOP,
+        whole > 0,
+        [Round(len(number), np.arange(n_heads))],
+    )
+
+
+def _raced(
+    evaluation: Evaluation,
+    gradients: GateGradients,
+    replacement: Replacement | None,
+    mode: Mode,
+    most: int | None,
+    seed: int,
+    progress: Progress,
+) -> Outcome:
+    """Every head on as many texts as decide about it; `most` is the maximum number of rounds."""
+    heads, base = gradients.heads, gradients.texts
+    changes = np.zeros((2, len(base.number), len(heads)))  # loss and accuracy
+
+    def score(some: NDArray[np.int64], texts: NDArray[np.int64]) -> Floats:
+        total = len(some) * len(texts)
+        progress.log(f"Scoring {len(some)} of {len(heads)} heads on {len(texts):,} more texts.")
+        result = ablated(
+            evaluation.model,
+            evaluation.aim,
+            _some_texts(evaluation.questions, np.sort(texts)),
+            [[heads[head]] for head in some],
+            replacement,
+            lambda done: progress(done, total, f"removing heads: {mode}, texts times heads"),
+        )
+        for kind, metric in enumerate(evaluation.aim.metrics):
+            changes[kind][np.ix_(np.sort(texts), some)] = result.differences(metric)
+        of_loss: Floats = changes[0][np.ix_(texts, some)]
+        return of_loss
+
+    guess = -gradients.values  # a gate that closes goes from 1 to 0
+    tie = TIE * base.value("loss")
+    found = race(score, base.number, guess, TOP, tie, seed, most)
+    loss, right = evaluation.aim.metrics
+    scored = np.concatenate([[0], np.cumsum(base.number[found.order])])  # predictions so far
+    return Outcome(
+        {
+            loss: Changes(found.value, found.lower, found.upper, found.p_value),
+            right: Changes(*along(changes[1], base.number, found)),
+        },
+        base,
+        found.n,
+        scored[found.n].astype(np.int64),
+        found.top,
+        ~found.open_top & ~found.open_effect,
+        found.rounds,
+    )
+
+
+def _some_texts(questions: Sequence[Question], texts: NDArray[np.int64]) -> Iterator[Question]:
+    """Batches of some texts, by their sorted indices in the order of all batches."""
+    first = 0
+    for question in questions:
+        rows = texts[(first <= texts) & (texts < first + len(question))] - first
+        first += len(question)
+        if len(rows):
+            yield question.take(torch.from_numpy(rows))
+
+
+def _undecided_caveat(table: pd.DataFrame) -> tuple[Caveat, ...]:
+    """A caveat if heads left the race before all was decided."""
+    n_open = int((~table.loc[table["metric"] == "loss", "decided"]).sum())
+    if not n_open:
+        return ()
+    return (
+        Caveat(
+            f"Undecided: {n_open} {'head' if n_open == 1 else 'heads'} (the column decided). "
+            "effort=full scores every head on all sentences."
+        ),
+    )
 
 
 def _pairs(heads: Sequence[Head], which: str) -> list[list[Head]]:
@@ -443,34 +576,32 @@ def _on_progress(
 
 def _rows(
     evaluation: Evaluation,
-    result: Ablated,
+    outcome: Outcome,
     heads: Sequence[Head],
     metric: str,
     mode: str,
     is_better: bool,
-    seed: int,
 ) -> pd.DataFrame:
     """One row per head; `is_better`: the whole model is better than its baseline by this metric."""
     sites = {site.index: site for site in evaluation.model.sites}
-    n_heads = len(heads)
-    differences = result.differences(metric)[:, :n_heads]
-    lower, upper = ratio_intervals(differences, result.base.number, seed)
-    p_values = sign_flip_p_values(differences, seed)
-    base, values = result.base.value(metric), result.values(metric)
-    is_worse = (1 if metric == "loss" else -1) * (values[:n_heads] - base) > 0
+    changes, base = outcome.changes[metric], outcome.base.value(metric)
+    is_worse = (1 if metric == "loss" else -1) * changes.delta > 0
     rows = [
         {
             "mode": mode,
             "metric": metric,
             **named(sites[site], head),
             "base": base,
-            "ablated": values[row],
-            "delta": values[row] - base,
-            "lower": lower[row],
-            "upper": upper[row],
-            "p_value": p_values[row],
-            "matters": bool(is_better and is_worse[row] and p_values[row] < SIGNIFICANT),
-            "n": int(result.base.number.sum()),
+            "ablated": base + changes.delta[row],
+            "delta": changes.delta[row],
+            "lower": changes.lower[row],
+            "upper": changes.upper[row],
+            "p_value": changes.p_value[row],
+            "matters": bool(is_better and is_worse[row] and changes.p_value[row] < SIGNIFICANT),
+            "n": int(outcome.number[row]),
+            "sentences": int(outcome.texts[row]),
+            "top_ten": bool(outcome.top[row]),
+            "decided": bool(outcome.decided[row]),
         }
         for row, (site, head) in enumerate(heads)
     ]

@@ -9,7 +9,19 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from workbench.core.experiment import HEAD, HEADS, PREDICTS, Experiment, Inputs, Settings, Table
+from workbench.core.experiment import (
+    FULL,
+    HEAD,
+    HEADS,
+    PREDICTS,
+    QUICK,
+    STANDARD,
+    Experiment,
+    Inputs,
+    Settings,
+    Table,
+)
+from workbench.core.growth import Effort
 from workbench.core.measured import OBJECTIVE
 from workbench.core.splits import Parts, SplitSizes, parts_of
 
@@ -132,6 +144,13 @@ class HeadAblation(Aimed):
         description="Pairs of heads that are also ablated together: none, within a layer, or all "
         "(default none).",
     )
+    effort: Effort = Field(
+        "standard",
+        description="How much to compute (default: standard). quick: every head on 100 sentences. "
+        "standard: more sentences for heads of which it is open whether they are among the ten "
+        "largest changes of the loss, or significant. full: every head on all sentences, as always "
+        "with pairs.",
+    )
 
     def in_prose(self) -> str:
         ways = {
@@ -148,17 +167,36 @@ class HeadAblation(Aimed):
         return (
             "We removed one attention head at a time: its output was replaced by "
             f"{ways[self.replacement]} (Michel et al. 2019).{pairs[self.pairs]} {self.scored()} "
-            "Changes are tested by sign flips over texts, corrected over all heads."
+            f"{self._tested()}"
+        )
+
+    def _tested(self) -> str:
+        """How many sentences each head was scored on, and how changes are tested."""
+        if self.effort == "full" or self.pairs != "none":
+            return "Changes are tested by sign flips over texts, corrected over all heads."
+        more = (
+            "none on more"
+            if self.effort == "quick"
+            else "those heads on more of which it was open whether they are significant or among "
+            "the ten largest changes"
+        )
+        return (
+            f"Every head was scored on 100 sentences (all, if there are up to 125), and {more}. "
+            "Changes are tested by Student's t of a regression estimator on the gradients, "
+            "corrected over heads and rounds."
         )
 
 
 ABLATION_TABLES = {
     "ablation": Table(
         "Score of the whole model (base) and without one head (ablated). delta: ablated minus "
-        "base, with its 95 % interval over texts. p_value: sign-flip permutation test over texts, "
-        "corrected over all heads. matters: p < 0.05, the score is worse without the head, and the "
-        "whole model is better than its trivial baseline. Loss in nats per piece (classifiers: per "
-        "text).",
+        "base, with its 95 % interval over texts. p_value: of the change, corrected over all heads "
+        "(effort full: sign flips over texts; else: Student's t, corrected over rounds too). "
+        "matters: p < 0.05, the score is worse without the head, and the whole model is better "
+        "than its trivial baseline. sentences, n: sentences that the head was scored on, and "
+        "predictions in them. top_ten: among the ten largest changes of the loss. decided: "
+        "all sentences would give the same top_ten and significance of the loss. Loss in nats "
+        "per piece (classifiers: per text).",
         ("mode", "metric", *HEAD),
     ),
     "pairs": Table(
@@ -170,6 +208,11 @@ ABLATION_TABLES = {
         "Spearman correlation over all heads between importance (first order) and the exact change "
         "of the loss.",
         ("mode",),
+    ),
+    "rounds": Table(
+        "Rounds of scoring. heads: heads scored in it. sentences: sentences that these have been "
+        "scored on since the first round.",
+        ("mode", "round"),
     ),
     "importance": IMPORTANCE,
     "heads": Table(
@@ -188,13 +231,14 @@ HEAD_ABLATION = Experiment(
     run="workbench.pruning.ablation:run",
     exact_up_to=1e9,
     tables=ABLATION_TABLES,
-    version=3,
+    version=4,
     needs=(HEADS, PREDICTS),
     suits="workbench.corpora.task_gold:require_gold",
     measures=True,
     split="held-out",
     figures="workbench.figures.pruning:ABLATION",
     findings="workbench.pruning.findings:head_ablation",
+    presets={QUICK: {"effort": "quick"}, STANDARD: {}, FULL: {"effort": "full"}},
     papers=("michel-2019-heads",),
 )
 

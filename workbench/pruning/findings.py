@@ -202,13 +202,14 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
     by_change = sorted(loss, key=lambda row: -float(row["delta"]))
     top = by_change[0]
     matter = [_name(row, several) for row in by_change if row["matters"]]
+    undecided = [row for row in by_change if not _is_decided(row)]
     yield Finding(
         f"{_that_matter(matter, by_change, is_better, measured(tables, LOSS))}"
         f"{_other_modes(tables, mode)}.",
         len(matter),
         None,
         0,
-        judged(matter, matter or enough),
+        judged(matter, matter or (enough and not undecided)),
         "heads",
         figure="ablation",
         measure=f"heads that matter for the {measured(tables, LOSS)}",
@@ -241,6 +242,8 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
         )
     yield _harmful(by_change[::-1], several, is_better, enough)
     yield _agreement(tables, mode, by_change[0], several)
+    if "rounds" in tables and len({row["sentences"] for row in loss} | {_n_texts(tables)}) > 1:
+        yield _race(tables, loss, undecided, several)
     if "pairs" in tables:
         yield _redundant(tables["pairs"], is_better, enough)
     yield _baseline(tables)
@@ -284,7 +287,7 @@ def _of_ablation(claim: str, row: Row, measure: str, is_better: bool, enough: bo
         row["delta"],
         (row["lower"], row["upper"]),
         0,
-        judged(row["matters"], row["matters"] or enough),
+        judged(row["matters"], row["matters"] or (enough and _is_decided(row))),
         "ablation",
         _keys(row, "mode", "metric", *HEAD),
         "ablation",
@@ -317,12 +320,44 @@ def _harmful(by_change: Sequence[Row], several: bool, is_better: bool, enough: b
         len(harmful),
         None,
         0,
-        judged(is_better and harmful, harmful or enough),
+        judged(is_better and harmful, harmful or (enough and all(map(_is_decided, by_change)))),
         "ablation",
         {"mode": first["mode"], "metric": "loss"},
         "ablation",
         measure="heads without which the loss is lower",
         decided_by=MORE_TEXTS,
+    )
+
+
+def _is_decided(row: Row) -> bool:
+    """Whether more sentences would not change what is said of a head."""
+    return bool(row.get("decided", True))  # runs of earlier versions scored all sentences
+
+
+def _n_texts(tables: Tables) -> int:
+    return int(_metric(tables["baseline"], LOSS)[0]["n"])
+
+
+def _race(tables: Tables, heads: Sequence[Row], undecided: Sequence[Row], several: bool) -> Finding:
+    """How many head-passes the race took, and which heads it left open."""
+    passes, exact = sum(row["sentences"] for row in heads), len(heads) * _n_texts(tables)
+    names = listing([_name(row, several) for row in undecided], 5)
+    outcome = (
+        f"undecided for {plural(len(undecided), 'head')} ({names}): effort=full decides"
+        if undecided
+        else "decided for every head"
+    )
+    return Finding(
+        f"Racing scored {whole(len(heads))} heads by {whole(passes)} passes of a head over a "
+        f"sentence, {decimal(exact / passes, 1)} times fewer than all; the ten largest changes and "
+        f"the significance of the loss are {outcome}.",
+        len(undecided),
+        None,
+        None,
+        judged(True, not undecided),
+        "rounds",
+        measure="heads left undecided by the race",
+        decided_by="effort=full",
     )
 
 
