@@ -25,7 +25,7 @@ Flags = NDArray[np.bool_]
 Score = Callable[[Integers, Integers], Floats]  # units, sentences -> changes [sentences, units]
 
 FIRST = 100  # sentences of the first round; with fewer, skewed changes are no case for Student's t
-GROWTH = 1.5  # from one round to the next
+GROWTH = 1.3  # from one round to the next
 PRECISE = 1.25  # a unit leaves when its interval is at most so much wider than the exact one
 DOUBT = 0.1  # of a guess' spread that its residuals have at least
 
@@ -160,7 +160,8 @@ def intervals(estimate: Estimate, share: float) -> tuple[Floats, Floats, Floats]
 
     value, error = estimate.value, estimate.error
     wide = quantile(share, estimate.n) * error
-    size = np.divide(np.abs(value), error, out=np.zeros_like(value), where=error > 0)
+    size = np.where(value == 0, 0.0, np.inf)  # without an error, any change is significant
+    np.divide(np.abs(value), error, out=size, where=error > 0)
     p_values = np.minimum(1, 2 * t.sf(size, max(estimate.n - 2, 1)) / share)
     return value - wide, value + wide, p_values
 
