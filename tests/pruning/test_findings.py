@@ -120,6 +120,24 @@ def test_heads_that_matter_are_counted_and_named_the_largest_first() -> None:
     )
 
 
+def test_a_race_says_what_it_left_open() -> None:
+    tables = ablation((0.2, 0.07), (0.6, 0.2), (-0.1, 0.5))
+    raced = tables["ablation"].assign(decided=[True, False, True] * 2, sentences=[50, 100, 50] * 2)
+    tables |= {"ablation": raced, "rounds": table("mode round sentences heads", ("zero", 1, 50, 3))}
+    found = findings_of("head-ablation", tables)
+    race = found["heads left undecided by the race"]
+    assert "200 passes" in race.claim and "1.5 times fewer" in race.claim and "0-1" in race.claim
+    assert race.verdict == "undecided" and race.value == 1
+    assert found["heads that matter for the loss"].verdict == "undecided"
+    assert found["heads without which the loss is lower"].verdict == "undecided"
+    tables["ablation"] = raced.assign(decided=True)
+    found = findings_of("head-ablation", tables)
+    assert "decided for every head" in found["heads left undecided by the race"].claim
+    assert found["heads that matter for the loss"].verdict == "not supported"
+    tables["ablation"] = raced.assign(decided=True, sentences=100)
+    assert "heads left undecided by the race" not in findings_of("head-ablation", tables)
+
+
 def test_no_head_matters_where_no_change_is_significant() -> None:
     found = findings_of("head-ablation", ablation((0.2, 0.07), (-0.1, 0.5)))
     assert found["heads that matter for the loss"].verdict == "not supported"

@@ -119,7 +119,7 @@ def test_what_the_race_decides_is_what_the_exact_ablation_says(name: str) -> Non
     agrees = (exact["p_value"] < 0.05) == (raced["p_value"] < 0.05)
     assert agrees[decided].mean() > 0.9  # a p-value near 0.05 may fall on either side
     inside = (raced["lower"] <= exact["delta"] + 1e-5) & (exact["delta"] <= raced["upper"] + 1e-5)
-    assert inside.all()
+    assert inside.mean() > 0.9  # they are 95 % intervals
     complete = raced["sentences"] == exact["sentences"]
     assert np.allclose(raced["delta"][complete], exact["delta"][complete], atol=1e-5)
 

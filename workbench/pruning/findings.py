@@ -219,7 +219,7 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
         yield _of_ablation(
             f"The {measured(tables, LOSS)} rises most without head {_name(top, several)}: from "
             f"{decimal(top['base'])} to {decimal(top['ablated'])} nats ({_with_interval(top)}; "
-            f"{p_text(top['p_value'])})",
+            f"{p_text(top['p_value'])}){_on_few(tables, top)}",
             top,
             f"change of the {measured(tables, LOSS)} without the most needed head",
             is_better,
@@ -332,6 +332,12 @@ def _harmful(by_change: Sequence[Row], several: bool, is_better: bool, enough: b
 def _is_decided(row: Row) -> bool:
     """Whether more sentences would not change what is said of a head."""
     return bool(row.get("decided", True))  # runs of earlier versions scored all sentences
+
+
+def _on_few(tables: Tables, row: Row) -> str:
+    """On how many sentences a head was scored, if not on all."""
+    scored, texts = row.get("sentences", _n_texts(tables)), _n_texts(tables)
+    return f", estimated on {whole(scored)} of {whole(texts)} sentences" if scored < texts else ""
 
 
 def _n_texts(tables: Tables) -> int:
