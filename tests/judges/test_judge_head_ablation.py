@@ -107,6 +107,7 @@ def judged(
     settings = {
         "replacement": "all" if len(modes) > 1 else modes[0],
         "pairs": "layer" if pairs else "none",
+        "effort": "full",
     }
     tables = run_here("head-ablation", model, corpus, max_sentences=limit, **settings).tables
     plain = Plain(model)
