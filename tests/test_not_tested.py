@@ -29,7 +29,7 @@ def test_passes():
 """
 
 
-@pytest.mark.parametrize("processes", ["0", "2"])
+@pytest.mark.parametrize("processes", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_it_says_what_was_not_tested(tmp_path: Path, processes: str) -> None:
     (tmp_path / "test_tiny.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\naddopts = -m 'not slow'\n")

@@ -50,6 +50,7 @@ ALLOWED = {
     "workbench/models/checkpoint.py read_config": CHECKED,
     "workbench/models/checkpoint.py read_tokenizer.read": CHECKED,
     "workbench/models/loading.py _weights.read": CHECKED,
+    "workbench/models/loading.py _opened_gguf.read": "its header is read with open_regular before",
     "workbench/models/peft_adapter.py opened.merged": CHECKED,
     "workbench/models/word_models.py read_vectors": "read_table, which opens with open_regular",
     "workbench/cli/mini.py make": "a draft",

@@ -36,11 +36,11 @@ def press(app: AppTest, label: str) -> AppTest:
 def test_a_folder_is_opened_from_the_bar(home: Path) -> None:
     shutil.copytree(BERT, home / "mine" / "model")
     app = way(opened("settings"), "models", picker.FOLDER)
-    box = next(box for box in app.text_input if box.label == "Folder of the model")
+    box = next(box for box in app.text_input if box.label == "Folder or GGUF file of the model")
     box.input("/no/such/folder")
     app = press(app, "Use this model")
     assert "no such folder" in said(app) and chosen(app, "Model") == MINI[0]
-    box = next(box for box in app.text_input if box.label == "Folder of the model")
+    box = next(box for box in app.text_input if box.label == "Folder or GGUF file of the model")
     box.input(str(home / "mine" / "model"))
     app = press(app, "Use this model")
     assert chosen(app, "Model") == str(home / "mine" / "model")

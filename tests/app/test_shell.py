@@ -88,7 +88,7 @@ def test_a_choice_of_the_code_outlives_the_next_click(page: Page, app_url: str) 
     expect(page).to_have_url(re.compile("model=mini"))
     chip.click()  # then one in the picker, and one in the other picker
     picker.get_by_text("Folder", exact=True).click()
-    picker.get_by_role("textbox", name="Folder of the model").fill(str(MINI_BERT))
+    picker.get_by_role("textbox", name="Folder or GGUF file of the model").fill(str(MINI_BERT))
     picker.get_by_role("button", name="Use this model").click()
     expect(chip).to_contain_text("bert")
     still(page)

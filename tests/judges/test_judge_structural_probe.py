@@ -309,7 +309,7 @@ def not_below(found: dict[str, Floats]) -> None:
 
 
 def test_a_layer_scores_at_least_what_the_papers_probe_on_raw_states_finds() -> None:
-    sizes = {"train": 80, "dev": 30, "test": 80}
+    sizes = {"train": 40, "dev": 20, "test": 40}
     model, corpus = wb.load("mini:bert"), wb.read("primer:size=600")
     not_below(compared(model, corpus, [0], sizes, on_raw_states))
 

@@ -14,7 +14,7 @@ from typing import Any
 from transformers import PretrainedConfig
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import require_regular
+from workbench.core.files import open_regular
 
 MAGIC = b"GGUF"
 NEEDED = ("gguf", "accelerate")  # packages of the extra
@@ -23,9 +23,8 @@ FULL = ("F64", "F32", "F16", "BF16")  # types of weights that are not quantised
 
 def quantisation(path: Path) -> str:
     """Return the types of a file's matrices, such as `Q4_K, Q6_K`; raise if it cannot be read."""
-    require_regular(path)
     _require_packages(path)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise WorkbenchError(
                 "this is not a GGUF file.",
