@@ -16,11 +16,11 @@ st.header("Open another model")
 by_name, by_upload = st.columns(2, gap="large")
 with by_name:
     st.text_input(
-        "Folder, hub id or run",
+        "Folder, GGUF file, hub id or run",
         key="typed-model",
         placeholder="/data/my-bert, or bert-base-uncased",
-        help="A folder is read in place. A hub id that is not in the cache is downloaded only "
-        "after you confirm.",
+        help="A folder or file is read in place. A hub id that is not in the cache is "
+        "downloaded only after you confirm.",
     )
     st.button("Use this model", on_click=uploads.use_typed_model)
 with by_upload:

@@ -158,10 +158,10 @@ def test_a_shared_app_opens_what_lies_in_allowed_folders_and_nothing_else(
     options = ("--address", "0.0.0.0", "--allow", str(tmp_path / "inside"))
     with served(tmp_path, *options) as url:
         page.goto(f"{url}/models")
-        typed(page, "Folder, hub id or run", str(tmp_path / "outside" / "bert"))
+        typed(page, "Folder, GGUF file, hub id or run", str(tmp_path / "outside" / "bert"))
         page.get_by_role("button", name="Use this model").click()
         expect(page.get_by_text("may not read this path").first).to_be_visible()
-        typed(page, "Folder, hub id or run", str(tmp_path / "inside" / "bert"))
+        typed(page, "Folder, GGUF file, hub id or run", str(tmp_path / "inside" / "bert"))
         page.get_by_role("button", name="Use this model").click()
         expect(page.get_by_text("may not read this path")).to_have_count(0)
         expect(page.get_by_test_id("stMetricValue").first).to_have_text("bert")

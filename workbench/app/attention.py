@@ -503,7 +503,8 @@ def _second_model() -> str:
             accept_new_options=True,
             label_visibility="collapsed",
             width=420,
-            help="A built-in model, a run that trained a model, a folder, or a hub id.",
+            help="A built-in model, a run that trained a model, a folder, a hub id, "
+            "or a .gguf file.",
         )
     )
 

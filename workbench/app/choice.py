@@ -53,8 +53,8 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
             MODEL,
             "models",
             models(),
-            "A built-in model, a run that trained a model, an upload, a folder, a hub id, elmo:… "
-            "or vectors:… You can type a name that is not in the list.",
+            "A built-in model, a run that trained a model, an upload, a folder, a hub id, "
+            "a .gguf file, elmo:… or vectors:… You can type a name that is not in the list.",
         ),
         (
             CORPUS,

@@ -81,10 +81,10 @@ def require_files(kind: Kind, path: str) -> None:
 
     if not is_local(path):
         raise WorkbenchError(
-            "there is no such folder.",
+            "there is no such folder or GGUF file.",
             code="file-not-found",
             where=path,
-            remedy=_FILES,
+            remedy=f"{_FILES[:-1]}, or a GGUF file.",
         )
     require_model(path)
     if gguf_of(path) is None and not any(

@@ -189,7 +189,9 @@ def list_models(context: typer.Context, json: Json = False) -> None:
 
 @models_app.command("show")
 def show_model(
-    ref: Annotated[str, typer.Argument(help="Model: a folder, a hub id, elmo:… or vectors:…")],
+    ref: Annotated[
+        str, typer.Argument(help="Model: a folder, hub id, .gguf file, elmo:…, vectors:…")
+    ],
     device: Annotated[
         str | None,
         typer.Option(help="cpu, cuda, or cuda:0,cuda:1 for both (default: a GPU if there is one)."),

@@ -35,7 +35,8 @@ def neighbours(
         str,
         typer.Option(
             "--model",
-            help="Model: mini:bert, a run that trained one, a folder, hub id, elmo:…, vectors:….",
+            help="Model: mini:bert, a run that trained one, a folder, hub id, "
+            ".gguf file, elmo:…, vectors:….",
             autocompletion=model_refs,
         ),
     ],

@@ -34,7 +34,7 @@ def patch(
         str,
         typer.Option(
             "--model",
-            help="Model: mini:bert, a run that trained one, a folder, hub id, elmo:….",
+            help="Model: mini:bert, a run that trained one, a folder, hub id, .gguf file, elmo:….",
             autocompletion=model_refs,
         ),
     ],

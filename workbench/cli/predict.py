@@ -27,8 +27,8 @@ def predict(
         list[str],
         typer.Option(
             "--model",
-            help="Model: mini:bert, a run that trained one, a folder, hub id, elmo:…; several are "
-            "shown next to each other.",
+            help="Model: mini:bert, a run that trained one, a folder, hub id, .gguf file, "
+            "elmo:…; several are shown next to each other.",
             autocompletion=model_refs,
         ),
     ],

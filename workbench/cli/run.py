@@ -36,7 +36,8 @@ Models = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
-        help="Model: mini:bert, a run that trained one, a folder, hub id, elmo:…, vectors:…",
+        help="Model: mini:bert, a run that trained one, a folder, hub id, "
+        ".gguf file, elmo:…, vectors:…",
         autocompletion=model_refs,
     ),
 ]

@@ -16,8 +16,8 @@ def tokenize(
         list[str],
         typer.Option(
             "--model",
-            help="Model: mini:bert, a run that trained one, a folder, hub id, elmo:…; several are "
-            "shown next to each other.",
+            help="Model: mini:bert, a run that trained one, a folder, hub id, .gguf file, "
+            "elmo:…; several are shown next to each other.",
             autocompletion=model_refs,
         ),
     ],

@@ -197,28 +197,39 @@ def _opened_gguf(
 ) -> Model:
     """The model of a GGUF file, with dequantised weights."""
     _require_one(len(devices) > 1, "a GGUF model", name)
-    types = gguf_files.quantisation(file)
-    config = checkpoint.read_config(str(file.parent), gguf_file=file.name)
-    gguf_files.add_class(config)
-    width = 4 if is_random else dtype.itemsize
-    outline = checkpoint.check_size(_built, config, str(file), None, width)
-    budget.require_room(outline, dtype, devices, name)
-    tokenizer = checkpoint.read_tokenizer(str(file.parent), gguf_file=file.name)
+    found = gguf_files.header(file)
+    with gguf_files.alone(file) as (folder, single):
+        config = checkpoint.read_config(folder, gguf_file=single)
+        gguf_files.add_class(config)
+        gguf_files.add_rope_scaling(config, found, file)
+        width = 4 if is_random else dtype.itemsize
+        outline = checkpoint.check_size(_built, config, str(file), None, width)
+        budget.require_room(outline, dtype, devices, name)
+        tokenizer = checkpoint.read_tokenizer(folder, gguf_file=single)
+        tokenizer.name_or_path = str(file)
 
-    def read() -> PreTrainedModel:
-        with checkpoint.silenced():
-            return _architecture(config).from_pretrained(  # type: ignore[no-any-return]
-                file.parent, gguf_file=file.name, config=config, dtype=dtype, local_files_only=True
-            )
+        def read() -> PreTrainedModel:
+            with checkpoint.silenced():
+                net, notes = _architecture(config).from_pretrained(
+                    folder,
+                    gguf_file=single,
+                    config=config,
+                    dtype=dtype,
+                    local_files_only=True,
+                    output_loading_info=True,
+                    **gguf_files.reading_options(),
+                )
+            gguf_files.require_same_weights(net, sorted(notes["missing_keys"]), found, file)
+            return gguf_files.as_dense(net, file)
 
-    def open_whole() -> Model:
-        net = _random_net(config, seed) if is_random else read()
-        placed(net, devices[0], dtype)
-        model = HuggingFace(net, tokenizer, name)
-        model.stored_as = gguf_files.in_words(types)
-        return model
+        def open_whole() -> Model:
+            net = _random_net(config, seed) if is_random else read()
+            placed(net, devices[0], dtype)
+            model = HuggingFace(net, tokenizer, name)
+            model.stored_as = gguf_files.in_words(found.types)
+            return model
 
-    return checkpoint.opened(open_whole, str(file))
+        return checkpoint.opened(open_whole, str(file))
 
 
 def _fetched(name: str, is_random: bool, pickled: bool) -> str:

@@ -52,6 +52,8 @@ def located(ref: str) -> str:
     if not _RUN.fullmatch(source):
         if is_local(source):
             machine.require_allowed(Path(source).expanduser())
+            if file := gguf_of(source):  # a link in an allowed folder may lead out of it
+                machine.require_allowed(file)
         return ref
     return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
 
@@ -94,7 +96,7 @@ def gguf_of(source: str) -> Path | None:
     """The GGUF file that a reference names: itself, or the only one in a folder without config."""
     try:
         path = Path(source).expanduser()
-        if source.endswith(GGUF):
+        if source.endswith(GGUF) and not path.is_dir():
             return path if path.is_file() else None
         if not is_folder(source) or (path / "config.json").exists():
             return None

@@ -22,7 +22,7 @@ from typing import IO, Any
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
-from workbench.models.references import PARTS, RANDOM, folder_of, gguf_of, has_adapter
+from workbench.models.references import PARTS, RANDOM, folder_of, gguf_of, has_adapter, located
 from workbench.runs.forked_call import forked_call
 
 FORMAT = 5
@@ -127,7 +127,7 @@ def files_of(source: str) -> Iterator[Path]:
         for path in paths:
             yield from sorted(path.iterdir()) if path.is_dir() else [path]
         return
-    if file := gguf_of(source):
+    if file := gguf_of(located(source)):
         yield file
         return
     if folder := folder_of(source):
