@@ -47,6 +47,14 @@ def test_a_folder_is_opened_from_the_bar(home: Path) -> None:
     assert app.query_params["model"] == str(home / "mine" / "model")
 
 
+def test_the_box_of_folders_takes_a_gguf_file(tmp_path: Path) -> None:
+    (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
+    for path in (tmp_path / "tiny.gguf", tmp_path):
+        picker.require_files("models", str(path))
+    with pytest.raises(WorkbenchError, match="GGUF file"):
+        picker.require_files("models", str(tmp_path / "none.gguf"))
+
+
 def test_the_hub_says_size_and_licence(monkeypatch: pytest.MonkeyPatch) -> None:
     info = SimpleNamespace(
         siblings=[
