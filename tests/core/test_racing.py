@@ -94,20 +94,23 @@ def raced(model: Simulated, seed: int = 0, guess: bool = True, most: int | None 
     )
 
 
+guesses = pytest.mark.parametrize("guess", [True, pytest.param(False, marks=pytest.mark.slow)])
+
+
 @cache
 def all_raced(guess: bool) -> list[tuple[Simulated, Race]]:
     models = [simulated(seed) for seed in range(MODELS)]
     return [(model, raced(model, seed, guess)) for seed, model in enumerate(models)]
 
 
-@pytest.mark.parametrize("guess", [True, False])
+@guesses
 def test_a_useless_head_is_seldom_called_significant(guess: bool) -> None:
     false = sum((found.p_value < 0.05)[model.is_null].any() for model, found in all_raced(guess))
     print(f"models with a false claim of significance: {false} of {MODELS}")
     assert false <= RATE * MODELS
 
 
-@pytest.mark.parametrize("guess", [True, False])
+@guesses
 def test_the_top_ten_are_those_of_all_sentences(guess: bool) -> None:
     false = same = 0
     for model, found in all_raced(guess):
@@ -120,7 +123,7 @@ def test_the_top_ten_are_those_of_all_sentences(guess: bool) -> None:
     assert false <= RATE * MODELS
 
 
-@pytest.mark.parametrize("guess", [True, False])
+@guesses
 def test_the_interval_of_each_head_has_its_mean(guess: bool) -> None:
     """Over all useless heads, which have a mean of 0: 95 % of intervals, stopped as they are."""
     missed = np.concatenate([
