@@ -280,7 +280,7 @@ def near(found: dict[str, Floats], room: float) -> None:
 
 
 def test_a_few_sentences() -> None:
-    sizes = {"train": 50, "dev": 20, "test": 60}
+    sizes = {"train": 60, "dev": 30, "test": 60}
     near(compared(wb.load("mini:bert"), wb.read("primer:size=600"), [2], sizes), 4 * POINT)
 
 
