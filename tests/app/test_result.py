@@ -186,6 +186,18 @@ def test_the_time_is_that_of_an_earlier_run_scaled_by_size() -> None:
     assert estimate(request, [shipped, same]).seconds == 22.0  # type: ignore[union-attr]
 
 
+@pytest.mark.usefixtures("home")
+def test_a_sample_that_grows_takes_as_long_as_its_first_step_up_to_its_limit() -> None:
+    inputs = (("mini:bert",), ("primer",))
+    lens = new_run.estimated(EXPERIMENTS["lens"], {}, *inputs)  # its first step decides
+    assert lens is not None and not lens.is_bound
+    trees = new_run.estimated(EXPERIMENTS["structural-probe"], {}, *inputs)
+    assert trees is not None and trees.in_words.endswith(" to 10 min")
+    assert trees.first == builtin_run("structural-probe-mini-bert").status.seconds
+    short = new_run.estimated(EXPERIMENTS["structural-probe"], {"time": "0s"}, *inputs)
+    assert short is None or not short.first
+
+
 def test_nothing_is_claimed_of_what_is_not_known() -> None:
     request = Size(("bert",), ("ewt",), 0, 0, {})
     assert estimate(request, []) is None

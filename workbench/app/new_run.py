@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 from pydantic import create_model
@@ -317,19 +317,22 @@ def estimated(
 ) -> Estimate | None:
     """About how long a request with these settings takes; None if nothing tells it.
 
-    What a growing sample took elsewhere tells only its first step: its time limit is the bound.
+    A sample that grows takes as long as before with the same inputs, unless a built-in result of
+    one step left a question open. Other runs tell its first step, and its time limit is the bound.
     """
     try:
         size, finished = _size(experiment, changes, models, corpora), _finished(experiment)
-        if experiment.growth is None or not _grows(experiment, changes):
-            return estimate(size, finished)
+        step = estimate(size, finished)
+        if not _grows(experiment, changes):
+            return step
         inputs = (size.models, size.corpora)
-        own = [
+        same = [
             each
             for each in finished
-            if each.origin == "own" and (each.size.models, each.size.corpora) == inputs
+            if (each.size.models, each.size.corpora) == inputs
+            and (each.origin == "own" or not each.is_open)
         ]
-        return estimate(size, own) or _bound(changes, estimate(size, finished))
+        return estimate(size, same) or _bound(changes, step)
     except WorkbenchError:  # the check of the request says what is wrong
         return None
 
@@ -344,7 +347,8 @@ def _grows(experiment: Experiment[Any], changes: Mapping[str, Any]) -> bool:
 def _bound(changes: Mapping[str, Any], step: Estimate | None) -> Estimate:
     """The bound of a growing sample: its time limit, or its first step if that takes longer."""
     limit = seconds_of(str(changes.get("time", GrowingSettings.model_fields["time"].default)))
-    return Estimate(max(limit, step.seconds if step else 0.0), is_bound=True)
+    first = step.seconds if step else 0.0
+    return Estimate(max(limit, first), is_bound=True, first=first)
 
 
 def _size(
@@ -407,6 +411,8 @@ def _done(name: str) -> Finished | None:
         models, corpora = context.inputs_of(run)
         changes = settings_form.non_default(experiment, run.settings)
         size = _size(experiment, changes, models, corpora)
-        return Finished(size, run.status.seconds, "built-in" if run.is_builtin else "own")
+        is_open = bool(run.provenance.get("growth", {}).get("still_open"))
+        origin: Literal["own", "built-in"] = "built-in" if run.is_builtin else "own"
+        return Finished(size, run.status.seconds, origin, is_open)
     except (WorkbenchError, KeyError):  # it says nothing: its corpus is gone, or its settings
         return None

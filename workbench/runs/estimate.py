@@ -36,20 +36,29 @@ class Finished:
     size: Size
     seconds: float
     origin: Literal["own", "built-in", "preset"] = "own"
+    is_open: bool = False  # it left questions open that a larger sample could decide
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """About how many seconds a request takes, and whether that is an upper bound."""
+    """About how many seconds a request takes, and whether that is an upper bound.
+
+    `first` is the time of the first step of a sample that grows up to the bound; 0 if unknown.
+    """
 
     seconds: float
     is_bound: bool = False
+    first: float = 0.0
 
     @property
     def in_words(self) -> str:
-        """Return the estimate in words: `about 40 s`, or `up to about 2 h`."""
+        """Return the estimate in words: `about 40 s`, `up to about 2 h` or `20 s to 10 min`."""
         if self.seconds < FEW:
             return "a few seconds"
+        if 0 < self.first < self.seconds:
+            ends = (self.first, self.seconds)
+            least, most = (in_words(each).removeprefix("about ") for each in ends)
+            return f"{'seconds' if self.first < FEW else least} to {most}"
         return f"{'up to ' if self.is_bound else ''}{in_words(self.seconds)}"
 
 
