@@ -193,7 +193,8 @@ def test_a_sample_that_grows_takes_as_long_as_its_first_step_up_to_its_limit() -
     assert lens is not None and not lens.is_bound
     trees = new_run.estimated(EXPERIMENTS["structural-probe"], {}, *inputs)
     assert trees is not None and trees.in_words.endswith(" to 10 min")
-    assert trees.first == builtin_run("structural-probe-mini-bert").status.seconds
+    seconds = builtin_run("structural-probe-mini-bert").status.seconds
+    assert trees.first == pytest.approx(seconds, abs=0.1)
     short = new_run.estimated(EXPERIMENTS["structural-probe"], {"time": "0s"}, *inputs)
     assert short is None or not short.first
 
