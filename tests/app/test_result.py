@@ -196,7 +196,7 @@ def test_a_sample_that_grows_takes_as_long_as_its_first_step_up_to_its_limit() -
     seconds = builtin_run("structural-probe-mini-bert").status.seconds
     assert trees.first == pytest.approx(seconds, abs=0.1)
     short = new_run.estimated(EXPERIMENTS["structural-probe"], {"time": "0s"}, *inputs)
-    assert short is None or not short.first
+    assert short is not None and (short.seconds, short.first) == (trees.first, 0)
 
 
 def test_nothing_is_claimed_of_what_is_not_known() -> None:

@@ -347,8 +347,9 @@ def _grows(experiment: Experiment[Any], changes: Mapping[str, Any]) -> bool:
 def _bound(changes: Mapping[str, Any], step: Estimate | None) -> Estimate:
     """The bound of a growing sample: its time limit, or its first step if that takes longer."""
     limit = seconds_of(str(changes.get("time", GrowingSettings.model_fields["time"].default)))
-    first = step.seconds if step else 0.0
-    return Estimate(max(limit, first), is_bound=True, first=first)
+    if step is not None and step.seconds >= limit:
+        return step
+    return Estimate(limit, is_bound=True, first=step.seconds if step else 0.0)
 
 
 def _size(
