@@ -378,11 +378,11 @@ class HeadPruning(AimedSplits):
         10, ge=1, le=1000, description="Number of steps from all heads to none (default 10)."
     )
     random_orders: int = Field(
-        5,
+        20,
         ge=1,
         le=100,
         description="Number of random orders; the other orders are tested against them (default "
-        "5).",
+        "20: with fewer than 19, no order could be significant).",
     )
     normalised: bool = Field(
         True, description="Divide importance by the L2 norm over its layer, as in the paper."
