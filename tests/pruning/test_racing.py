@@ -62,7 +62,7 @@ def mini(name: str) -> Callable[[], wb.Model]:
 MORE = partial(primer, sentences=4000)
 FEW = "mini:bert, 400 sentences"
 CASES = {
-    "planted: a circuit and a helper": Case(partial(planted, helper=True), repeats, 3, 3, False),
+    "planted: a circuit and a helper": Case(partial(planted, helper=True), repeats, 3, 3),
     "planted: a head for the class": Case(
         two_heads.standard, lambda _: two_heads.texts(300), 1, 2.5, False
     ),
@@ -181,7 +181,8 @@ def test_full_pairs_and_few_sentences_score_all(settings: dict[str, Any]) -> Non
     assert "heads left undecided by the race" not in findings_of("head-ablation", found.tables)
 
 
-@pytest.mark.parametrize("replacement", ["mean", pytest.param("resample", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("replacement", ["mean", "resample"])
 def test_other_replacements_race_too(replacement: str) -> None:
     exact, raced = (
         run_here(
