@@ -163,15 +163,16 @@ def learn(
         len(tried) // len(INPUTS), device=trial.losses.device
     )
     chosen = [tried[row] for row in best.tolist()]
-    matrices = [trial.weights[0][best]]
-    converged = [trial.converged[best]]
-    for_seeds = [probe._replace(seed=seed) for probe in chosen for seed in seeds[1:]]
-    if for_seeds:
-        more = fit(for_seeds, trees[TRAIN], " of further seeds")
-        matrices.append(more.weights[0])
-        converged.append(more.converged)
-    every = [*chosen, *for_seeds]
-    order = sorted(range(len(every)), key=lambda row: _order(every[row], tasks, seeds))
+    matrices, converged = trial.weights[0][best][:, None], trial.converged[best][:, None]
+    if len(seeds) > 1:
+        more = fit(
+            [probe._replace(seed=seed) for probe in chosen for seed in seeds[1:]],
+            trees[TRAIN],
+            " of further seeds",
+        )
+        by_seed = (len(chosen), len(seeds) - 1)
+        matrices = torch.cat([matrices, more.weights[0].unflatten(0, by_seed)], 1)
+        converged = torch.cat([converged, more.converged.unflatten(0, by_seed)], 1)
     half_probes = [
         probe
         for probe in chosen
@@ -189,18 +190,14 @@ def learn(
         trees,
         sources,
         states,
-        tuple(every[row] for row in order),
-        torch.cat(matrices)[order],
-        tuple(torch.cat(converged)[order].tolist()),
+        tuple(probe._replace(seed=seed) for probe in chosen for seed in seeds),
+        matrices.flatten(0, 1),
+        tuple(converged.flatten().tolist()),
         halves,
         seeds,
         n_missing,
         isolated,
     )
-
-
-def _order(probe: Probe, tasks: Sequence[TreeTask], seeds: Sequence[int]) -> tuple[int, int, int]:
-    return tasks.index(probe.task), probe.source, seeds.index(probe.seed)
 
 
 # --- scores ---------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class States:
     tables: Sequence[Tensor]  # [words, width] each, half precision, on the device where they fit
     whitened: Sequence[Tensor]  # the same, partly whitened
     means: Sequence[Tensor]  # [width] each, over the words of train
-    factors: Mapping[str, Sequence[Tensor]]  # [width] each, by inputs other than whitened
+    factors: Mapping[str, Sequence[Tensor]]  # [] or [width] each, by inputs but whitened
     device: torch.device
 
     @classmethod
@@ -76,15 +76,14 @@ class States:
             size = 2 * sum(table.numel() * table.element_size() for table in white)
             if size < free_memory(device) // 2:
                 tables, white = ([table.to(device) for table in each] for each in (tables, white))
-        overall = [float(spread.square().mean().sqrt().clamp(min=1e-12)) for _, spread in moments]
         return cls(
             tables,
             white,
             [mean.float().to(device) for mean, _ in moments],
             {
                 SCALED: [
-                    torch.full_like(spread, SIZE / size).float().to(device)
-                    for (_, spread), size in zip(moments, overall, strict=True)
+                    (SIZE / spread.square().mean().sqrt()).float().to(device)
+                    for _, spread in moments
                 ],
                 STANDARDISED: [(SIZE / spread).float().to(device) for _, spread in moments],
             },
