@@ -171,8 +171,8 @@ def learn(
             " of further seeds",
         )
         by_seed = (len(chosen), len(seeds) - 1)
-        matrices = torch.cat([matrices, more.weights[0].unflatten(0, by_seed)], 1)
-        converged = torch.cat([converged, more.converged.unflatten(0, by_seed)], 1)
+        matrices = torch.cat([matrices, more.weights[0].view(*by_seed, *matrices.shape[2:])], 1)
+        converged = torch.cat([converged, more.converged.view(by_seed)], 1)
     half_probes = [
         probe
         for probe in chosen
