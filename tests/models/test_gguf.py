@@ -388,7 +388,7 @@ def test_a_missing_package_is_named(
     net: PreTrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = written(net, tmp_path / "tiny.gguf")
-    monkeypatch.setattr("workbench.models.gguf_files.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(WorkbenchError, match=r"workbench\[gguf\]"):
         wb.load(file)
 

@@ -6,6 +6,7 @@ exception is a bug in Workbench. Every error has a remedy: mypy requires it, and
 it is not empty. Costs: nothing.
 """
 
+import importlib.util
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import partial
@@ -77,3 +78,15 @@ def missing_package(package: str, needed_for: str) -> WorkbenchError:
         code="package-missing",
         remedy=f"Run: pip install {package}",
     )
+
+
+def require_extra(extra: str, packages: Iterable[str], needed_for: str, where: str) -> None:
+    """Raise if a package of an optional extra is missing, with the command that installs it."""
+    if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
+        raise WorkbenchError(
+            f"{needed_for} needs {' and '.join(missing)}, which "
+            f"{'is' if len(missing) == 1 else 'are'} not installed.",
+            code="package-missing",
+            where=where,
+            remedy=f'Install the extra: pip install "workbench[{extra}]".',
+        )

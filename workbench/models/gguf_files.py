@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import torch
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, require_extra
 from workbench.core.files import open_regular
 from workbench.models.checkpoint import WHOLE
 
@@ -45,7 +44,7 @@ class Header:
 
 def header(path: Path) -> Header:
     """Return what the header of a file says; raise if it cannot be read."""
-    _require_packages(path)
+    require_extra("gguf", NEEDED, "Reading a GGUF file", str(path))
     try:
         with open_regular(path) as file:
             begin = file.read(len(MAGIC))
@@ -231,15 +230,3 @@ def _architectures() -> frozenset[str]:
 
     names = {*GGUF_SUPPORTED_ARCHITECTURES, "t5encoder"} - _NO_ARCHITECTURES
     return frozenset(names | {name.replace("_", "") for name in names})
-
-
-def _require_packages(path: Path) -> None:
-    """Raise if a package that reads GGUF files is not installed."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise WorkbenchError(
-            f"reading a GGUF file needs {' and '.join(missing)}.",
-            code="package-missing",
-            where=str(path),
-            remedy='Install the extra: pip install "workbench[gguf]".',
-        )

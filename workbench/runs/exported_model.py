@@ -18,7 +18,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, require_extra
 from workbench.core.files import drafted, reason_of, unwritable, user_path
 from workbench.core.public import public, require_choice
 from workbench.models.references import folder_of, trained_by
@@ -223,18 +223,9 @@ def _root(error: Exception) -> Exception:
 
 def _write_onnx(model: "HuggingFace", net: Any, folder: Path) -> None:
     """Write the net as ONNX, with any number of texts and pieces, through torch's exporter."""
-    import importlib.util
-
     import torch
 
-    if missing := [n for n in ("onnx", "onnxscript") if importlib.util.find_spec(n) is None]:
-        raise WorkbenchError(
-            f"ONNX needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not "
-            "installed.",
-            code="package-missing",
-            where=model.name,
-            remedy='Install the extra: pip install "workbench[onnx]".',
-        )
+    require_extra("onnx", ("onnx", "onnxscript"), "ONNX", model.name)
     twin: Any = type(net)(net.config)
     twin.load_state_dict(net.state_dict())
     twin.set_attn_implementation("eager")
