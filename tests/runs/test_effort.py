@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from pydantic import Field, ValidationError
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 import workbench as wb
 from tests.judges.odd import Quiet
@@ -114,6 +116,23 @@ def test_a_step_that_changes_nothing_is_the_end_of_the_data() -> None:
     limited = replace(COIN, run=few)
     _, facts = effort.grown(limited, wb.Inputs(), Coin(), Quiet())
     assert facts["growth"]["ended"] == "data"
+
+
+@pytest.mark.parametrize(("words", "ended"), [(60, "data"), (59, "time")])
+def test_a_step_that_has_every_word_is_the_end_of_the_data(words: int, ended: str) -> None:
+    """Of 20 sentences of three words: a sample of one word less could still grow."""
+
+    class Words(Coin):
+        max_sentences: int | None = 20
+        max_words: int = Field(words, le=1000)
+
+    docs = [Doc(Vocab(), ["a", "b", "c"])] * 20
+    corpus = wb.Corpus("short", {"test": lambda: iter(docs)})
+    growth = Growth({"max_sentences": 20, "max_words": words})
+    experiment = replace(COIN, settings=Words, growth=growth)
+    inputs = wb.Inputs(corpora=(corpus,))
+    _, facts = effort.grown(experiment, inputs, Words(time="0s"), Quiet())
+    assert facts["growth"]["ended"] == ended
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("7", 7)])

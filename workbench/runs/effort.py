@@ -170,15 +170,17 @@ def _same(before: "Mapping[str, pd.DataFrame]", after: "Mapping[str, pd.DataFram
 
 
 def _has_all(inputs: Inputs, at: Settings, sizes: Mapping[str, int | None]) -> bool:
-    """Whether the step has read all sentences, where only numbers of sentences grow."""
-    names = {"max_sentences", *(f"max_{part}" for part in PARTS)}
-    if not inputs.corpora or not set(sizes) <= names:
+    """Whether the step has read all of its corpus, where only sentences and words grow."""
+    of_sentences = {"max_sentences", *(f"max_{part}" for part in PARTS)}
+    if not inputs.corpora or not set(sizes) <= {*of_sentences, "max_words"}:
         return False
     limits = dict(_limits(inputs.corpus, inputs.split, at))
-    return all(
-        limit is None or _n_docs(inputs.corpus, split, limit + 1) <= limit
-        for split, limit in limits.items()
-    )
+    grow = not of_sentences.isdisjoint(sizes)
+    if grow and any(_is_longer(inputs.corpus, split, limit) for split, limit in limits.items()):
+        return False
+    most = sizes.get("max_words")
+    docs = (doc for split, limit in limits.items() for doc in inputs.corpus.docs(split, limit))
+    return most is None or sum(len(doc) for doc in docs) <= most
 
 
 def _limits(
@@ -197,8 +199,8 @@ def _limits(
         yield name, sizes.get(name, at.split_sizes.train)
 
 
-def _n_docs(corpus: "Corpus", split: str | None, most: int) -> int:
-    return sum(1 for _ in corpus.docs(split, most))
+def _is_longer(corpus: "Corpus", split: str | None, most: int | None) -> bool:
+    return most is not None and sum(1 for _ in corpus.docs(split, most + 1)) > most
 
 
 def _in_words(sizes: Mapping[str, int | None]) -> str:
