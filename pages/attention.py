@@ -18,9 +18,9 @@ with errors_shown(stop=True):
         attention.without_heads(model)
         st.stop()
 
-    from workbench.attention_browser.component import attention_browser
-    from workbench.attention_browser.scene import scene_of, side_of
-    from workbench.attention_maps.capture import attention as capture_attention
+    from workbench.analyses.attention.browser.component import attention_browser
+    from workbench.analyses.attention.browser.scene import scene_of, side_of
+    from workbench.analyses.attention.capture import attention as capture_attention
 
     bar = attention.toolbar()
     with bar:

@@ -67,14 +67,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.attention_maps.capture import attention
-    from workbench.attention_maps.grids import head_grid
-    from workbench.attribution.attribute import attribute
-    from workbench.attribution.contributions import DirectContributions, contributions
-    from workbench.attribution.generate import answer, generate, summarise
-    from workbench.attribution.lens import LensReading, lens
-    from workbench.attribution.patch import Patching, patch
-    from workbench.attribution.predict import fill, predict
+    from workbench.analyses.attention.capture import attention
+    from workbench.analyses.attention.grids import head_grid
+    from workbench.analyses.attribution.attribute import attribute
+    from workbench.analyses.lenses.contributions import DirectContributions, contributions
+    from workbench.analyses.lenses.figures.lens import lens_figure
+    from workbench.analyses.lenses.lens import LensReading, lens
+    from workbench.analyses.patching.figures.patching import patch_figure
+    from workbench.analyses.patching.patch import Patching, patch
+    from workbench.analyses.predictions.generate import answer, generate, summarise
+    from workbench.analyses.predictions.predict import fill, predict
+    from workbench.analyses.words.figures.neighbours import senses_figure
+    from workbench.analyses.words.neighbours import Neighbours, neighbours
+    from workbench.analyses.words.occurrences import Occurrences, occurrences
+    from workbench.analyses.words.senses import Senses, senses
+    from workbench.analyses.words.tokenizations import (
+        Tokenizations,
+        TokenizationSteps,
+        tokenization_steps,
+        tokenizations,
+    )
     from workbench.core.errors import WorkbenchError
     from workbench.core.experiment import (
         Caveat,
@@ -97,9 +109,6 @@ if TYPE_CHECKING:
     from workbench.engine.forward_pass import forward
     from workbench.engine.model import Model, Output
     from workbench.engine.taps import Capture, Gate, Reduce, Site
-    from workbench.figures.lens import lens_figure
-    from workbench.figures.neighbours import senses_figure
-    from workbench.figures.patching import patch_figure
     from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
     from workbench.models.tiny import tiny_bert
@@ -111,15 +120,6 @@ if TYPE_CHECKING:
     from workbench.runs.compare import compare
     from workbench.runs.exported_model import ExportedModel, export_model
     from workbench.runs.run import Run, open_run
-    from workbench.words.neighbours import Neighbours, neighbours
-    from workbench.words.occurrences import Occurrences, occurrences
-    from workbench.words.senses import Senses, senses
-    from workbench.words.tokenizations import (
-        Tokenizations,
-        TokenizationSteps,
-        tokenization_steps,
-        tokenizations,
-    )
 
 __version__ = "0.1.0"
 
@@ -145,15 +145,15 @@ _HOMES = {
     "Edge": "workbench.corpora.layers",
     "Mention": "workbench.corpora.layers",
     # predict, for a text
-    "predict": "workbench.attribution.predict",
-    "fill": "workbench.attribution.predict",
-    "attribute": "workbench.attribution.attribute",
-    "patch": "workbench.attribution.patch",
-    "Patching": "workbench.attribution.patch",
-    "patch_figure": "workbench.figures.patching",
-    "generate": "workbench.attribution.generate",
-    "summarise": "workbench.attribution.generate",
-    "answer": "workbench.attribution.generate",
+    "predict": "workbench.analyses.predictions.predict",
+    "fill": "workbench.analyses.predictions.predict",
+    "attribute": "workbench.analyses.attribution.attribute",
+    "patch": "workbench.analyses.patching.patch",
+    "Patching": "workbench.analyses.patching.patch",
+    "patch_figure": "workbench.analyses.patching.figures.patching",
+    "generate": "workbench.analyses.predictions.generate",
+    "summarise": "workbench.analyses.predictions.generate",
+    "answer": "workbench.analyses.predictions.generate",
     # run experiments, and read their results
     "run": "workbench.runs.api",
     "train": "workbench.runs.api",
@@ -168,15 +168,15 @@ _HOMES = {
     "ExportedModel": "workbench.runs.exported_model",
     "Run": "workbench.runs.run",
     # look inside a forward pass
-    "attention": "workbench.attention_maps.capture",
-    "head_grid": "workbench.attention_maps.grids",
+    "attention": "workbench.analyses.attention.capture",
+    "head_grid": "workbench.analyses.attention.grids",
     "encode": "workbench.corpora.encode",
     "forward": "workbench.engine.forward_pass",
-    "contributions": "workbench.attribution.contributions",
-    "DirectContributions": "workbench.attribution.contributions",
-    "lens": "workbench.attribution.lens",
-    "LensReading": "workbench.attribution.lens",
-    "lens_figure": "workbench.figures.lens",
+    "contributions": "workbench.analyses.lenses.contributions",
+    "DirectContributions": "workbench.analyses.lenses.contributions",
+    "lens": "workbench.analyses.lenses.lens",
+    "LensReading": "workbench.analyses.lenses.lens",
+    "lens_figure": "workbench.analyses.lenses.figures.lens",
     "word_states": "workbench.engine.activation_store",
     "map_statistics": "workbench.engine.map_statistics:",
     "Batch": "workbench.engine.batch",
@@ -187,17 +187,17 @@ _HOMES = {
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.taps",
     # words in their contexts, and in pieces
-    "neighbours": "workbench.words.neighbours",
-    "Neighbours": "workbench.words.neighbours",
-    "senses": "workbench.words.senses",
-    "Senses": "workbench.words.senses",
-    "senses_figure": "workbench.figures.neighbours",
-    "occurrences": "workbench.words.occurrences",
-    "Occurrences": "workbench.words.occurrences",
-    "tokenizations": "workbench.words.tokenizations",
-    "tokenization_steps": "workbench.words.tokenizations",
-    "Tokenizations": "workbench.words.tokenizations",
-    "TokenizationSteps": "workbench.words.tokenizations",
+    "neighbours": "workbench.analyses.words.neighbours",
+    "Neighbours": "workbench.analyses.words.neighbours",
+    "senses": "workbench.analyses.words.senses",
+    "Senses": "workbench.analyses.words.senses",
+    "senses_figure": "workbench.analyses.words.figures.neighbours",
+    "occurrences": "workbench.analyses.words.occurrences",
+    "Occurrences": "workbench.analyses.words.occurrences",
+    "tokenizations": "workbench.analyses.words.tokenizations",
+    "tokenization_steps": "workbench.analyses.words.tokenizations",
+    "Tokenizations": "workbench.analyses.words.tokenizations",
+    "TokenizationSteps": "workbench.analyses.words.tokenizations",
     # write an experiment
     "Experiment": "workbench.core.experiment",
     "Settings": "workbench.core.experiment",

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from workbench.cli.serve import LOCAL
 from workbench.core import machine
-from workbench.figures import theme
+from workbench.drawing import theme
 
 CONFIG = tomllib.loads((machine.app_file().parent / ".streamlit" / "config.toml").read_text())
 

@@ -8,13 +8,13 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.app.pages import home, opened, said  # noqa: F401
 from workbench import WorkbenchError
+from workbench.analyses.attention import capture, grids
+from workbench.analyses.attention.browser.frames import _side
+from workbench.analyses.attention.browser.scene import side_of
+from workbench.analyses.attention.capture import CACHE, passes
+from workbench.analyses.attention.grids import TOGETHER
 from workbench.app import cache
 from workbench.app.attention_answers import edited
-from workbench.attention_browser.frames import _side
-from workbench.attention_browser.scene import side_of
-from workbench.attention_maps import capture, grids
-from workbench.attention_maps.capture import CACHE, passes
-from workbench.attention_maps.grids import TOGETHER
 from workbench.corpora.layers import vocabulary
 
 pytestmark = pytest.mark.usefixtures("home")

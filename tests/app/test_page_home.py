@@ -8,9 +8,9 @@ import pytest
 
 from tests.app.pages import home, opened, said
 from tests.attention_maps.test_grids import GROUP, made
+from workbench.analyses.attention.grids import Options, grid_of
 from workbench.app.home import head_maps
 from workbench.app.text import prose
-from workbench.attention_maps.grids import Options, grid_of
 
 __all__ = ["home"]
 pytestmark = pytest.mark.usefixtures("home")

@@ -11,9 +11,9 @@ import workbench as wb
 from tests.app.pages import home, opened, said  # noqa: F401
 from tests.attribution.task_folders import with_head
 from workbench.app.predict_edits import Edit, Slot, edited_doc, slots
+from workbench.app.token_views.component import message_of, standalone
+from workbench.app.token_views.views import Token, index_in, strip
 from workbench.corpora.encode import doc_of
-from workbench.token_views.component import message_of, standalone
-from workbench.token_views.views import Token, index_in, strip
 
 WORDS = "The girls did not visit it .".split()
 DOC = doc_of("The girls did not visit it .")

@@ -22,7 +22,7 @@ from workbench.app.predict import Place
 from workbench.app.predict_edits import Edit, before_and_after, edited_side, slots
 from workbench.app.predict_results import COUNT, Explained, Side
 from workbench.corpora.encode import doc_of as typed
-from workbench.transfer.text_prediction import predict_text
+from workbench.corpora.text_prediction import predict_text
 
 TEXT = "Anna walks to the old hill ."
 REL = "The girls went to the river .", "The boys walked to the hill ."
@@ -230,7 +230,7 @@ def test_a_continuation_is_shown_without_signs_of_markdown() -> None:
 
 
 def test_the_downloads_of_edits_have_a_figure() -> None:
-    from workbench.figures import explanations
+    from workbench.analyses.attribution.figures import explanations
 
     side = side_of("mini:bert", "The girls were tall .", Place("word", 2))
     _, _, table = before_and_after(side, slots([t.text for t in side.doc], [Edit("delete", 1)]))

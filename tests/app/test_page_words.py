@@ -18,7 +18,19 @@ from tests.app.pages import home, opened, said, well  # noqa: F401
 from tests.figures.test_neighbours import tables_of
 from tests.report.making import corpus, found, made, model
 from workbench import Table
+from workbench.analyses.words.occurrences import form_count, frequent_forms
 from workbench.app import words_index, words_results
+from workbench.app.token_views.component import message_of, standalone
+from workbench.app.token_views.views import (
+    Box,
+    Context,
+    Contexts,
+    Step,
+    Steps,
+    contexts,
+    pieces,
+    steps,
+)
 from workbench.app.words import REACH, Searched, _same_or_last
 from workbench.app.words_index import Build, part_of
 from workbench.app.words_neighbours import in_common, shared
@@ -28,9 +40,6 @@ from workbench.corpora.encode import doc_of
 from workbench.engine.model import Model
 from workbench.runs import status
 from workbench.runs.status import Status
-from workbench.token_views.component import message_of, standalone
-from workbench.token_views.views import Box, Context, Contexts, Step, Steps, contexts, pieces, steps
-from workbench.words.occurrences import form_count, frequent_forms
 
 SMALL = "primer:size=40"
 TABS = ("Neighbours", "Senses", "Tokenizers")
@@ -179,7 +188,7 @@ def test_an_index_is_made_in_the_background_and_can_be_cancelled(
     go_on.set()
     assert cancelled.ended.wait(60)
     assert cancelled.index is None and cancelled.error is None
-    from workbench.attention_maps.capture import ALONE
+    from workbench.analyses.attention.capture import ALONE
 
     assert ALONE.acquire(timeout=60)  # it is not kept
     ALONE.release()

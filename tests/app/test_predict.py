@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import workbench as wb
 from tests.app.drive import downloads_opened, still, typed
-from workbench.attribution.prediction import of_word
+from workbench.analyses.predictions.prediction import of_word
 from workbench.corpora.encode import doc_of
 
 pytestmark = pytest.mark.browser

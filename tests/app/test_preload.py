@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.app.pages import home, opened  # noqa: F401
+from workbench.analyses.attribution import faithfulness
 from workbench.app import heads_views, preload, probing_views, tables_and_figures
-from workbench.attribution import faithfulness
-from workbench.figures import sanitize
+from workbench.drawing import sanitize
 
 pytestmark = pytest.mark.usefixtures("home")
 

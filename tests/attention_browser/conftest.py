@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.attention_browser.making import World
-from workbench.attention_browser import frames
+from workbench.analyses.attention.browser import frames
 
 # A stand-in for Streamlit: a shadow root, triggers that reach Python, answers as new data.
 PAGE = """<!doctype html><meta charset="utf-8"><title>harness</title>

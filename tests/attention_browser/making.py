@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.attention_browser.frames import framed
-from workbench.figures.theme import AROUND_ZERO, COLOURS, FAINT, INK, LINES, PAPER, SCALE
+from workbench.analyses.attention.browser.frames import framed
+from workbench.drawing.theme import AROUND_ZERO, COLOURS, FAINT, INK, LINES, PAPER, SCALE
 
 Floats = NDArray[np.float32]
 HOSTILE = [

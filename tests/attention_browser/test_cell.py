@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.attention_browser.conftest import Show, Shown
 from tests.attention_browser.making import HOSTILE, ODD, Side, World, softmaxed, words
-from workbench.attention_browser.frames import framed
+from workbench.analyses.attention.browser.frames import framed
 
 pytestmark = pytest.mark.browser
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.attention_browser.conftest import Show, Shown
 from tests.attention_browser.making import Side, World, softmaxed, words
-from workbench.figures.sanitize import visible
+from workbench.drawing.sanitize import visible
 
 pytestmark = pytest.mark.browser
 

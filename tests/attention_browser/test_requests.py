@@ -16,11 +16,11 @@ import workbench as wb
 from tests.attention_browser.conftest import Show
 from tests.attention_browser.making import Side, World, softmaxed, words
 from workbench import WorkbenchError, attention
-from workbench.attention_browser.frames import framed, overview_of, unframed
-from workbench.attention_browser.requests import respond, state_in
-from workbench.attention_browser.scene import Scene, scene_of, scores_of, side_of
-from workbench.attention_maps.capture import CACHE, AttentionMaps, passes
-from workbench.attention_maps.grids import Options
+from workbench.analyses.attention.browser.frames import framed, overview_of, unframed
+from workbench.analyses.attention.browser.requests import respond, state_in
+from workbench.analyses.attention.browser.scene import Scene, scene_of, scores_of, side_of
+from workbench.analyses.attention.capture import CACHE, AttentionMaps, passes
+from workbench.analyses.attention.grids import Options
 
 pytestmark = pytest.mark.browser
 
@@ -232,7 +232,7 @@ def test_a_small_map_is_exact_and_a_large_one_within_a_255th_of_its_top(
     value_norms = next(n for site, n in looks["mini:bert"].norms.items() if site.layer == 1)
     np.testing.assert_allclose(arrays["map0"], exact * value_norms[2], rtol=1e-5)
     assert norms["sides"][0]["value"] == "attention × norm"
-    monkeypatch.setattr("workbench.attention_browser.frames.EXACT_CELLS", 0)
+    monkeypatch.setattr("workbench.analyses.attention.browser.frames.EXACT_CELLS", 0)
     head, arrays = response(shown, "cell", row=1, column=2)
     values = arrays["map0"].astype(np.float64) * head["sides"][0]["top"] / 255
     assert np.abs(values - exact).max() <= exact.max() / 255 / 2 + 1e-7
@@ -441,7 +441,7 @@ def test_a_head_at_512_pieces_is_small_enough(looks: dict[str, AttentionMaps]) -
 def test_what_is_too_much_for_one_file_is_said(
     looks: dict[str, AttentionMaps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workbench.attention_browser.requests.MAX_FILE", 10)
+    monkeypatch.setattr("workbench.analyses.attention.browser.requests.MAX_FILE", 10)
     head, _ = response(scene(looks["mini:bert"]), "export", form="npz", row=None, column=None)
     assert head["kind"] == "problem" and "Open a head" in head["text"]
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.attention_browser.making import HOSTILE, Side, World, softmaxed, words
-from workbench.attention_browser.frames import standalone
+from workbench.analyses.attention.browser.frames import standalone
 
 pytestmark = pytest.mark.browser
 

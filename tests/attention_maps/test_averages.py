@@ -15,10 +15,10 @@ from tests.heads.prescribed import Prescribed
 from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
 from workbench import Corpus, HuggingFace, Inputs, Model
-from workbench.attention_maps.averages import run
-from workbench.attention_maps.capture import attention
-from workbench.attention_maps.experiments import Averages
-from workbench.attention_maps.grids import Options, grid_of, groups
+from workbench.analyses.attention.averages import run
+from workbench.analyses.attention.capture import attention
+from workbench.analyses.attention.experiments import Averages
+from workbench.analyses.attention.grids import Options, grid_of, groups
 
 Models = Callable[[str], Model]
 

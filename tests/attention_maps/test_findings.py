@@ -7,7 +7,7 @@ import pytest
 
 from tests.findings import findings_of
 from workbench import WorkbenchError
-from workbench.attention_maps.experiments import Averages
+from workbench.analyses.attention.experiments import Averages
 
 HEAD = ["stack", "kind", "layer", "head"]
 SPECIAL = "mean attention to special tokens, averaged over heads"

@@ -7,8 +7,8 @@ import pytest
 from spacy.tokens import Doc
 
 from workbench import Model, Site, WorkbenchError
-from workbench.attention_maps.capture import AttentionMaps, Text, attention
-from workbench.attention_maps.grids import TOGETHER, Options, grid_of, groups, items, numbers
+from workbench.analyses.attention.capture import AttentionMaps, Text, attention
+from workbench.analyses.attention.grids import TOGETHER, Options, grid_of, groups, items, numbers
 
 Models = Callable[[str], Model]
 

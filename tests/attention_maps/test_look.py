@@ -11,8 +11,8 @@ from spacy.tokens import Doc
 
 from tests.models import zoo
 from workbench import Capture, Model, WorkbenchError, encode, load
-from workbench.attention_maps import capture as looking
-from workbench.attention_maps.capture import CACHE, AttentionMaps, attention, passes
+from workbench.analyses.attention import capture as looking
+from workbench.analyses.attention.capture import CACHE, AttentionMaps, attention, passes
 from workbench.corpora.layers import vocabulary
 
 Models = Callable[[str], Model]
@@ -175,8 +175,8 @@ def test_a_hundred_texts_leave_the_process_as_large_as_thirty(
     model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looks and overviews as the page makes them, 120 words each: what is let go of is freed."""
-    from workbench.attention_browser import scene
-    from workbench.attention_maps.grids import Options
+    from workbench.analyses.attention.browser import scene
+    from workbench.analyses.attention.grids import Options
 
     monkeypatch.setattr(CACHE, "max_bytes", 4 << 20)
     monkeypatch.setattr(scene.CACHE, "max_bytes", 1 << 20)

@@ -8,9 +8,9 @@ from spacy.tokens import Doc
 
 from tests.attention_maps.test_grids import made
 from workbench import Mention
-from workbench.attention_maps.grids import Options, apart, grid_of
-from workbench.attention_maps.overlays import Overlay, drawn, overlays, placed
-from workbench.attention_maps.thumbnails import MAX_BYTES, overview, pooled
+from workbench.analyses.attention.grids import Options, apart, grid_of
+from workbench.analyses.attention.overlays import Overlay, drawn, overlays, placed
+from workbench.analyses.attention.thumbnails import MAX_BYTES, overview, pooled
 from workbench.corpora.layers import set_spans
 
 GROUP = ("encoder", "self")

@@ -6,11 +6,11 @@ import pytest
 
 import workbench as wb
 from tests.attention_maps.test_grids import made
-from workbench.attention_maps.capture import attention
-from workbench.attention_maps.changes import changed_most, changes
-from workbench.attention_maps.grids import Grid, Options, grid_of
-from workbench.attention_maps.patterns import caption, on_corpus, pattern_of
-from workbench.attention_maps.similar import similar, tags_of
+from workbench.analyses.attention.capture import attention
+from workbench.analyses.attention.changes import changed_most, changes
+from workbench.analyses.attention.grids import Grid, Options, grid_of
+from workbench.analyses.attention.patterns import caption, on_corpus, pattern_of
+from workbench.analyses.attention.similar import similar, tags_of
 
 SELF = ("encoder", "self")
 KEY = ["stack", "kind", "layer", "head"]

@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workbench.attribution.prediction import Prediction
-from workbench.attribution.target import Target, Unit, baseline_vectors, units_of
+from workbench.analyses.predictions.prediction import Prediction
+from workbench.analyses.predictions.target import Target, Unit, baseline_vectors, units_of
 from workbench.models.huggingface import require_transformer
 
 STEPS = 16

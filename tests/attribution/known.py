@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from torch import Tensor
 
 import workbench as wb
-from workbench.attribution.prediction import Prediction
+from workbench.analyses.predictions.prediction import Prediction
 from workbench.corpora.encode import encode
 from workbench.corpora.text import tokenizer
 from workbench.engine.batch import Pieces

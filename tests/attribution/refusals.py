@@ -1,9 +1,9 @@
 """Which methods of attribution each family refuses: the table of docs/decisions/attribution.md."""
 
 from tests.models.test_logits import HEADED
-from workbench.attribution.methods import METHODS, Method, attribute_prediction
-from workbench.attribution.prediction import Prediction
-from workbench.attribution.target import Target
+from workbench.analyses.attribution.methods import METHODS, Method, attribute_prediction
+from workbench.analyses.predictions.prediction import Prediction
+from workbench.analyses.predictions.target import Target
 from workbench.core.errors import WorkbenchError
 
 WITHOUT_VALUES = ("head-conductance", "attention-norms")  # families that show no value vectors

@@ -8,10 +8,10 @@ from spacy.tokens import Doc
 import workbench as wb
 from workbench import Model
 from workbench.corpora.layers import vocabulary
+from workbench.corpora.text_prediction import pair_of
 from workbench.engine.task import Labelling as Kind
 from workbench.engine.task import Task
 from workbench.models.task_heads import MixHead, Scale
-from workbench.transfer.text_prediction import pair_of
 
 NAMES: dict[Kind, tuple[str, ...]] = {
     "class": ("negative", "positive"), "score": (), "tags": ("ADJ", "NOUN", "VERB"), "answers": (),

@@ -13,14 +13,14 @@ import workbench as wb
 from tests.attribution.test_faithfulness import a_map, planted
 from tests.attribution.test_predict import LONG, model_of
 from workbench import WorkbenchError
+from workbench.analyses.attribution.faithfulness import _verdict, faithfulness
+from workbench.analyses.predictions.edits import token_effects
+from workbench.analyses.predictions.explained import choice_of, prediction_of
+from workbench.analyses.predictions.prediction import of_word
+from workbench.analyses.predictions.results import Generated, Labelled
+from workbench.analyses.predictions.target import Target
 from workbench.app.predict_results import LISTED, Place, Side, top
 from workbench.app.predict_results import choice_of as page_choice_of
-from workbench.attribution.edits import token_effects
-from workbench.attribution.explained import choice_of, prediction_of
-from workbench.attribution.faithfulness import _verdict, faithfulness
-from workbench.attribution.prediction import of_word
-from workbench.attribution.results import Generated, Labelled
-from workbench.attribution.target import Target
 from workbench.corpora.encode import doc_of
 from workbench.engine.task import Task
 from workbench.models.task_heads import MixHead, Scale

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.attribution import methods
-from workbench.attribution.methods import LAYER_METHODS, METHODS
+from workbench.analyses.attribution import methods
+from workbench.analyses.attribution.methods import LAYER_METHODS, METHODS
 
 BASELINES = ("mask", "mean", "zero", "pad", "random")
 STEPS = (1, 2, 3, 17, 64)

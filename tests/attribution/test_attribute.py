@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.attribution.explained import choice_of, prediction_of
-from workbench.attribution.target import units_of
+from workbench.analyses.attribution.figures.explanations import attribution_map
+from workbench.analyses.predictions.explained import choice_of, prediction_of
+from workbench.analyses.predictions.target import units_of
 from workbench.core.errors import WorkbenchError
-from workbench.figures.explanations import attribution_map
 
 
 def mini(name: str) -> Any:

@@ -22,9 +22,9 @@ from tests.models.test_attention import cases
 from tests.models.test_logits import HEADED
 from tests.planted import bert, gpt2
 from workbench import Corpus, HuggingFace, WorkbenchError
-from workbench.attribution.corpus_contributions import half
-from workbench.attribution.prediction import of_word
-from workbench.attribution.target import Target
+from workbench.analyses.lenses.contributions_corpus import half
+from workbench.analyses.predictions.prediction import of_word
+from workbench.analyses.predictions.target import Target
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.stats import permutation_p_values_of_means
 from workbench.corpora.encode import doc_of

@@ -6,8 +6,8 @@ import pytest
 
 import workbench as wb
 from tests.attribution.known import KEY, planted
-from workbench.attribution.attribute import prediction_of
-from workbench.attribution.counterfactual import counterfactual
+from workbench.analyses.attribution.attribute import prediction_of
+from workbench.analyses.predictions.counterfactual import counterfactual
 
 
 def prediction(model: Any, text: str, **options: Any) -> Any:

@@ -7,9 +7,9 @@ import workbench as wb
 from tests.attribution.test_predict import MINI, model_of
 from tests.planted import bert
 from workbench import HuggingFace, WorkbenchError
-from workbench.attribution.edits import editable, token_effects
-from workbench.attribution.predict import fill
-from workbench.attribution.prediction import Prediction, following, of_word, written
+from workbench.analyses.predictions.edits import editable, token_effects
+from workbench.analyses.predictions.predict import fill
+from workbench.analyses.predictions.prediction import Prediction, following, of_word, written
 from workbench.corpora.encode import doc_of
 
 TEXT = "Ben walks to the hill."

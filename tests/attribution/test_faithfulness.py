@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 from torch import Tensor
 
 import workbench as wb
-from workbench.attribution.faithfulness import (
+from workbench.analyses.attribution.faithfulness import (
     chance_correlation,
     distinct_orders,
     erasure,
@@ -22,9 +22,9 @@ from workbench.attribution.faithfulness import (
     top_sizes,
     verdict_of_correlation,
 )
-from workbench.attribution.methods import Attribution, attribute_prediction
-from workbench.attribution.prediction import Prediction, of_word
-from workbench.attribution.target import Target, units_of
+from workbench.analyses.attribution.methods import Attribution, attribute_prediction
+from workbench.analyses.predictions.prediction import Prediction, of_word
+from workbench.analyses.predictions.target import Target, units_of
 from workbench.core.errors import WorkbenchError
 
 TARGET = Target(1)

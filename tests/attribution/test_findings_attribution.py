@@ -8,7 +8,7 @@ import pytest
 import workbench as wb
 from tests.findings import Tables, findings_of
 from tests.judges.odd import run_here
-from workbench.attribution.corpus_attribution import COLUMNS
+from workbench.analyses.attribution.attribution_corpus import COLUMNS
 from workbench.core.experiment import EXPERIMENTS
 
 BEST = "gain of the most faithful method over random orders"

@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from tests.findings import Tables, findings_of
+from workbench.analyses.patching.figures.patching_corpus import FIGURES
 from workbench.core.findings import Finding
-from workbench.figures.patching_corpus import FIGURES
-from workbench.figures.sanitize import harmless
+from workbench.drawing.sanitize import harmless
 
 Effect = tuple[float, bool]  # and whether it restores part of the difference
 CHANGED: tuple[Effect, ...] = ((1.0, True), (0.8, True), (0.3, True))

@@ -7,8 +7,8 @@ import workbench as wb
 from tests.attribution.test_predict import CAUSAL, WRITERS, model_of, transformer
 from tests.models.test_logits import HEADED
 from workbench import WorkbenchError
-from workbench.attribution.prediction import following, written
-from workbench.attribution.results import Generated, WrittenPiece
+from workbench.analyses.predictions.prediction import following, written
+from workbench.analyses.predictions.results import Generated, WrittenPiece
 from workbench.corpora.encode import doc_of
 
 TEXT = "The dog walks to the"

@@ -8,7 +8,7 @@ import torch
 import workbench as wb
 from tests.models.headed import made
 from tests.models.test_logits import HEADED
-from workbench.attribution.lens import (
+from workbench.analyses.lenses.lens import (
     Final,
     final_layers,
     lens,
@@ -17,7 +17,7 @@ from workbench.attribution.lens import (
     places_of,
     predictable,
 )
-from workbench.attribution.prediction import following, of_word, words_to_predict
+from workbench.analyses.predictions.prediction import following, of_word, words_to_predict
 from workbench.engine.model import Model
 
 MINIS = ["mini:bert", "mini:gpt", "mini:t5", "mini:elmo"]

@@ -17,9 +17,14 @@ from tests.attribution.known import KEY, linear, planted
 from tests.attribution.refusals import NAMES, REFUSALS, outcome, table
 from tests.models import headed
 from tests.models.test_logits import HEADED
-from workbench.attribution.methods import LAYER_METHODS, METHODS, Method, attribute_prediction
-from workbench.attribution.prediction import Prediction, of_word
-from workbench.attribution.target import Target, baseline_vectors
+from workbench.analyses.attribution.methods import (
+    LAYER_METHODS,
+    METHODS,
+    Method,
+    attribute_prediction,
+)
+from workbench.analyses.predictions.prediction import Prediction, of_word
+from workbench.analyses.predictions.target import Target, baseline_vectors
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

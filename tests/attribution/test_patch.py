@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.attribution.known import KEY, planted
 from tests.models.headed import made
-from workbench.attribution.alignment import matched, paired
-from workbench.attribution.explained import prediction_of
-from workbench.attribution.patch import PatchEffects, open_points, patch_effects
-from workbench.attribution.prediction import Prediction, of_word
-from workbench.attribution.target import Target
+from workbench.analyses.patching.alignment import matched, paired
+from workbench.analyses.patching.patch import PatchEffects, open_points, patch_effects
+from workbench.analyses.predictions.explained import prediction_of
+from workbench.analyses.predictions.prediction import Prediction, of_word
+from workbench.analyses.predictions.target import Target
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import doc_of, encode
 from workbench.engine.task import Task

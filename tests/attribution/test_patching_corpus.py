@@ -17,7 +17,7 @@ import workbench as wb
 from tests.judges.odd import run_here
 from tests.planted.look import BUILDERS, eager
 from workbench import Corpus, Mention, Result, WorkbenchError
-from workbench.attribution.corpus_patching import aligned
+from workbench.analyses.patching.patching_corpus import aligned
 from workbench.corpora.counterfactuals import counterfactual_pairs
 from workbench.corpora.layers import set_spans, vocabulary
 

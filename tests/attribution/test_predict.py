@@ -12,10 +12,10 @@ from tests.models.test_logits import HEADED
 from tests.planted import bert
 from tests.transfer.test_trying import predictions
 from workbench import HuggingFace, Model, WorkbenchError
-from workbench.attribution.predict import changed
-from workbench.attribution.prediction import labelled
-from workbench.attribution.results import Labelled, TopChoices
-from workbench.transfer.text_prediction import predict_text
+from workbench.analyses.predictions.predict import changed
+from workbench.analyses.predictions.prediction import labelled
+from workbench.analyses.predictions.results import Labelled, TopChoices
+from workbench.corpora.text_prediction import predict_text
 
 MASKED = [name for name, kind in HEADED.items() if kind.endswith("MaskedLM")]
 CAUSAL = ("openai-gpt", "gpt2", "bloom", "gpt-neox", "llama")

@@ -9,7 +9,12 @@ import torch
 import workbench as wb
 from tests.models import headed
 from tests.models.test_logits import HEADED
-from workbench.attribution.prediction import Prediction, following, of_word, words_to_predict
+from workbench.analyses.predictions.prediction import (
+    Prediction,
+    following,
+    of_word,
+    words_to_predict,
+)
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -11,8 +11,8 @@ from tests.attribution.task_folders import doc_of, with_head
 from tests.judges.odd import run_here
 from tests.models import headed
 from workbench import WorkbenchError
-from workbench.attribution.prediction import labelled
-from workbench.attribution.task_lens import labels_of_prediction, open_task_lens
+from workbench.analyses.lenses.task_lens import labels_of_prediction, open_task_lens
+from workbench.analyses.predictions.prediction import labelled
 from workbench.core.experiment import EXPERIMENTS, unmet_requirements
 from workbench.engine.task import Labelling as Kind
 from workbench.models.references import facts

@@ -10,8 +10,8 @@ import pytest
 from tests.basics.test_pairs import Quiet
 from tests.models import bilms, headed, zoo
 from workbench import Corpus, Inputs, Model, Settings, WorkbenchError, encode, load, read
-from workbench.basics.experiments import TRIGRAM
-from workbench.basics.trigram import count_trigrams, nats, run
+from workbench.analyses.basics.experiments import TRIGRAM
+from workbench.analyses.basics.trigram import count_trigrams, nats, run
 from workbench.models.lm_losses import candidates
 from workbench.models.lm_scoring import score
 

@@ -23,8 +23,8 @@ from workbench import (
     load,
     read,
 )
-from workbench.basics.experiments import MINIMAL_PAIRS, MinimalPairs
-from workbench.basics.minimal_pairs import exchanges
+from workbench.analyses.basics.experiments import MINIMAL_PAIRS, MinimalPairs
+from workbench.analyses.basics.minimal_pairs import exchanges
 from workbench.core.experiment import unmet_requirements
 from workbench.core.stats import holm, sign_flip_p_value
 from workbench.corpora.tables import minimal_pairs

@@ -12,8 +12,8 @@ import torch
 from tests.models import bilms, headed, zoo
 from tests.models.test_logits import HEADED
 from workbench import Corpus, HuggingFace, Inputs, Result, encode, experiments, load, read
-from workbench.basics import lm_profile
-from workbench.basics.experiments import PROFILE, Profile
+from workbench.analyses.basics import lm_profile
+from workbench.analyses.basics.experiments import PROFILE, Profile
 from workbench.models.lm_scoring import measures, score
 from workbench.models.word_models import Vectors
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench import WorkbenchError
-from workbench.basics.trigram import count_trigrams, nats
+from workbench.analyses.basics.trigram import count_trigrams, nats
 
 TEXT = [[0, 1, 2, 3], [0, 1, 2, 4], [5, 1, 3, 3], [0, 2, 2, 4, 1], [6]]
 

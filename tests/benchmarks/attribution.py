@@ -22,9 +22,9 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.attribution.by_hand import FUNCTIONS
-from workbench.attribution.methods import attribute_prediction
-from workbench.attribution.prediction import Prediction, of_word
-from workbench.attribution.target import Target
+from workbench.analyses.attribution.methods import attribute_prediction
+from workbench.analyses.predictions.prediction import Prediction, of_word
+from workbench.analyses.predictions.target import Target
 from workbench.core.files import atomic_write
 
 MODELS = ("mini:bert", "mini:gpt", "mini:t5")

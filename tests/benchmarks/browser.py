@@ -38,9 +38,9 @@ from playwright.sync_api import Browser, CDPSession, Error, Page, Playwright, Ro
 import workbench as wb
 from tests.attention_maps.test_grids import made
 from tests.conftest import CHROMIUM
-from workbench.attention_browser.frames import cell_of, overview_of, standalone
-from workbench.attention_browser.scene import scene_of, side_of
-from workbench.attention_maps.grids import Options
+from workbench.analyses.attention.browser.frames import cell_of, overview_of, standalone
+from workbench.analyses.attention.browser.scene import scene_of, side_of
+from workbench.analyses.attention.grids import Options
 
 LENGTHS = (32, 128, 512)
 ROUNDS = 3

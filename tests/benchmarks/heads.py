@@ -60,7 +60,7 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
     """The whole experiment; without Docs (on a machine without spaCy), only the pass."""
     model.net.set_attn_implementation("workbench")
     if not docs:
-        from workbench.heads.collect import PassSettings, look
+        from workbench.analyses.heads.collect import PassSettings, look
 
         look(model, batch, _gold_of(batch), PassSettings())
         return
@@ -80,7 +80,7 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
 
 def _gold_of(batch: Batch) -> Any:
     """Arcs of an encoded batch; rarity by the words' text."""
-    from workbench.heads.gold import LEFT_OUT, Gold
+    from workbench.analyses.heads.gold import LEFT_OUT, Gold
     from workbench.models.word_models import words_of
 
     edges = batch.edges["dependencies"]

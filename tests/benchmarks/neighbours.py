@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from sklearn.neighbors import NearestNeighbors
 
+from workbench.analyses.words.nearest import Rows, nearest
 from workbench.core.files import atomic_write
-from workbench.words.nearest import Rows, nearest
 
 RESULTS = Path(__file__).parent / "results"
 WIDTHS = (128, 768)

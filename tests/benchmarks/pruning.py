@@ -26,14 +26,14 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, logging
 
 from workbench import Batch, Gate, HuggingFace
+from workbench.analyses.pruning.ablation import ablated
+from workbench.analyses.pruning.evaluation import score_texts
+from workbench.analyses.pruning.head_masks import closed, heads_of, opened
+from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine import batch as batches
 from workbench.models.eval_tasks import EvalTask, Question, eval_task_of
 from workbench.models.head_removal import without
 from workbench.models.tiny import _tokenizer
-from workbench.pruning.ablation import ablated
-from workbench.pruning.evaluation import score_texts
-from workbench.pruning.head_masks import closed, heads_of, opened
-from workbench.pruning.importance import gate_gradients
 
 RESULTS = Path(__file__).parent / "results"
 Arm = Callable[[], Any]

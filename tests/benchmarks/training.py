@@ -33,15 +33,15 @@ from transformers import (
     logging,
 )
 
-from workbench.training.batches import piece_task, split_held_out
-from workbench.training.distributed import Process
-from workbench.training.families import Size, build, family_of
-from workbench.training.packing import Packing, pack
-from workbench.training.task import Plan, Quiet
-from workbench.training.token_store import lines_of, tokenize_text
-from workbench.training.tokenizers import train_tokenizer
-from workbench.training.trainer import fit
-from workbench.training.vocabulary import vocabulary_of
+from workbench.analyses.training.batches import piece_task, split_held_out
+from workbench.analyses.training.distributed import Process
+from workbench.analyses.training.families import Size, build, family_of
+from workbench.analyses.training.packing import Packing, pack
+from workbench.analyses.training.task import Plan, Quiet
+from workbench.analyses.training.token_store import lines_of, tokenize_text
+from workbench.analyses.training.tokenizers import train_tokenizer
+from workbench.analyses.training.trainer import fit
+from workbench.analyses.training.vocabulary import vocabulary_of
 
 LINES = 6_000
 FAMILIES = {"bert": "masked", "gpt": "causal"}

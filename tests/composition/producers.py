@@ -13,9 +13,9 @@ import torch
 
 import workbench as wb
 from tests.models import zoo
+from workbench.analyses.training.experiments import FamilyName
+from workbench.analyses.transfer.experiments import Method
 from workbench.models.references import located
-from workbench.training.experiments import FamilyName
-from workbench.transfer.experiments import Method
 
 PRIMER = "primer:size=60"
 TASKS: Mapping[str, tuple[str, dict[str, Any]]] = {  # a corpus and settings by the kind of task

@@ -17,6 +17,9 @@ import torch
 import workbench as wb
 from tests.models import zoo
 from workbench import HuggingFace
+from workbench.analyses.transfer.adaptation import fitting_of
+from workbench.analyses.transfer.backbone import body_of
+from workbench.analyses.transfer.experiments import Sizes
 from workbench.corpora.encode import encode
 from workbench.engine.task import Labelling, Task
 from workbench.models import added_modules, head_removal, peft_adapter
@@ -27,9 +30,6 @@ from workbench.models.standard_heads import (
     with_standard_head,
 )
 from workbench.models.task_heads import MixHead, Scale, StandardHead
-from workbench.transfer.adaptation import fitting_of
-from workbench.transfer.backbone import body_of
-from workbench.transfer.experiments import Sizes
 
 NAMES: dict[Labelling, tuple[str, ...]] = {
     "class": ("bad", "fine", "good"), "score": (), "tags": ("ADJ", "NOUN"),

@@ -16,10 +16,10 @@ import pytest
 import workbench as wb
 from tests.composition.producers import PRIMER, Producer, producers
 from workbench import WorkbenchError
+from workbench.analyses.training.families import FAMILIES
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.objectives import PREDICTED
 from workbench.runs import status
-from workbench.training.families import FAMILIES
 
 PRODUCERS = {producer.name: producer for producer in producers()}
 TODAY = list(PRODUCERS)[date.today().toordinal() % len(PRODUCERS)]

@@ -29,20 +29,20 @@ from tests.engine.card import CUDA, Card, card
 from tests.models.gated import shared
 from tests.models.zoo import make
 from workbench import HuggingFace, WorkbenchError, encode, load, read
+from workbench.analyses.heads import collect
+from workbench.analyses.heads.collect import PassSettings, look
+from workbench.analyses.heads.examples import Sample
+from workbench.analyses.heads.gold import gold_of
+from workbench.analyses.pruning.ablation import ablated, means, others
+from workbench.analyses.pruning.evaluation import score_texts
+from workbench.analyses.pruning.importance import gate_gradients
+from workbench.analyses.transfer.backbone import Body
 from workbench.engine.activation_store import word_states
 from workbench.engine.forward_pass import PIECES, forward
 from workbench.engine.halving import Limit, averaged, in_halves
 from workbench.engine.map_statistics import together
 from workbench.engine.taps import Capture, Gate, Reduce
-from workbench.heads import collect
-from workbench.heads.collect import PassSettings, look
-from workbench.heads.examples import Sample
-from workbench.heads.gold import gold_of
 from workbench.models.eval_tasks import Plan, eval_task_of, learn
-from workbench.pruning.ablation import ablated, means, others
-from workbench.pruning.evaluation import score_texts
-from workbench.pruning.importance import gate_gradients
-from workbench.transfer.backbone import Body
 
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
 DOCS = list(read("primer:size=30", unit="sentence").docs("train"))

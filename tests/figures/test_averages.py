@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from workbench.figures.averages import FIGURES, LEAST
+from workbench.analyses.attention.figures import FIGURES, LEAST
 
 HEAD = ("encoder", "self")
 TABLES = {

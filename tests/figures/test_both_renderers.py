@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
+from probes.figures import probing
 from tests.figures import (
     test_corpus,
     test_heads,
@@ -14,10 +15,13 @@ from tests.figures import (
     test_training,
     test_transfer,
 )
-from workbench.figures import corpus, heads, model, neighbours, probing, transfer
-from workbench.figures.primitives import Draw
-from workbench.figures.sanitize import harmless
-from workbench.figures.vector import inline_svg, picture
+from workbench.analyses.basics.figures import corpus, model
+from workbench.analyses.heads.figures import heads as heads
+from workbench.analyses.transfer.figures import transfer
+from workbench.analyses.words.figures import neighbours
+from workbench.drawing.primitives import Draw
+from workbench.drawing.sanitize import harmless
+from workbench.drawing.vector import inline_svg, picture
 
 Tables = Mapping[str, pd.DataFrame]
 EVIL = test_heads.EVIL

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from tests.report.making import HOSTILE, description
-from workbench.figures.corpus import FIGURES, LONGEST, MOST
-from workbench.figures.sanitize import harmless
+from workbench.analyses.basics.figures.corpus import FIGURES, LONGEST, MOST
+from workbench.drawing.sanitize import harmless
 
 TABLES = description(["the", "dog", *HOSTILE.values()])
 

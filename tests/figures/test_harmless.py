@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.figures.sanitize import LONGEST, escaped, harmless, is_right_to_left, visible
+from workbench.drawing.sanitize import LONGEST, escaped, harmless, is_right_to_left, visible
 
 
 def test_strings_in_lists_are_data_and_lose_their_markup() -> None:

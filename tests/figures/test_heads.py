@@ -7,15 +7,16 @@ import pandas as pd
 import pytest
 
 from workbench import experiments
+from workbench.analyses.heads.figures import grid as grids
+from workbench.analyses.heads.figures import heads as one
+from workbench.analyses.heads.figures.grid import CODES, SCORES, SYMBOL, value_of
+from workbench.analyses.heads.figures.heads import FIGURES, Case, cases, sentences_of
+from workbench.analyses.heads.tables import BEST, CROSS, RELATIONS
 from workbench.app.one_head import listed
-from workbench.figures import head_grid as grids
-from workbench.figures import heads as one
-from workbench.figures.head_grid import CODES, COLOUR, SCORES, SYMBOL, named, value_of
-from workbench.figures.heads import FIGURES, Case, cases, sentences_of
-from workbench.figures.sanitize import harmless
-from workbench.figures.theme import MODEL, NOT_SIGNIFICANT
-from workbench.heads.roles import ROLES
-from workbench.heads.tables import BEST, CROSS, RELATIONS
+from workbench.core.head_names import ROLES
+from workbench.drawing.heads import COLOUR, named
+from workbench.drawing.sanitize import harmless
+from workbench.drawing.theme import MODEL, NOT_SIGNIFICANT
 
 TABLES = experiments()["heads"].tables
 

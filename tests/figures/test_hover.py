@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from workbench.figures.hover import Line, formatted, lines, tip
+from workbench.drawing.hover import Line, formatted, lines, tip
 
 
 @pytest.mark.parametrize(

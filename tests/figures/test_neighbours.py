@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.figures.neighbours import FIGURES
-from workbench.figures.sanitize import harmless
+from workbench.analyses.words.figures.neighbours import FIGURES
+from workbench.drawing.sanitize import harmless
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.figures.patching import LONGEST, effects, finding
+from workbench.analyses.patching.figures.patching import LONGEST, effects, finding
 
 
 def states(words: list[str], values: list[list[float]], stack: str = "encoder") -> pd.DataFrame:

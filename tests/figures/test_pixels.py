@@ -6,8 +6,8 @@ import io
 import numpy as np
 from PIL import Image
 
-from workbench.figures.pixels import as_png
-from workbench.figures.theme import SCALE
+from workbench.drawing.pixels import as_png
+from workbench.drawing.theme import SCALE
 
 
 def test_a_cell_is_a_pixel_of_its_colour() -> None:

@@ -4,7 +4,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from workbench.figures.primitives import (
+from workbench.drawing.primitives import (
     curve,
     ends,
     head_grid,
@@ -17,7 +17,7 @@ from workbench.figures.primitives import (
     sign,
     spaced,
 )
-from workbench.figures.theme import BASELINE, MODEL, SERIES
+from workbench.drawing.theme import BASELINE, MODEL, SERIES
 
 
 def line(name: str | None, last: float, colour: str | None = None) -> go.Scatter:

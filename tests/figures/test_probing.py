@@ -8,12 +8,12 @@ import pytest
 
 from probes import edge_probing
 from probes.edge_probing import Row
+from probes.figures import probing_curves as curves
+from probes.figures.probing import FIGURES, published
+from probes.figures.probing_curves import RunCurves
 from workbench.app.probing_views import listed, marked
-from workbench.figures import probing_curves as curves
-from workbench.figures.probing import FIGURES, published
-from workbench.figures.probing_curves import RunCurves
-from workbench.figures.sanitize import harmless
-from workbench.figures.theme import BASELINE, MODEL, TUNED
+from workbench.drawing.sanitize import harmless
+from workbench.drawing.theme import BASELINE, MODEL, TUNED
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
 SENTENCES, TARGETS = 40, 5

@@ -5,8 +5,8 @@ import plotly.graph_objects as go
 import pytest
 
 from tests.pruning.test_findings import RANDOM, ablation, gates, importances, pruning, table
-from workbench.figures import pruning as drawn
-from workbench.figures.theme import BASELINE, MODEL, NOT_SIGNIFICANT
+from workbench.analyses.pruning import figures as drawn
+from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT
 
 DRAWN = {**drawn.IMPORTANCE, **drawn.ABLATION, **drawn.PRUNING, **drawn.GATES}
 

@@ -3,10 +3,10 @@
 import plotly.graph_objects as go
 import pytest
 
-from workbench.figures.axes import axes_of
-from workbench.figures.sanitize import harmless
-from workbench.figures.shapes import shown_traces
-from workbench.figures.shared import on_shared_scales
+from workbench.drawing.axes import axes_of
+from workbench.drawing.sanitize import harmless
+from workbench.drawing.shapes import shown_traces
+from workbench.drawing.shared import on_shared_scales
 
 
 def plain(figure: go.Figure) -> dict[str, object]:

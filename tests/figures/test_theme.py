@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from workbench.figures.theme import (
+from workbench.drawing.theme import (
     BASELINE,
     COLOURS,
     CONTROL,

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.figures.model import TRAINING_FIGURES
-from workbench.figures.model import TRIGRAM_FIGURES as BESIDE
-from workbench.figures.sanitize import harmless
+from workbench.analyses.basics.figures.model import TRIGRAM_FIGURES as BESIDE
+from workbench.analyses.training.figures import FIGURES as TRAINING_FIGURES
+from workbench.drawing.sanitize import harmless
 
 CURVES = pd.DataFrame(
     {

@@ -6,9 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from workbench.figures.sanitize import harmless
-from workbench.figures.theme import BASELINE, CONTROL, MODEL, NOT_SIGNIFICANT, TUNED
-from workbench.figures.transfer import (
+from workbench.analyses.transfer.figures.transfer import (
     FINETUNE,
     FROZEN_VS_FINETUNED,
     by_seed,
@@ -21,6 +19,8 @@ from workbench.figures.transfer import (
     way,
     ways,
 )
+from workbench.drawing.sanitize import harmless
+from workbench.drawing.theme import BASELINE, CONTROL, MODEL, NOT_SIGNIFICANT, TUNED
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
 WAYS = (("frozen", "plain"), ("fine-tuned", "plain"), ("frozen", "lstm"))
@@ -178,7 +178,7 @@ def test_a_frozen_model_without_epochs_is_left_out_next_to_trained_ones() -> Non
 
 
 def test_objectives_that_do_not_differ_from_the_first_are_grey() -> None:
-    from workbench.figures.pretraining import scores as arms
+    from workbench.analyses.transfer.figures.pretraining import scores as arms
 
     rows = [("mlm", 0.6, None, 1.0), ("ltr", 0.8, 0.2, 0.002), ("lstm", 0.6, 0.0, 0.9)]
     table = pd.DataFrame(rows, columns=["arm", "value", "delta", "p_value"]).astype(
@@ -194,7 +194,7 @@ def test_objectives_that_do_not_differ_from_the_first_are_grey() -> None:
 
 
 def test_a_layer_whose_reset_changes_nothing_significantly_is_grey() -> None:
-    from workbench.figures.drift import rewound
+    from workbench.analyses.transfer.figures.drift import rewound
 
     table = pd.DataFrame(
         {"stack": ["none", "encoder", "encoder", "all"], "layer": [-1, 0, 1, -1],

@@ -11,13 +11,13 @@ import plotly.graph_objects as go
 import pytest
 
 from workbench.core.errors import WorkbenchError
-from workbench.figures import shapes as shapes_module
-from workbench.figures.layout import Box, scene
-from workbench.figures.primitives import bars, curve, head_grid, level, panels, plot
-from workbench.figures.sanitize import harmless
-from workbench.figures.shapes import Disc, Shape, Words, text_width
-from workbench.figures.theme import BASELINE, MODEL
-from workbench.figures.vector import FORMATS, colours, inline_svg, page_style, picture
+from workbench.drawing import shapes as shapes_module
+from workbench.drawing.layout import Box, scene
+from workbench.drawing.primitives import bars, curve, head_grid, level, panels, plot
+from workbench.drawing.sanitize import harmless
+from workbench.drawing.shapes import Disc, Shape, Words, text_width
+from workbench.drawing.theme import BASELINE, MODEL
+from workbench.drawing.vector import FORMATS, colours, inline_svg, page_style, picture
 
 HOSTILE = "<script>alert(1)</script>&\"'"
 

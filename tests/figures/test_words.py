@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from workbench.figures.sanitize import harmless
-from workbench.figures.vector import inline_svg
-from workbench.figures.words import WORDS, nearest, pieces
+from workbench.analyses.words.figures.words import WORDS, nearest, pieces
+from workbench.drawing.sanitize import harmless
+from workbench.drawing.vector import inline_svg
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
 

@@ -19,10 +19,10 @@ from tests.gpu.made import batch_of, doubled
 from tests.models.stores import stored
 from tests.models.zoo import RECIPES, tokenizer
 from workbench import Batch, HuggingFace, Reduce, forward
+from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine.map_statistics import together
 from workbench.models.eval_tasks import eval_task_of
 from workbench.models.lm_heads import placed
-from workbench.pruning.importance import gate_gradients
 
 PIECES = 2_048  # in a batch
 GROWTH = 1.05  # of peak memory, with twice the documents

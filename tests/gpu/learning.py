@@ -19,10 +19,10 @@ from tests.gpu.checks import Figures, Setting, Skipped, apart
 from tests.gpu.made import WORDS, batch_of, opened, saved
 from tests.training.lessons import Told, lesson, settings
 from workbench import HuggingFace
+from workbench.analyses.training.train import Trained, train
 from workbench.models.elmo import Elmo, ElmoOptions
 from workbench.models.eval_tasks import Plan, eval_task_of, learn
 from workbench.models.lm_heads import autocast
-from workbench.training.train import Trained, train
 
 ONE_RANK_SECONDS = 120
 STEPS, ENDED = 12, 8

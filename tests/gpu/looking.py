@@ -10,7 +10,7 @@ import torch
 from tests.benchmarks.heads import _gold_of
 from tests.gpu.checks import Figures, Setting, apart, timed
 from tests.gpu.made import batch_of, opened, saved
-from workbench.heads.collect import SUMS, PassSettings, look
+from workbench.analyses.heads.collect import SUMS, PassSettings, look
 
 ADDED = ("heads", "shared", "even")  # sums of numbers; the others are counts
 SUM, TIES = 2e-3, 1e-2  # apart: an argmax among like numbers may fall otherwise, and is counted

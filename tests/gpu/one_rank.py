@@ -17,10 +17,10 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.training.lessons import lesson, settings
-from workbench.training import trainer
-from workbench.training.distributed import Process
-from workbench.training.task import Task
-from workbench.training.train import train
+from workbench.analyses.training import trainer
+from workbench.analyses.training.distributed import Process
+from workbench.analyses.training.task import Task
+from workbench.analyses.training.train import train
 
 
 def wrapped(net: nn.Module, task: Task, place: Process) -> nn.Module:

@@ -24,15 +24,15 @@ from tests.gpu.made import batch_of
 from tests.gpu.passes import shaped
 from tests.training.lessons import lesson
 from workbench import HuggingFace
+from workbench.analyses.pruning.head_masks import heads_of
+from workbench.analyses.pruning.importance import gate_gradients
+from workbench.analyses.training.families import Size, build, family_of
+from workbench.analyses.training.packing import pack
+from workbench.analyses.training.token_store import tokenize_text
+from workbench.analyses.training.tokenizers import train_tokenizer
+from workbench.analyses.training.vocabulary import vocabulary_of
 from workbench.engine.forward_pass import PIECES, Limit, _batches
 from workbench.models.eval_tasks import eval_task_of
-from workbench.pruning.head_masks import heads_of
-from workbench.pruning.importance import gate_gradients
-from workbench.training.families import Size, build, family_of
-from workbench.training.packing import pack
-from workbench.training.token_store import tokenize_text
-from workbench.training.tokenizers import train_tokenizer
-from workbench.training.vocabulary import vocabulary_of
 
 SLOWER = 1.5  # than a plain fused pass, at most, where heads are gated
 HEADS_ARMS = ("eager", "sdpa", "ours", "captured")

@@ -9,8 +9,8 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from workbench import Inputs, Result
-from workbench.heads.experiments import Heads
-from workbench.heads.head_analysis import run
+from workbench.analyses.heads.experiments import Heads
+from workbench.analyses.heads.head_analysis import run
 
 VOCAB = Vocab()
 RELATIONS = ("nsubj", "obj", "nmod:poss", "punct", "det")

@@ -1,6 +1,6 @@
 """What heads do, said a second time: one document, one word and one number at a time.
 
-Slow and obvious; reads no code of `workbench.heads` but its definitions.
+Slow and obvious; reads no code of `workbench.analyses.heads` but its definitions.
 """
 
 import math

@@ -8,8 +8,8 @@ import pytest
 
 from tests.findings import findings_of
 from workbench import WorkbenchError
+from workbench.analyses.heads.experiments import Heads
 from workbench.core.findings import Finding
-from workbench.heads.experiments import Heads
 
 HEAD = {"stack": "encoder", "kind": "self", "layer": 0}
 SHARES = {

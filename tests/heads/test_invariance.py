@@ -11,8 +11,8 @@ import torch
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, Prescribed
 from workbench import Result, encode
-from workbench.heads.collect import SUMS, HeadSums, PassSettings, look
-from workbench.heads.gold import gold_of
+from workbench.analyses.heads.collect import SUMS, HeadSums, PassSettings, look
+from workbench.analyses.heads.gold import gold_of
 
 RunHeads = Callable[..., Result]
 DOCS = random_docs(1, 20)

@@ -10,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, LAYERS, Prescribed
 from workbench import Result
-from workbench.heads.clustering import divergence, on_a_map
+from workbench.analyses.heads.clustering import divergence, on_a_map
 
 RunHeads = Callable[..., Result]
 

@@ -127,7 +127,7 @@ class Following(Prescribed):
 
 @pytest.mark.parametrize("shuffles", [10, 99])
 def test_too_few_shuffles_are_refused(shuffles: int) -> None:
-    from workbench.heads.experiments import Heads
+    from workbench.analyses.heads.experiments import Heads
 
     with pytest.raises(WorkbenchError, match="n_shuffles"):
         Heads(n_shuffles=shuffles)

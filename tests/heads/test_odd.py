@@ -11,9 +11,9 @@ from tests.heads.conftest import doc_of, random_docs
 from tests.heads.prescribed import Prescribed
 from tests.models.gated import shared
 from workbench import Result, WorkbenchError, encode, read
-from workbench.heads.examples import choose_documents
-from workbench.heads.gold import gold_of
-from workbench.heads.word_maps import sides_of
+from workbench.analyses.heads.examples import choose_documents
+from workbench.analyses.heads.gold import gold_of
+from workbench.analyses.heads.word_maps import sides_of
 
 RunHeads = Callable[..., Result]
 
@@ -181,8 +181,8 @@ def test_a_caveat_names_the_pipeline_of_predicted_trees(
     import workbench as wb
     from tests.heads.conftest import Silent
     from workbench import Inputs
-    from workbench.heads.experiments import Heads
-    from workbench.heads.head_analysis import run
+    from workbench.analyses.heads.experiments import Heads
+    from workbench.analyses.heads.head_analysis import run
 
     class Chained(Pipe):
         """Every word hangs on the next."""

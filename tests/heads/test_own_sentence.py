@@ -9,10 +9,10 @@ from spacy.tokens import Doc
 from tests.heads.conftest import random_docs
 from tests.heads.prescribed import HEADS, LAYERS, Prescribed
 from workbench import encode
+from workbench.analyses.heads.collect import PassSettings, look
+from workbench.analyses.heads.gold import gold_of
+from workbench.analyses.heads.measures import HEAD
 from workbench.engine.batch import NO_WORD
-from workbench.heads.collect import PassSettings, look
-from workbench.heads.gold import gold_of
-from workbench.heads.measures import HEAD
 
 # sentences of each document; the longest are cut
 PARTS = (1, 3, 2, 5, 4)

@@ -57,8 +57,8 @@ def named(request: pytest.FixtureRequest) -> str:
 def tables(named: str) -> dict[str, Any]:
     from tests.heads.conftest import Made, Silent
     from workbench import Inputs
-    from workbench.heads.experiments import Heads
-    from workbench.heads.head_analysis import run
+    from workbench.analyses.heads.experiments import Heads
+    from workbench.analyses.heads.head_analysis import run
 
     planted = BUILD[named](known(lexicon()))
     model: Any = HuggingFace(planted.model, planted.tokenizer, named)

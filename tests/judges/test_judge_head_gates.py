@@ -94,7 +94,7 @@ def plainly_learnt(
 
 
 def test_probability_and_penalty_are_those_of_the_distribution() -> None:
-    from workbench.pruning.gates import hard_concrete, open_probability
+    from workbench.analyses.pruning.gates import hard_concrete, open_probability
 
     random = np.random.default_rng(0)
     uniform = torch.from_numpy(random.random((100_000, 1)).clip(1e-9, 1 - 1e-9))

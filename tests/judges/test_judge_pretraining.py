@@ -83,7 +83,7 @@ def gain(one: np.ndarray, other: np.ndarray, random: np.random.Generator) -> np.
 def test_tables_are_recomputed_from_their_cells(
     pretrainings: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.transfer import pretraining
+    from workbench.analyses.transfer import pretraining
 
     monkeypatch.setattr(pretraining, "_unigram", lambda corpus, answer: 3.0)
     kind = experiments()["pretraining"]

@@ -14,7 +14,7 @@ import torch
 import workbench as wb
 from tests.attribution.task_folders import NAMES, with_head
 from tests.judges.odd import run_here
-from workbench.attribution.prediction import labelled
+from workbench.analyses.predictions.prediction import labelled
 from workbench.engine.task import Labelling as Kind
 
 SIZE = 12  # texts

@@ -37,7 +37,7 @@ from tests.judges import (
     twins_tuned,
 )
 from workbench import Corpus, HuggingFace
-from workbench.heads.roles import ROLES
+from workbench.core.head_names import ROLES
 
 SEEDS = range(20)
 SURE = 0.99

@@ -6,7 +6,7 @@ from typing import Any
 from tests.judges.odd import run_here
 from workbench import Corpus
 from workbench.core.experiment import EXPERIMENTS
-from workbench.heads.roles import ROLES
+from workbench.core.head_names import ROLES
 
 SENTENCES = 300
 LEVEL = 0.01

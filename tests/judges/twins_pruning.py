@@ -27,11 +27,11 @@ import numpy as np
 
 from tests.judges.odd import run_here
 from workbench import Corpus
+from workbench.analyses.pruning.ablation import ablated
+from workbench.analyses.pruning.evaluation import build_head_evaluation
+from workbench.analyses.pruning.head_masks import heads_of
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.stats import SIGNIFICANT, prediction_p_value, sign_flip_p_values
-from workbench.pruning.ablation import ablated
-from workbench.pruning.evaluation import build_head_evaluation
-from workbench.pruning.head_masks import heads_of
 
 Claims = tuple[int, int, float]
 FEW = 30  # texts that a claim is made on

@@ -18,13 +18,13 @@ import workbench as wb
 from tests import warm
 from tests.cli.harms import in_time
 from workbench import WorkbenchError, encode, read
+from workbench.analyses.training.initial_model import own_objective
+from workbench.analyses.training.train import open_tokenizer
 from workbench.cli.main import main
 from workbench.models import checkpoint
 from workbench.models.checkpoint import MODULES, check_size, read_config
 from workbench.models.loading import load
 from workbench.runs import isolated
-from workbench.training.initial_model import own_objective
-from workbench.training.train import open_tokenizer
 from workbench.uploads import unpack
 
 Folder = Callable[[str], Path]

@@ -18,9 +18,9 @@ from tests.models import zoo
 from tests.models.test_attention import pieces
 from tests.models.test_logits import HEADED
 from workbench import Capture, Gate, Reduce, WorkbenchError, encode, read, word_states
+from workbench.analyses.heads.collect import SUMS, PassSettings, look
+from workbench.analyses.heads.gold import gold_of
 from workbench.engine.map_statistics import together
-from workbench.heads.collect import SUMS, PassSettings, look
-from workbench.heads.gold import gold_of
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load, resolve_device, resolve_devices
 from workbench.models.split import FAMILIES

@@ -35,7 +35,7 @@ from workbench import (
 )
 from workbench.core.experiment import unmet_requirements
 from workbench.core.splits import SplitSizes, parts_of
-from workbench.figures.theme import BASELINE, MODEL
+from workbench.drawing.theme import BASELINE, MODEL
 from workbench.models.references import facts
 from workbench.models.word_models import Vectors
 

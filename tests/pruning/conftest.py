@@ -7,7 +7,7 @@ import pytest
 
 import workbench as wb
 from workbench import read
-from workbench.pruning.evaluation import Evaluation, build_head_evaluation
+from workbench.analyses.pruning.evaluation import Evaluation, build_head_evaluation
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,11 @@ from tests.models import zoo
 from tests.models.gated import sentences
 from tests.pruning.models import INDUCTION, PREVIOUS, TWIN, planted, texts
 from workbench import Gate, WorkbenchError
+from workbench.analyses.pruning.ablation import _Mean, ablated, means, others
+from workbench.analyses.pruning.evaluation import Evaluation, build_head_evaluation, score_texts
+from workbench.analyses.pruning.head_masks import closed, heads_of
 from workbench.core.stats import ratio_intervals, sign_flip_p_values
 from workbench.models.head_removal import parts, without
-from workbench.pruning.ablation import _Mean, ablated, means, others
-from workbench.pruning.evaluation import Evaluation, build_head_evaluation, score_texts
-from workbench.pruning.head_masks import closed, heads_of
 
 Mini = Callable[..., Evaluation]
 QUARTET = pytest.mark.parametrize("name", ["bert", "gpt", "t5"])

@@ -11,11 +11,11 @@ from transformers import AlbertForMaskedLM, AutoConfig, LlamaForCausalLM
 from tests.models import zoo
 from tests.pruning.models import HELPER, INDUCTION, PREVIOUS, TWIN, planted, texts
 from workbench import HuggingFace, load, read
+from workbench.analyses.pruning import curves
+from workbench.analyses.pruning.curves import Method, methods, order_of
+from workbench.analyses.pruning.evaluation import Evaluation, build_head_evaluation
+from workbench.analyses.pruning.experiments import BY
 from workbench.models.head_removal import units
-from workbench.pruning import curves
-from workbench.pruning.curves import Method, methods, order_of
-from workbench.pruning.evaluation import Evaluation, build_head_evaluation
-from workbench.pruning.experiments import BY
 
 Mini = Callable[..., Evaluation]
 

@@ -183,7 +183,7 @@ def test_a_classifier_is_trained_pruned_recovered_saved_and_loaded_again(classif
     assert last["heads"] == 11 and last["size"] < 0.95 * whole["size"]
     script = f"""
 import workbench as wb
-from workbench.pruning.evaluation import build_head_evaluation, score_texts
+from workbench.analyses.pruning.evaluation import build_head_evaluation, score_texts
 model = wb.load({classifier.name!r})
 docs = list(wb.read("primer/sentiment").docs("test", 300))
 found = build_head_evaluation(model, docs, "sentiment", 0)

@@ -10,9 +10,9 @@ import torch
 import workbench as wb
 from tests.pruning.models import planted, texts
 from workbench import Gate, HuggingFace, read
-from workbench.pruning.evaluation import Evaluation, TextScores, build_head_evaluation
-from workbench.pruning.head_masks import heads_of, opened
-from workbench.pruning.importance import GateGradients, gate_gradients
+from workbench.analyses.pruning.evaluation import Evaluation, TextScores, build_head_evaluation
+from workbench.analyses.pruning.head_masks import heads_of, opened
+from workbench.analyses.pruning.importance import GateGradients, gate_gradients
 
 Mini = Callable[..., Evaluation]
 ONE_EACH = TextScores(np.zeros(2), np.zeros(2), np.ones(2))  # two texts of one piece
@@ -133,7 +133,7 @@ def test_nothing_is_left_behind(mini: Mini) -> None:
 def test_a_sure_answer_has_no_gradient_though_all_depends_on_it() -> None:
     """The head that answers every question: to first order it is worth nothing."""
     from tests.pruning.models import INDUCTION
-    from workbench.pruning.ablation import ablated
+    from workbench.analyses.pruning.ablation import ablated
 
     model = planted()
     evaluation = build_head_evaluation(model, texts(model), "", 0)

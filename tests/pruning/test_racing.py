@@ -16,9 +16,9 @@ from tests.findings import findings_of
 from tests.judges.odd import run_here
 from tests.pruning.models import VOCAB, planted, unigrams
 from workbench import Corpus, HuggingFace, Result
+from workbench.analyses.pruning import ablation
+from workbench.analyses.pruning.experiments import HeadAblation
 from workbench.core.racing import FIRST
-from workbench.pruning import ablation
-from workbench.pruning.experiments import HeadAblation
 
 
 def repeats(model: HuggingFace, words: int = 40, length: int = 12) -> Corpus:

@@ -8,11 +8,11 @@ import pytest
 
 import workbench as wb
 from workbench import HuggingFace
+from workbench.analyses.training.task import Quiet
 from workbench.runs import model_facts
 from workbench.runs.execute import open_inputs
 from workbench.runs.model_facts import files_hash
 from workbench.runs.request import make_request
-from workbench.training.task import Quiet
 
 MINI = Path(wb.__file__).parent / "models" / "mini" / "bert"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from workbench.figures import progress
+from workbench.drawing import progress
 from workbench.runs import reported, status
 from workbench.runs.reported import Reported
 from workbench.runs.similar import Candidate, most_similar

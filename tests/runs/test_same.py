@@ -81,7 +81,9 @@ def test_every_part_of_a_question_is_in_its_name(
     corpus.write_bytes(changed)
     names.append(name())
     profile = experiments()["profile"]
-    monkeypatch.setattr("workbench.basics.experiments.PROFILE", replace(profile, version=2))
+    monkeypatch.setattr(
+        "workbench.analyses.basics.experiments.PROFILE", replace(profile, version=2)
+    )
     names.append(name())
     # the split that is looked at by itself is the one named above
     assert names[0] == names.pop(5)
@@ -212,7 +214,7 @@ def test_a_corpus_that_changes_while_it_is_read_is_not_answered_for(
         return found
 
     monkeypatch.setattr(
-        "workbench.basics.experiments.DESCRIBE", replace(question.experiment, run=slow)
+        "workbench.analyses.basics.experiments.DESCRIBE", replace(question.experiment, run=slow)
     )
     run = launch.start(
         question.spec, compute=in_process(lambda asked, told: ((), question.corpora))

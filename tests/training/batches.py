@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from tests.training.texts import tokenizer
-from workbench.training.tokenizers import Algorithm, Layout
-from workbench.training.vocabulary import Vocabulary, vocabulary_of
+from workbench.analyses.training.tokenizers import Algorithm, Layout
+from workbench.analyses.training.vocabulary import Vocabulary, vocabulary_of
 
 
 class Drawn(NamedTuple):

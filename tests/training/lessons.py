@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import nn
 
-from workbench.training import train as training
-from workbench.training.config import Settings
-from workbench.training.task import Plan
+from workbench.analyses.training import train as training
+from workbench.analyses.training.config import Settings
+from workbench.analyses.training.task import Plan
 
 NOUNS = "the cat|a dog|my old friend|the queen|every teacher|some birds|two small children".split(
     "|"

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from tests.training.lessons import lesson, settings
-from workbench.training import train as training
-from workbench.training import trainer
-from workbench.training.families import FAMILIES
+from workbench.analyses.training import train as training
+from workbench.analyses.training import trainer
+from workbench.analyses.training.families import FAMILIES
 
 
 def losses(name: str, folder: Path, home: Path, teacher: Path | None) -> list[float]:

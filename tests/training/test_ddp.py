@@ -13,14 +13,14 @@ from safetensors.torch import load_file
 
 from tests import warm
 from tests.training.lessons import lesson, settings
-from workbench.training.train import train
+from workbench.analyses.training.train import train
 
 PROGRAM = """
 import hashlib, os, sys
 from pathlib import Path
 from tests import warm
 from tests.training.lessons import lesson, settings
-from workbench.training import train as training
+from workbench.analyses.training import train as training
 out = Path(sys.argv[1])
 fit = training.fit
 def watched(net, *rest, **more):

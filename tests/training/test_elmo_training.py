@@ -12,21 +12,21 @@ from torch.nn import functional
 
 from tests.training.lessons import Told, keep_models, lesson, settings
 from workbench import Inputs, WorkbenchError, experiments, load, read
-from workbench.models.bilm import BiLM, load_trained
-from workbench.models.elmo import Elmo, ElmoOptions
-from workbench.training.batches import elmo_task
-from workbench.training.elmo import (
+from workbench.analyses.training.batches import elmo_task
+from workbench.analyses.training.elmo import (
     bilm_losses,
     count_words,
     expected_counts,
     sample,
     word_tokenizer,
 )
-from workbench.training.packing import sentences_of
-from workbench.training.task import Plan
-from workbench.training.token_store import tokenize_text
-from workbench.training.train import train
-from workbench.training.vocabulary import vocabulary_of
+from workbench.analyses.training.packing import sentences_of
+from workbench.analyses.training.task import Plan
+from workbench.analyses.training.token_store import tokenize_text
+from workbench.analyses.training.train import train
+from workbench.analyses.training.vocabulary import vocabulary_of
+from workbench.models.bilm import BiLM, load_trained
+from workbench.models.elmo import Elmo, ElmoOptions
 
 SENTENCES = [["The", "cat", "sees", "a", "dog", "."], ["Birds", "sing"], ["zebra"]]
 
@@ -131,7 +131,7 @@ def test_a_sampled_softmax_estimates_the_whole_one() -> None:
         net.weight.normal_(0, 0.5, generator=generator)
     words = count_words(lesson(50))
     ids = torch.arange(3, 13)[None]
-    from workbench.training.elmo import spell
+    from workbench.analyses.training.elmo import spell
 
     inputs = {
         "characters": spell(words, 12)[torch.cat([torch.tensor([0]), ids[0], torch.tensor([1])])],

@@ -11,14 +11,14 @@ from safetensors.torch import load_file
 import workbench as wb
 from tests.training.lessons import Told, lesson
 from workbench import Inputs, Result, Run, WorkbenchError, experiments, open_run, read
+from workbench.analyses.training.experiments import EXPERIMENT, FamilyName, recipe_of
+from workbench.analyses.training.families import FAMILIES
+from workbench.analyses.training.training_run import run, text_of
 from workbench.core.experiment import unmet_requirements
 from workbench.models.references import facts, folder_of, located, trained_by
 from workbench.runs.launch import cancel
 from workbench.runs.request import checked_settings, make_request
 from workbench.runs.run import is_whole
-from workbench.training.experiments import EXPERIMENT, FamilyName, recipe_of
-from workbench.training.families import FAMILIES
-from workbench.training.training_run import run, text_of
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -97,8 +97,8 @@ def test_a_training_ends_by_time_or_by_steps() -> None:
 
 
 def test_every_setting_of_the_library_can_be_set() -> None:
-    from workbench.training.config import Settings
-    from workbench.training.task import Plan
+    from workbench.analyses.training.config import Settings
+    from workbench.analyses.training.task import Plan
 
     fixed = {"plan", "betas", "epsilon", "evaluations", "points", "checkpoint_steps"}
     renamed = {"seconds", "checkpoint_seconds", "seed"}  # budget, checkpoint, and the run's own

@@ -13,15 +13,15 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from tests import warm
 from tests.training.lessons import keep_models, lesson, settings
 from workbench import WorkbenchError
+from workbench.analyses.training.distillation import Distilled
+from workbench.analyses.training.electra import Electra
+from workbench.analyses.training.families import FAMILIES, SIZES, build, size_of
+from workbench.analyses.training.skipgram import SkipGram
+from workbench.analyses.training.spanbert import SpanBert
+from workbench.analyses.training.train import Trained, train
+from workbench.analyses.training.vocabulary import vocabulary_of
 from workbench.models import loading
 from workbench.models.bilm import BiLM
-from workbench.training.distillation import Distilled
-from workbench.training.electra import Electra
-from workbench.training.families import FAMILIES, SIZES, build, size_of
-from workbench.training.skipgram import SkipGram
-from workbench.training.spanbert import SpanBert
-from workbench.training.train import Trained, train
-from workbench.training.vocabulary import vocabulary_of
 
 SENTENCE = "The cat sees a dog in the garden."
 PIECES = [name for name, row in FAMILIES.items() if row.reads == "pieces"]
@@ -60,9 +60,9 @@ import json, sys
 from pathlib import Path
 from workbench.corpora import read
 from workbench.core.experiment import Inputs
-from workbench.basics.lm_profile import Profile, run
+from workbench.analyses.basics.lm_profile import Profile, run
 from workbench.models.loading import load
-from workbench.training.task import Quiet
+from workbench.analyses.training.task import Quiet
 def profiled(folder):
     model = load(folder, device="cpu")
     result = run(Inputs((model,), (read("primer:size=200"),), "test", limit=10), Profile(), Quiet())
@@ -200,10 +200,10 @@ def test_a_spanbert_is_kept_as_a_plain_bert(trained: Any) -> None:
 @pytest.mark.parametrize(("name", "objective"), [*OWN, *ALONE])
 def test_every_weight_is_reached_by_the_gradient(name: str, objective: str, trained: Any) -> None:
     """Else several processes would wait for gradients that never come."""
-    from workbench.training.batches import piece_task, split_held_out
-    from workbench.training.packing import pack
-    from workbench.training.task import Plan
-    from workbench.training.token_store import tokenize_text
+    from workbench.analyses.training.batches import piece_task, split_held_out
+    from workbench.analyses.training.packing import pack
+    from workbench.analyses.training.task import Plan
+    from workbench.analyses.training.token_store import tokenize_text
 
     root = trained[0]
     own = objective == FAMILIES[name].objective

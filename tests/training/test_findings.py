@@ -8,7 +8,7 @@ import pytest
 
 from tests.findings import findings_of
 from workbench import WorkbenchError
-from workbench.training.experiments import Training
+from workbench.analyses.training.experiments import Training
 
 RISE = "rise of the held-out loss from its minimum"
 

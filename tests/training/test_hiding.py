@@ -9,13 +9,13 @@ import torch
 from tests.training.lessons import lesson, settings
 from tests.training.texts import tokenizer
 from workbench import WorkbenchError
-from workbench.training.batches import piece_task, split_held_out
-from workbench.training.families import build, size_of
-from workbench.training.packing import pack
-from workbench.training.task import Plan
-from workbench.training.token_store import tokenize_text
-from workbench.training.train import train
-from workbench.training.vocabulary import vocabulary_of
+from workbench.analyses.training.batches import piece_task, split_held_out
+from workbench.analyses.training.families import build, size_of
+from workbench.analyses.training.packing import pack
+from workbench.analyses.training.task import Plan
+from workbench.analyses.training.token_store import tokenize_text
+from workbench.analyses.training.train import train
+from workbench.analyses.training.vocabulary import vocabulary_of
 
 
 def hidden_share(folder: Path, **more: Any) -> tuple[float, float]:

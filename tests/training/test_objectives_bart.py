@@ -8,8 +8,8 @@ from hypothesis import given
 from torch import Generator, Tensor
 
 from tests.training.batches import Drawn, batch, batches, real
-from workbench.training.objectives import bart
-from workbench.training.objectives.corruption import poisson
+from workbench.analyses.training.objectives import bart
+from workbench.analyses.training.objectives.corruption import poisson
 
 Rows = list[list[int]]
 

@@ -10,10 +10,10 @@ from torch.nn import functional
 
 from tests.training.batches import Drawn, batch, batches
 from tests.training.texts import tokenizer
-from workbench.training.batches import micro
-from workbench.training.families import Size, build
-from workbench.training.objectives.masked import IGNORED, boundaries, spans
-from workbench.training.spanbert import SpanBert, spanbert_losses
+from workbench.analyses.training.batches import micro
+from workbench.analyses.training.families import Size, build
+from workbench.analyses.training.objectives.masked import IGNORED, boundaries, spans
+from workbench.analyses.training.spanbert import SpanBert, spanbert_losses
 
 TINY = Size(2, 32, 2, 400, 40)
 

@@ -10,8 +10,8 @@ from torch import Generator
 
 from tests.training.batches import Drawn, batch, batches
 from workbench import WorkbenchError
-from workbench.training.objectives.corruption import geometric, run_starts
-from workbench.training.objectives.masked import UNITS, masked, masked_statically
+from workbench.analyses.training.objectives.corruption import geometric, run_starts
+from workbench.analyses.training.objectives.masked import UNITS, masked, masked_statically
 
 units = pytest.mark.parametrize("unit", UNITS)
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from torch import Generator, Tensor
 
 from tests.training.batches import Drawn, batch, batches
-from workbench.training.objectives import sentence_pairs
-from workbench.training.objectives.masked import IGNORED
-from workbench.training.objectives.sentence_pairs import Pairs
+from workbench.analyses.training.objectives import sentence_pairs
+from workbench.analyses.training.objectives.masked import IGNORED
+from workbench.analyses.training.objectives.sentence_pairs import Pairs
 
 
 def texts(pairs: Pairs, row: int, drawn: Drawn) -> tuple[list[int], list[int]]:

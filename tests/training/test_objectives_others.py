@@ -7,9 +7,9 @@ from torch import Generator
 from torch.nn import functional
 
 from tests.training.batches import Drawn, batch, batches
-from workbench.training.distillation import distillation
-from workbench.training.objectives import BY_SENTENCE, OBJECTIVES, sentence_pairs
-from workbench.training.objectives.masked import (
+from workbench.analyses.training.distillation import distillation
+from workbench.analyses.training.objectives import BY_SENTENCE, OBJECTIVES, sentence_pairs
+from workbench.analyses.training.objectives.masked import (
     IGNORED,
     bidirectional,
     causal,

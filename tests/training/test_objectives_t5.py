@@ -10,8 +10,8 @@ from torch import Generator
 from tests.training.batches import Drawn, batch, batches, real
 from tests.training.texts import tokenizer
 from workbench import WorkbenchError
-from workbench.training.families import build, size_of
-from workbench.training.objectives import Objective, t5
+from workbench.analyses.training.families import build, size_of
+from workbench.analyses.training.objectives import Objective, t5
 
 BY_SENTINELS = pytest.mark.parametrize("objective", [t5.replace_spans, t5.random_spans])
 WHOLE = pytest.mark.parametrize("objective", [t5.bert_style, t5.mass_style, t5.deshuffle])

@@ -10,9 +10,9 @@ from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTrainin
 from tests.cli.harms import in_time, put
 from tests.training.lessons import lesson, settings
 from workbench import WorkbenchError
-from workbench.training.curves import read_curves
-from workbench.training.electra import Electra, open_electra
-from workbench.training.train import CURVES, PREPARED, RECIPE, SCRATCH, read_recipe, train
+from workbench.analyses.training.curves import read_curves
+from workbench.analyses.training.electra import Electra, open_electra
+from workbench.analyses.training.train import CURVES, PREPARED, RECIPE, SCRATCH, read_recipe, train
 
 HARMFUL = ["pipe", "socket", "endless", "deep", "no text"]
 

@@ -14,18 +14,18 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from workbench import WorkbenchError, encode, read
+from workbench.analyses.heads.tables import best_heads
+from workbench.analyses.training import mini
+from workbench.analyses.training.experiments import EXPERIMENT
 from workbench.cli import mini as quartet
 from workbench.cli.main import main
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.tables import Pair, minimal_pairs
-from workbench.heads.tables import best_heads
 from workbench.models.lm_scoring import PSEUDO, score
 from workbench.models.references import MINI, folder_of, located
 from workbench.runs import builtin
 from workbench.runs.request import checked_settings
 from workbench.runs.run import Run
-from workbench.training import mini
-from workbench.training.experiments import EXPERIMENT
 
 HOME = Path(located("mini:bert")).parent
 SCORES: dict[str, Any] = json.loads((HOME / quartet.SCORES).read_text())

@@ -11,9 +11,9 @@ import pytest
 from tests import warm
 from tests.training.lessons import Told, lesson, settings
 from workbench import WorkbenchError
-from workbench.training.curves import read_curves
-from workbench.training.train import RECIPE, SCRATCH, train
-from workbench.training.trainer import NAME
+from workbench.analyses.training.curves import read_curves
+from workbench.analyses.training.train import RECIPE, SCRATCH, train
+from workbench.analyses.training.trainer import NAME
 
 STEPS = 20
 KILLED = """
@@ -21,7 +21,7 @@ import sys, time
 from pathlib import Path
 from tests import warm
 from tests.training.lessons import Told, lesson, settings
-from workbench.training.train import train
+from workbench.analyses.training.train import train
 class Halted(Told):
     def __call__(self, done, total=None, doing=""):
         if total == int(sys.argv[2]) and done > 12:
@@ -118,7 +118,7 @@ def test_the_same_call_twice_trains_once_and_another_is_refused(tmp_path: Path) 
 
 def test_a_checkpoint_of_other_settings_is_not_gone_on_from(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workbench.training.train.save_trained", _fail)
+        patch.setattr("workbench.analyses.training.train.save_trained", _fail)
         with pytest.raises(RuntimeError):
             train("gpt", lesson(100), tmp_path / "m", settings(5), home=tmp_path / "tokens")
     with pytest.raises(WorkbenchError, match="folder-not-empty"):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.training.lessons import lesson, settings
 from tests.training.texts import tokenizer
 from workbench import WorkbenchError
-from workbench.training.packing import SIMILAR, Sentences, sentences_of
-from workbench.training.token_store import Store, tokenize_text
-from workbench.training.train import train
-from workbench.training.vocabulary import vocabulary_of
+from workbench.analyses.training.packing import SIMILAR, Sentences, sentences_of
+from workbench.analyses.training.token_store import Store, tokenize_text
+from workbench.analyses.training.train import train
+from workbench.analyses.training.vocabulary import vocabulary_of
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from tests.training.lessons import settings
+from workbench.analyses.training.skipgram import WordSampler, pairs
+from workbench.analyses.training.train import train
 from workbench.models.bilm import Words
 from workbench.models.word_models import read_vectors
-from workbench.training.skipgram import WordSampler, pairs
-from workbench.training.train import train
 
 WORDS = Words(("<S>", "</S>", "<UNK>", "a", "b", "c", "d"), (0, 0, 0, 8, 4, 2, 1))
 

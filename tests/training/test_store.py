@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from tests import warm
 from tests.training.texts import paragraphs, tokenizer
 from workbench import WorkbenchError
-from workbench.training.packing import pack, sentence_batch
-from workbench.training.shards import sentence_ends
-from workbench.training.token_store import Store, chunks, open_store, tokenize_text
-from workbench.training.tokenizers import Algorithm, Layout
-from workbench.training.vocabulary import vocabulary_of
+from workbench.analyses.training.packing import pack, sentence_batch
+from workbench.analyses.training.shards import sentence_ends
+from workbench.analyses.training.token_store import Store, chunks, open_store, tokenize_text
+from workbench.analyses.training.tokenizers import Algorithm, Layout
+from workbench.analyses.training.vocabulary import vocabulary_of
 
 SMALL = 2_000  # bytes of a chunk, so that a small text has several
 KINDS: list[tuple[Algorithm, Layout]] = [("bpe", "gpt"), ("wordpiece", "bert"), ("unigram", "t5")]
@@ -116,7 +116,7 @@ def test_in_parallel_and_in_turn_are_the_same_bytes(tmp_path: Path) -> None:
 
 def test_the_processes_import_neither_torch_nor_transformers() -> None:
     """Which takes longer than a chunk."""
-    told = "import sys; import workbench.training.shards; print(*sys.modules)"
+    told = "import sys; import workbench.analyses.training.shards; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert "tokenizers" in found.stdout.split()
     assert not {"torch", "transformers", "spacy"} & set(found.stdout.split())
@@ -143,8 +143,8 @@ import sys, time
 from pathlib import Path
 from tests import warm
 from tests.training.texts import paragraphs, tokenizer
-from workbench.training import token_store
-from workbench.training.shards import Worker
+from workbench.analyses.training import token_store
+from workbench.analyses.training.shards import Worker
 slow = Worker.write
 def write(self, chunk, folder):
     slow(self, chunk, folder)

@@ -12,17 +12,17 @@ from transformers import AutoConfig, AutoTokenizer
 
 from tests.training.texts import WORDS, paragraphs, tokenizer
 from workbench import WorkbenchError
-from workbench.models.bilm import MARKS, read_words, save_words
-from workbench.models.elmo import character_ids
-from workbench.training.elmo import count_words, spell, word_tokenizer
-from workbench.training.tokenizers import (
+from workbench.analyses.training.elmo import count_words, spell, word_tokenizer
+from workbench.analyses.training.tokenizers import (
     LAYOUTS,
     Algorithm,
     Layout,
     save_tokenizer,
     train_tokenizer,
 )
-from workbench.training.vocabulary import vocabulary_of
+from workbench.analyses.training.vocabulary import vocabulary_of
+from workbench.models.bilm import MARKS, read_words, save_words
+from workbench.models.elmo import character_ids
 
 ALGORITHMS = ("bpe", "wordpiece", "unigram")
 every_kind = pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_models_configuration_beside_it_changes_nothing(
 PROGRAM = """
 import hashlib, sys
 from tests.training.texts import paragraphs
-from workbench.training.tokenizers import train_tokenizer
+from workbench.analyses.training.tokenizers import train_tokenizer
 for algorithm in ("bpe", "wordpiece", "unigram"):
     for size in (160, 500):
         lines = ["Ångström: rare signs, é ß Q Z X 7 9 & %", *paragraphs(200)]

@@ -11,9 +11,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertFo
 
 from tests.training.lessons import Told, lesson, settings
 from workbench import WorkbenchError
-from workbench.training.curves import read_curves
-from workbench.training.tokenizers import save_tokenizer
-from workbench.training.train import train
+from workbench.analyses.training.curves import read_curves
+from workbench.analyses.training.tokenizers import save_tokenizer
+from workbench.analyses.training.train import train
 
 OTHER = ["Whales swim in cold seas and sing for hours.", "Seals rest upon the ice."] * 60
 

@@ -15,16 +15,16 @@ from torch.nn import functional
 from tests.training.lessons import Told, lesson
 from tests.training.texts import tokenizer
 from workbench import WorkbenchError
-from workbench.training import curves
-from workbench.training.batches import piece_task, split_held_out
-from workbench.training.chunked_lm_loss import head_start, linear_nats, nats_at
-from workbench.training.distributed import Process
-from workbench.training.families import SIZES, build
-from workbench.training.packing import pack
-from workbench.training.task import Micro, Plan, Quiet, Task, multiplier
-from workbench.training.token_store import tokenize_text
-from workbench.training.trainer import NAME, adamw, fit
-from workbench.training.vocabulary import vocabulary_of
+from workbench.analyses.training import curves
+from workbench.analyses.training.batches import piece_task, split_held_out
+from workbench.analyses.training.chunked_lm_loss import head_start, linear_nats, nats_at
+from workbench.analyses.training.distributed import Process
+from workbench.analyses.training.families import SIZES, build
+from workbench.analyses.training.packing import pack
+from workbench.analyses.training.task import Micro, Plan, Quiet, Task, multiplier
+from workbench.analyses.training.token_store import tokenize_text
+from workbench.analyses.training.trainer import NAME, adamw, fit
+from workbench.analyses.training.vocabulary import vocabulary_of
 
 CPU = Process(torch.device("cpu"))
 SIZE = replace(SIZES["tiny"], length=32)

@@ -17,12 +17,12 @@ from transformers import PreTrainedModel, masking_utils
 
 from tests.training.lessons import lesson, settings
 from tests.training.test_trainer import Line, line_task
-from workbench.training import electra, trainer
-from workbench.training import train as training
-from workbench.training.distillation import Distilled
-from workbench.training.distributed import Process
-from workbench.training.families import FAMILIES
-from workbench.training.task import Micro, Plan, Quiet, Task
+from workbench.analyses.training import electra, trainer
+from workbench.analyses.training import train as training
+from workbench.analyses.training.distillation import Distilled
+from workbench.analyses.training.distributed import Process
+from workbench.analyses.training.families import FAMILIES
+from workbench.analyses.training.task import Micro, Plan, Quiet, Task
 
 META = Process(torch.device("meta"))
 

@@ -5,7 +5,7 @@ from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
-from workbench.training.tokenizers import Algorithm, Layout, train_tokenizer
+from workbench.analyses.training.tokenizers import Algorithm, Layout, train_tokenizer
 
 _KNOWN = (
     "the a small old red cat dog bird fox man woman child sees hears likes finds house garden "

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from workbench import WorkbenchError
-from workbench.transfer.similarity import Moments, debiased_cka
+from workbench.analyses.transfer.similarity import Moments, debiased_cka
 
 
 def gaussian(seed: int, *shape: int) -> Tensor:

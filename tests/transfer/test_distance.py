@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from workbench.transfer.weight_change import weight_changes
+from workbench.analyses.transfer.weight_change import weight_changes
 
 
 def first(name: str) -> str:

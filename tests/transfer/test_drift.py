@@ -32,12 +32,12 @@ from workbench import (
     encode,
     load,
 )
-from workbench.figures.sanitize import harmless
+from workbench.analyses.transfer import drift as attention_change
+from workbench.analyses.transfer.drift import run
+from workbench.analyses.transfer.experiments import DRIFT, Drift
+from workbench.drawing.sanitize import harmless
 from workbench.models.lm_scoring import measures, score
 from workbench.models.word_models import Vectors
-from workbench.transfer import drift as attention_change
-from workbench.transfer.drift import run
-from workbench.transfer.experiments import DRIFT, Drift
 
 LAYER = ["stack", "layer"]
 NUMBERS = ["cka", "procrustes", "weight_distance", "attention_js", "probing_delta"]

@@ -109,11 +109,11 @@ def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_pat
     now = opened.named_weights()
     same = {n: torch.equal(value, now[n]) for n, value in before.items() if n in now}
     assert all(same.values()) == (method == "frozen")
-    from workbench.transfer.adaptation import Fitting
-    from workbench.transfer.backbone import body_of
-    from workbench.transfer.features import Live
-    from workbench.transfer.tasks import split_of
-    from workbench.transfer.trainer import guessed
+    from workbench.analyses.transfer.adaptation import Fitting
+    from workbench.analyses.transfer.backbone import body_of
+    from workbench.analyses.transfer.features import Live
+    from workbench.analyses.transfer.trainer import guessed
+    from workbench.corpora.tasks import split_of
 
     parts = split_of(corpus, head.task, None, 0, SplitSizes(60, 30, 40))
     body = body_of(opened)
@@ -164,7 +164,7 @@ def test_less_of_an_error_is_better(vectors: WordModel) -> None:
 )
 @pytest.mark.parametrize("head", ["plain", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_every_kind_of_task_is_learnt_and_scored(task: str, metrics: set[str], head: str) -> None:
-    from workbench.transfer.tasks import corpora_of
+    from workbench.corpora.tasks import corpora_of
 
     ((corpus, name),) = corpora_of(wb.read("primer:size=400"), (task,))
     how: dict[str, Any] = {"method": "frozen", "task": name, "head": head, "seeds": [0]}
@@ -193,7 +193,7 @@ def test_what_cannot_be_learned_is_said(vectors: WordModel) -> None:
 
 def test_a_training_that_is_cut_off_is_marked() -> None:
     """One epoch of fine-tuning, after which dev is best: it is hollow, and said once."""
-    from workbench.figures.transfer import by_seed
+    from workbench.analyses.transfer.figures.transfer import by_seed
 
     how: dict[str, Any] = {"seeds": [0], "epochs": 1, "rates": [1e-5]}
     found = finetuned(wb.load("mini:bert"), parted(of_words, 40, 20), **how)

@@ -10,14 +10,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 import workbench as wb
 from tests.transfer.conftest import corpus_of, doc_of, of_words
 from workbench import Mention
+from workbench.analyses.transfer.adaptation import fitting_of
+from workbench.analyses.transfer.backbone import body_of
+from workbench.analyses.transfer.experiments import Sizes
+from workbench.analyses.transfer.features import Live
+from workbench.analyses.transfer.trainer import guessed
 from workbench.core.splits import SplitSizes
 from workbench.corpora.layers import set_spans
-from workbench.models.task_heads import BidirectionalLSTM, MixHead, Read, Scale, pooled
-from workbench.transfer.adaptation import fitting_of
-from workbench.transfer.backbone import body_of
-from workbench.transfer.experiments import Sizes
-from workbench.transfer.features import Live
-from workbench.transfer.tasks import (
+from workbench.corpora.tasks import (
     Examples,
     Task,
     as_text,
@@ -26,7 +26,7 @@ from workbench.transfer.tasks import (
     split_of,
     task_of,
 )
-from workbench.transfer.trainer import guessed
+from workbench.models.task_heads import BidirectionalLSTM, MixHead, Read, Scale, pooled
 
 WIDTH = 6
 

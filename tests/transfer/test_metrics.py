@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from workbench import WorkbenchError
 from workbench.core.bio import Span, spans_of
-from workbench.transfer.metrics import (
+from workbench.core.metrics import (
     Metric,
     answer_metrics,
     answer_scores,

@@ -13,11 +13,11 @@ import workbench as wb
 from tests.training.lessons import Told
 from tests.transfer.conftest import corpus_of, doc_of
 from workbench import Inputs, Run, WorkbenchError, experiments, open_run
-from workbench.figures.sanitize import harmless
+from workbench.analyses.transfer.experiments import PRETRAINING
+from workbench.analyses.transfer.pretraining import ARMS, has_documents
+from workbench.drawing.sanitize import harmless
 from workbench.runs.request import checked_settings, fits, make_request
 from workbench.runs.run import all_runs
-from workbench.transfer.experiments import PRETRAINING
-from workbench.transfer.pretraining import ARMS, has_documents
 
 FIGURES = PRETRAINING.drawings()
 

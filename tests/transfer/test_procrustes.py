@@ -7,7 +7,7 @@ import torch
 from scipy.linalg import orthogonal_procrustes
 from torch import Tensor
 
-from workbench.transfer.similarity import Moments, procrustes_distance
+from workbench.analyses.transfer.similarity import Moments, procrustes_distance
 
 
 def gaussian(seed: int, *shape: int) -> Tensor:

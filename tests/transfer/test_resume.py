@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 import workbench as wb
 from tests.heads.conftest import Silent
 from workbench import Inputs, Result, experiments
+from workbench.analyses.transfer.trainer import checkpoints
 from workbench.models import fine_tuning
-from workbench.transfer.trainer import checkpoints
 
 FEW: dict[str, Any] = {
     "max_train": 24, "max_dev": 12, "max_test": 12, "max_epochs": 3, "seeds": (0, 1),

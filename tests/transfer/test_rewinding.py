@@ -9,8 +9,8 @@ import torch
 import workbench as wb
 from tests.heads.conftest import Silent
 from workbench import Inputs, experiments, read
-from workbench.transfer.drift import head_for, rewound
-from workbench.transfer.tasks import scored_of
+from workbench.analyses.transfer.drift import head_for, rewound
+from workbench.corpora.tasks import scored_of
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ import workbench as wb
 from tests.heads.conftest import Made, Silent, doc_of
 from tests.models import zoo
 from workbench import Inputs, Model, Result, WorkbenchError, encode, experiments, load
-from workbench.figures.sanitize import harmless
-from workbench.transfer import similarity
-from workbench.transfer.experiments import SIMILARITY, Similarity
-from workbench.transfer.similarity import run
+from workbench.analyses.transfer import similarity
+from workbench.analyses.transfer.experiments import SIMILARITY, Similarity
+from workbench.analyses.transfer.similarity import run
+from workbench.drawing.sanitize import harmless
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

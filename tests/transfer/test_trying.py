@@ -10,8 +10,8 @@ import workbench as wb
 from tests.heads.conftest import Silent
 from tests.transfer.conftest import VOCAB, of_words, parted
 from workbench import Corpus, Inputs, Model, WorkbenchError, experiments
+from workbench.corpora.text_prediction import TextPrediction, pair_of, predict_text
 from workbench.models.word_models import WordModel
-from workbench.transfer.text_prediction import TextPrediction, pair_of, predict_text
 
 BY_DAY = ("entities", "questions")  # tags, and spans of a second text
 KINDS = ("sentiment", "entailment", "relatedness", "questions", "entities", "pos")

@@ -12,21 +12,21 @@ from tests.models.gated import opened
 from tests.models.zoo import NAMES as ZOO
 from tests.transfer.conftest import of_words, parted
 from workbench import HuggingFace, Model, WorkbenchError
-from workbench.core.splits import SplitSizes
-from workbench.models.peft_adapter import merge
-from workbench.models.task_heads import MixHead, Scale
-from workbench.transfer.adaptation import (
+from workbench.analyses.transfer.adaptation import (
     METHODS,
     PEFT,
     Fitting,
     default_learning_rates,
     fitting_of,
 )
-from workbench.transfer.backbone import Body, body_of
-from workbench.transfer.experiments import Method, Sizes
-from workbench.transfer.features import Cached, Live
-from workbench.transfer.tasks import Split, split_of, task_of
-from workbench.transfer.trainer import Plan, steps_of, train_head
+from workbench.analyses.transfer.backbone import Body, body_of
+from workbench.analyses.transfer.experiments import Method, Sizes
+from workbench.analyses.transfer.features import Cached, Live
+from workbench.analyses.transfer.trainer import Plan, steps_of, train_head
+from workbench.core.splits import SplitSizes
+from workbench.corpora.tasks import Split, split_of, task_of
+from workbench.models.peft_adapter import merge
+from workbench.models.task_heads import MixHead, Scale
 
 CORPUS = parted(of_words, 24, 8)
 PUT_IN = ("lora", "adapters", "prefix", "prompt")

@@ -12,9 +12,7 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.judges.odd import run_here
 from tests.models.bag_of_embeddings import BagOfEmbeddings
-from workbench.core.experiment import EXPERIMENTS
-from workbench.corpora.layers import vocabulary
-from workbench.words.geometry import (
+from workbench.analyses.words.geometry import (
     Sample,
     explained_variance,
     layer_measures,
@@ -23,6 +21,8 @@ from workbench.words.geometry import (
     unit,
     without_top,
 )
+from workbench.core.experiment import EXPERIMENTS
+from workbench.corpora.layers import vocabulary
 
 SMALL = {"random_models": 2, "max_sentences": 60, "min_contexts": 3, "n_permutations": 99}
 

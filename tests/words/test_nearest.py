@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from workbench.words.nearest import Rows, nearest, nearest_pairs
+from workbench.analyses.words.nearest import Rows, nearest, nearest_pairs
 
 N, K = 400, 7
 RANDOM = np.random.default_rng(0)
@@ -119,6 +119,6 @@ def test_a_query_with_fewer_others_has_all_of_them() -> None:
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, queries = Rows.of(drawn()), np.arange(50)
     whole = nearest_pairs(rows, queries, K, [])
-    monkeypatch.setattr("workbench.words.nearest.AT_ONCE", 3 * N)
+    monkeypatch.setattr("workbench.analyses.words.nearest.AT_ONCE", 3 * N)
     parts = nearest_pairs(rows, queries, K, [])
     assert [*whole.queries] == [*parts.queries] and [*whole.neighbours] == [*parts.neighbours]

@@ -12,10 +12,10 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.planted.senses import doc_of, planted_corpus, planted_model
+from workbench.analyses.words import occurrences as module
+from workbench.analyses.words.occurrences import in_context
 from workbench.corpora.layers import vocabulary
 from workbench.engine.words import by_word
-from workbench.words import occurrences as module
-from workbench.words.occurrences import in_context
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from sklearn.metrics import silhouette_score, v_measure_score
 
 import workbench as wb
 from tests.planted.senses import doc_of, planted_corpus, planted_model
-from workbench.words.nearest import Rows
-from workbench.words.senses import permutations, separation, v_measures
+from workbench.analyses.words.nearest import Rows
+from workbench.analyses.words.senses import permutations, separation, v_measures
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
 

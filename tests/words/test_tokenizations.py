@@ -15,9 +15,9 @@ import workbench as wb
 from tests.models.bag_of_embeddings import BagOfEmbeddings
 from tests.models.texts import SOME_OF_EACH, anything
 from tests.models.vocabularies import KINDS, tokenizer
+from workbench.analyses.words.tokenizations import put_together, restored
 from workbench.models.segmentation import Segmenter
 from workbench.models.tokenization import without_surrogates
-from workbench.words.tokenizations import put_together, restored
 
 NO_WORDS = np.zeros((0, 2), dtype=np.int64)
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")

@@ -1,6 +1,6 @@
 """The choices of the page Attention: text, kind of attention, and how it is displayed.
 
-Every choice is in the address. `workbench.attention_maps` computes what the choices mean. Costs:
+Every choice is in the address. `workbench.analyses.attention` computes what the choices mean. Costs:
 listing the tables of the latest runs, for badges.
 """
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from streamlit.delta_generator import DeltaGenerator
 
-    from workbench.attention_browser.scene import Side
-    from workbench.attention_maps.capture import AttentionMaps
-    from workbench.attention_maps.grids import Group, Options
+    from workbench.analyses.attention.browser.scene import Side
+    from workbench.analyses.attention.capture import AttentionMaps
+    from workbench.analyses.attention.grids import Group, Options
     from workbench.engine.model import Model
 
     Tables = list[tuple[str, pd.DataFrame]]  # each with its label
@@ -257,7 +257,7 @@ def text(suffix: str) -> "Doc":
 
 def with_mask(model: "Model", doc: "Doc") -> "Doc":
     """The text with each [MASK] or ___ as the model writes a hidden word."""
-    from workbench.attribution.markers import has_marker, with_markers
+    from workbench.analyses.predictions.markers import has_marker, with_markers
 
     has_symbol = model.symbols.mask is not None or model.symbols.sentinels
     return with_markers(model, doc)[0] if has_symbol and has_marker(doc.text) else doc
@@ -265,7 +265,7 @@ def with_mask(model: "Model", doc: "Doc") -> "Doc":
 
 def maps_before(model: "Model", target: "Doc | None") -> "AttentionMaps | None":
     """The maps of the text before an edit; None if the text was not edited."""
-    from workbench.attention_maps.capture import attention
+    from workbench.analyses.attention.capture import attention
 
     former = st.query_params.get(BEFORE, "")
     if not former.strip() or _source() != OWN:
@@ -292,7 +292,7 @@ def display_options(
     maps: "AttentionMaps", bar: "DeltaGenerator", second_bar: "DeltaGenerator"
 ) -> "tuple[Group, Options, Tables]":
     """Draw the display options; return the attention group, the options and tables for badges."""
-    from workbench.attention_maps.grids import TOGETHER, Options, Special, Unit, Weigh, numbers
+    from workbench.analyses.attention.grids import TOGETHER, Options, Special, Unit, Weigh, numbers
 
     with second_bar:
         group = _group(maps)
@@ -349,7 +349,7 @@ def display_options(
 
 def _group(maps: "AttentionMaps") -> "Group":
     """The stack and kind of attention to show; a box is drawn if there are several."""
-    from workbench.attention_maps.grids import groups
+    from workbench.analyses.attention.grids import groups
 
     options = {f"{stack} {NAMES[kind]}": (stack, kind) for stack, kind in groups(maps)}
     if len(options) == 1:
@@ -394,7 +394,7 @@ def comparison() -> Comparison:
 
 def _badges() -> "Tables":
     """Tables of runs with one row for each head, to sort and filter the heads by."""
-    from workbench.attention_browser.scene import HEAD_COLUMNS
+    from workbench.analyses.attention.browser.scene import HEAD_COLUMNS
 
     options = _tables_of_heads(frozenset(HEAD_COLUMNS))
     if not options:
@@ -456,9 +456,9 @@ def second(
     bar: "DeltaGenerator",
 ) -> "list[Side]":
     """The second side of the comparison: another model, another text or value norms; or none."""
-    from workbench.attention_browser.scene import side_of
-    from workbench.attention_maps.capture import attention
-    from workbench.attention_maps.grids import Weigh, groups
+    from workbench.analyses.attention.browser.scene import side_of
+    from workbench.analyses.attention.capture import attention
+    from workbench.analyses.attention.grids import Weigh, groups
 
     if what == "nothing":
         return []

@@ -1,6 +1,6 @@
 """What the attention browser asks of the model and the corpus: edits, predictions, similar pairs.
 
-Each function answers one request of `workbench/attention_browser/MESSAGES.md`. Costs: a forward
+Each function answers one request of `workbench/analyses/attention/browser/MESSAGES.md`. Costs: a forward
 pass for a prediction or an edit, and one over some sentences for a step of a search.
 """
 
@@ -16,11 +16,11 @@ from workbench.core.errors import WorkbenchError
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from workbench.analyses.attention.browser.requests import Answers, Request
+    from workbench.analyses.attention.browser.scene import Predicts
+    from workbench.analyses.attention.grids import Group, Options
+    from workbench.analyses.attention.patterns import OnCorpus
     from workbench.app.predict_results import Top
-    from workbench.attention_browser.requests import Answers, Request
-    from workbench.attention_browser.scene import Predicts
-    from workbench.attention_maps.grids import Group, Options
-    from workbench.attention_maps.patterns import OnCorpus
     from workbench.engine.model import Model
 
 TOP = 5  # predictions in view
@@ -107,8 +107,8 @@ def predicts(ref: str, model: "Model", doc: "Doc") -> "Predicts | None":
 
     At first: a hidden word; else the next word, or a word near the end.
     """
+    from workbench.analyses.attention.browser.scene import Predicts
     from workbench.app.predict_results import is_labeller, places
-    from workbench.attention_browser.scene import Predicts
 
     if not model.objective or is_labeller(model):
         return None
@@ -184,7 +184,7 @@ def _top(
 
 def _similar(model: "Model", doc: "Doc", group: "Group", request: "Request") -> Mapping[str, Any]:
     """One step of a search through the current split of the corpus."""
-    from workbench.attention_maps.similar import KEPT, MAX_SENTENCES, STEP, similar, tags_of
+    from workbench.analyses.attention.similar import KEPT, MAX_SENTENCES, STEP, similar, tags_of
 
     tags = tags_of(doc, _word(doc, request), _word(doc, request, "to"))
     first, layer, head = (request.get(name) for name in ("first", "row", "column"))
@@ -253,7 +253,7 @@ def on_corpus(ref: str) -> "OnCorpus | None":
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _on_corpus(name: str, run: str) -> "OnCorpus | None":
-    from workbench.attention_maps.patterns import on_corpus
+    from workbench.analyses.attention.patterns import on_corpus
     from workbench.runs.run import open_run
 
     tables = open_run(run).tables

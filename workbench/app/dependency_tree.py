@@ -16,7 +16,7 @@ from workbench.app.tables_and_figures import kind
 from workbench.app.text import marked, plain, shortened
 from workbench.corpora.layers import Mention, chains, edges, mentions
 from workbench.corpora.show import bracketed
-from workbench.figures.theme import FONTS, INK, Kind
+from workbench.drawing.theme import FONTS, INK, Kind
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span

@@ -10,27 +10,29 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
+from workbench.analyses.heads.figures import grid
+from workbench.drawing import heads as names
+from workbench.analyses.heads.figures import heads as drawn
+from workbench.analyses.heads.figures.grid import by_role, by_score, outlined
 from workbench.app import run_list, tables_and_figures
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import shortened
 from workbench.core.experiment import HEAD as COLUMNS
-from workbench.figures import head_grid as names
-from workbench.figures import heads as drawn
-from workbench.figures.head_grid import NOTHING, by_role, by_score, outlined
-from workbench.figures.theme import INK
-from workbench.heads.roles import ROLES
+from workbench.core.head_names import ROLES
+from workbench.drawing.heads import NOTHING
+from workbench.drawing.theme import INK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import plotly.graph_objects as go
 
-    from workbench.figures.theme import Kind
+    from workbench.drawing.theme import Kind
     from workbench.runs.run import Run
 
 NAME = "heads"
 HEAD, DIRECTION, RELATION = "head", "direction", "relation"  # in the address
-_REQUIRED = (*COLUMNS, "role", "roles", *(score.column for score in names.SCORES.values()))
+_REQUIRED = (*COLUMNS, "role", "roles", *(score.column for score in grid.SCORES.values()))
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def relations(selection: OpenHead) -> None:
     shown = best.assign(
         head=heads,
         relation=best["relation"].map(shortened),
-        direction=best["direction"].map({way: name for name, way in names.WAYS.items()}),
+        direction=best["direction"].map({way: name for name, way in grid.WAYS.items()}),
         interval=tables_and_figures.intervals(best),
     )
     key = f"best {selection.run.name} {st.query_params.get(HEAD)}"
@@ -206,7 +208,7 @@ def _ticked(selection: OpenHead, key: str, rows: list[int]) -> None:
 
 def _draw_open_head(selection: OpenHead) -> None:
     """Draw which head is open, in views that do not show its evidence."""
-    role = names.role_of(selection.scores["role"])
+    role = grid.role_of(selection.scores["role"])
     st.text(f"Open head: {selection.name} ({role}). The tab Heads shows its evidence.")
 
 
@@ -310,7 +312,7 @@ def draw_grid(selection: OpenHead) -> None:
 
 
 def _colour(heads: "pd.DataFrame") -> str:
-    options = [ROLE, *(name for name, score in names.SCORES.items() if score.column in heads)]
+    options = [ROLE, *(name for name, score in grid.SCORES.items() if score.column in heads)]
     about = "Colour heads by role or by a score."
     return tables_and_figures.select("Colour", options, "colour", width=270, help=about)
 
@@ -355,7 +357,7 @@ def _grid(selection: OpenHead, colour: str, mask: list[bool]) -> None:
         about = _ABOUT
         st.html(legend(selection.heads, mask))
     else:
-        about = f"{colour[:1].upper()}{colour[1:]}: {names.SCORES[colour].about}."
+        about = f"{colour[:1].upper()}{colour[1:]}: {grid.SCORES[colour].about}."
     figure = _coloured(selection, colour, mask, tables_and_figures.kind())
     # a new key for each head, so that the same cell can be clicked again
     key = f"grid {selection.run.name} {selection.row}"
@@ -400,7 +402,7 @@ def legend(heads: "pd.DataFrame", mask: list[bool]) -> str:
     for role in [*(role for role in ROLES if (roles == role).any()), ""]:
         if count := int((roles == role).sum()):
             colour = names.COLOUR.get(role, NOTHING)
-            name = f"{names.CODES[role]}: {role}" if role else names.NONE
+            name = f"{grid.CODES[role]}: {role}" if role else names.NONE
             items.append(f'<li><i style="background:{colour}"></i>{name} ({count})</li>')
     return f'{_STYLE}<ul class="roles" aria-label="Roles">{"".join(items)}</ul>'
 
@@ -415,7 +417,7 @@ def _choose(selection: OpenHead) -> None:
     """Draw a box that opens a head: for keyboards and screen readers."""
     heads = selection.heads
     all_names = names.named(heads)
-    roles = [names.role_of(role) for role in heads["role"]]
+    roles = [grid.role_of(role) for role in heads["role"]]
     labels = {name: f"{name}: {role}" for name, role in zip(all_names, roles, strict=True)}
     key = f"head {selection.run.name} {st.query_params.get(HEAD)}"
     st.selectbox(

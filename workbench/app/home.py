@@ -23,14 +23,14 @@ from workbench.app import (
 from workbench.app.predict import TYPED_AT
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
-from workbench.figures.theme import FONTS
+from workbench.drawing.theme import FONTS
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from workbench.attention_maps.grids import Grid
+    from workbench.analyses.attention.grids import Grid
+    from workbench.drawing.theme import Kind
     from workbench.engine.model import Model
-    from workbench.figures.theme import Kind
 
 TITLE = "See what a language model does with your sentence"
 ABOUT = (
@@ -153,7 +153,7 @@ def _has_many_heads(model: "Model") -> bool:
     """Whether the maps of the heads need most of the width."""
     if not model.sites:
         return False
-    from workbench.attention_maps.grids import MANY
+    from workbench.analyses.attention.grids import MANY
 
     first = model.sites[0]
     sites = [site for site in model.sites if (site.stack, site.kind) == (first.stack, first.kind)]
@@ -165,8 +165,8 @@ def _heads(model: "Model", doc: "Doc", typed: str) -> None:
     if not model.sites:
         st.text(f"{model.without_heads}.")
         return
-    from workbench.attention_maps.capture import attention as capture_attention
-    from workbench.attention_maps.grids import Options, grid_of, groups
+    from workbench.analyses.attention.capture import attention as capture_attention
+    from workbench.analyses.attention.grids import Options, grid_of, groups
 
     maps = capture_attention(model, doc, doc if len(model.stacks) > 1 else None)
     group = groups(maps)[0]
@@ -184,9 +184,9 @@ def _heads(model: "Model", doc: "Doc", typed: str) -> None:
 
 def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
     """Return the maps of all heads as HTML, each a picture with a link to the page Attention."""
-    from workbench.attention_maps.grids import MANY
-    from workbench.attention_maps.thumbnails import overview
-    from workbench.figures.pixels import as_png
+    from workbench.analyses.attention.grids import MANY
+    from workbench.analyses.attention.thumbnails import overview
+    from workbench.drawing.pixels import as_png
 
     pictures = overview(grid).pictures  # [layers, heads, height, width]
 
@@ -246,8 +246,8 @@ def draw_ahead() -> None:
 @st.cache_data(max_entries=8, show_spinner=False)
 def _picture(result: str, figure: str, theme: "Kind") -> str:
     """Return the figure of a built-in result as a small picture; "" if there is none."""
-    from workbench.figures.sanitize import harmless
-    from workbench.figures.vector import inline_svg, page_style
+    from workbench.drawing.sanitize import harmless
+    from workbench.drawing.vector import inline_svg, page_style
     from workbench.report.content import registered
     from workbench.runs.builtin import builtin_run
 

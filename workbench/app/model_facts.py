@@ -143,8 +143,8 @@ def draw_parts(parts: Mapping[str, int]) -> None:
     import pandas as pd
 
     from workbench.app.tables_and_figures import draw_figure
-    from workbench.figures.model import modules
-    from workbench.figures.sanitize import harmless
+    from workbench.drawing.parameters import modules
+    from workbench.drawing.sanitize import harmless
     from workbench.report.content import Drawing
 
     total = sum(parts.values()) or 1

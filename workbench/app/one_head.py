@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from workbench.analyses.heads.figures import grid
+from workbench.drawing import heads as names
+from workbench.analyses.heads.figures import heads as drawn
+from workbench.analyses.heads.figures.heads import Case, Sentence, cases, sentences_of
 from workbench.app import choice, heads_views, tables_and_figures, text
 from workbench.app.attention import NAMES
 from workbench.app.heads_views import OpenHead
 from workbench.app.text import as_html, marked, plain, shortened
-from workbench.figures import head_grid as names
-from workbench.figures import heads as drawn
-from workbench.figures.head_grid import GROUP
-from workbench.figures.heads import Case, Sentence, cases, sentences_of
-from workbench.figures.theme import Kind
-from workbench.heads.roles import ROLES
+from workbench.core.head_names import ROLES
+from workbench.drawing.heads import GROUP
+from workbench.drawing.theme import Kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +80,7 @@ def _scores(scores: "pd.Series") -> None:
     import pandas as pd
 
     rows = []
-    for name, score in names.SCORES.items():
+    for name, score in grid.SCORES.items():
         if score.above:
             continue
         bounds = [
@@ -108,7 +109,7 @@ def _scores(scores: "pd.Series") -> None:
         key="scores of a head",
     )
     with st.popover("Definitions of the scores"):
-        text.facts((name, score.about) for name, score in names.SCORES.items())
+        text.facts((name, score.about) for name, score in grid.SCORES.items())
         st.text(
             "Baselines: a fixed offset, the first or the longest word; shuffled trees or the "
             "longest word; the nearest mention or the same word; uniform attention. Intervals: "
@@ -152,12 +153,12 @@ def _relations(selection: OpenHead) -> None:
     st.subheader("Relations", anchor=False)
     scores = selection.scores
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        default = next((n for n, way in names.WAYS.items() if way == scores["best_direction"]), "")
-        options = [n for n, way in names.WAYS.items() if (table["direction"] == way).any()]
+        default = next((n for n, way in grid.WAYS.items() if way == scores["best_direction"]), "")
+        options = [n for n, way in grid.WAYS.items() if (table["direction"] == way).any()]
         way = heads_views.select_for_head(
             "A word attends to", options, heads_views.DIRECTION, default, selection
         )
-        table = table[table["direction"] == names.WAYS[way]]
+        table = table[table["direction"] == grid.WAYS[way]]
         name = heads_views.select_for_head(
             "Relation",
             sorted(map(str, table["relation"])),
@@ -166,7 +167,7 @@ def _relations(selection: OpenHead) -> None:
             selection,
         )
     _summary(table[table["relation"] == name].iloc[0], name)
-    sentences(selection, name, names.WAYS[way])
+    sentences(selection, name, grid.WAYS[way])
     _figure(selection, f"relations {way}", drawn.relations_of_head, table)
 
 

@@ -110,7 +110,7 @@ def text_and_second_model(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, st
     docs = [cache.typed(text or "") for text in typed]
     if len(docs) == 1:
         return docs[0], other
-    from workbench.transfer.text_prediction import pair_of
+    from workbench.corpora.text_prediction import pair_of
 
     return pair_of(*docs), other
 

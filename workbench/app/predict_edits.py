@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import streamlit as st
 
+from workbench.analyses.attribution.figures import explanations as drawn
 from workbench.app import predict, predict_explain, predict_results
 from workbench.app.predict import Place
 from workbench.app.predict_results import COUNT, Side, Top
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
-from workbench.core.errors import WorkbenchError
-from workbench.core.files import parse_json
-from workbench.figures import explanations as drawn
-from workbench.report.format import number
-from workbench.token_views.component import token_views
-from workbench.token_views.views import (
+from workbench.app.token_views.component import token_views
+from workbench.app.token_views.views import (
     Choice,
     Predictions,
     Token,
@@ -30,6 +27,9 @@ from workbench.token_views.views import (
     index_in,
     strip,
 )
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import parse_json
+from workbench.report.format import number
 
 if TYPE_CHECKING:
     import pandas as pd

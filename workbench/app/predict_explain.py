@@ -16,17 +16,17 @@ from workbench.app.attention import row
 from workbench.app.predict_results import Explained, Side
 from workbench.app.tables_and_figures import Column, draw_columns, draw_table, segment, select
 from workbench.app.text import errors_shown, plain
-from workbench.figures.sanitize import spaced
+from workbench.app.token_views.component import Views, standalone, token_views
+from workbench.app.token_views.views import Token, View, grid, strip
+from workbench.drawing.sanitize import spaced
 from workbench.report.format import number
-from workbench.token_views.component import Views, standalone, token_views
-from workbench.token_views.views import Token, View, grid, strip
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from workbench.attribution.faithfulness import Faithfulness, Randomised
-    from workbench.attribution.methods import Attribution, Method
-    from workbench.attribution.target import Baseline, By, Measure
+    from workbench.analyses.attribution.faithfulness import Faithfulness, Randomised
+    from workbench.analyses.attribution.methods import Attribution, Method
+    from workbench.analyses.predictions.target import Baseline, By, Measure
 
 DEFAULT = "the model's default"
 STEPS = ("1024", "64", "4096")  # maximum; the first is the default, and a mini needs fewer
@@ -53,8 +53,8 @@ def choices(side: Side) -> Explained:
     """Draw the choices of the tab in one row."""
     from typing import get_args
 
-    from workbench.attribution.methods import LAYER_METHODS, METHODS
-    from workbench.attribution.target import Baseline
+    from workbench.analyses.attribution.methods import LAYER_METHODS, METHODS
+    from workbench.analyses.predictions.target import Baseline
 
     with row("why"):
         method = select(
@@ -323,13 +323,13 @@ def in_words(found: "Attribution") -> str:
 
 def is_rough(found: "Attribution") -> bool:
     """Whether the scores miss so much of the change that they do not explain it."""
-    from workbench.attribution.methods import UNEXPLAINED
+    from workbench.analyses.attribution.methods import UNEXPLAINED
 
     return found.missed > UNEXPLAINED
 
 
 def bars_of(found: "Attribution") -> "go.Figure":
-    from workbench.figures.explanations import attribution_map
+    from workbench.analyses.attribution.figures.explanations import attribution_map
 
     return attribution_map(found.table, found.label)
 
@@ -417,8 +417,8 @@ def downloads(
     title: str,
 ) -> None:
     """Draw the table, and buttons that save it; pictures are drawn on a click."""
-    from workbench.figures.sanitize import harmless
-    from workbench.figures.vector import Format, picture
+    from workbench.drawing.sanitize import harmless
+    from workbench.drawing.vector import Format, picture
     from workbench.report.export import csv
 
     def pictured(kind: Format) -> Callable[[], bytes]:

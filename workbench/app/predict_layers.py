@@ -8,16 +8,16 @@ from typing import Any
 
 import streamlit as st
 
+from workbench.analyses.lenses.figures import lens as drawn
 from workbench.app import predict, predict_explain, predict_results
 from workbench.app.attention import row
 from workbench.app.predict import Place
 from workbench.app.predict_results import Layers, Side
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
-from workbench.figures import lens as drawn
+from workbench.app.token_views.component import token_views
+from workbench.app.token_views.views import View, grid, index_in
 from workbench.report.format import number
-from workbench.token_views.component import token_views
-from workbench.token_views.views import View, grid, index_in
 
 HERE, EVERYWHERE = "the chosen place", "every word"
 WIDEST = 48  # words in the grid at a time

@@ -13,9 +13,9 @@ from workbench.app import attention, choice, predict_explain, predict_results
 from workbench.app.attention import row
 from workbench.app.predict_results import Parts, Side
 from workbench.app.text import errors_shown, plain
+from workbench.app.token_views.component import token_views
+from workbench.app.token_views.views import View, grid
 from workbench.report.format import number
-from workbench.token_views.component import token_views
-from workbench.token_views.views import View, grid
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -129,7 +129,7 @@ def _link(side: Side) -> None:
 
 def _figure(view: View) -> "go.Figure":
     """The grid as a figure."""
-    from workbench.figures.explanations import contributions
+    from workbench.analyses.attribution.figures.explanations import contributions
 
     rows = [
         {"layer": row, "part": column, "contribution": view["values"][r][c]}

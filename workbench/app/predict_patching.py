@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
+from workbench.analyses.patching.figures import patching as drawn
 from workbench.app import cache, predict, predict_edits, predict_explain, predict_results, run_list
 from workbench.app.attention import row
 from workbench.app.predict_results import Patched, Side
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
+from workbench.app.token_views.component import token_views
+from workbench.app.token_views.views import View, grid
 from workbench.core.findings import decimal, percent, signed
-from workbench.figures import patching as drawn
 from workbench.report.format import number
-from workbench.token_views.component import token_views
-from workbench.token_views.views import View, grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +95,7 @@ def _is_long(doc: "Doc") -> bool:
 
 def _counterfactual(side: Side) -> "Doc | None":
     """Draw the box for the counterfactual, or two for a pair; None if it is empty."""
-    from workbench.transfer.text_prediction import pair_of
+    from workbench.corpora.text_prediction import pair_of
 
     own = _texts(side.doc)
     given = _suggested(side, own)

@@ -2,7 +2,7 @@
 
 Keys are hashes of weights, tokenizer, text, precision and device, never a model's name alone. One
 visitor computes at a time, since some models are hooked in place. Costs: tokenising and a forward
-pass for a prediction; what `workbench.attribution` says for an explanation.
+pass for a prediction; what `workbench.analyses.attribution` says for an explanation.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from spacy.tokens import Doc
 
-    from workbench.attribution.edits import Edit
-    from workbench.attribution.faithfulness import Faithfulness
-    from workbench.attribution.methods import Attribution, Method
-    from workbench.attribution.prediction import Prediction
-    from workbench.attribution.target import Baseline, By, Measure, Target
+    from workbench.analyses.attribution.faithfulness import Faithfulness
+    from workbench.analyses.attribution.methods import Attribution, Method
+    from workbench.analyses.predictions.edits import Edit
+    from workbench.analyses.predictions.prediction import Prediction
+    from workbench.analyses.predictions.target import Baseline, By, Measure, Target
     from workbench.engine.model import Model
     from workbench.models.patching import What
 
@@ -56,7 +56,7 @@ class Side:
     @property
     def key(self) -> tuple[str, str, tuple[int, ...]]:
         """The content, for caches."""
-        from workbench.attention_maps.capture import content_key
+        from workbench.analyses.attention.capture import content_key
 
         return content_key(self.model, self.doc), self.place.as_text, self.so_far
 
@@ -81,14 +81,14 @@ class Top:
 
 def places(model: "Model", doc: "Doc") -> list[Place]:
     """The places of a text that a model predicts, in reading order."""
-    from workbench.attention_maps.capture import content_key
+    from workbench.analyses.attention.capture import content_key
 
     return _places(content_key(model, doc), model, doc)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _places(key: str, _model: "Model", _doc: "Doc") -> list[Place]:
-    from workbench.attribution.prediction import labelled, words_to_predict
+    from workbench.analyses.predictions.prediction import labelled, words_to_predict
 
     if is_labeller(_model):
         found = labelled(_model, _doc)
@@ -116,7 +116,7 @@ def is_score(side: Side) -> bool:
 
 def with_gaps(model: "Model", doc: "Doc") -> "tuple[Doc, list[int]]":
     """The text with each [MASK] or ___ as one word, and these words."""
-    from workbench.attribution.markers import has_marker, with_markers
+    from workbench.analyses.predictions.markers import has_marker, with_markers
 
     if not has_marker(doc.text) or not model.objective or is_labeller(model):
         return doc, []
@@ -132,8 +132,8 @@ def spans(side: Side) -> tuple[str, ...]:
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _spans(key: tuple[str, str, tuple[int, ...]], _side: Side) -> tuple[str, ...]:
-    from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.predict import fill
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.predictions.predict import fill
 
     index = _side.place.index
     with ALONE:
@@ -146,7 +146,7 @@ def _spans(key: tuple[str, str, tuple[int, ...]], _side: Side) -> tuple[str, ...
 
 def prediction_at(side: Side) -> "Prediction":
     """The prediction of a place."""
-    from workbench.attribution.prediction import following, labelled, of_word, written
+    from workbench.analyses.predictions.prediction import following, labelled, of_word, written
 
     model, doc, place = side.model, side.doc, side.place
     if place.kind == "next":
@@ -154,7 +154,7 @@ def prediction_at(side: Side) -> "Prediction":
     if place.kind == "written":
         return written(model, doc, side.so_far)
     if place.kind == "gap":
-        from workbench.attribution.predict import fill
+        from workbench.analyses.predictions.predict import fill
 
         gaps = fill(model, doc, 1).places
         if place.index < len(gaps):
@@ -193,11 +193,11 @@ def _top(
     also: tuple[int, ...],
     _side: Side,
 ) -> Top:
-    from workbench.attention_maps.capture import ALONE
+    from workbench.analyses.attention.capture import ALONE
 
     prediction = prediction_at(_side)
     if hidden:
-        from workbench.attribution.edits import without_words
+        from workbench.analyses.predictions.edits import without_words
 
         prediction = without_words(prediction, hidden)
     with ALONE:
@@ -254,8 +254,8 @@ def effects(side: Side, what: "Edit") -> "pd.DataFrame":
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _effects(key: tuple[str, str, tuple[int, ...]], what: "Edit", _side: Side) -> "pd.DataFrame":
-    from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.edits import token_effects
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.predictions.edits import token_effects
 
     with ALONE:
         found = token_effects(prediction_at(_side), what)
@@ -281,7 +281,7 @@ class Written:
 
 def written(side: Side, count: int) -> Written:
     """The most probable pieces that a decoder writes for the text."""
-    from workbench.attention_maps.capture import content_key
+    from workbench.analyses.attention.capture import content_key
 
     return _written(content_key(side.model, side.doc), count, side)
 
@@ -293,8 +293,8 @@ def _written(key: str, count: int, _side: Side) -> Written:
 
 def streamed(side: Side, count: int, show: "Callable[[str], object]", **sampling: Any) -> Written:
     """What a model writes; `show` receives the text so far after each piece."""
-    from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.generate import generate
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.predictions.generate import generate
 
     so_far: list[str] = []
 
@@ -317,15 +317,15 @@ def streamed(side: Side, count: int, show: "Callable[[str], object]", **sampling
 
 def tags(side: Side) -> dict[int, tuple[str, float]]:
     """The tag of each word with its probability, by a task head."""
-    from workbench.attention_maps.capture import content_key
+    from workbench.analyses.attention.capture import content_key
 
     return _tags(content_key(side.model, side.doc), side)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _tags(key: str, _side: Side) -> dict[int, tuple[str, float]]:
-    from workbench.attention_maps.capture import ALONE
-    from workbench.transfer.text_prediction import predict_text
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.corpora.text_prediction import predict_text
 
     with ALONE:
         found = predict_text(_side.model, _side.doc)
@@ -368,14 +368,14 @@ def choice_of(side: Side, first: Top, text: str) -> int:
     """The choice that is shown as this text: of the most probable ones, else of the vocabulary."""
     if text in first.texts:
         return first.choices[first.texts.index(text)]
-    from workbench.attribution import explained
+    from workbench.analyses.predictions import explained
 
     return explained.choice_of(prediction_at(side), text)
 
 
 def attribution(side: Side, explained: Explained) -> "Attribution":
     """The attribution of the target to what the model reads."""
-    from workbench.attribution.methods import Attribution
+    from workbench.analyses.attribution.methods import Attribution
 
     fields = _attribution(side.key, explained, side)
     return Attribution(prediction=prediction_at(side), **fields)
@@ -386,8 +386,8 @@ def _attribution(
     key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: Side
 ) -> dict[str, Any]:
     """The fields of an `Attribution`, but not the model."""
-    from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.methods import attribute_prediction
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.attribution.methods import attribute_prediction
 
     prediction = prediction_at(_side)
     target = target_of(_side, explained)
@@ -406,7 +406,7 @@ def _attribution(
 
 def target_of(side: Side, explained: Explained) -> "Target":
     """The number that is explained."""
-    from workbench.attribution.target import Target
+    from workbench.analyses.predictions.target import Target
 
     measure = "logit" if is_score(side) else explained.measure  # the score itself
     return Target(*targets(side, explained), measure)
@@ -421,8 +421,8 @@ def faithfulness(side: Side, explained: Explained, randomise: bool) -> "Faithful
 def _faithfulness(
     key: tuple[str, str, tuple[int, ...]], explained: Explained, randomise: bool, _side: Side
 ) -> "Faithfulness":
-    from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.faithfulness import faithfulness
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.attribution.faithfulness import faithfulness
 
     found = attribution(_side, explained)
     twins = [_twin(_side.model.content_hash, _side.model)] if randomise else []
@@ -470,8 +470,8 @@ def layers(side: Side, sublayers: bool, whole: bool) -> Layers:
 def _layers(
     key: tuple[str, str, tuple[int, ...]], sublayers: bool, whole: bool, _side: Side
 ) -> Layers:
-    from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.lens import lens
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.lenses.lens import lens
 
     gaps = with_gaps(_side.model, _side.doc)[1] if whole else []
     with ALONE:
@@ -490,7 +490,7 @@ def _of_gaps(side: Side, count: int, sublayers: bool) -> Layers:
     """What every layer predicts for each hidden word, with the others hidden."""
     import pandas as pd
 
-    from workbench.attribution.lens import lens
+    from workbench.analyses.lenses.lens import lens
 
     tables: list[list[pd.DataFrame]] = [[], [], []]
     notes: tuple[str, ...] = ()
@@ -530,8 +530,8 @@ def parts(side: Side, target: str, against: str) -> Parts:
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _parts(key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: Side) -> Parts:
-    from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.contributions import contributions
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.lenses.contributions import contributions
 
     prediction = prediction_at(_side)
     target = target_of(_side, explained)
@@ -575,9 +575,9 @@ def _patching(
     _side: Side,
     _corrupt: Side,
 ) -> Patched:
-    from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.generate import cut_notes
-    from workbench.attribution.patch import patch_predictions
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.patching.patch import patch_predictions
+    from workbench.analyses.predictions.generate import cut_notes
 
     first = top(_side, LISTED)
     choices = [
@@ -613,8 +613,8 @@ def counterfactual_swap(side: Side) -> tuple[int, str] | None:
 def _counterfactual_swap(
     key: tuple[str, str, tuple[int, ...]], _side: Side
 ) -> tuple[int, str] | None:
-    from workbench.attention_maps.capture import ALONE
-    from workbench.attribution.counterfactual import counterfactual
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.predictions.counterfactual import counterfactual
 
     with ALONE:
         return counterfactual(prediction_at(_side))
@@ -622,7 +622,7 @@ def _counterfactual_swap(
 
 def corrupt_side(side: Side, doc: "Doc") -> Side:
     """The counterfactual text with the place that corresponds to the one of the text."""
-    from workbench.attribution.alignment import word_of
+    from workbench.analyses.patching.alignment import word_of
 
     place = side.place
     is_tag = place.kind == "label" and prediction_at(side).kind == "tag"

@@ -22,11 +22,11 @@ from workbench.app import (
 from workbench.app.predict import Place
 from workbench.app.predict_results import COUNT, Side, Top
 from workbench.app.text import as_html, errors_shown, plain
+from workbench.app.token_views.component import token_views
+from workbench.app.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 from workbench.report.format import number
-from workbench.token_views.component import token_views
-from workbench.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -26,17 +26,17 @@ from workbench.runs.forked_call import always_fork
 MODULES = (  # in the order in which a reader is likely to need them
     "pandas", "plotly.graph_objects", "workbench.corpora", "torch", "transformers",
     "workbench.runs.api", "workbench.models.loading", "workbench.corpora.primer.gold",
-    "transformers.models.bert.modeling_bert", "workbench.attention_browser.component",
-    "workbench.attention_browser.scene", "workbench.attention_maps.capture", "workbench.doctor",
+    "transformers.models.bert.modeling_bert", "workbench.analyses.attention.browser.component",
+    "workbench.analyses.attention.browser.scene", "workbench.analyses.attention.capture", "workbench.doctor",
     "workbench.app.corpus_browser", "workbench.app.predict_views", "workbench.app.words_views",
     "workbench.app.heads", "workbench.app.pruning", "workbench.app.probing",
     "workbench.app.transfer", "workbench.app.any_experiment", "workbench.app.run_view",
     "workbench.app.home", "workbench.app.runs", "workbench.app.model_facts",
     "probes.probe_inputs", "workbench.report.content", "workbench.report.prose",
-    "workbench.report.html", "workbench.report.export", "workbench.figures.vector",
-    "workbench.figures.model", "workbench.figures.words", "workbench.figures.pixels",
-    "workbench.attribution.methods", "workbench.attribution.faithfulness", "captum.attr",
-    "scipy.stats", "workbench.words.neighbours", "workbench.fetch",
+    "workbench.report.html", "workbench.report.export", "workbench.drawing.vector",
+    "workbench.analyses.basics.figures.model", "workbench.analyses.words.figures.words", "workbench.drawing.pixels",
+    "workbench.analyses.attribution.methods", "workbench.analyses.attribution.faithfulness", "captum.attr",
+    "scipy.stats", "workbench.analyses.words.neighbours", "workbench.fetch",
 )  # fmt: skip
 PATIENCE = 10.0  # seconds to wait until the server of the app runs
 LONGEST = 120.0  # seconds that a page waits for imports

@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from workbench.app import run_form, run_list, tables_and_figures
-from workbench.app.tables_and_figures import Column, caption_of, segment, select
-from workbench.app.text import Span, as_html, marked, plain, show_error
-from workbench.core.errors import WorkbenchError
-from workbench.figures import probing as drawn
-from workbench.figures.probing import SOURCE, true
-from workbench.figures.probing_curves import (
+from probes.figures import probing as drawn
+from probes.figures.probing import SOURCE, true
+from probes.figures.probing_curves import (
     NAMES,
     PUBLISHED,
     RunCurves,
@@ -26,7 +22,11 @@ from workbench.figures.probing_curves import (
     draw_curves,
     published_tasks,
 )
-from workbench.figures.theme import Kind
+from workbench.app import run_form, run_list, tables_and_figures
+from workbench.app.tables_and_figures import Column, caption_of, segment, select
+from workbench.app.text import Span, as_html, marked, plain, show_error
+from workbench.core.errors import WorkbenchError
+from workbench.drawing.theme import Kind
 
 if TYPE_CHECKING:
     import pandas as pd

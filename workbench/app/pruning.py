@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
+from workbench.analyses.pruning import figures as drawn
+from workbench.analyses.pruning.findings import way
 from workbench.app import cache, run_form, tables_and_figures
 from workbench.app.analysis import Analysis, View, figure_view
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, shortened, size
-from workbench.figures import pruning as drawn
 from workbench.models.references import TRAINED
-from workbench.pruning.findings import way
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workbench.pruning.live import Live, Text
+    from workbench.analyses.pruning.live import Live, Text
     from workbench.runs.run import Run
 
 # --- the pruned model -----------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def _live(
     count: int,
     removed: tuple[tuple[str, str, int, int], ...],
 ) -> "Live | None":
-    from workbench.pruning.live import live
+    from workbench.analyses.pruning.live import live
 
     split = split or next(iter(cache.corpus(corpus).splits))
     docs = cache.sentences(corpus, split, first, count)

@@ -288,7 +288,7 @@ def _curves(run: "Run") -> None:
     """Draw the curves of a run as they come, and those of the runs that it has started."""
     import pandas as pd
 
-    from workbench.figures import progress
+    from workbench.drawing import progress
 
     rows = []
     for each in [run, *_parts_under_way(run)]:

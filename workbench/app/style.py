@@ -7,7 +7,7 @@ cannot set. Costs: nothing.
 import streamlit as st
 
 from workbench.app.tables_and_figures import kind
-from workbench.figures.theme import FAINT, PAPER, Kind
+from workbench.drawing.theme import FAINT, PAPER, Kind
 
 _LINE: dict[Kind, str] = {"light": "#d5dce3", "dark": "#3a4551"}  # as in .streamlit/config.toml
 _ACCENT: dict[Kind, str] = {"light": "#1f6fa8", "dark": "#6bb3ea"}  # of links and outlines

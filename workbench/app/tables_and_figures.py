@@ -15,8 +15,8 @@ import streamlit as st
 from workbench.app import glossary
 from workbench.app.text import plain
 from workbench.core.errors import WorkbenchError
-from workbench.figures.primitives import TITLE, WIDEST
-from workbench.figures.theme import Kind, template
+from workbench.drawing.primitives import TITLE, WIDEST
+from workbench.drawing.theme import Kind, template
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +89,7 @@ def draw_table(table: "pd.DataFrame", key: str) -> None:
 
 def _spaced(table: "pd.DataFrame") -> "pd.DataFrame":
     """The table with marks of word starts drawn as spaces."""
-    from workbench.figures.sanitize import spaced
+    from workbench.drawing.sanitize import spaced
 
     texts = [index for index, dtype in enumerate(table.dtypes) if dtype.kind == "O"]
     shown = table.copy(deep=False)
@@ -115,7 +115,7 @@ def draw_grid(grid: "Grid", key: str) -> None:
 
 
 def _column(name: str, is_float: bool = False) -> Any:
-    from workbench.figures.sanitize import visible
+    from workbench.drawing.sanitize import visible
 
     if _DIFFERENCE.match(name):
         return st.column_config.NumberColumn(visible(name), format="%+.4g")
@@ -285,7 +285,7 @@ def points(key: str) -> list[Any]:
 @st.cache_data(max_entries=64, show_spinner=False)
 def remembered(key: tuple[Any, ...], _build: "Callable[[], go.Figure]") -> Mapping[str, Any]:
     """The figure that `_build` makes, as plain data; the key is all that it depends on."""
-    from workbench.figures.sanitize import harmless
+    from workbench.drawing.sanitize import harmless
 
     return harmless(_build())
 
@@ -304,7 +304,7 @@ def draw_view(
 
     `pointed` is called when the user clicks a mark; `points(key)` then returns which one.
     """
-    from workbench.figures.sanitize import harmless
+    from workbench.drawing.sanitize import harmless
     from workbench.report.content import Drawing, words_of
 
     words = (about, "") if isinstance(about, str) else words_of(cast("Callable[..., Any]", about))

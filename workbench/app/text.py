@@ -15,8 +15,8 @@ from itertools import pairwise
 import streamlit as st
 
 from workbench.core.errors import WorkbenchError
-from workbench.figures.sanitize import is_right_to_left, visible
-from workbench.figures.theme import COLOURS, Kind
+from workbench.drawing.sanitize import is_right_to_left, visible
+from workbench.drawing.theme import COLOURS, Kind
 
 _SIGNS = re.compile(r"([!-/:-@\[-`{-~])")
 

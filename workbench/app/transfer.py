@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
+from workbench.analyses.transfer.figures import drift, pretraining, transfer
+from workbench.analyses.transfer.figures.transfer import delta, way
 from workbench.app import (
     cache,
     choice,
@@ -20,14 +22,12 @@ from workbench.app.analysis import Analysis, View, figure_view
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Experiment
-from workbench.figures import drift, pretraining, transfer
-from workbench.figures.transfer import delta, way
 from workbench.models.references import TRAINED
 
 if TYPE_CHECKING:
+    from workbench.corpora.text_prediction import TextPrediction
     from workbench.engine.task import Task
     from workbench.runs.run import Run
-    from workbench.transfer.text_prediction import TextPrediction
 
 QUERY_KEYS = ("task", "adapted", "one", "other", "pair")  # choices of a run, in the address
 
@@ -232,7 +232,7 @@ def _first_texts(run: "Run", name: str) -> tuple[str, ...]:
 @st.cache_data(max_entries=64, show_spinner="Predicting …")
 def _prediction(name: str, stamp: str, texts: tuple[str, ...]) -> "TextPrediction":
     """The prediction of a saved model; `stamp` changes when the model's files do."""
-    from workbench.transfer.text_prediction import pair_of, predict_text
+    from workbench.corpora.text_prediction import pair_of, predict_text
 
     docs = [cache.typed(text) for text in texts]
     doc = docs[0] if len(docs) == 1 else pair_of(*docs)

@@ -11,7 +11,7 @@ import streamlit as st
 
 from workbench.app import cache, choice, run_list
 from workbench.app.predict import TYPED_AT
-from workbench.figures.sanitize import visible
+from workbench.drawing.sanitize import visible
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -50,7 +50,7 @@ class Query:
     @property
     def key(self) -> tuple[str, int]:
         """The content, for caches."""
-        from workbench.attention_maps.capture import content_key
+        from workbench.analyses.attention.capture import content_key
 
         return content_key(self.model, self.doc), self.word
 

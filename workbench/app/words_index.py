@@ -25,9 +25,9 @@ from workbench.core.errors import WorkbenchError
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from workbench.analyses.words.occurrences import Occurrences
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
-    from workbench.words.occurrences import Occurrences
 
 KEPT = 6  # indexes that are open
 FIRST = 2_000  # words whose index is made first, so that there is something to see
@@ -73,7 +73,7 @@ class Build:
         make.start()
 
     def _make(self, model: "Model", corpus: "Corpus") -> None:
-        from workbench.attention_maps.capture import ALONE
+        from workbench.analyses.attention.capture import ALONE
 
         try:
             if self._after is not None:
@@ -94,8 +94,8 @@ class Build:
             self.ended.set()
 
     def _indexed(self, model: "Model", corpus: "Corpus") -> "Occurrences":
-        from workbench.words.neighbours import layers_of
-        from workbench.words.occurrences import occurrences
+        from workbench.analyses.words.neighbours import layers_of
+        from workbench.analyses.words.occurrences import occurrences
 
         searched = self.searched
         part = part_of(corpus, searched.split, searched.most, self._read)
@@ -117,7 +117,7 @@ class Build:
 
     def _check(self) -> None:
         """End if the index is no longer wanted; now and then let others compute."""
-        from workbench.attention_maps.capture import ALONE
+        from workbench.analyses.attention.capture import ALONE
 
         if self.cancelled.is_set():
             raise _CancelledError

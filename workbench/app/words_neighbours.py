@@ -22,16 +22,16 @@ from workbench.app import (
 from workbench.app.attention import row
 from workbench.app.tables_and_figures import kind, select
 from workbench.app.text import errors_shown, marked, plain
+from workbench.app.token_views.component import Views, token_views
+from workbench.app.token_views.views import Context, Contexts, contexts, index_in
 from workbench.app.words import Query, Searched
 from workbench.app.words_results import AMONG, Search
-from workbench.token_views.component import Views, token_views
-from workbench.token_views.views import Context, Contexts, contexts, index_in
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from workbench.analyses.words.neighbours import Neighbours
     from workbench.engine.model import Model
-    from workbench.words.neighbours import Neighbours
 
 COUNTS = ("10", "5", "20", "50")
 ROOM = 36  # characters on either side of a word
@@ -199,7 +199,7 @@ def context_of(
 
 def context(text: str, start: int, end: int, room: int = 2 * ROOM) -> tuple[str, str, str]:
     """The characters before a word, the word, and those after it."""
-    from workbench.words.occurrences import around
+    from workbench.analyses.words.occurrences import around
 
     return around(text, start, end, room)
 
@@ -290,7 +290,7 @@ def _downloads(
 ) -> None:
     import pandas as pd
 
-    from workbench.figures.words import nearest
+    from workbench.analyses.words.figures.words import nearest
 
     tables = []
     for query, result in found:

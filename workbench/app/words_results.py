@@ -17,10 +17,10 @@ from workbench.app.words_index import Indexed, Key
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from workbench.words.neighbours import Neighbours
-    from workbench.words.occurrences import Form, Occurrences
-    from workbench.words.senses import Senses
-    from workbench.words.tokenizations import Tokenization, TokenizationSteps
+    from workbench.analyses.words.neighbours import Neighbours
+    from workbench.analyses.words.occurrences import Form, Occurrences
+    from workbench.analyses.words.senses import Senses
+    from workbench.analyses.words.tokenizations import Tokenization, TokenizationSteps
 
 ENTRIES = 128  # of each cache
 AMONG = ("all words", "the same form", "the same lemma", "one of each form")
@@ -50,8 +50,8 @@ def neighbours(query: Query, indexed: Indexed, search: Search) -> "Neighbours":
 def _neighbours(
     key: tuple[str, int], index_key: Key, search: Search, _query: Query, _index: "Occurrences"
 ) -> "Neighbours":
-    from workbench.attention_maps.capture import ALONE
-    from workbench.words.neighbours import neighbours
+    from workbench.analyses.attention.capture import ALONE
+    from workbench.analyses.words.neighbours import neighbours
 
     same: dict[str, Literal["form", "lemma"]] = {AMONG[1]: "form", AMONG[2]: "lemma"}
     with ALONE:
@@ -78,7 +78,7 @@ def forms(indexed: Indexed) -> "list[Form]":
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def _forms(key: Key, _index: "Occurrences") -> "list[Form]":
-    from workbench.words.occurrences import frequent_forms
+    from workbench.analyses.words.occurrences import frequent_forms
 
     return frequent_forms(_index, FEWEST)[:N_FORMS]
 
@@ -100,7 +100,7 @@ def senses(model: Any, indexed: Indexed, mapped: Mapped) -> "Senses":
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _senses(key: Key, mapped: Mapped, _model: Any, _index: "Occurrences") -> "Senses":
-    from workbench.words.senses import senses
+    from workbench.analyses.words.senses import senses
 
     return senses(
         _model,
@@ -125,7 +125,7 @@ def tokenization(ref: str, doc: "Doc") -> "Tokenization":
 def _tokenization(
     name: str, content: str, text: str, _doc: "Doc", _splitter: Any
 ) -> "Tokenization":
-    from workbench.words.tokenizations import tokenizations
+    from workbench.analyses.words.tokenizations import tokenizations
 
     return tokenizations(_doc, _splitter).results[0]
 
@@ -140,7 +140,7 @@ def steps(ref: str, doc: "Doc", word: int) -> "TokenizationSteps":
 def _steps(
     name: str, content: str, text: str, word: int, _doc: "Doc", _splitter: Any
 ) -> "TokenizationSteps":
-    from workbench.words.tokenizations import tokenization_steps
+    from workbench.analyses.words.tokenizations import tokenization_steps
 
     return tokenization_steps(_splitter, _doc, word=word)
 

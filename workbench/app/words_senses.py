@@ -26,19 +26,19 @@ from workbench.app import (
 from workbench.app.attention import row
 from workbench.app.tables_and_figures import Column, draw_columns, select
 from workbench.app.text import errors_shown, plain
+from workbench.app.token_views.component import token_views
+from workbench.app.token_views.views import Contexts, View, contexts
 from workbench.app.words import FORM, Searched
 from workbench.app.words_index import Indexed
 from workbench.app.words_results import Mapped
 from workbench.core.findings import plural
-from workbench.figures.theme import INK
-from workbench.token_views.component import token_views
-from workbench.token_views.views import Contexts, View, contexts
+from workbench.drawing.theme import INK
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from workbench.words.occurrences import Form
-    from workbench.words.senses import Senses
+    from workbench.analyses.words.occurrences import Form
+    from workbench.analyses.words.senses import Senses
 
 AUTOMATIC = "automatic"
 COLOURS = ("tag", "lemma", "relation", "cluster", "split")
@@ -66,7 +66,7 @@ FIT = {
 
 def draw(ref: str, word: str) -> None:
     """Draw the tab: a map for each model, with its clusters and measures."""
-    from workbench.words.occurrences import form_count
+    from workbench.analyses.words.occurrences import form_count
 
     first = cache.model(ref)
     with row("senses"):
@@ -251,8 +251,8 @@ def clusters(found: "Senses") -> list[Contexts]:
 
 def _map(found: "Senses", colour: str, key: str) -> None:
     """Draw the map; a click on a mark opens its sentence."""
-    from workbench.figures.neighbours import senses_figure
-    from workbench.figures.sanitize import harmless
+    from workbench.analyses.words.figures.neighbours import senses_figure
+    from workbench.drawing.sanitize import harmless
     from workbench.report.content import Drawing
 
     figure = _marked(senses_figure(found, colour), found.table)
@@ -306,7 +306,7 @@ def _marked(figure: "go.Figure", table: pd.DataFrame) -> "go.Figure":
 
 
 def _downloads(found: "Senses", colour: str, view: View, title: str) -> None:
-    from workbench.figures.neighbours import senses_figure
+    from workbench.analyses.words.figures.neighbours import senses_figure
 
     predict_explain.downloads(
         "senses",

@@ -10,16 +10,16 @@ import streamlit as st
 
 from workbench.app import choice, predict_explain, words, words_results
 from workbench.app.text import errors_shown, plain
+from workbench.app.token_views.component import token_views
+from workbench.app.token_views.views import Box, Step, Steps, View, index_in, pieces, steps
 from workbench.core.errors import WorkbenchError, listed
 from workbench.models.references import MINI
-from workbench.token_views.component import token_views
-from workbench.token_views.views import Box, Step, Steps, View, index_in, pieces, steps
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from workbench.analyses.words.tokenizations import Tokenization
     from workbench.engine.text_pieces import Segmentation, TextPiece
-    from workbench.words.tokenizations import Tokenization
 
 MOST = 8  # models next to each other
 TRIED = 4  # longer candidates that are named
@@ -72,7 +72,7 @@ def _models(ref: str) -> list[str]:
 
 def table_of(found: "Sequence[Tokenization]", chosen: int) -> View:
     """A table with a row for each word and a column for each model."""
-    from workbench.words.tokenizations import placed, row_keys
+    from workbench.analyses.words.tokenizations import placed, row_keys
 
     first = found[0]
     rows_of = [placed(each) for each in found]
@@ -202,8 +202,8 @@ def why(part: "Segmentation", number: int) -> str:
 
 
 def _downloads(found: "Sequence[Tokenization]", view: View) -> None:
-    from workbench.figures.words import pieces as figure
-    from workbench.words.tokenizations import Tokenizations
+    from workbench.analyses.words.figures.words import pieces as figure
+    from workbench.analyses.words.tokenizations import Tokenizations
 
     both = Tokenizations(found[0].text, tuple(found))
     title = f"Pieces of “{words.clipped(both.text)}”"

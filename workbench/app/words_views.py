@@ -18,9 +18,9 @@ from workbench.app import (
     words_tokenizers,
 )
 from workbench.app.text import ago, errors_shown, plain, prose
+from workbench.app.token_views.component import token_views
+from workbench.app.token_views.views import Token, index_in, strip
 from workbench.core.experiment import EXPERIMENTS
-from workbench.token_views.component import token_views
-from workbench.token_views.views import Token, index_in, strip
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -347,7 +347,7 @@ def _await(run: Run) -> None:
 
 def _tell(stop: Stop, runs: Sequence[Run]) -> None:
     """Print the finding of a stop, its picture, and how to go on."""
-    from workbench.figures.sanitize import visible
+    from workbench.drawing.sanitize import visible
     from workbench.report.paper import answers
 
     finding = answers(runs, stop.measure)[0]

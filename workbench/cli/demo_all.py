@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from workbench.analyses.training.mini import CORPUS
 from workbench.cli import output
 from workbench.cli.demo import begin, cancel
 from workbench.core import machine
 from workbench.runs.run import Run
-from workbench.training.mini import CORPUS
 
 
 @dataclass(frozen=True)

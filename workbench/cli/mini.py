@@ -41,8 +41,8 @@ def make(
     json: bool = False,
 ) -> None:
     """Train and score the models, and print the scores; save the models if a folder is named."""
-    from workbench.training.experiments import seconds
-    from workbench.training.mini import BUDGET, SETTINGS
+    from workbench.analyses.training.experiments import seconds
+    from workbench.analyses.training.mini import BUDGET, SETTINGS
 
     try:
         total = seconds(budget or BUDGET)
@@ -85,7 +85,7 @@ def make(
 
 def _seconds_each(budget: float, device: str | None) -> dict[str, float]:
     """Return the seconds of each training, so that all end within the budget; see `_lanes`."""
-    from workbench.training.mini import SHARES
+    from workbench.analyses.training.mini import SHARES
 
     longest = max(sum(SHARES[name] for name in lane) for lane in _lanes(device))
     return {name: round(share * budget / longest, 1) for name, share in SHARES.items()}
@@ -93,8 +93,8 @@ def _seconds_each(budget: float, device: str | None) -> dict[str, float]:
 
 def _lanes(device: str | None) -> tuple[tuple[str, ...], ...]:
     """Return the models that are trained in sequence; with two cores, two lanes run in parallel."""
+    from workbench.analyses.training.mini import LANES
     from workbench.models.loading import resolve_device
-    from workbench.training.mini import LANES
 
     if resolve_device(device).type == "cpu" and (os.cpu_count() or 1) > 1:
         return LANES
@@ -135,8 +135,8 @@ def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[s
 
 
 def _requests(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, Any]:
+    from workbench.analyses.training.mini import CORPUS, SETTINGS
     from workbench.runs.request import make_request
-    from workbench.training.mini import CORPUS, SETTINGS
 
     seen: dict[Any, Any] = {}
     return {
@@ -189,9 +189,9 @@ def _watching() -> Iterator[Any]:
 
 def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
     """Return the scores of a model, and those of a trigram model."""
+    from workbench.analyses.training.mini import CORPUS
     from workbench.runs.api import answered, require_finished
     from workbench.runs.request import make_request
-    from workbench.training.mini import CORPUS
 
     def tables(experiment: str, corpus: str) -> Any:
         with output.progress(f"{name}: {experiment}"):
@@ -235,8 +235,8 @@ def _make_results(models: Path) -> None:
 
 def _relations(ref: str) -> dict[str, dict[str, float]]:
     """Return relations whose best head beats the best fixed offset by 10 points, with scores."""
+    from workbench.analyses.heads.tables import best_heads
     from workbench.corpora import read
-    from workbench.heads.tables import best_heads
     from workbench.models.loading import load
 
     table = best_heads(load(ref, "cpu"), list(read("primer").docs("test", SCORED)))

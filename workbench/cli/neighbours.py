@@ -92,7 +92,7 @@ def neighbours(
         opened = load(model, device, precision, seed=seed, pickled=pickled)
     searched = opened_corpus(corpus, **reading)
     with output.progress("Indexing texts") as show:
-        from workbench.words.neighbours import neighbours as search
+        from workbench.analyses.words.neighbours import neighbours as search
 
         found = search(
             opened,

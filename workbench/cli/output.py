@@ -32,12 +32,12 @@ from workbench.runs.status import CODES, Status
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.attribution.patch import Patching
+    from workbench.analyses.patching.patch import Patching
+    from workbench.analyses.words.neighbours import Neighbours
     from workbench.corpora.catalogue import Catalogue
     from workbench.corpora.describe import Description
     from workbench.doctor import Facts
     from workbench.runs.run import Run
-    from workbench.words.neighbours import Neighbours
 
 _OF_RUN = re.compile(r"[A-Z] ")  # beginning of a column of one run, or of a difference
 SHORT = 8  # maximum number of rows of a table that `run` prints
@@ -109,7 +109,7 @@ def print_findings(findings: Sequence[Finding], title: str = "Findings") -> None
     """Print findings as a numbered list; those without support say so."""
     if not findings:
         return
-    from workbench.figures.sanitize import visible  # labels of a corpus may control a terminal
+    from workbench.drawing.sanitize import visible  # labels of a corpus may control a terminal
 
     out.print(title, style="bold")
     for number, finding in enumerate(findings, start=1):

@@ -85,7 +85,7 @@ def patch(
     from workbench.cli import output
 
     with output.progress("Loading model"):
-        from workbench.attribution.patch import patch as patched
+        from workbench.analyses.patching.patch import patch as patched
         from workbench.models.loading import load
 
         opened = load(model, device, precision, seed=seed, pickled=pickled, objective=objective)

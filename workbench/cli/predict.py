@@ -12,7 +12,7 @@ from workbench.cli.options import Device, Json, Objective, Pickled, Precision, S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workbench.attribution.results import Predicted, WrittenPiece
+    from workbench.analyses.predictions.results import Predicted, WrittenPiece
     from workbench.engine.model import Model
 
 
@@ -102,8 +102,8 @@ def _predicted(
     max_pieces: int | None,
     on_piece: "Callable[[WrittenPiece], None] | None",
 ) -> "Predicted":
-    from workbench.attribution.generate import answer
-    from workbench.attribution.predict import predict_one
+    from workbench.analyses.predictions.generate import answer
+    from workbench.analyses.predictions.predict import predict_one
 
     if question is None:
         return predict_one(model, text, second, top, hide, max_pieces, on_piece)
@@ -115,7 +115,7 @@ def _printed(results: "list[Predicted]") -> str:
     """The results as text, without notes, which go to standard error."""
     from dataclasses import replace
 
-    from workbench.attribution.results import SideBySide
+    from workbench.analyses.predictions.results import SideBySide
 
     shown = tuple(replace(result, notes=()) for result in results)
     return repr(shown[0] if len(shown) == 1 else SideBySide(shown))
@@ -123,6 +123,6 @@ def _printed(results: "list[Predicted]") -> str:
 
 def _plain(text: str) -> str:
     """A text in which nothing but a line end controls the terminal."""
-    from workbench.attribution.results import printable
+    from workbench.analyses.predictions.results import printable
 
     return "\n".join(map(printable, text.split("\n")))

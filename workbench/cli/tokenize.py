@@ -36,8 +36,8 @@ def tokenize(
     from workbench.cli import output
 
     with output.progress("Loading model"):
+        from workbench.analyses.words.tokenizations import tokenization_steps, tokenizations
         from workbench.models.loading import load
-        from workbench.words.tokenizations import tokenization_steps, tokenizations
 
         models = [load(ref, "cpu", pickled=pickled) for ref in model]
     found = tokenizations(text, *models)

@@ -39,7 +39,7 @@ def families(incomplete: str) -> list[str]:
     """Return the families that begin with the text."""
     from typing import get_args
 
-    from workbench.training.experiments import FamilyName
+    from workbench.analyses.training.experiments import FamilyName
 
     return [name for name in (*get_args(FamilyName), MINI) if name.startswith(incomplete)]
 

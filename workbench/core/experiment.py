@@ -1,7 +1,7 @@
 """The definition of an experiment: settings, a function from inputs to tables, and requirements.
 
     DESCRIBE = Experiment(
-        name="describe", settings=Describe, run="workbench.basics.describe:run", tables={...}, ...
+        name="describe", settings=Describe, run="workbench.analyses.basics.describe:run", tables={...}, ...
     )
 
 The options of the command, the form in the app, the spec on disk and the report are derived from
@@ -423,6 +423,13 @@ PREDICTS = Need(
     "Choose a model saved with a language-model head, such as bert-base-uncased or gpt2, a text "
     "classifier, or a run of finetune.",
 )
+
+
+def predicts_any_but(*kinds: str) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a model predicts anything, by its facts, but labels of these kinds."""
+    return lambda facts: PREDICTS.met(facts) and facts["task"] not in kinds
+
+
 LM_HEAD = Need(
     "a language-model head",
     lambda facts: bool(facts["objective"]),
@@ -696,34 +703,34 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry(
     "experiment",
     "workbench.experiments",
     {
-        "attention-averages": "workbench.attention_maps.experiments:EXPERIMENT",
+        "attention-averages": "workbench.analyses.attention.experiments:EXPERIMENT",
         "attention-probe": "probes.experiments:ATTENTION_PROBE",
-        "attribution": "workbench.attribution.experiments:ATTRIBUTION",
-        "contributions": "workbench.attribution.experiments:CONTRIBUTIONS",
-        "describe": "workbench.basics.experiments:DESCRIBE",
+        "attribution": "workbench.analyses.attribution.experiments:ATTRIBUTION",
+        "contributions": "workbench.analyses.attribution.experiments:CONTRIBUTIONS",
+        "describe": "workbench.analyses.basics.experiments:DESCRIBE",
         "description-length": "probes.experiments:DESCRIPTION_LENGTH",
-        "drift": "workbench.transfer.experiments:DRIFT",
+        "drift": "workbench.analyses.transfer.experiments:DRIFT",
         "edge-probing": "probes.experiments:EDGE_PROBING",
-        "finetune": "workbench.transfer.experiments:FINETUNE",
-        "frozen-vs-finetuned": "workbench.transfer.experiments:FROZEN_VS_FINETUNED",
-        "geometry": "workbench.words.experiments:GEOMETRY",
-        "head-ablation": "workbench.pruning.experiments:HEAD_ABLATION",
-        "head-gates": "workbench.pruning.experiments:HEAD_GATES",
-        "head-importance": "workbench.pruning.experiments:HEAD_IMPORTANCE",
-        "head-pruning": "workbench.pruning.experiments:HEAD_PRUNING",
-        "heads": "workbench.heads.experiments:EXPERIMENT",
-        "lens": "workbench.attribution.experiments:LENS",
-        "minimal-pairs": "workbench.basics.experiments:MINIMAL_PAIRS",
-        "patching": "workbench.attribution.experiments:PATCHING",
-        "neighbours": "workbench.words.experiments:NEIGHBOURS",
-        "pretraining": "workbench.transfer.experiments:PRETRAINING",
-        "profile": "workbench.basics.experiments:PROFILE",
-        "similarity": "workbench.transfer.experiments:SIMILARITY",
+        "finetune": "workbench.analyses.transfer.experiments:FINETUNE",
+        "frozen-vs-finetuned": "workbench.analyses.transfer.experiments:FROZEN_VS_FINETUNED",
+        "geometry": "workbench.analyses.words.experiments:GEOMETRY",
+        "head-ablation": "workbench.analyses.pruning.experiments:HEAD_ABLATION",
+        "head-gates": "workbench.analyses.pruning.experiments:HEAD_GATES",
+        "head-importance": "workbench.analyses.pruning.experiments:HEAD_IMPORTANCE",
+        "head-pruning": "workbench.analyses.pruning.experiments:HEAD_PRUNING",
+        "heads": "workbench.analyses.heads.experiments:EXPERIMENT",
+        "lens": "workbench.analyses.attribution.experiments:LENS",
+        "minimal-pairs": "workbench.analyses.basics.experiments:MINIMAL_PAIRS",
+        "patching": "workbench.analyses.attribution.experiments:PATCHING",
+        "neighbours": "workbench.analyses.words.experiments:NEIGHBOURS",
+        "pretraining": "workbench.analyses.transfer.experiments:PRETRAINING",
+        "profile": "workbench.analyses.basics.experiments:PROFILE",
+        "similarity": "workbench.analyses.transfer.experiments:SIMILARITY",
         "structural-probe": "probes.experiments:STRUCTURAL_PROBE",
-        "tokenization": "workbench.words.experiments:TOKENIZATION",
-        "train": "workbench.training.experiments:EXPERIMENT",
-        "trigram": "workbench.basics.experiments:TRIGRAM",
-        "tuned-lens": "workbench.attribution.experiments:TUNED_LENS",
+        "tokenization": "workbench.analyses.words.experiments:TOKENIZATION",
+        "train": "workbench.analyses.training.experiments:EXPERIMENT",
+        "trigram": "workbench.analyses.basics.experiments:TRIGRAM",
+        "tuned-lens": "workbench.analyses.attribution.experiments:TUNED_LENS",
     },
     Experiment,
 )

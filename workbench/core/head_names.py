@@ -1,8 +1,23 @@
-"""Names of attention heads and other parts of a model in sentences. Costs: nothing."""
+"""Names of attention heads, of their roles, and of other parts of a model. Costs: nothing."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+
+ROLES: Mapping[str, str] = {
+    "induction": "in random blocks that occur twice, attends to the piece after the earlier copy",
+    "duplicate": "in random blocks that occur twice, attends to the earlier copy of the piece",
+    "coreference": "attends from a mention to its chain, more often than two simple rules",
+    "syntactic": "follows a dependency relation, significantly better than any simple rule",
+    "rare": "attends to the rarest word of the sentence",
+    "positional": "attends to one relative offset almost always",
+    "separator": "attends to the special token after the text",
+    "first": "attends to the beginning of the text",
+    "block": "attends within the sentence, in texts with several sentences",
+    "vertical": "most words attend to the same word",
+    "diagonal": "attends to the word itself and its neighbours",
+}  # in the order in which they name a head that fills several equally well
 
 
 def has_several_kinds(table: pd.DataFrame) -> bool:

@@ -34,6 +34,12 @@ def name_of_measured(tables: "Mapping[str, pd.DataFrame]") -> str:
     return str(tables["objective"]["name"].iloc[0]) if "objective" in tables else ""
 
 
+def on_measured(tables: "Mapping[str, pd.DataFrame]") -> str:
+    """What was predicted, after a claim: ` on masked pieces`; "" if it is unknown."""
+    name = name_of_measured(tables)
+    return f" on {name}" if name else ""
+
+
 def kind_of(tables: "Mapping[str, pd.DataFrame]") -> str:
     """The kind of what was measured, such as masked or class; "" if it is unknown."""
     return str(tables["objective"]["objective"].iloc[0]) if "objective" in tables else ""

@@ -20,8 +20,8 @@ import pandas as pd
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, Caveat, Experiment
 from workbench.core.findings import Finding, Unit, shown, span
-from workbench.figures.sanitize import harmless
-from workbench.figures.shared import on_shared_scales
+from workbench.drawing.sanitize import harmless
+from workbench.drawing.shared import on_shared_scales
 from workbench.report.format import FEWER, MOST, NONE, Column, Grid, grid, number
 from workbench.report.prose import (
     Limit,

@@ -4,7 +4,7 @@ Figures of other packages and of stored runs may have marks of any kind. Costs: 
 second per figure.
 """
 
-from workbench.figures.vector import Format, inline_svg, picture
+from workbench.drawing.vector import Format, inline_svg, picture
 from workbench.report.content import Drawing
 
 

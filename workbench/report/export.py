@@ -20,8 +20,8 @@ import pandas as pd
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import atomic_write, parse_json, read_regular, user_path
 from workbench.core.public import public
-from workbench.figures.theme import PAPER, template
-from workbench.figures.vector import Format, picture
+from workbench.drawing.theme import PAPER, template
+from workbench.drawing.vector import Format, picture
 from workbench.report.content import Content, Drawing, Part, drawings, public_text
 from workbench.report.drawn import pictured
 from workbench.report.format import attributes

@@ -19,9 +19,9 @@ from typing import Any
 from jinja2 import Environment
 
 from workbench.core.files import atomic_write
-from workbench.figures.sanitize import is_right_to_left, visible
-from workbench.figures.theme import template
-from workbench.figures.vector import page_style
+from workbench.drawing.sanitize import is_right_to_left, visible
+from workbench.drawing.theme import template
+from workbench.drawing.vector import page_style
 from workbench.report.content import Content, Drawing
 from workbench.report.drawn import inline
 from workbench.report.format import Grid

@@ -18,7 +18,7 @@ from jinja2 import Environment
 from workbench.core.errors import WorkbenchError, missing_package
 from workbench.core.files import atomic_write
 from workbench.core.findings import listing
-from workbench.figures.sanitize import is_right_to_left, visible
+from workbench.drawing.sanitize import is_right_to_left, visible
 from workbench.report.content import Content, Drawing
 from workbench.report.drawn import pictured
 from workbench.report.format import Column, Grid

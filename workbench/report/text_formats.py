@@ -14,7 +14,7 @@ from typing import Literal
 from jinja2 import Environment
 
 from workbench.core.files import atomic_write
-from workbench.figures.sanitize import is_right_to_left, visible
+from workbench.drawing.sanitize import is_right_to_left, visible
 from workbench.report.content import Content
 from workbench.report.drawn import pictured
 from workbench.report.format import MINUS, NONE

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.analyses.training.mini import CORPUS
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.files import atomic_write, drafted
@@ -35,7 +36,6 @@ from workbench.runs.run import (
     open_run,
     recorded,
 )
-from workbench.training.mini import CORPUS
 
 if TYPE_CHECKING:
     from workbench.runs.request import Request

@@ -37,8 +37,8 @@ def end_on_sigterm() -> None:
 
 def join(request: Request) -> None:
     """Train with the first process; return at once if the run is done already."""
+    from workbench.analyses.training.task import Quiet
     from workbench.runs.execute import inputs_of, open_inputs
-    from workbench.training.task import Quiet
 
     run_spec = request.spec
     if not EXPERIMENTS[run_spec.experiment].trains:

@@ -1,0 +1,1 @@
+"""Figures of probes: scores by layer, pipelines, syntax probes."""

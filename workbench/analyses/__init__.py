@@ -1,0 +1,1 @@
+"""Analyses: one folder each, with its experiments, computation, findings, figures and views."""

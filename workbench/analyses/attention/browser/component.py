@@ -1,0 +1,104 @@
+"""The attention browser as a Streamlit component, with its state in the address.
+
+Moving from head to head runs only the fragment here, never the page and never the model. Responses
+use a second component, which does not carry the browser's script. Costs: an overview when the page
+changes the view, and one map for a response.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from workbench.analyses.attention.browser.frames import carrier, overview_of, script, style
+from workbench.analyses.attention.browser.requests import Answers, respond, state_in
+from workbench.analyses.attention.browser.scene import Scene
+
+KEY = "attention-answers"
+CELL, ALSO, PIN, LOOK, SCORE, ORDER = "cell", "also", "pin", "look", "score", "order"
+OVER, WORD, PLACE = "over", "word", "place"
+_browser = st.components.v2.component("workbench.attention", css=style(), js=script())
+_carrier = st.components.v2.component("workbench.attention.answers", js=carrier())
+
+
+def attention_browser(scene: Scene, answers: Answers | None = None) -> None:
+    """Draw a scene, and respond to the browser's requests.
+
+    `answers` are functions for requests that need the model or the corpus, by `what`.
+    """
+    state = state_in(scene, {"state": _from_address()})
+    can_search = "similar" in (answers or {})
+    overview = overview_of(
+        scene,
+        state,
+        carried=True,
+        can_search=can_search,
+        present=st.query_params.get("present") == "1",
+    )
+    _browser(key="attention-browser", data=overview)
+    _respond(scene, answers)
+
+
+@st.fragment
+def _respond(scene: Scene, answers: Answers | None) -> None:
+    """Respond to the last request for this scene, if there is one."""
+    request = (st.session_state.get(KEY) or {}).get("ask")
+    message = None
+    if isinstance(request, Mapping) and request.get("view") == scene.id:
+        _to_address(scene, state_in(scene, request))
+        message = respond(scene, request, answers)
+    _carrier(key=KEY, data=message, on_ask_change=lambda: None)
+
+
+def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:
+    """Put the state that differs from the defaults into the address."""
+    first = scene.sides[0].scores[0].name if scene.sides[0].scores else None
+    cell, pin = state["cell"], state["pin"]
+    values = {
+        CELL: cell and f"{cell[0]}.{cell[1]}",
+        ALSO: ".".join(str(number) for each in state["also"] for number in each),
+        PIN: pin and f"{pin['i']}.{pin['j']}.{pin['axis']}",
+        LOOK: "" if state["look"] == "lines" else state["look"],
+        SCORE: "" if state["score"] == first else state["score"],
+        ORDER: "" if state["order"] == "grid" else state["order"],
+        OVER: ".".join(state["over"]),
+        WORD: "" if state["word"] is None else str(state["word"]),
+        PLACE: "" if state["place"] is None else str(state["place"]),
+    }
+    for name, value in values.items():
+        if value:
+            st.query_params[name] = value
+        elif name in st.query_params:
+            del st.query_params[name]
+
+
+def _from_address() -> dict[str, Any]:
+    """The state in the address, not yet validated: `state_in` does that."""
+    pin = st.query_params.get(PIN, "").split(".")
+    pair: list[Any] = list(_numbers(pin[:2]) or (None, None))
+    return {
+        "cell": _numbers(st.query_params.get(CELL, "").split(".")),
+        "also": _pairs(st.query_params.get(ALSO, "")),
+        "word": _number(WORD),
+        "place": _number(PLACE),
+        "pin": {"i": pair[0], "j": pair[-1], "axis": pin[-1]},
+        "look": st.query_params.get(LOOK, "lines"),
+        "score": st.query_params.get(SCORE),
+        "order": st.query_params.get(ORDER),
+        "over": st.query_params.get(OVER, "").split("."),
+    }
+
+
+def _number(name: str) -> int | None:
+    return next(iter(_numbers([st.query_params.get(name, "")]) or ()), None)
+
+
+def _pairs(text: str) -> list[list[int]]:
+    numbers = _numbers(text.split(".")) or []
+    return [numbers[n : n + 2] for n in range(0, len(numbers) - 1, 2)]
+
+
+def _numbers(parts: list[str]) -> list[int] | None:
+    """The integers of an address; None if one is invalid."""
+    are_valid = all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts)
+    return [int(part) for part in parts] if are_valid else None

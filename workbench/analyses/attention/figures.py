@@ -1,0 +1,88 @@
+"""Figures of mean attention over a corpus: by relative offset, and by pairs of tags.
+
+Pure functions of the tables of `attention-averages`. Costs: milliseconds.
+"""
+
+import plotly.graph_objects as go
+
+from workbench.analyses.attention.findings import above_average
+from workbench.core.experiment import HEAD
+from workbench.drawing.heads import named, offset_map
+from workbench.drawing.primitives import (
+    CELLS,
+    DOWN,
+    Tables,
+    Trace,
+    heat_map,
+    largest,
+    matrix,
+    panels,
+)
+
+LEAST = 0.25  # minimum of the ends of the scale, so that noise stays pale
+SIDE = 210  # pixels of a map of tags
+
+
+def offsets(tables: Tables) -> go.Figure:
+    """Mean attention of a word to the word at each offset, in %.
+
+    How to read: a row is a head (layer-head), a column an offset (negative: to the left); dark
+    cells get most attention. Rows do not sum to 100 %: some attention goes further away or to
+    special tokens.
+    """
+    table = tables["offsets"]
+    wide = matrix(named(table), table["offset"], table["attention"])
+    return offset_map(wide, "head %{y}, offset %{x:+d}: mean attention %{z:.1%}")
+
+
+def tags(tables: Tables) -> go.Figure:
+    """Mean attention between parts of speech by layer, minus that of all words, in points.
+
+    How to read: a row is the part of speech of the attending word, a column that of the word it
+    attends to; blue: it gets more attention from this row than from all words, orange: less.
+    """
+    table = above_average(tables["tags"])
+    several = len(table[[*HEAD[:2]]].drop_duplicates()) > 1
+    top = max(LEAST, largest(table["above"])) if len(table) else LEAST
+    parts: list[tuple[str, list[Trace]]] = []
+    for (stack, kind, layer), rows in table.groupby([*HEAD[:3]], sort=False):
+        cells = heat_map(
+            matrix(rows["tag"], rows["to_tag"], rows["above"]),
+            "%{y} to %{x}: attention %{customdata:.1%}, %{z:+.1%} from all words",
+            tickformat=".0%",
+            gap=0,
+            showscale=not parts,
+            zmin=-top,
+            zmax=top,
+            customdata=matrix(rows["tag"], rows["to_tag"], rows["attention"]).to_numpy(),
+        )
+        parts.append((f"{stack} {kind}, layer {layer}" if several else f"layer {layer}", [cells]))
+    if not parts:
+        raise KeyError("no parts of speech")
+    across = min(len(parts), 2 if len(parts) <= 4 else 3)
+    names = {**CELLS, "tickfont": {"size": 12}}
+    return panels(
+        parts,
+        SIDE,
+        across,
+        gap=46,
+        top=0,
+        apart=0.12,
+        x=[
+            {
+                **names,
+                "type": "category",
+                "tickangle": -90,
+                "showticklabels": at + across >= len(parts),
+            }
+            for at in range(len(parts))
+        ],
+        y=[
+            {**names, **DOWN, "dtick": 1, "showticklabels": at % across == 0}
+            for at in range(len(parts))
+        ],
+        margin={"t": 30, "b": 60},
+    )
+
+
+FIGURES = {"offsets": offsets, "tags": tags}

@@ -1,0 +1,428 @@
+"""All maps of one kind of attention as a grid: layers by heads, or combined over heads or layers.
+
+    grid = grid_of(maps, ("encoder", "self"), Options(unit="words", together="mean over heads"))
+    grid.map(2, 5)            # [rows, columns] of the third row and sixth column of the grid
+
+Layers and heads keep their numbers if only some are chosen. Rollout (Abnar and Zuidema 2020) is the
+product, from the lowest layer up, of each layer's mean map, averaged with the identity. Costs: a
+pass over a map when it is requested; no other copy of the maps is stored.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import torch
+
+from workbench.analyses.attention.capture import AttentionMaps, Floats, Text
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.public import public
+from workbench.engine.taps import Kind, Site, StackName
+from workbench.engine.words import PieceGroups, merged
+
+# --- the rows and columns of a map: pieces or words; special pieces shown or hidden ---------------
+#
+# Between words, attention is summed over the pieces of the attended word and averaged over those
+# of the attending word, so rows still sum to 1. A special piece, or one that no word owns, stays an
+# item of its own. If special pieces are hidden, rows sum to less than 1; renormalised, they sum to
+# 1 again, and a row with no mass left stays zero.
+
+Unit = Literal["pieces", "words"]
+Special = Literal["shown", "hidden", "renormalised"]
+MANY = 12  # layers or heads next to each other; the pictures of more are small
+MIN_MASS = 1e-6  # of a row: a smaller mass counts as zero and is not renormalised
+
+
+@dataclass(frozen=True)
+class Items:
+    """The rows or the columns of a map."""
+
+    names: tuple[str, ...]
+    words: tuple[int, ...]  # the index of the word of each item; -1: none
+    special: tuple[bool, ...]
+    places: tuple[int, ...]  # the index of the first piece of each item
+    owned: PieceGroups  # the pieces of each item
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def alike(self) -> tuple[tuple[str, int], ...]:
+        """Name and word of each item: equal in two maps that can be compared item by item."""
+        return tuple(zip(self.names, self.words, strict=True))
+
+
+def items(text: Text, unit: Unit, special: Special) -> Items:
+    """The items of a text: its pieces or its words."""
+    hidden = [is_special and special != "shown" for is_special in text.special]
+    item_of_piece = np.full(len(text.pieces), -1, dtype=np.int64)
+    item_of_key: dict[tuple[str, int], int] = {}
+    names: list[str] = []
+    words: list[int] = []
+    specials: list[bool] = []
+    places: list[int] = []
+    for i, (piece, owner) in enumerate(zip(text.pieces, text.owners, strict=True)):
+        if hidden[i]:
+            continue
+        is_word = unit == "words" and owner >= 0
+        key = ("word", owner) if is_word else ("piece", i)
+        if key not in item_of_key:
+            item_of_key[key] = len(names)
+            names.append(text.words[owner] if is_word else piece)
+            words.append(owner)
+            specials.append(text.special[i])
+            places.append(i)
+        item_of_piece[i] = item_of_key[key]
+    # [items, pieces]
+    mask = torch.from_numpy(item_of_piece) == torch.arange(len(names))[:, None]
+    return Items(
+        tuple(names), tuple(words), tuple(specials), tuple(places), PieceGroups.of(mask[None])
+    )
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The rows (queries) and columns (keys) of maps, and whether rows are renormalised."""
+
+    rows: Items
+    columns: Items
+    renormalised: bool
+
+    def merged(self, maps: Floats) -> Floats:
+        """A map of pieces as a map of items.  # [queries, keys] -> [rows, columns]"""
+        by_items = merged(torch.from_numpy(maps)[None, None], self.rows.owned, self.columns.owned)
+        return by_items[0, 0].numpy()
+
+    def finished(self, maps: Floats) -> Floats:
+        """Merged maps, renormalised if that is chosen.  # [..., rows, columns]"""
+        if not self.renormalised:
+            return maps
+        mass = maps.sum(-1, keepdims=True)
+        return np.where(mass > MIN_MASS, maps / np.maximum(mass, MIN_MASS), 0).astype(np.float32)
+
+
+def sides(look: AttentionMaps, site: Site, unit: Unit, special: Special) -> Sides:
+    """The rows and columns of a site's maps."""
+    rows = items(look.queries(site), unit, special)
+    columns = items(look.keys(site), unit, special)
+    return Sides(rows, columns, special == "renormalised")
+
+
+# --- grids ----------------------------------------------------------------------------------------
+
+Group = tuple[StackName, Kind]
+Weigh = Literal["attention", "norms"]
+Together = Literal[
+    "each head",
+    "mean over heads",
+    "max over heads",
+    "mean over layers",
+    "max over layers",
+    "mean over both",
+    "max over both",
+    "rollout",
+]
+TOGETHER: tuple[Together, ...] = get_args(Together)
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "unit": get_args(Unit), "special": get_args(Special), "weigh": get_args(Weigh),
+    "together": TOGETHER, "layers": (), "heads": (),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Options:
+    """How maps are displayed."""
+
+    unit: Unit = "pieces"
+    special: Special = "shown"
+    weigh: Weigh = "attention"  # norms: times the norm of each value after the output projection
+    together: Together = "each head"
+    layers: tuple[int, ...] = ()  # empty: all
+    heads: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Maps by row and column, each with its name."""
+
+    look: AttentionMaps
+    group: Group
+    options: Options
+    rows: tuple[str, ...]  # the layers, or how they are combined
+    columns: tuple[str, ...]
+    sides: Sides
+    _make: Callable[[int, int], Floats | None]  # pieces: [queries, keys]
+
+    def __repr__(self) -> str:
+        """Its attention, size and options; not its numbers."""
+        size = f"{len(self.rows)} rows x {len(self.columns)} columns"
+        items = f"{len(self.sides.rows)} x {len(self.sides.columns)} {self.options.unit}"
+        return f"<Grid {self.look.model} {' '.join(self.group)}: {size}; maps of {items}>"
+
+    @property
+    def layers_across(self) -> bool:
+        """Whether an overview has its layers across: they are many, and more than the heads."""
+        return len(self.rows) > max(MANY, len(self.columns))
+
+    @public
+    def map(self, row: int, column: int) -> Floats:
+        """One map as it is displayed.  # [rows, columns]"""
+        for what, index, names in (("row", row, self.rows), ("column", column, self.columns)):
+            if not 0 <= index < len(names):
+                raise WorkbenchError(
+                    f"the grid has no {what} {index}.",
+                    code="head-missing",
+                    where=self.look.model,
+                    remedy=f"Choose 0 to {len(names) - 1}.",
+                )
+        values = self._make(row, column)
+        if values is None:
+            raise WorkbenchError(
+                f"Layer {self.rows[row]} has no head {self.columns[column]}.",
+                code="head-missing",
+                where=self.look.model,
+                remedy="Choose another head.",
+            )
+        return values
+
+    def each(self) -> Iterator[tuple[int, int, Floats]]:
+        """All maps of the grid, row by row."""
+        for row in range(len(self.rows)):
+            for column in range(len(self.columns)):
+                values = self._make(row, column)
+                if values is not None:
+                    yield row, column, values
+
+    def site(self, row: int, column: int) -> tuple[Site, int] | None:
+        """The site and head of one map; None for a combination of several."""
+        if self.options.together != "each head":
+            return None
+        layer, head = int(self.rows[row]), int(self.columns[column])
+        return next((s, head) for s in self.look.maps if _is(s, self.group) and s.layer == layer)
+
+
+def groups(look: AttentionMaps) -> list[Group]:
+    """The kinds of attention of a model, in the order of the forward pass."""
+    return list(dict.fromkeys((site.stack, site.kind) for site in look.maps))
+
+
+def numbers(look: AttentionMaps, group: Group) -> tuple[list[int], list[int]]:
+    """The layers and the heads of a kind of attention."""
+    sites = [site for site in look.maps if _is(site, group)]
+    return [site.layer for site in sites], list(range(max(site.heads for site in sites)))
+
+
+@public
+def head_grid(look: AttentionMaps, group: Group | None = None, **options: Any) -> Grid:
+    """Arrange the maps of one kind of attention as a grid of layers by heads.
+
+    Args:
+        look: The result of `wb.attention`.
+        group: Stack and kind, such as `("decoder", "cross")` (default: the first of the model).
+        **options: `unit` (`pieces` or `words`), `special` (`shown`, `hidden`, `renormalised`),
+            `weigh` (`attention`, or `norms`: times the norm of each value), `together`
+            (`each head`, `mean over heads`, `max over layers`, `rollout` …), and `layers` and
+            `heads` (numbers to show; default: all).
+
+    Returns:
+        A `Grid`; `grid.map(row, column)` is one map, [rows, columns].
+
+    Raises:
+        WorkbenchError: The model has no such attention, layer or head, or an option is unknown.
+
+    Example:
+        >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
+        >>> grid = wb.head_grid(maps, unit="words", special="renormalised")
+        >>> grid.sides.rows.names
+        ('Ben', 'walks', 'to', 'the', 'hill', '.')
+        >>> grid.map(0, 3).shape  # layer 0, head 3
+        (6, 6)
+    """
+    for name, value in options.items():
+        if name not in _CHOICES:
+            raise WorkbenchError(
+                f"There is no option {name!r}.",
+                code="setting-unknown",
+                remedy=did_you_mean(name, _CHOICES),
+            )
+        if not _CHOICES[name] and (
+            isinstance(value, str | bytes) or not hasattr(value, "__iter__")
+        ):
+            raise WorkbenchError(
+                f"{name} is {value!r:.60}, not a list of indices.",
+                code="wrong-type",
+                where="wb.head_grid",
+                remedy=f"Pass a list, such as {name}=[2].",
+            )
+        if (known := _CHOICES[name]) and value not in known:
+            raise WorkbenchError(
+                f"{name} cannot be {value!r:.60}.",
+                code="setting-invalid",
+                remedy=did_you_mean(str(value), known),
+            )
+    return grid_of(look, group or groups(look)[0], Options(**options))
+
+
+def grid_of(look: AttentionMaps, group: Group, options: Options) -> Grid:
+    """The grid of one kind of attention."""
+    sites = {site.layer: site for site in look.maps if _is(site, group)}
+    if not sites:
+        raise WorkbenchError(
+            f"{look.model} has no {group[0]} {group[1]} attention.",
+            code="no-attention",
+            remedy=f"Choose one of: {', '.join(' '.join(g) for g in groups(look))}.",
+        )
+    if options.weigh == "norms" and any(site not in look.norms for site in sites.values()):
+        raise WorkbenchError(
+            f"Value vectors of {look.model} are not available, so attention cannot be weighted by "
+            "their norms.",
+            code="model-unsupported",
+            remedy="Choose attention as the value.",
+        )
+    layers = _chosen("layer", options.layers, list(sites))
+    heads = _chosen("head", options.heads, list(range(max(s.heads for s in sites.values()))))
+    shown = sides(look, sites[layers[0]], options.unit, options.special)
+    rows, columns = tuple(map(str, layers)), tuple(map(str, heads))
+
+    def weighted(layer: int, head: int) -> Floats | None:  # [queries, keys]
+        site = sites[layer]
+        if head >= site.heads:
+            return None
+        weights: Floats = look.maps[site][head]
+        return weights * look.norms[site][head] if options.weigh == "norms" else weights
+
+    how, _, across = options.together.partition(" over ")
+    if options.together == "rollout":
+        rolled = _rollout([_present(weighted(n, head) for head in heads) for n in layers], group)
+        return Grid(
+            look,
+            group,
+            options,
+            rows,
+            ("rollout",),
+            shown,
+            lambda row, _: shown.finished(shown.merged(rolled[row])),
+        )
+    if across in ("layers", "both"):
+        rows = (how,)
+    if across in ("heads", "both"):
+        columns = (how,)
+
+    def make(row: int, column: int) -> Floats | None:
+        row_layers = layers if across in ("layers", "both") else layers[row : row + 1]
+        column_heads = heads if across in ("heads", "both") else heads[column : column + 1]
+        maps = _present(weighted(layer, head) for layer in row_layers for head in column_heads)
+        return shown.finished(_combined(list(map(shown.merged, maps)), how)) if maps else None
+
+    return Grid(look, group, options, rows, columns, shown, make)
+
+
+def _present(maps: Iterable[Floats | None]) -> list[Floats]:
+    return [each for each in maps if each is not None]
+
+
+def _combined(maps: list[Floats], how: str) -> Floats:
+    """The mean or maximum of maps; a single map is unchanged."""
+    if len(maps) == 1:
+        return maps[0]
+    if how == "max":
+        return cast(Floats, np.maximum.reduce(maps))
+    mean: Floats = np.stack(maps).mean(0, dtype=np.float64).astype(np.float32)
+    return mean
+
+
+def _rollout(maps: list[list[Floats]], group: Group) -> list[Floats]:
+    """The rollout after each layer, from the lowest chosen one up.  # [queries, keys] each"""
+    if group[1] == "cross":
+        raise WorkbenchError(
+            "Rollout needs attention within one text; cross-attention is between two texts.",
+            code="setting-invalid",
+            remedy="Choose self-attention, or another way to combine heads.",
+        )
+    rolled: list[Floats] = []
+    for each in maps:
+        mean = np.stack(each).mean(0, dtype=np.float64)
+        mixed = 0.5 * mean + 0.5 * np.eye(len(mean))
+        mixed /= mixed.sum(-1, keepdims=True)
+        rolled.append((mixed @ rolled[-1] if rolled else mixed).astype(np.float32))
+    return rolled
+
+
+def _chosen(what: str, chosen: tuple[int, ...], available: list[int]) -> list[int]:
+    """The chosen layers or heads in the model's order; all by default."""
+    unknown = sorted(set(chosen) - set(available))
+    if unknown:
+        raise WorkbenchError(
+            f"There is no {what} {unknown[0]}.",
+            code=f"{what}-missing",
+            remedy=f"Choose a number from 0 to {max(available)}.",
+        )
+    return [number for number in available if number in chosen] if chosen else available
+
+
+def _is(site: Site, group: Group) -> bool:
+    return (site.stack, site.kind) == group
+
+
+# --- comparison of two grids ----------------------------------------------------------------------
+#
+# The difference needs items with equal names and words, one by one, and grids with equal rows and
+# columns.
+
+
+def apart(one: Grid, other: Grid) -> str:
+    """Why the difference of two grids is undefined, as a sentence; "" if it is defined."""
+    if one.options.weigh != other.options.weigh:
+        return (
+            "One side shows attention, the other attention × value norm. The units differ, so "
+            "their difference is undefined."
+        )
+    for what, mine, yours in (
+        ("row", one.sides.rows, other.sides.rows),
+        ("column", one.sides.columns, other.sides.columns),
+    ):
+        if why := _unlike(what, mine, yours):
+            return why
+    if (one.rows, one.columns) != (other.rows, other.columns):
+        return (
+            f"{one.look.model} has {len(one.rows)} × {len(one.columns)} maps and "
+            f"{other.look.model} {len(other.rows)} × {len(other.columns)}. Maps that both have are "
+            "shown next to each other, without their difference."
+        )
+    return ""
+
+
+def _unlike(what: str, mine: Items, yours: Items) -> str:
+    pairs = zip_longest(mine.alike, yours.alike)
+    for i, (first, second) in enumerate(pairs):
+        if first == second:
+            continue
+        if first is None or second is None:
+            longer, which = (mine, "first") if second is None else (yours, "second")
+            return (
+                f"The texts do not align: the first has {len(mine)} {what}s, the second "
+                f"{len(yours)}; {longer.names[i]!r} is only in the {which}."
+            )
+        if first[0] != second[0]:
+            special = (*mine.special[i : i + 1], *yours.special[i : i + 1])
+            hint = " Hide special tokens to compare." if any(special) else _hint(mine, yours)
+            return (
+                f"The texts do not align: {what} {i} is {first[0]!r} in the first and "
+                f"{second[0]!r} in the second.{hint}"
+            )
+        return (
+            f"The texts do not align: {what} {i} is {first[0]!r} in both, but it is in word "
+            f"{first[1]} of the first and word {second[1]} of the second."
+        )
+    return ""
+
+
+def _hint(mine: Items, yours: Items) -> str:
+    """A hint if two tokenizers split the same words differently."""
+    last_words = [max(side.words, default=-1) for side in (mine, yours)]
+    has_pieces = len(mine) > len(set(mine.words)) or len(yours) > len(set(yours.words))
+    return (
+        " Choose words as the unit to compare." if len(set(last_words)) == 1 and has_pieces else ""
+    )

@@ -1,0 +1,1 @@
+"""Figures of attributions: those of the experiment, and those of one text."""

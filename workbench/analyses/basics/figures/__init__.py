@@ -1,0 +1,1 @@
+"""Figures of corpora, and of models as a whole."""

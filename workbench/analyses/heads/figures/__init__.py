@@ -1,0 +1,1 @@
+"""Figures of heads: the grid by role or score, and those of the experiment."""

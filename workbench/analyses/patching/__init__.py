@@ -1,0 +1,1 @@
+"""Which states, heads and MLPs carry what decides between two texts?"""

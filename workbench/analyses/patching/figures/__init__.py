@@ -1,0 +1,1 @@
+"""Figures of patching: those of the experiment, and those of one text."""

@@ -1,0 +1,332 @@
+"""Training tasks: the content of micro-batch m of step s, and its loss, for every objective.
+
+Sequences come in the order of the packing, random numbers from (seed, step, micro-batch). A
+fraction at the end of the text, at most 64,000 tokens, is held out and corrupted the same way every
+time it is scored. Costs: those of the objective on the CPU, some milliseconds per micro-batch.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from workbench.analyses.training import distillation, electra, spanbert
+from workbench.analyses.training.chunked_lm_loss import nats_at, output_map
+from workbench.analyses.training.curves import Work
+from workbench.analyses.training.elmo import SAMPLED, bilm_losses, sample, spell
+from workbench.analyses.training.objectives import BY_SENTENCE, IGNORED, OBJECTIVES, takes
+from workbench.analyses.training.objectives.masked import masked_statically
+from workbench.analyses.training.packing import Packing, Sentences, Sequences
+from workbench.analyses.training.skipgram import (
+    NEGATIVES,
+    WINDOW,
+    WordSampler,
+    pairs,
+    skipgram_losses,
+)
+from workbench.analyses.training.task import Losses, Micro, Plan, Task
+from workbench.analyses.training.trainer import seed_of
+from workbench.analyses.training.vocabulary import Vocabulary
+from workbench.models.bilm import BiLM, Words
+
+HELD_OUT_TOKENS = 64_000
+COPIES = 10  # copies of the text with different masks, for static masking
+_HELD_OUT_STEP = -1  # the step that seeds the corruption of the held-out text
+
+Corrupt = Callable[
+    [Sequences, Generator, int], Mapping[str, Tensor]
+]  # the last argument is the epoch
+
+
+@dataclass(frozen=True)
+class Shortened(Packing):
+    """A packing without its last sequences, which are held out."""
+
+    without: int = 0
+
+    def __len__(self) -> int:
+        return super().__len__() - self.without
+
+
+def split_held_out(packing: Packing, fraction: float = 0.02) -> tuple[Packing, NDArray[np.int64]]:
+    """The packing to train on, and the indices of the held-out sequences."""
+    n_sequences = len(packing)
+    n_held_out = min(
+        int(np.ceil(n_sequences * fraction)), max(HELD_OUT_TOKENS // packing.length, 1)
+    )
+    n_held_out = n_held_out if n_sequences > 1 else 0
+    train_part = Shortened(
+        packing.store, packing.vocabulary, packing.length, packing.seed, n_held_out
+    )
+    return train_part, np.arange(n_sequences - n_held_out, n_sequences)
+
+
+def piece_task(
+    objective: str,
+    net: nn.Module,
+    packing: Packing,
+    held_out_index: NDArray[np.int64],
+    plan: Plan,
+    world: int,
+    *,
+    unit: str = "",
+    static: bool = False,
+    mask_rate: float | None = None,
+) -> Task:
+    """The task of a model that reads pieces.
+
+    `mask_rate` is the fraction of pieces masked in training; held-out text always uses the
+    objective's default.
+    """
+    vocabulary = packing.vocabulary
+    size = plan.batch // plan.micros(world)
+    corrupt = _corruption(objective, vocabulary, plan.seed, unit, static, mask_rate)
+    corrupt_held_out = _corruption(objective, vocabulary, plan.seed, unit, static, scored=True)
+    losses, terms, weights = _losses(objective, vocabulary)
+
+    def draw(step: int, index: int) -> Micro:
+        position = step * plan.batch + index * size
+        generator = Generator().manual_seed(seed_of(plan.seed, step, index))
+        batch = corrupt(packing.batch(position, size), generator, position // len(packing))
+        return micro(batch, objective)
+
+    @lru_cache(maxsize=1)
+    def held_out() -> Sequence[Micro]:
+        micros = []
+        for first in range(0, len(held_out_index), size):
+            generator = Generator().manual_seed(seed_of(plan.seed, _HELD_OUT_STEP, first))
+            sequences = packing.sequences(held_out_index[first : first + size])
+            micros.append(micro(corrupt_held_out(sequences, generator, 0), objective))
+        return micros
+
+    return Task(
+        draw,
+        losses,
+        terms,
+        weights,
+        held_out if len(held_out_index) else None,
+        work_of(net),
+        packing.length,
+        len(terms) if objective == "masked-spans" else 1,
+    )
+
+
+def _corruption(
+    objective: str,
+    vocabulary: Vocabulary,
+    seed: int,
+    unit: str,
+    static: bool,
+    mask_rate: float | None = None,
+    scored: bool = False,
+) -> Corrupt:
+    same_corruption = {"distilled": "masked"} | ({"denoisers": "random-spans"} if scored else {})
+    name = same_corruption.get(objective, objective)
+    options: dict[str, Any] = {"unit": unit} if unit and takes(name, "unit") else {}
+    if mask_rate is not None:
+        options["rate"] = mask_rate
+
+    def corrupt(sequences: Sequences, generator: Generator, epoch: int) -> Mapping[str, Tensor]:
+        if static:
+            copy = epoch % COPIES
+            return masked_statically(
+                sequences.tokens,
+                sequences.special,
+                sequences.indices,
+                vocabulary,
+                seed=seed,
+                copy=copy,
+                **options,
+            )
+        boundaries = {"sentences": sequences.sentences} if name in BY_SENTENCE else {}
+        batch = OBJECTIVES[name](
+            sequences.tokens, sequences.special, generator, vocabulary, **boundaries, **options
+        )
+        return {**batch, "tokens": sequences.tokens} if objective == "replaced" else batch
+
+    return corrupt
+
+
+def _losses(
+    objective: str, vocabulary: Vocabulary
+) -> tuple[Losses, tuple[str, ...], tuple[float, ...]]:
+    if objective in PAIR_OBJECTIVES:
+        pair_losses = partial(_pair_losses, names=PAIR_OBJECTIVES[objective])
+        return pair_losses, tuple(objective.split("-")), (1.0, 1.0)
+    if objective == "masked-spans":
+        return spanbert.spanbert_losses, spanbert.TERMS, spanbert.WEIGHTS
+    if objective == "replaced":
+        losses = partial(electra.electra_losses, vocabulary=vocabulary)
+        return losses, electra.TERMS, electra.WEIGHTS
+    if objective == "distilled":
+        return distillation.distilled_losses, distillation.TERMS, distillation.WEIGHTS
+    return _token_losses, ("loss",), (1.0,)
+
+
+def _token_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+    return nats_at(net, inputs)[0][None]
+
+
+def _pair_losses(net: nn.Module, inputs: Mapping[str, Tensor], names: tuple[str, str]) -> Tensor:
+    label, logits = names
+    nats, output = nats_at(net, {name: tensor for name, tensor in inputs.items() if name != label})
+    pair_logits = output[logits].float()  # [batch, 2]
+    return torch.stack(
+        [nats, functional.cross_entropy(pair_logits, inputs[label], reduction="sum")]
+    )
+
+
+def work_of(net: nn.Module) -> Work | None:
+    """The arithmetic per token of a transformer; None for other models.
+
+    In an encoder-decoder a token passes one of two stacks, so half of the weights count. The layers
+    of ALBERT share weights, which count once per layer.
+    """
+    if isinstance(net, (electra.Electra, distillation.Distilled)) or not hasattr(net, "config"):
+        return None
+    if isinstance(net, spanbert.SpanBert):  # its second head is small enough to ignore
+        net = net.bert
+    config: Any = net.config
+    output = output_map(net)
+    embeddings = {id(m.weight) for m in net.modules() if isinstance(m, nn.Embedding)}
+    skipped = embeddings | {id(output.weight)}
+    matrices = sum(p.numel() for p in net.parameters() if p.ndim > 1 and id(p) not in skipped)
+    layers = int(config.num_hidden_layers)
+    if config.model_type == "albert":
+        matrices *= layers
+    if config.is_encoder_decoder:
+        matrices //= 2
+    return Work(matrices, output.weight.numel(), layers, int(config.hidden_size))
+
+
+# --- micro-batches --------------------------------------------------------------------------------
+#
+# From an objective's batch to a micro-batch: positions of targets instead of labels, and counts.
+#
+# Each term of a loss is a mean over its own targets, which are counted here. Costs: one pass over
+# the labels.
+
+# The label of a pair of texts, and the model output that predicts it, for objectives with masks.
+PAIR_OBJECTIVES: Mapping[str, tuple[str, str]] = {
+    "masked-next": ("next_sentence_label", "seq_relationship_logits"),
+    "masked-order": ("sentence_order_label", "sop_logits"),
+}
+
+
+def micro(batch: Mapping[str, Tensor], objective: str) -> Micro:
+    """Replace labels by `at` [targets], flat positions of the targets, and `gold` [targets]."""
+    inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+    labels = batch["labels"]
+    if objective == "causal":  # the target is the next token
+        labels = functional.pad(labels[:, 1:], (0, 1), value=IGNORED)
+    at = (labels.flatten() != IGNORED).nonzero()[:, 0]
+    inputs["at"], inputs["gold"] = at, labels.flatten()[at]
+    counts = [len(at)]
+    tokens = int(inputs["attention_mask"].sum())
+    if objective in PAIR_OBJECTIVES:
+        counts.append(len(labels))
+    if objective == "masked-spans":
+        counts.append(len(at))
+        boundary = {
+            name: inputs[name].flatten()[at] for name in spanbert.BOUNDARY_INPUTS
+        }  # [targets] each
+        row_start = at - at % labels.shape[1]  # the flat position where each target's row begins
+        inputs |= boundary | {name: boundary[name] + row_start for name in ("left", "right")}
+    if objective == "replaced":
+        counts.append(tokens)
+    if objective == "distilled":
+        counts += [counts[0], tokens]
+    if "decoder_input_ids" in inputs:
+        tokens += counts[0]
+    if bool(inputs["attention_mask"].all()):  # attention is faster without a mask
+        del inputs["attention_mask"]
+    elif objective == "distilled":
+        inputs["real"] = inputs["attention_mask"].flatten().nonzero()[:, 0]
+    return Micro(inputs, torch.tensor(counts), tokens)
+
+
+# --- batches of whole words -----------------------------------------------------------------------
+#
+# Tasks of models that read whole words: ELMo over sentences, static vectors over windows of text.
+#
+# Both take as many words per step as other families take tokens. Costs: some milliseconds of CPU
+# per micro-batch; distinct words are spelt once, pairs take a few passes over the batch.
+
+
+def elmo_task(
+    net: BiLM, sentences: Sentences, held_out_index: NDArray[np.int64], plan: Plan, world: int
+) -> Task:
+    """The task of ELMo: both directions of enough sentences for the words of a batch."""
+    spelt = spell(net.words, net.elmo.options.max_characters)  # [words + 1, characters]
+    mean_length = max(1.0, len(sentences.store) / sentences.store.manifest.sentences)
+    micro_sequences = plan.batch // plan.micros(world)
+    size = max(
+        1, round(micro_sequences * sentences.length / mean_length)
+    )  # sentences per micro-batch
+    per_step = size * plan.micros(world)
+    full_softmax = len(net.bias) <= 2 * SAMPLED
+
+    def read(sequences: Sequences, generator: Generator) -> Micro:
+        inputs = _elmo_inputs(sequences.tokens, spelt, net, sentences)
+        if not full_softmax:
+            inputs["sampled"] = sample(len(net.bias), SAMPLED, generator)
+        lengths = inputs["lengths"]
+        targets = 2 * int((lengths - 1).sum())
+        return Micro(inputs, torch.tensor([targets]), int(lengths.sum()))
+
+    def draw(step: int, index: int) -> Micro:
+        generator = Generator().manual_seed(seed_of(plan.seed, step, index))
+        return read(sentences.batch(step * per_step + index * size, size), generator)
+
+    @lru_cache(maxsize=1)
+    def held_out() -> Sequence[Micro]:
+        parts = [
+            held_out_index[first : first + size] for first in range(0, len(held_out_index), size)
+        ]
+        return [read(sentences.sequences(part), Generator().manual_seed(0)) for part in parts]
+
+    return Task(draw, bilm_losses, held_out=held_out if len(held_out_index) else None)
+
+
+def _elmo_inputs(
+    tokens: Tensor, spelt: Tensor, net: BiLM, sentences: Sentences
+) -> dict[str, Tensor]:
+    """Characters of the distinct words, the index of each word among them, and the targets.
+
+    Columns that are padding in all words, and too far from a word for any filter to see it, change
+    nothing and are left out.
+    """
+    lengths = sentences.vocabulary.attention_mask(tokens).sum(1)  # [batch]
+    distinct, places = torch.unique(tokens, return_inverse=True)
+    characters = spelt[distinct]  # [distinct, characters]
+    longest = int((characters != spelt[-1, -1]).sum(1).max())
+    widest = max(filter_width for filter_width, _ in net.elmo.options.filters)
+    unknown = net.words.unknown
+    return {
+        "characters": characters[:, : longest + widest].long(),
+        "places": places,
+        "lengths": lengths,
+        "gold": tokens.masked_fill(tokens >= len(net.bias), unknown),
+    }
+
+
+def vectors_task(words: Words, packing: Packing, plan: Plan, world: int) -> Task:
+    """The task of static vectors: pairs of nearby words in windows of text."""
+    sampler = WordSampler(words)
+    size = plan.batch // plan.micros(world)
+
+    def draw(step: int, index: int) -> Micro:
+        generator = Generator().manual_seed(seed_of(plan.seed, step, index))
+        tokens = packing.batch(step * plan.batch + index * size, size).tokens
+        centers, contexts = pairs(tokens, sampler, WINDOW, generator)
+        negatives = sampler.negatives((len(centers), NEGATIVES), generator)
+        inputs = {"centers": centers, "contexts": contexts, "negatives": negatives}
+        return Micro(inputs, torch.tensor([len(centers)]), tokens.numel())
+
+    return Task(draw, skipgram_losses)

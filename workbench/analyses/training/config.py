@@ -1,0 +1,156 @@
+"""The settings of a training, the folders it starts from, and the key that identifies both.
+
+Two trainings with the same key give the same weights. Checkpoints and finished folders store the
+key. Costs: reading the weights of the folders that a training starts from.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from workbench.analyses.training.objectives import BY_SENTENCE, takes
+from workbench.analyses.training.objectives.masked import Unit
+from workbench.analyses.training.task import Plan
+from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.files import open_regular
+
+FORMAT = "workbench-training-1"
+HELD_OUT = 0.02  # of the text
+ROWS = ("packed", "sentences")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a training; None takes the value of `size`.
+
+    Field names are part of `training.json` and of the key, so they keep the first names of the
+    experiment's settings (`hidden` is its `mask_rate`, `at_once` its `micro_batch_size`).
+    """
+
+    size: str = "mini"
+    layers: int | None = None
+    width: int | None = None
+    heads: int | None = None
+    vocabulary: int | None = None
+    length: int | None = None
+    dropout: float | None = None
+    objective: str = ""  # empty: that of the family
+    mask_by: str = ""  # piece, word or span; empty: that of the family
+    hidden: float | None = None  # fraction of pieces masked; None: that of the objective
+    static: bool = False  # ten fixed masks per sequence instead of new ones each epoch
+    lowercase: bool = False
+    rows: str = "packed"  # or "sentences": one sentence per sequence
+    held_out: float = HELD_OUT  # fraction at the end of the text that is held out
+    plan: Plan = field(default_factory=Plan)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Folders that a training reads next to its text."""
+
+    tokenizer: Path | None = None
+    model: Path | None = None  # to continue from
+    teacher: Path | None = None
+
+
+def require_sound(family: str, sources: Sources, settings: Settings, objective: str) -> None:
+    """Raise an error for settings that cannot be trained, before any file is written."""
+    if family == "distilbert" and sources.teacher is None:
+        raise WorkbenchError(
+            "distilbert needs a teacher, and none is named.",
+            code="teacher-missing",
+            remedy="Name the folder of a masked model, such as the model of a run of train bert.",
+        )
+    if family != "distilbert" and sources.teacher is not None:
+        raise WorkbenchError(
+            f"{family} does not take a teacher.",
+            code="setting-invalid",
+            remedy="Leave the teacher out, or train distilbert.",
+        )
+    require_known(family, settings, objective)
+    for folder in (sources.tokenizer, sources.model, sources.teacher):
+        if folder is not None and not folder.is_dir():
+            raise WorkbenchError(
+                "the folder does not exist.",
+                code="file-not-found",
+                where=str(folder),
+                remedy="Check the path.",
+            )
+
+
+def require_known(family: str, settings: Settings, objective: str) -> None:
+    """Raise an error for settings that the objective does not have."""
+    if settings.static and objective != "masked":
+        raise WorkbenchError(
+            f"static_masking works only with the objective masked; {family} uses {objective}.",
+            code="setting-invalid",
+            remedy="Leave static_masking out, or set objective to masked.",
+        )
+    if settings.hidden is not None:
+        if not 0 < settings.hidden < 1:
+            raise WorkbenchError(
+                f"mask_rate is {settings.hidden}; it must lie between 0 and 1.",
+                code="setting-invalid",
+                remedy="Set mask_rate to 0.15, or to another value up to 0.5.",
+            )
+        _require_taken("rate", "mask_rate", objective)
+    if settings.mask_by:
+        if settings.mask_by not in (units := get_args(Unit)):
+            raise WorkbenchError(
+                f"{settings.mask_by!r} is not a unit of masking.",
+                code="setting-invalid",
+                remedy=did_you_mean(settings.mask_by, units),
+            )
+        _require_taken("unit", "mask_by", objective)
+    if settings.rows not in ROWS:
+        raise WorkbenchError(
+            f"{settings.rows!r} is not a value of rows.",
+            code="setting-invalid",
+            remedy=did_you_mean(settings.rows, ROWS),
+        )
+    if settings.rows == "sentences" and objective in BY_SENTENCE:
+        raise WorkbenchError(
+            f"{family} with the objective {objective} needs several sentences in a sequence, and "
+            "rows is sentences.",
+            code="setting-invalid",
+            remedy="Leave rows at packed, or set objective to masked.",
+        )
+    if not 0 <= settings.held_out < 1:
+        raise WorkbenchError(
+            f"held_out_fraction is {settings.held_out}; it must be at least 0 and below 1.",
+            code="setting-invalid",
+            remedy="Set held_out_fraction to a small value, such as 0.02.",
+        )
+
+
+def _require_taken(parameter: str, setting: str, objective: str) -> None:
+    if not takes(objective, parameter):
+        raise WorkbenchError(
+            f"the objective {objective} has no {setting}.",
+            code="setting-invalid",
+            remedy=f"Leave {setting} out, or set objective to masked.",
+        )
+
+
+def key_of(family: str, settings: Settings, sources: Sources, digest: str) -> str:
+    """Hash of everything the trained weights depend on; the checkpoint interval is left out."""
+    plan = replace(settings.plan, checkpoint_seconds=0.0, checkpoint_steps=0)
+    parts: dict[str, Any] = {"settings": asdict(replace(settings, plan=plan))}
+    parts |= {"family": family, "text": digest, "format": FORMAT}
+    for name, folder in vars(sources).items():
+        if folder is not None:
+            parts[name] = _folder_hash(folder)
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _folder_hash(folder: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".safetensors", ".json", ".txt") and path.is_file():
+            digest.update(path.name.encode())
+            with open_regular(path) as file:
+                digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()

@@ -1,0 +1,286 @@
+"""The experiment `train`: its settings and tables.
+
+Each setting has a help text here; `recipe_of` turns the settings into those of
+`workbench.analyses.training.config`. Costs: nothing. The training code is imported at the first run, and the
+families when settings are checked against one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from workbench.core.experiment import Experiment, Need, Settings, Table
+from workbench.core.findings import percent
+
+if TYPE_CHECKING:
+    from workbench.analyses.training.config import Settings as Recipe
+
+BUDGET = 300.0  # seconds of training when neither time_budget nor steps is set
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+FamilyName = Literal[
+    "gpt",
+    "bert",
+    "elmo",
+    "t5",
+    "bart",
+    "electra",
+    "roberta",
+    "albert",
+    "distilbert",
+    "spanbert",
+    "vectors",
+]
+_CONTINUED = {"gpt": "gpt2", "spanbert": "bert"}  # types of models whose family has another name
+
+
+def continued_type(family: str) -> str:
+    """The type of the models that the training of a family continues."""
+    return _CONTINUED.get(family, family)
+
+
+def seconds(value: object) -> object:
+    """Seconds of a text such as `90`, `90s`, `5m` or `1h30m`; other types are left to pydantic."""
+    if not isinstance(value, str):
+        return value
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", value.lower())
+    if not parts or "".join(a + b for a, b in parts) != value.lower().replace(" ", ""):
+        raise ValueError("write a time such as 90s, 5m or 1h30m")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+Time = Annotated[float, BeforeValidator(seconds)]
+
+
+class Training(Settings):
+    """Which model to train, its size, for how long and with which optimiser settings."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+    former_names: ClassVar[Mapping[str, str]] = {
+        "time_budget": "budget",
+        "n_layers": "layers",
+        "n_heads": "heads",
+        "vocabulary_size": "vocabulary",
+        "sequence_length": "length",
+        "mask_rate": "hidden",
+        "static_masking": "static",
+        "batch_size": "batch",
+        "micro_batch_size": "at_once",
+        "learning_rate": "rate",
+        "warmup_fraction": "warmup",
+        "weight_decay": "decay",
+        "max_gradient_norm": "clip",
+        "held_out_fraction": "held_out",
+        "checkpoint_interval": "checkpoint",
+    }
+
+    family: FamilyName = Field("bert", description="Model family (default bert).")
+    time_budget: Time | None = Field(
+        None,
+        gt=0,
+        description="Training time, such as 90s, 5m or 2h (default 5m, unless steps is set).",
+    )
+    steps: int | None = Field(
+        None, ge=1, description="Number of training steps, instead of time_budget."
+    )
+    size: Literal["tiny", "mini", "small", "base"] = Field(
+        "mini", description="Model size: about 0.2, 1, 14 or 110 million parameters (default mini)."
+    )
+    n_layers: int | None = Field(None, ge=1, description="Number of layers (default: set by size).")
+    width: int | None = Field(
+        None, ge=4, description="Width of the hidden states (default: set by size)."
+    )
+    n_heads: int | None = Field(
+        None, ge=1, description="Number of attention heads per layer (default: set by size)."
+    )
+    vocabulary_size: int | None = Field(
+        None,
+        ge=10,
+        description="Pieces in the tokenizer's vocabulary, or words in ELMo's softmax "
+        "(default: set by size).",
+    )
+    sequence_length: int | None = Field(
+        None, ge=4, description="Pieces per sequence (default: set by size)."
+    )
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="Dropout probability (default: set by size)."
+    )
+    objective: str = Field("", description="Training objective (default: set by family).")
+    rows: Literal["packed", "sentences"] = Field(
+        "packed",
+        description="Sequence layout: text packed without gaps, or one sentence per sequence.",
+    )
+    mask_by: Literal["", "piece", "word", "span"] = Field(
+        "",
+        description="Masked units: pieces, whole words or spans (default: set by family).",
+    )
+    mask_rate: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Fraction of pieces masked in training (default: set by the objective; 0.15 "
+        "for masked).",
+    )
+    static_masking: bool = Field(
+        False,
+        description="Reuse ten fixed masks per sequence instead of new masks each epoch.",
+    )
+    lowercase: bool = Field(False, description="Lower-case the text in the tokenizer.")
+    batch_size: int = Field(32, ge=1, description="Sequences per step (default 32).")
+    micro_batch_size: int = Field(
+        0,
+        ge=0,
+        description="Sequences per forward pass; gradients accumulate over the batch "
+        "(default 0: all).",
+    )
+    learning_rate: float = Field(
+        1e-3, gt=0, description="Maximum learning rate of AdamW (default 0.001)."
+    )
+    schedule: Literal["linear", "cosine", "constant", "wsd"] = Field(
+        "linear",
+        description="Learning-rate schedule after the warm-up; wsd decays in the last fifth only.",
+    )
+    warmup_fraction: float = Field(
+        0.05, ge=0, lt=1, description="Fraction of the training used for warm-up (default 0.05)."
+    )
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW (default 0.01).")
+    max_gradient_norm: float = Field(
+        1.0, ge=0, description="Maximum gradient norm; 0 turns clipping off (default 1)."
+    )
+    held_out_fraction: float = Field(
+        0.02,
+        ge=0,
+        lt=1,
+        description="Fraction at the end of the text held out for evaluation (default 0.02).",
+    )
+    checkpoint_interval: Time = Field(
+        60.0, gt=0, description="Time between checkpoints, such as 5m (default 60 s)."
+    )
+
+    def in_prose(self) -> str:
+        budget = self.time_budget or BUDGET
+        until = f"{self.steps:,} steps" if self.steps else f"{budget:,.0f} s"
+        details = [f"with the objective {self.objective}"] if self.objective else []
+        if self.mask_rate:
+            details.append(f"with {percent(self.mask_rate)} of pieces masked")
+        objective = "".join(f", {detail}" for detail in details)
+        shape = {
+            "layers": self.n_layers,
+            "heads per layer": self.n_heads,
+            "dimensions": self.width,
+            "pieces in the vocabulary": self.vocabulary_size,
+        }
+        changed = [f"{value:,} {what}" for what, value in shape.items() if value]
+        sizes = f" with {', '.join(changed)}" if changed else ""
+        held_out = f" The last {percent(self.held_out_fraction)} of the text was held out."
+        return (
+            f"We trained a {self.size} model of the family {self.family}{sizes} for {until}"
+            f"{objective}. We used AdamW (Loshchilov and Hutter 2019) with weight decay "
+            f"{self.weight_decay:g}, batches of {self.batch_size:,} sequences, a maximum learning "
+            f"rate of {self.learning_rate:g} and a {self.schedule} schedule after a warm-up over "
+            f"{percent(self.warmup_fraction)} of the training."
+            f"{held_out if self.held_out_fraction else ''}"
+        )
+
+    @model_validator(mode="after")
+    def _one_end(self) -> "Training":
+        if self.time_budget is not None and self.steps is not None:
+            raise ValueError("time_budget and steps are both set: leave one out")
+        return self
+
+    @model_validator(mode="after")
+    def _suits_objective(self) -> "Training":
+        masking = self.mask_rate or self.mask_by or self.static_masking
+        if self.objective or masking or self.rows != "packed":
+            from workbench.analyses.training.config import require_known
+            from workbench.analyses.training.families import objective_for
+
+            require_known(
+                self.family, recipe_of(self, 0), objective_for(self.family, self.objective)
+            )
+        return self
+
+
+TABLES = {
+    "facts": Table("Model, text, device and final losses of the training.", ("fact",)),
+    "curves": Table(
+        "Training loss (nats; mean since the previous row), held-out loss (nats), learning rate "
+        "and speed (tokens per second). mfu: model FLOP utilisation, empty where the device's peak "
+        "is unknown.",
+        ("step",),
+    ),
+}
+
+
+def recipe_of(settings: Training, seed: int) -> "Recipe":
+    """The settings of the library, `config.Settings`, whose fields keep the first names."""
+    from workbench.analyses.training.config import Settings as Recipe
+    from workbench.analyses.training.task import Plan
+
+    first_names = settings.renamed()
+    values = {first_names.get(name, name): value for name, value in settings.model_dump().items()}
+    recipe_names = set(Recipe.__dataclass_fields__) - {"plan"}
+    budget = settings.time_budget or (None if settings.steps else BUDGET)
+    plan_names = ("batch", "at_once", "rate", "schedule", "warmup", "decay", "clip")
+    plan = Plan(
+        steps=settings.steps,
+        seconds=budget,
+        seed=seed,
+        checkpoint_seconds=settings.checkpoint_interval,
+        **{name: values[name] for name in plan_names},
+    )
+    return Recipe(plan=plan, **{name: values[name] for name in recipe_names & values.keys()})
+
+
+def _needs(settings: Training) -> Iterator[Need]:
+    """What a model must be to be trained further, or to teach a student."""
+    if settings.family == "distilbert":
+        yield Need(
+            "a masked language model of another family, as the teacher",
+            lambda facts: (
+                facts["family"] != "distilbert"
+                and any(objective["kind"] == "masked" for objective in facts["objectives"])
+            ),
+            "Choose one, such as bert-base-uncased or a run of train bert.",
+        )
+    else:
+        continued = continued_type(settings.family)
+        yield Need(
+            f"a model of the family {continued} to continue from",
+            lambda facts: facts["family"] == continued,
+            "Set the family to that of the model, or choose another model.",
+        )
+    yield Need(
+        "all heads of a model",
+        lambda facts: not facts["removed_heads"],
+        "Choose the model before pruning, or train with recovery_steps of head-pruning.",
+    )
+    yield Need(
+        "a model without added modules (adapters, a prefix or a prompt)",
+        lambda facts: not facts["added"],
+        "Choose the model without them, or one fine-tuned by another method.",
+    )
+
+
+EXPERIMENT = Experiment(
+    name="train",
+    about="Trains a model from scratch or continues training one; the run's name is then a "
+    "model reference.",
+    settings=Training,
+    run="workbench.analyses.training.training_run:run",
+    tables=TABLES,
+    models=(0, 1),
+    needs=_needs,
+    split="train",
+    trains=True,
+    figures="workbench.analyses.training.figures:FIGURES",
+    findings="workbench.analyses.training.findings:train",
+    papers=("loshchilov-2019-adamw",),
+    presets={
+        "Quick": {"time_budget": "1m"},
+        "Standard": {},
+        "Full": {"time_budget": "1h"},
+    },
+)

@@ -1,0 +1,1 @@
+"""Figures of fine-tuning: scores, drift, and what pretraining gives."""

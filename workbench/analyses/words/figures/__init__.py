@@ -1,0 +1,1 @@
+"""Figures of words: geometry, neighbours, senses and pieces."""
