@@ -6,7 +6,9 @@ for each change of the display options.
 
 import streamlit as st
 
-from workbench.app import attention, attention_answers, cache, choice, style
+from workbench.analyses.attention.views import answers as attention_answers
+from workbench.analyses.attention.views import choices as attention
+from workbench.app import cache, choice, style
 from workbench.app.text import errors_shown
 
 style.draw_text_page()

@@ -4,6 +4,6 @@ The address holds the run, the head, the colouring and the relation. Costs: chec
 a view reads the tables of a run.
 """
 
-from workbench.app.heads import HEADS
+from workbench.analyses.heads.views.page import HEADS
 
 HEADS.page()

@@ -6,7 +6,8 @@ tab.
 
 import streamlit as st
 
-from workbench.app import predict_views, style
+from workbench.analyses.predictions.views import page as predict_views
+from workbench.app import style
 from workbench.app.text import errors_shown
 
 style.draw_text_page()

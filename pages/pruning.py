@@ -4,6 +4,6 @@ The address holds the analysis, the run and the view. Costs: checking the reques
 tables of a run, and the slider loads the model.
 """
 
-from workbench.app.pruning import PRUNING
+from workbench.analyses.pruning.views import PRUNING
 
 PRUNING.page()

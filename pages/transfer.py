@@ -4,6 +4,6 @@ The address holds the analysis, the run and the view. Costs: checking the reques
 tables of a run, and trying a text loads two models.
 """
 
-from workbench.app.transfer import TRANSFER
+from workbench.analyses.transfer.views import TRANSFER
 
 TRANSFER.page()

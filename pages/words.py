@@ -6,7 +6,8 @@ what the open tab shows.
 
 import streamlit as st
 
-from workbench.app import style, words_views
+from workbench.analyses.words.views import page as words_views
+from workbench.app import style
 from workbench.app.text import errors_shown
 
 style.draw_text_page()

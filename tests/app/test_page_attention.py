@@ -13,8 +13,8 @@ from workbench.analyses.attention.browser.frames import _side
 from workbench.analyses.attention.browser.scene import side_of
 from workbench.analyses.attention.capture import CACHE, passes
 from workbench.analyses.attention.grids import TOGETHER
+from workbench.analyses.attention.views.answers import edited
 from workbench.app import cache
-from workbench.app.attention_answers import edited
 from workbench.corpora.layers import vocabulary
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -12,15 +12,13 @@ import pytest
 import workbench as wb
 from tests.attribution.task_folders import doc_of, with_head
 from workbench import Model, WorkbenchError
-from workbench.app import (
-    predict_explain,
-    predict_patching,
-    predict_results,
-    predict_views,
-)
-from workbench.app.predict import Place
-from workbench.app.predict_edits import Edit, before_and_after, edited_side, slots
-from workbench.app.predict_results import COUNT, Explained, Side
+from workbench.analyses.attribution import views as predict_explain
+from workbench.analyses.patching import views as predict_patching
+from workbench.analyses.predictions.views import page as predict_views
+from workbench.analyses.predictions.views import results as predict_results
+from workbench.analyses.predictions.views.choices import Place
+from workbench.analyses.predictions.views.edits import Edit, before_and_after, edited_side, slots
+from workbench.analyses.predictions.views.results import COUNT, Explained, Side
 from workbench.corpora.encode import doc_of as typed
 from workbench.corpora.text_prediction import predict_text
 

@@ -19,7 +19,13 @@ from tests.figures.test_neighbours import tables_of
 from tests.report.making import corpus, found, made, model
 from workbench import Table
 from workbench.analyses.words.occurrences import form_count, frequent_forms
-from workbench.app import words_index, words_results
+from workbench.analyses.words.views import index as words_index
+from workbench.analyses.words.views import results as words_results
+from workbench.analyses.words.views.choices import REACH, Searched, _same_or_last
+from workbench.analyses.words.views.index import Build, part_of
+from workbench.analyses.words.views.neighbours import in_common, shared
+from workbench.analyses.words.views.senses import occurrence_at, verdict
+from workbench.analyses.words.views.tokenizers import steps_of, table_of
 from workbench.app.token_views.component import message_of, standalone
 from workbench.app.token_views.views import (
     Box,
@@ -31,11 +37,6 @@ from workbench.app.token_views.views import (
     pieces,
     steps,
 )
-from workbench.app.words import REACH, Searched, _same_or_last
-from workbench.app.words_index import Build, part_of
-from workbench.app.words_neighbours import in_common, shared
-from workbench.app.words_senses import occurrence_at, verdict
-from workbench.app.words_tokenizers import steps_of, table_of
 from workbench.corpora.encode import doc_of
 from workbench.engine.model import Model
 from workbench.runs import status
@@ -188,7 +189,7 @@ def test_an_index_is_made_in_the_background_and_can_be_cancelled(
     go_on.set()
     assert cancelled.ended.wait(60)
     assert cancelled.index is None and cancelled.error is None
-    from workbench.analyses.attention.capture import ALONE
+    from workbench.engine.forward_pass import ALONE
 
     assert ALONE.acquire(timeout=60)  # it is not kept
     ALONE.release()

@@ -12,9 +12,9 @@ from tests.app.pages import home  # noqa: F401
 from tests.figures.test_heads import ALL, EVIL, SELF, tables_of
 from tests.report.making import corpus, made, model
 from workbench import Caveat, Run, experiments
-from workbench.app.heads import VIEWS
-from workbench.app.heads_views import OpenHead
-from workbench.app.one_head import address
+from workbench.analyses.heads.views.all_heads import OpenHead
+from workbench.analyses.heads.views.one_head import address
+from workbench.analyses.heads.views.page import VIEWS
 from workbench.core.machine import app_file
 
 pytestmark = pytest.mark.usefixtures("home")

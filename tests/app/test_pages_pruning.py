@@ -15,7 +15,7 @@ from tests.app.pages import home, titles  # noqa: F401
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
-from workbench.app.pruning import ANALYSES, PACKED, VIEWS
+from workbench.analyses.pruning.views import ANALYSES, PACKED, VIEWS
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
 from workbench.report.prose import title_of

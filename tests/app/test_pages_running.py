@@ -15,6 +15,7 @@ from tests import warm
 from tests.app import pages
 from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed, wait_until
+from workbench.core.experiment import built_in_experiments
 from workbench import Run, experiments
 from workbench.app import demo_report
 from workbench.core.machine import app_file
@@ -124,7 +125,7 @@ def test_doctor() -> None:
     assert "Workbench cache" in "".join(str(each.proto.body) for each in app.get("html"))
 
 
-@pytest.mark.parametrize("name", experiments().built_in)
+@pytest.mark.parametrize("name", built_in_experiments())
 def test_the_form_of_every_experiment(name: str) -> None:
     """Each has its form; whether it fits is said, and nothing is run."""
     app = opened("experiments", experiment=name, new="1")

@@ -16,7 +16,7 @@ from tests.figures.test_transfer import tables_of
 from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
-from workbench.app.transfer import ANALYSES, VIEWS
+from workbench.analyses.transfer.views import ANALYSES, VIEWS
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
 from workbench.report.prose import title_of

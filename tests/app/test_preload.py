@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from probes.views import curves as probing_views
 from tests.app.pages import home, opened  # noqa: F401
 from workbench.analyses.attribution import faithfulness
-from workbench.app import heads_views, preload, probing_views, tables_and_figures
+from workbench.analyses.heads.views import all_heads as heads_views
+from workbench.app import preload, tables_and_figures
 from workbench.drawing import sanitize
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.app.pages import home, opened, said, titles, well  # noqa: F401
+from workbench.core.experiment import built_in_experiments
 from workbench import Experiment, Settings, Table, experiments
 from workbench.app import analysis, export, new_run, result, settings_form
 from workbench.app.analyses import ANY, PAGES, analysis_of, page_of
@@ -102,7 +103,7 @@ def test_key_numbers_have_a_unit_and_an_interval() -> None:
 
 def test_every_experiment_has_a_question_and_a_page() -> None:
     asked = [name for names in new_run.GROUPS.values() for name in names]
-    assert sorted(asked) == sorted(experiments().built_in)
+    assert sorted(asked) == sorted(built_in_experiments())
     for name in asked:
         assert new_run.question_of(EXPERIMENTS[name]).endswith("?"), name
         assert (page_of(name) == ANY) == (name not in PAGES)
@@ -162,7 +163,7 @@ def test_presets_are_few_the_default_and_all_sentences() -> None:
     assert declared.settings_of_presets() == {"Quick": {"max_sentences": 5}, "Standard": {}}
 
 
-@pytest.mark.parametrize("name", experiments().built_in)
+@pytest.mark.parametrize("name", built_in_experiments())
 def test_presets_are_settings_of_the_experiment(name: str) -> None:
     kind = EXPERIMENTS[name]
     for changes in kind.settings_of_presets().values():
@@ -235,7 +236,7 @@ def test_settings_are_sentences() -> None:
         "Maximum number of sentences"
     )
     assert settings_form.sentence_of("Training budget: targets, seeds.") == "Training budget"
-    for name in experiments().built_in:
+    for name in built_in_experiments():
         for field, info in EXPERIMENTS[name].settings.model_fields.items():
             sentence = settings_form.sentence_of(info.description or "")
             assert 4 <= len(sentence) <= 140, (name, field, sentence)

@@ -19,8 +19,8 @@ from workbench.analyses.predictions.explained import choice_of, prediction_of
 from workbench.analyses.predictions.prediction import of_word
 from workbench.analyses.predictions.results import Generated, Labelled
 from workbench.analyses.predictions.target import Target
-from workbench.app.predict_results import LISTED, Place, Side, top
-from workbench.app.predict_results import choice_of as page_choice_of
+from workbench.analyses.predictions.views.results import LISTED, Place, Side, top
+from workbench.analyses.predictions.views.results import choice_of as page_choice_of
 from workbench.corpora.encode import doc_of
 from workbench.engine.task import Task
 from workbench.models.task_heads import MixHead, Scale

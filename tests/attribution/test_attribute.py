@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.analyses.attribution.figures.explanations import attribution_map
+from workbench.analyses.attribution.figures.one_prediction import attribution_map
 from workbench.analyses.predictions.explained import choice_of, prediction_of
 from workbench.analyses.predictions.target import units_of
 from workbench.core.errors import WorkbenchError

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import typer
 
+from workbench.core.experiment import built_in_experiments
 from workbench import experiments
 from workbench.cli import demo, demo_all, pictures
 from workbench.cli.main import app, main
@@ -68,7 +69,7 @@ def test_a_curve_says_its_range_and_its_best_layer() -> None:
 def test_a_stop_shows_a_built_in_result_or_names_an_experiment() -> None:
     for stop in demo.STOPS:
         if isinstance(stop.runs, demo.Computed):
-            assert stop.runs.experiment in experiments().built_in
+            assert stop.runs.experiment in built_in_experiments()
         else:
             assert set(stop.runs) <= set(builtin_names())
 
@@ -133,7 +134,7 @@ def test_the_demo_is_computed_and_answered_from_disk_the_second_time(
 
 
 def test_all_has_every_experiment() -> None:
-    assert {stop.experiment for stop in demo_all.STOPS} == set(experiments().built_in)
+    assert {stop.experiment for stop in demo_all.STOPS} == set(built_in_experiments())
 
 
 @pytest.mark.slow

@@ -15,7 +15,10 @@ from tests.app.conftest import components_known  # noqa: F401
 from tests.app.pages import drawn, home, said  # noqa: F401
 from tests.composition.producers import Producer
 from tests.composition.test_matrix import PRODUCERS, TODAY, WITH_MODEL
-from workbench.app import analyses, pruning, transfer, words_views
+from workbench.analyses.pruning import views as pruning
+from workbench.analyses.transfer import views as transfer
+from workbench.analyses.words.views import page as words_views
+from workbench.app import analyses
 
 BY_REF = {name: producer for name, producer in PRODUCERS.items() if name != "object-edited"}
 TODAY_BY_REF = TODAY if TODAY in BY_REF else next(iter(BY_REF))

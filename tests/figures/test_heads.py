@@ -12,7 +12,7 @@ from workbench.analyses.heads.figures import heads as one
 from workbench.analyses.heads.figures.grid import CODES, SCORES, SYMBOL, value_of
 from workbench.analyses.heads.figures.heads import FIGURES, Case, cases, sentences_of
 from workbench.analyses.heads.tables import BEST, CROSS, RELATIONS
-from workbench.app.one_head import listed
+from workbench.analyses.heads.views.one_head import listed
 from workbench.core.head_names import ROLES
 from workbench.drawing.heads import COLOUR, named
 from workbench.drawing.sanitize import harmless

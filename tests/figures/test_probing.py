@@ -11,7 +11,7 @@ from probes.edge_probing import Row
 from probes.figures import probing_curves as curves
 from probes.figures.probing import FIGURES, published
 from probes.figures.probing_curves import RunCurves
-from workbench.app.probing_views import listed, marked
+from probes.views.curves import listed, marked
 from workbench.drawing.sanitize import harmless
 from workbench.drawing.theme import BASELINE, MODEL, TUNED
 

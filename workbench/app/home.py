@@ -11,18 +11,12 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from workbench.app import (
-    attention,
-    cache,
-    choice,
-    demo_report,
-    guided_tour,
-    predict_views,
-    run_list,
-)
-from workbench.app.predict import TYPED_AT
+from workbench.analyses.attention.views import choices as attention
+from workbench.analyses.predictions.views import page as predict_views
+from workbench.app import cache, choice, demo_report, guided_tour, run_list
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
+from workbench.app.text_boxes import TYPED_AT
 from workbench.drawing.theme import FONTS
 
 if TYPE_CHECKING:

@@ -42,47 +42,7 @@ GROWING = {  # captions of an experiment whose sample grows
     FULL: "all data",
 }
 AGAIN = "As shown"  # a preset: the settings of the opened run
-GROUPS: Mapping[str, tuple[str, ...]] = {  # of questions
-    "Heads": (
-        "heads",
-        "head-importance",
-        "head-ablation",
-        "head-pruning",
-        "head-gates",
-        "attention-averages",
-        "attention-probe",
-    ),
-    "Layers": (
-        "edge-probing",
-        "structural-probe",
-        "description-length",
-        "lens",
-        "tuned-lens",
-        "geometry",
-        "neighbours",
-        "similarity",
-    ),
-    "Predictions": (
-        "profile",
-        "minimal-pairs",
-        "trigram",
-        "attribution",
-        "contributions",
-        "patching",
-    ),
-    "Training": ("frozen-vs-finetuned", "finetune", "drift", "pretraining", "train"),
-    "Texts": ("describe", "tokenization"),
-}
-QUESTIONS = {  # where the first sentence of an experiment's description is no question
-    "attention-averages": "Where does each head look, by relative offset and part of speech?",
-    "attention-probe": "How many words find their syntactic head from the attention of all heads?",
-    "description-length": "How many bits do the labels of a task take, given a layer?",
-    "edge-probing": "What does each layer encode about parts of speech, trees, entities, roles?",
-    "finetune": "How well does a model learn a task, frozen or fine-tuned?",
-    "heads": "What does each attention head do?",
-    "structural-probe": "Does a layer encode dependency trees?",
-    "train": "What does a model learn that I train from scratch?",
-}
+SUBJECTS = ("Heads", "Layers", "Predictions", "Training", "Texts", "More")  # of questions, in order
 Refs = tuple[str, ...]
 
 
@@ -143,8 +103,8 @@ def first(experiment: Experiment[Any], form: Form = FORM, title: str = "") -> No
 
 def question_of(experiment: Experiment[Any]) -> str:
     """The question that an experiment answers, in a plain sentence."""
-    if experiment.name in QUESTIONS:
-        return QUESTIONS[experiment.name]
+    if experiment.question:
+        return experiment.question
     head, mark, _ = experiment.about.partition("?")
     return f"{head}{mark}" if mark else experiment.about
 
@@ -223,13 +183,14 @@ def question(
     experiment: Experiment[Any], on_change: Callable[[str], None] | None = None
 ) -> Experiment[Any]:
     """Draw the questions; return the experiment that answers the chosen one."""
-    grouped = {name: group for group, members in GROUPS.items() for name in members}
-    names = [name for name in grouped if name in list(EXPERIMENTS)]
-    names += [name for name in EXPERIMENTS if name not in grouped]
+    last = len(SUBJECTS)
+    order = {subject: place for place, subject in enumerate(SUBJECTS)}
+    names = sorted(EXPERIMENTS, key=lambda name: order.get(EXPERIMENTS[name].subject, last))
     key = f"question {experiment.name}"
 
     def label(name: str) -> str:
-        return shortened(f"{grouped.get(name, 'More')}: {question_of(EXPERIMENTS[name])} [{name}]")
+        asked = EXPERIMENTS[name]
+        return shortened(f"{asked.subject}: {question_of(asked)} [{name}]")
 
     def changed() -> None:
         if on_change is not None and (name := st.session_state.get(key)):

@@ -28,9 +28,9 @@ MODULES = (  # in the order in which a reader is likely to need them
     "workbench.runs.api", "workbench.models.loading", "workbench.corpora.primer.gold",
     "transformers.models.bert.modeling_bert", "workbench.analyses.attention.browser.component",
     "workbench.analyses.attention.browser.scene", "workbench.analyses.attention.capture", "workbench.doctor",
-    "workbench.app.corpus_browser", "workbench.app.predict_views", "workbench.app.words_views",
-    "workbench.app.heads", "workbench.app.pruning", "workbench.app.probing",
-    "workbench.app.transfer", "workbench.app.any_experiment", "workbench.app.run_view",
+    "workbench.app.corpus_browser", "workbench.analyses.predictions.views.page", "workbench.analyses.words.views.page",
+    "workbench.analyses.heads.views.page", "workbench.analyses.pruning.views", "probes.views.page",
+    "workbench.analyses.transfer.views", "workbench.app.any_experiment", "workbench.app.run_view",
     "workbench.app.home", "workbench.app.runs", "workbench.app.model_facts",
     "probes.probe_inputs", "workbench.report.content", "workbench.report.prose",
     "workbench.report.html", "workbench.report.export", "workbench.drawing.vector",
@@ -94,16 +94,11 @@ def _has_caches(name: str) -> bool:
 
 def _show_ahead() -> Iterator[None]:
     """Store what the pages show of the first model and corpus, step by step."""
-    from workbench.app import (
-        cache,
-        heads_views,
-        home,
-        predict_views,
-        probing,
-        probing_views,
-        run_form,
-        tables_and_figures,
-    )
+    from probes.views import curves as probing_views
+    from probes.views import page as probing
+    from workbench.analyses.heads.views import all_heads as heads_views
+    from workbench.analyses.predictions.views import page as predict_views
+    from workbench.app import cache, home, run_form, tables_and_figures
     from workbench.app.choice import CORPORA, FIRST_MODEL
     from workbench.runs.builtin import builtin_run_of
     from workbench.runs.isolated import look

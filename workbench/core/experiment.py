@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from workbench.core.analysis import announced, is_built_in
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.findings import Finding, check_findings
 from workbench.core.objectives import facts_for, name_of
@@ -449,8 +450,8 @@ class Experiment(Generic[S]):
 
     `run`, `fits` and `suits` are functions, or "module:function", which is imported when first
     called. Call `experiment.run(inputs, settings, progress)` to try an experiment. To use your own
-    experiment with `wb.run`, the command line and the app, name it in the entry point group
-    `workbench.experiments` of an installed package, as `NAME = "module:EXPERIMENT"`.
+    experiment with `wb.run`, the command line and the app, announce it in a `wb.Analysis` of an
+    installed package.
 
     Args:
         name: As in `workbench run NAME`.
@@ -480,6 +481,8 @@ class Experiment(Generic[S]):
             settings are then a subclass of `GrowingSettings`.
         papers: The papers whose methods it uses, keys of `workbench/report/papers.bib`, or a
             function of the settings.
+        question: The question that it answers, in the app (default: the beginning of `about`).
+        subject: The heading under which the app lists it.
 
     Example:
         >>> import pandas as pd
@@ -520,6 +523,8 @@ class Experiment(Generic[S]):
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     growth: "Growth | None" = None
     papers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
+    question: str = ""
+    subject: str = "More"
 
     def __post_init__(self) -> None:
         check_fields(self, skip=("run", "fits", "suits", "findings", "settings", "split"))
@@ -700,37 +705,10 @@ def _unmet(experiment: str, need: Need, facts: Mapping[str, Any]) -> WorkbenchEr
 
 
 EXPERIMENTS: Registry[Experiment[Any]] = Registry(
-    "experiment",
-    "workbench.experiments",
-    {
-        "attention-averages": "workbench.analyses.attention.experiments:EXPERIMENT",
-        "attention-probe": "probes.experiments:ATTENTION_PROBE",
-        "attribution": "workbench.analyses.attribution.experiments:ATTRIBUTION",
-        "contributions": "workbench.analyses.attribution.experiments:CONTRIBUTIONS",
-        "describe": "workbench.analyses.basics.experiments:DESCRIBE",
-        "description-length": "probes.experiments:DESCRIPTION_LENGTH",
-        "drift": "workbench.analyses.transfer.experiments:DRIFT",
-        "edge-probing": "probes.experiments:EDGE_PROBING",
-        "finetune": "workbench.analyses.transfer.experiments:FINETUNE",
-        "frozen-vs-finetuned": "workbench.analyses.transfer.experiments:FROZEN_VS_FINETUNED",
-        "geometry": "workbench.analyses.words.experiments:GEOMETRY",
-        "head-ablation": "workbench.analyses.pruning.experiments:HEAD_ABLATION",
-        "head-gates": "workbench.analyses.pruning.experiments:HEAD_GATES",
-        "head-importance": "workbench.analyses.pruning.experiments:HEAD_IMPORTANCE",
-        "head-pruning": "workbench.analyses.pruning.experiments:HEAD_PRUNING",
-        "heads": "workbench.analyses.heads.experiments:EXPERIMENT",
-        "lens": "workbench.analyses.attribution.experiments:LENS",
-        "minimal-pairs": "workbench.analyses.basics.experiments:MINIMAL_PAIRS",
-        "patching": "workbench.analyses.attribution.experiments:PATCHING",
-        "neighbours": "workbench.analyses.words.experiments:NEIGHBOURS",
-        "pretraining": "workbench.analyses.transfer.experiments:PRETRAINING",
-        "profile": "workbench.analyses.basics.experiments:PROFILE",
-        "similarity": "workbench.analyses.transfer.experiments:SIMILARITY",
-        "structural-probe": "probes.experiments:STRUCTURAL_PROBE",
-        "tokenization": "workbench.analyses.words.experiments:TOKENIZATION",
-        "train": "workbench.analyses.training.experiments:EXPERIMENT",
-        "trigram": "workbench.analyses.basics.experiments:TRIGRAM",
-        "tuned-lens": "workbench.analyses.attribution.experiments:TUNED_LENS",
-    },
-    Experiment,
+    "experiment", lambda: announced("experiments"), Experiment
 )
+
+
+def built_in_experiments() -> list[str]:
+    """Return the names of the experiments that come with Workbench."""
+    return [name for name, home in EXPERIMENTS.homes.items() if is_built_in(home)]

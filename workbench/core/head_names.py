@@ -5,6 +5,11 @@ from typing import Any
 
 import pandas as pd
 
+KIND_NAMES: Mapping[str, str] = {
+    "self": "self-attention",
+    "causal": "causal attention",
+    "cross": "cross-attention",
+}
 ROLES: Mapping[str, str] = {
     "induction": "in random blocks that occur twice, attends to the piece after the earlier copy",
     "duplicate": "in random blocks that occur twice, attends to the earlier copy of the piece",

@@ -1,15 +1,13 @@
 """Registries: names for objects that are imported when they are first used.
 
-A registry maps a name to `"module:attribute"`. Other packages add to it through an entry point of
-its group. Two objects with one name are an error; the error for an unknown name suggests the
-nearest. Costs: nothing until a name is looked up, then one import.
+A registry maps a name to `"module:attribute"`. The error for an unknown name suggests the nearest.
+Costs: nothing until a name is looked up, then one import.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -20,25 +18,15 @@ F = TypeVar("F")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """A lazy mapping from names to objects; packages add to it by the entry points of `group`."""
+    """A lazy mapping from names to objects, whose homes are looked up when it is first used."""
 
-    def __init__(self, what: str, group: str, built_in: Mapping[str, str], kind: type[T]) -> None:
-        self.what, self.group, self.built_in, self.kind = what, group, built_in, kind
+    def __init__(self, what: str, homes: Callable[[], Mapping[str, str]], kind: type[T]) -> None:
+        self.what, self._homes, self.kind = what, homes, kind
 
     @cached_property
     def homes(self) -> Mapping[str, str]:
-        """Return `"module:attribute"` of each name, built in or of an installed package."""
-        homes = dict(self.built_in)
-        for point in entry_points(group=self.group):
-            if homes.get(point.name, point.value) != point.value:
-                raise WorkbenchError(
-                    f"two {self.what}s are called {point.name!r}: {homes[point.name]} and "
-                    f"{point.value}.",
-                    code="name-conflict",
-                    remedy=f"Uninstall one, or rename its entry point in {self.group}.",
-                )
-            homes[point.name] = point.value
-        return dict(sorted(homes.items()))
+        """Return `"module:attribute"` of each name."""
+        return dict(sorted(self._homes().items()))
 
     def __getitem__(self, name: str) -> T:
         if name not in self.homes:

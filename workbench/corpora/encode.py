@@ -3,6 +3,7 @@
 Costs: one pass over the Docs; see `workbench.engine.batch` for the format and its size.
 """
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from workbench.engine.batch import Batch, Edges, Targets
+    from workbench.engine.model import Model
 
 
 @public
@@ -133,3 +135,16 @@ def _targets(name: str, values: list[str | float | None]) -> "Targets":
         )
     numbers = [math.nan if value is None else float(value) for value in values]
     return Targets((), np.array(numbers, dtype=np.float64))
+
+
+def content_key(model: "Model", doc: "Doc", target: "Doc | None" = None) -> str:
+    """A hash of the content: weights, tokenizer, text, precision, device; and the model's name."""
+    digest = hashlib.blake2b(digest_size=12)
+    for part in (model.content_hash, model.precision, str(model.device), model.name):
+        digest.update(part.encode() + b"\0")
+    for text in (doc, target):
+        if text is not None:
+            ranges = [(token.idx, len(token)) for token in text]
+            segments = [(s.start, s.end) for s in text.spans.get("segments", ())]
+            digest.update(repr((text.text, ranges, segments)).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

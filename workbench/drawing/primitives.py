@@ -582,3 +582,18 @@ def head_grid(
         dragmode=False,
         **look_of_page,
     )
+
+
+LONGEST = 60  # units of a text; of a longer one those with the largest values are drawn
+
+
+def distinct(texts: pd.Series) -> list[str]:
+    """Texts made different by a number, because a category axis joins equal names."""
+    seen: dict[str, int] = {}
+    names = []
+    for text in texts.astype(str):
+        shown = " ".join(text.split())
+        shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
+        seen[shown] = seen.get(shown, 0) + 1
+        names.append(shown if seen[shown] == 1 else f"{shown} ({seen[shown]})")
+    return names

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Tap
 
+ALONE = Lock()  # one pass at a time, where threads share a model: some are hooked in place
 CHUNK = 512  # documents tokenised at a time, or enough for `AHEAD` batches
 AHEAD = 8
 BEFORE = 2  # batches prepared on the host before a GPU needs them

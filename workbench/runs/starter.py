@@ -619,11 +619,10 @@ def _imported(name: str) -> None:
 
 def _analyses() -> Iterator[str]:
     """Yield the modules of all experiments that are built in."""
-    from workbench.core.experiment import EXPERIMENTS
-    from workbench.core.registry import imported
+    from workbench.core.experiment import EXPERIMENTS, built_in_experiments
 
-    for home in EXPERIMENTS.built_in.values():
-        declared = imported(home, "experiment")
+    for name in built_in_experiments():
+        declared = EXPERIMENTS[name]
         for code in (vars(declared)["run"], declared.figures, vars(declared)["findings"]):
             yield getattr(code, "home", code).partition(":")[0]
 

@@ -8,11 +8,10 @@ that browsing layers and heads never runs the model again; `passes` counts the f
 Costs: a forward pass, and 4 bytes for each head and pair of pieces.
 """
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from threading import Lock, RLock
+from threading import RLock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -23,8 +22,9 @@ from torch import Tensor
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
 from workbench.core.registry import once
-from workbench.corpora.encode import doc_of, encode
+from workbench.corpora.encode import content_key, doc_of, encode
 from workbench.engine.batch import Pieces
+from workbench.engine.forward_pass import ALONE
 from workbench.engine.model import Model
 from workbench.engine.taps import Site, StackName, Tap, View
 
@@ -91,7 +91,6 @@ CACHE_BYTES = 1 << 30
 MAX_BYTES = 2 << 30  # of the maps of one text
 
 CACHE: ByteCache["AttentionMaps"] = ByteCache(CACHE_BYTES)
-ALONE = Lock()  # one forward pass at a time: some models are hooked in place
 _passes = 0
 
 
@@ -192,19 +191,6 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
     doc, target_doc = doc_of(text), None if target is None else doc_of(target)
     key = content_key(model, doc, target_doc)
     return CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
-
-
-def content_key(model: Model, doc: "Doc", target: "Doc | None" = None) -> str:
-    """A hash of the content: weights, tokenizer, text, precision, device; and the model's name."""
-    digest = hashlib.blake2b(digest_size=12)
-    for part in (model.content_hash, model.precision, str(model.device), model.name):
-        digest.update(part.encode() + b"\0")
-    for text in (doc, target):
-        if text is not None:
-            ranges = [(token.idx, len(token)) for token in text]
-            segments = [(s.start, s.end) for s in text.spans.get("segments", ())]
-            digest.update(repr((text.text, ranges, segments)).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
 
 
 def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> AttentionMaps:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from workbench.analyses.attention.capture import ALONE
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import encode
+from workbench.engine.forward_pass import ALONE
 from workbench.engine.model import Model
 from workbench.engine.taps import Site, Tap, View
 from workbench.engine.words import by_words

@@ -31,12 +31,12 @@ from workbench.analyses.lenses.task_lens import (
 )
 from workbench.analyses.lenses.tuned_maps import HasMaps, maps_of
 from workbench.analyses.predictions.generate import cut_note
-from workbench.analyses.predictions.markers import has_marker
 from workbench.analyses.predictions.predict import fill, has_task_head, read_by
 from workbench.analyses.predictions.prediction import Kind, Prediction, following, labelled
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.public import public
 from workbench.corpora.encode import encode
+from workbench.corpora.markers import has_marker
 from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks

@@ -86,6 +86,7 @@ _OF_EFFECT = (
 PATCHING = Experiment(
     name="patching",
     about="Which states, heads and MLPs carry what decides between two words?",
+    subject="Predictions",
     settings=PatchingOverCorpus,
     run="workbench.analyses.patching.patching_corpus:run",
     tables={

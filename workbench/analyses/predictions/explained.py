@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from workbench.analyses.predictions.generate import cut_notes, generate
-from workbench.analyses.predictions.markers import has_marker
 from workbench.analyses.predictions.predict import (
     OTHERS_HIDDEN,
     fill,
@@ -35,6 +34,7 @@ from workbench.analyses.predictions.prediction import (
 from workbench.analyses.predictions.target import Measure, Target, require_measure
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.corpora.encode import encode
+from workbench.corpora.markers import has_marker
 from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import Model, refusal

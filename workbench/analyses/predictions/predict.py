@@ -26,7 +26,6 @@ from workbench.analyses.predictions.generate import (
     label,
     require_counts,
 )
-from workbench.analyses.predictions.markers import has_marker, hidden, with_markers
 from workbench.analyses.predictions.prediction import (
     Prediction,
     following,
@@ -46,6 +45,7 @@ from workbench.analyses.predictions.results import (
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
 from workbench.corpora.encode import encode
+from workbench.corpora.markers import has_marker, hidden, with_markers
 from workbench.corpora.text_prediction import pair_of, require_texts
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces

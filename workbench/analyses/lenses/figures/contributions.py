@@ -158,3 +158,16 @@ def _largest(table: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 FIGURES = {"layers": layers, "heads": heads, "gains": gains, "tags": tags}
+
+
+def one_prediction(tables: Tables) -> go.Figure:
+    """The direct contribution of each head and MLP to one prediction, the last layer on top.
+
+    How to read: blue parts speak for the prediction, orange ones against it.
+    """
+    table = tables["parts"]
+    order = [list(dict.fromkeys(table[name])) for name in ("layer", "part")]
+    wide = table.pivot(index="layer", columns="part", values="contribution")
+    wide = wide.loc[order[0], order[1]]
+    cells = heat_map(wide, "%{y}, %{x}: %{z:+.4f}", form="%{z:+.2f}", **ends(table["contribution"]))
+    return plot([cells], 110 + 24 * len(wide), {**CELLS, "side": "top"}, {**CELLS, **DOWN})

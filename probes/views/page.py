@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import new_run, tables_and_figures, uploads
-from workbench.app import probing_views as views
-from workbench.app.analysis import Analysis, View
-from workbench.app.probing_views import (
+from probes.views import curves as views
+from probes.views.curves import (
     COMPARE,
     NAME,
     OpenRuns,
@@ -21,6 +19,8 @@ from workbench.app.probing_views import (
     is_preview,
     label_of,
 )
+from workbench.app import new_run, tables_and_figures, uploads
+from workbench.app.analysis import Analysis, View
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, show_error
 from workbench.core.errors import WorkbenchError

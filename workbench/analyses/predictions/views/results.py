@@ -6,26 +6,23 @@ pass for a prediction; what `workbench.analyses.attribution` says for an explana
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from workbench.analyses.predictions.views.choices import Place
 from workbench.app import choice
-from workbench.app.predict import Place
 from workbench.core.errors import WorkbenchError
 
 if TYPE_CHECKING:
     import pandas as pd
     from spacy.tokens import Doc
 
-    from workbench.analyses.attribution.faithfulness import Faithfulness
-    from workbench.analyses.attribution.methods import Attribution, Method
     from workbench.analyses.predictions.edits import Edit
     from workbench.analyses.predictions.prediction import Prediction
-    from workbench.analyses.predictions.target import Baseline, By, Measure, Target
+    from workbench.analyses.predictions.target import Measure, Target
     from workbench.engine.model import Model
-    from workbench.models.patching import What
 
 ENTRIES = 256  # of each cache
 COUNT = 8  # predictions in view
@@ -56,7 +53,7 @@ class Side:
     @property
     def key(self) -> tuple[str, str, tuple[int, ...]]:
         """The content, for caches."""
-        from workbench.analyses.attention.capture import content_key
+        from workbench.corpora.encode import content_key
 
         return content_key(self.model, self.doc), self.place.as_text, self.so_far
 
@@ -81,7 +78,7 @@ class Top:
 
 def places(model: "Model", doc: "Doc") -> list[Place]:
     """The places of a text that a model predicts, in reading order."""
-    from workbench.analyses.attention.capture import content_key
+    from workbench.corpora.encode import content_key
 
     return _places(content_key(model, doc), model, doc)
 
@@ -116,7 +113,7 @@ def is_score(side: Side) -> bool:
 
 def with_gaps(model: "Model", doc: "Doc") -> "tuple[Doc, list[int]]":
     """The text with each [MASK] or ___ as one word, and these words."""
-    from workbench.analyses.predictions.markers import has_marker, with_markers
+    from workbench.corpora.markers import has_marker, with_markers
 
     if not has_marker(doc.text) or not model.objective or is_labeller(model):
         return doc, []
@@ -132,8 +129,8 @@ def spans(side: Side) -> tuple[str, ...]:
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _spans(key: tuple[str, str, tuple[int, ...]], _side: Side) -> tuple[str, ...]:
-    from workbench.analyses.attention.capture import ALONE
     from workbench.analyses.predictions.predict import fill
+    from workbench.engine.forward_pass import ALONE
 
     index = _side.place.index
     with ALONE:
@@ -193,7 +190,7 @@ def _top(
     also: tuple[int, ...],
     _side: Side,
 ) -> Top:
-    from workbench.analyses.attention.capture import ALONE
+    from workbench.engine.forward_pass import ALONE
 
     prediction = prediction_at(_side)
     if hidden:
@@ -254,8 +251,8 @@ def effects(side: Side, what: "Edit") -> "pd.DataFrame":
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _effects(key: tuple[str, str, tuple[int, ...]], what: "Edit", _side: Side) -> "pd.DataFrame":
-    from workbench.analyses.attention.capture import ALONE
     from workbench.analyses.predictions.edits import token_effects
+    from workbench.engine.forward_pass import ALONE
 
     with ALONE:
         found = token_effects(prediction_at(_side), what)
@@ -281,7 +278,7 @@ class Written:
 
 def written(side: Side, count: int) -> Written:
     """The most probable pieces that a decoder writes for the text."""
-    from workbench.analyses.attention.capture import content_key
+    from workbench.corpora.encode import content_key
 
     return _written(content_key(side.model, side.doc), count, side)
 
@@ -293,8 +290,8 @@ def _written(key: str, count: int, _side: Side) -> Written:
 
 def streamed(side: Side, count: int, show: "Callable[[str], object]", **sampling: Any) -> Written:
     """What a model writes; `show` receives the text so far after each piece."""
-    from workbench.analyses.attention.capture import ALONE
     from workbench.analyses.predictions.generate import generate
+    from workbench.engine.forward_pass import ALONE
 
     so_far: list[str] = []
 
@@ -317,15 +314,15 @@ def streamed(side: Side, count: int, show: "Callable[[str], object]", **sampling
 
 def tags(side: Side) -> dict[int, tuple[str, float]]:
     """The tag of each word with its probability, by a task head."""
-    from workbench.analyses.attention.capture import content_key
+    from workbench.corpora.encode import content_key
 
     return _tags(content_key(side.model, side.doc), side)
 
 
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _tags(key: str, _side: Side) -> dict[int, tuple[str, float]]:
-    from workbench.analyses.attention.capture import ALONE
     from workbench.corpora.text_prediction import predict_text
+    from workbench.engine.forward_pass import ALONE
 
     with ALONE:
         found = predict_text(_side.model, _side.doc)
@@ -334,20 +331,16 @@ def _tags(key: str, _side: Side) -> dict[int, tuple[str, float]]:
     return {word: (tag, probability) for word, (_, tag, probability) in rows}
 
 
-# --- why: attribution and its faithfulness --------------------------------------------------------
+# --- what is explained ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Explained:
-    """What is explained of a prediction, and how: the choices of the tab Why?"""
+    """What is explained of a prediction."""
 
     target: str  # as text; "" for the top prediction
     against: str  # as text; "" for none
     measure: "Measure" = "logit"
-    method: "Method" = "integrated-gradients"
-    by: "By" = "word"
-    baseline: "Baseline | None" = None  # None: the model's default
-    options: tuple[tuple[str, Any], ...] = ()  # of the method
 
 
 def targets(side: Side, explained: Explained) -> tuple[int, int | None]:
@@ -373,266 +366,9 @@ def choice_of(side: Side, first: Top, text: str) -> int:
     return explained.choice_of(prediction_at(side), text)
 
 
-def attribution(side: Side, explained: Explained) -> "Attribution":
-    """The attribution of the target to what the model reads."""
-    from workbench.analyses.attribution.methods import Attribution
-
-    fields = _attribution(side.key, explained, side)
-    return Attribution(prediction=prediction_at(side), **fields)
-
-
-@st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _attribution(
-    key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: Side
-) -> dict[str, Any]:
-    """The fields of an `Attribution`, but not the model."""
-    from workbench.analyses.attention.capture import ALONE
-    from workbench.analyses.attribution.methods import attribute_prediction
-
-    prediction = prediction_at(_side)
-    target = target_of(_side, explained)
-    with ALONE:
-        found = attribute_prediction(
-            prediction,
-            target,
-            explained.method,
-            baseline=explained.baseline,
-            **_options(explained),
-        )
-    return {
-        each.name: getattr(found, each.name) for each in fields(found) if each.name != "prediction"
-    }
-
-
 def target_of(side: Side, explained: Explained) -> "Target":
     """The number that is explained."""
     from workbench.analyses.predictions.target import Target
 
     measure = "logit" if is_score(side) else explained.measure  # the score itself
     return Target(*targets(side, explained), measure)
-
-
-def faithfulness(side: Side, explained: Explained, randomise: bool) -> "Faithfulness":
-    """How faithful the map is, next to random orders, attention and, if set, random weights."""
-    return _faithfulness(side.key, explained, randomise, side)
-
-
-@st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _faithfulness(
-    key: tuple[str, str, tuple[int, ...]], explained: Explained, randomise: bool, _side: Side
-) -> "Faithfulness":
-    from workbench.analyses.attention.capture import ALONE
-    from workbench.analyses.attribution.faithfulness import faithfulness
-
-    found = attribution(_side, explained)
-    twins = [_twin(_side.model.content_hash, _side.model)] if randomise else []
-    with ALONE:
-        return faithfulness(
-            found.prediction, found.target, found, twins=twins, **_options(explained)
-        )
-
-
-@st.cache_resource(max_entries=2, show_spinner=False)
-def _twin(content: str, _model: "Model") -> "Model":
-    """The same architecture with random weights."""
-    return _model.reinitialised(0)
-
-
-def _options(explained: Explained) -> dict[str, Any]:
-    """The options of a method by name."""
-    return {"by": explained.by, **dict(explained.options)}
-
-
-# --- when: the lens -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Layers:
-    """What every layer predicts, as the tables of a `LensReading`."""
-
-    table: "pd.DataFrame"
-    choices: "pd.DataFrame"
-    final: "pd.DataFrame"
-    notes: tuple[str, ...]
-
-    @property
-    def is_score(self) -> bool:
-        """Whether it is a score, which has no choices and no probability."""
-        return bool(self.choices["probability"].isna().all())
-
-
-def layers(side: Side, sublayers: bool, whole: bool) -> Layers:
-    """What every layer predicts at the place, or with `whole` at every word of the text."""
-    return _layers(side.key, sublayers, whole, side)
-
-
-@st.cache_data(max_entries=ENTRIES // 4, show_spinner=False)
-def _layers(
-    key: tuple[str, str, tuple[int, ...]], sublayers: bool, whole: bool, _side: Side
-) -> Layers:
-    from workbench.analyses.attention.capture import ALONE
-    from workbench.analyses.lenses.lens import lens
-
-    gaps = with_gaps(_side.model, _side.doc)[1] if whole else []
-    with ALONE:
-        if gaps:
-            return _of_gaps(_side, len(gaps), sublayers)
-        found = lens(
-            _side.model,
-            _side.doc if whole else prediction_at(_side),
-            sublayers=sublayers,
-            top=1 if whole else COUNT,
-        )
-    return Layers(found.table, found.choices, found.final, found.notes)
-
-
-def _of_gaps(side: Side, count: int, sublayers: bool) -> Layers:
-    """What every layer predicts for each hidden word, with the others hidden."""
-    import pandas as pd
-
-    from workbench.analyses.lenses.lens import lens
-
-    tables: list[list[pd.DataFrame]] = [[], [], []]
-    notes: tuple[str, ...] = ()
-    for n in range(count):
-        prediction = prediction_at(replace(side, place=Place("gap", n)))
-        found = lens(side.model, prediction, sublayers=sublayers, top=1)
-        for parts, table in zip(tables, (found.table, found.choices, found.final), strict=True):
-            parts.append(table.assign(place=n, word=gap_name(n)))
-        notes = found.notes
-    table, choices, final = (pd.concat(parts, ignore_index=True) for parts in tables)
-    return Layers(table, choices, final, notes)
-
-
-def gap_name(number: int) -> str:
-    """How a hidden word is named, by its number from 0."""
-    return f"hidden word {number + 1}"
-
-
-# --- who: direct contributions --------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What every part of a model contributes, as of `DirectContributions`."""
-
-    of: str  # logit, or head input
-    target: str  # as text, with what it is compared with
-    total: float
-    table: "pd.DataFrame"
-    notes: tuple[str, ...] = ()
-
-
-def parts(side: Side, target: str, against: str) -> Parts:
-    """The direct contributions of heads and MLPs to the target."""
-    return _parts(side.key, Explained(target, against), side)
-
-
-@st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _parts(key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: Side) -> Parts:
-    from workbench.analyses.attention.capture import ALONE
-    from workbench.analyses.lenses.contributions import contributions
-
-    prediction = prediction_at(_side)
-    target = target_of(_side, explained)
-    with ALONE:
-        found = contributions(_side.model, prediction, target=target)
-    names = prediction.names(
-        [target.choice] if target.against is None else [target.choice, target.against]
-    )
-    label = " rather than ".join(f"“{name}”" for name in names)
-    label = "the score" if is_score(_side) else label
-    return Parts(found.of, label, found.total, found.table, tuple(getattr(found, "notes", ())))
-
-
-# --- where: activation patching -------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Patched:
-    """The effect of every restored activation, as of a `Patching`."""
-
-    label: str  # the explained choice, and what it is compared with
-    measure: str
-    clean: float
-    corrupt: float
-    table: "pd.DataFrame"
-    notes: tuple[str, ...]
-    is_distinguished: bool = True
-
-
-def patching(side: Side, corrupt: Side, what: "What", target: str, against: str) -> Patched:
-    """The effects of activations of the text that are restored in its counterfactual."""
-    return _patching(side.key, corrupt.key, what, Explained(target, against), side, corrupt)
-
-
-@st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _patching(
-    key: tuple[str, str, tuple[int, ...]],
-    corrupt_key: tuple[str, str, tuple[int, ...]],
-    what: "What",
-    explained: Explained,
-    _side: Side,
-    _corrupt: Side,
-) -> Patched:
-    from workbench.analyses.attention.capture import ALONE
-    from workbench.analyses.patching.patch import patch_predictions
-    from workbench.analyses.predictions.generate import cut_notes
-
-    first = top(_side, LISTED)
-    choices = [
-        choice_of(_side, first, text) if text else None
-        for text in (explained.target, explained.against)
-    ]
-    with ALONE:
-        both = [(prediction_at(side), side.doc) for side in (_side, _corrupt)]
-        notes = [note for own in both for note in cut_notes(*own)]
-        found = patch_predictions(both[0][0], both[1][0], *choices, what=what, notes=notes)
-    names = [name for name in (found.target, found.against) if name]
-    label = " rather than ".join(f"“{name}”" for name in names)
-    measure = f"{found.measure} difference" if found.against else found.measure
-    if is_score(_side):
-        label, measure = "the score", "value"
-    return Patched(
-        label,
-        measure,
-        found.clean_value,
-        found.corrupt_value,
-        found.table,
-        tuple(note for note in found.notes if note not in notes),  # the page says what is cut
-        found.is_distinguished,
-    )
-
-
-def counterfactual_swap(side: Side) -> tuple[int, str] | None:
-    """A word on which the prediction depends, by its index, and another word for its place."""
-    return _counterfactual_swap(side.key, side)
-
-
-@st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def _counterfactual_swap(
-    key: tuple[str, str, tuple[int, ...]], _side: Side
-) -> tuple[int, str] | None:
-    from workbench.analyses.attention.capture import ALONE
-    from workbench.analyses.predictions.counterfactual import counterfactual
-
-    with ALONE:
-        return counterfactual(prediction_at(_side))
-
-
-def corrupt_side(side: Side, doc: "Doc") -> Side:
-    """The counterfactual text with the place that corresponds to the one of the text."""
-    from workbench.analyses.patching.alignment import word_of
-
-    place = side.place
-    is_tag = place.kind == "label" and prediction_at(side).kind == "tag"
-    if place.kind == "word" or is_tag:
-        place = Place(place.kind, word_of(side.doc, doc, place.index))
-    doc, gaps = with_gaps(side.model, doc)
-    if place.kind == "gap" and place.index >= len(gaps):
-        raise WorkbenchError(
-            f"The counterfactual has no hidden word number {place.index + 1}.",
-            code="texts-not-aligned",
-            remedy="Write [MASK] or ___ in both texts.",
-        )
-    return Side(side.ref, side.model, doc, place, side.written)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import streamlit as st
 
+from workbench.analyses.words.views.choices import Query
+from workbench.analyses.words.views.index import Indexed, Key
 from workbench.app import cache
-from workbench.app.words import Query
-from workbench.app.words_index import Indexed, Key
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -50,8 +50,8 @@ def neighbours(query: Query, indexed: Indexed, search: Search) -> "Neighbours":
 def _neighbours(
     key: tuple[str, int], index_key: Key, search: Search, _query: Query, _index: "Occurrences"
 ) -> "Neighbours":
-    from workbench.analyses.attention.capture import ALONE
     from workbench.analyses.words.neighbours import neighbours
+    from workbench.engine.forward_pass import ALONE
 
     same: dict[str, Literal["form", "lemma"]] = {AMONG[1]: "form", AMONG[2]: "lemma"}
     with ALONE:

@@ -4,17 +4,26 @@ Costs: a forward pass, and the model's head for every layer; for the whole text 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
 
 from workbench.analyses.lenses.figures import lens as drawn
-from workbench.app import predict, predict_explain, predict_results
-from workbench.app.attention import row
-from workbench.app.predict import Place
-from workbench.app.predict_results import Layers, Side
+from workbench.analyses.predictions.views import choices as predict
+from workbench.analyses.predictions.views import results as predict_results
+from workbench.analyses.predictions.views.choices import Place
+from workbench.analyses.predictions.views.results import (
+    COUNT,
+    ENTRIES,
+    Side,
+    prediction_at,
+    with_gaps,
+)
+from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
+from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import View, grid, index_in
 from workbench.report.format import number
@@ -28,6 +37,75 @@ NAMES = {
     "cross-attention": "after cross-attention",
     "mlp": "after MLP",
 }
+
+
+# --- what is computed, once for each text ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What every layer predicts, as the tables of a `LensReading`."""
+
+    table: "pd.DataFrame"
+    choices: "pd.DataFrame"
+    final: "pd.DataFrame"
+    notes: tuple[str, ...]
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it is a score, which has no choices and no probability."""
+        return bool(self.choices["probability"].isna().all())
+
+
+def layers(side: Side, sublayers: bool, whole: bool) -> Layers:
+    """What every layer predicts at the place, or with `whole` at every word of the text."""
+    return _layers(side.key, sublayers, whole, side)
+
+
+@st.cache_data(max_entries=ENTRIES // 4, show_spinner=False)
+def _layers(
+    key: tuple[str, str, tuple[int, ...]], sublayers: bool, whole: bool, _side: Side
+) -> Layers:
+    from workbench.analyses.lenses.lens import lens
+    from workbench.engine.forward_pass import ALONE
+
+    gaps = with_gaps(_side.model, _side.doc)[1] if whole else []
+    with ALONE:
+        if gaps:
+            return _of_gaps(_side, len(gaps), sublayers)
+        found = lens(
+            _side.model,
+            _side.doc if whole else prediction_at(_side),
+            sublayers=sublayers,
+            top=1 if whole else COUNT,
+        )
+    return Layers(found.table, found.choices, found.final, found.notes)
+
+
+def _of_gaps(side: Side, count: int, sublayers: bool) -> Layers:
+    """What every layer predicts for each hidden word, with the others hidden."""
+    import pandas as pd
+
+    from workbench.analyses.lenses.lens import lens
+
+    tables: list[list[pd.DataFrame]] = [[], [], []]
+    notes: tuple[str, ...] = ()
+    for n in range(count):
+        prediction = prediction_at(replace(side, place=Place("gap", n)))
+        found = lens(side.model, prediction, sublayers=sublayers, top=1)
+        for parts, table in zip(tables, (found.table, found.choices, found.final), strict=True):
+            parts.append(table.assign(place=n, word=gap_name(n)))
+        notes = found.notes
+    table, choices, final = (pd.concat(parts, ignore_index=True) for parts in tables)
+    return Layers(table, choices, final, notes)
+
+
+def gap_name(number: int) -> str:
+    """How a hidden word is named, by its number from 0."""
+    return f"hidden word {number + 1}"
+
+
+# --- the tab --------------------------------------------------------------------------------------
 
 
 def when(sides: Sequence[Side]) -> None:
@@ -49,7 +127,7 @@ def when(sides: Sequence[Side]) -> None:
     for side in sides:
         with errors_shown():
             with st.spinner("Reading the layers …"):
-                found = predict_results.layers(side, sublayers, what == EVERYWHERE)
+                found = layers(side, sublayers, what == EVERYWHERE)
             if found.is_score:
                 _score(side, found)
             elif what == EVERYWHERE:
@@ -259,6 +337,4 @@ def _column(side: Side, found: Layers, wanted: Sequence[int]) -> int | None:
 def _downloads(side: Side, found: Layers, view: View, where: str) -> None:
     title = f"Logit lens {where}, {side.name}"
     tables = {"table": found.table, "choices": found.choices, "final": found.final}
-    predict_explain.downloads(
-        "lens", found.choices, lambda: [(title, [view])], lambda: drawn.grid(tables), title
-    )
+    downloads("lens", found.choices, lambda: [(title, [view])], lambda: drawn.grid(tables), title)

@@ -3,10 +3,10 @@
 The open head is in the address. Costs: milliseconds for a view.
 """
 
-from workbench.app import heads_views as views
+from workbench.analyses.heads.views import all_heads as views
+from workbench.analyses.heads.views.all_heads import HEAD, NAME, draw_grid, open_head
+from workbench.analyses.heads.views.one_head import evidence
 from workbench.app.analysis import Analysis, View
-from workbench.app.heads_views import HEAD, NAME, draw_grid, open_head
-from workbench.app.one_head import evidence
 
 VIEWS = {
     "Heads": View(draw_grid),

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import choice, predict_explain, words, words_results
+from workbench.analyses.words.views import choices as words
+from workbench.analyses.words.views import results as words_results
+from workbench.app import choice
+from workbench.app.downloads import downloads
 from workbench.app.text import errors_shown, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Box, Step, Steps, View, index_in, pieces, steps
@@ -207,6 +210,4 @@ def _downloads(found: "Sequence[Tokenization]", view: View) -> None:
 
     both = Tokenizations(found[0].text, tuple(found))
     title = f"Pieces of “{words.clipped(both.text)}”"
-    predict_explain.downloads(
-        "pieces", both.table, lambda: [(title, [view])], lambda: figure(both.words), title
-    )
+    downloads("pieces", both.table, lambda: [(title, [view])], lambda: figure(both.words), title)

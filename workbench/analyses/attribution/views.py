@@ -4,21 +4,28 @@ Costs: an attribution for each change of the choices; its faithfulness, some hun
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 import streamlit as st
 
-from workbench.app import predict, predict_results, run_list
-from workbench.app.attention import row
-from workbench.app.predict_results import Explained, Side
-from workbench.app.tables_and_figures import Column, draw_columns, draw_table, segment, select
+from workbench.analyses.predictions.views import results as predict_results
+from workbench.analyses.predictions.views.results import (
+    ENTRIES,
+    Explained,
+    Side,
+    prediction_at,
+    target_of,
+)
+from workbench.analyses.predictions.views.target import named_for, shown, target_boxes
+from workbench.app.downloads import downloads
+from workbench.app.tables_and_figures import Column, draw_columns, segment, select
 from workbench.app.text import errors_shown, plain
-from workbench.app.token_views.component import Views, standalone, token_views
+from workbench.app.text_boxes import row
+from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, View, grid, strip
-from workbench.drawing.sanitize import spaced
 from workbench.report.format import number
 
 if TYPE_CHECKING:
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.analyses.attribution.faithfulness import Faithfulness, Randomised
     from workbench.analyses.attribution.methods import Attribution, Method
     from workbench.analyses.predictions.target import Baseline, By, Measure
+    from workbench.engine.model import Model
 
 DEFAULT = "the model's default"
 STEPS = ("1024", "64", "4096")  # maximum; the first is the default, and a mini needs fewer
@@ -41,15 +49,92 @@ CHECKED = {
     ),
     "gain": Column("gain", "%+.3f", help="Comprehensiveness minus sufficiency. High is good."),
 }
-USUAL = Explained("", "", options=(("max_steps", int(STEPS[0])),))  # what is explained at first
 SMALL = 20_000_000  # parameters of a model that is repeated with random weights
 LONG = 128  # units from which the faithfulness is computed only when asked for
+
+
+# --- what is computed, once for each text ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Explanation(Explained):
+    """What is explained, and how: the choices of the tab Why?"""
+
+    method: "Method" = "integrated-gradients"
+    by: "By" = "word"
+    baseline: "Baseline | None" = None  # None: the model's default
+    options: tuple[tuple[str, Any], ...] = ()  # of the method
+
+
+def attribution(side: Side, explained: Explanation) -> "Attribution":
+    """The attribution of the target to what the model reads."""
+    from workbench.analyses.attribution.methods import Attribution
+
+    fields = _attribution(side.key, explained, side)
+    return Attribution(prediction=prediction_at(side), **fields)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _attribution(
+    key: tuple[str, str, tuple[int, ...]], explained: Explanation, _side: Side
+) -> dict[str, Any]:
+    """The fields of an `Attribution`, but not the model."""
+    from workbench.analyses.attribution.methods import attribute_prediction
+    from workbench.engine.forward_pass import ALONE
+
+    prediction = prediction_at(_side)
+    target = target_of(_side, explained)
+    with ALONE:
+        found = attribute_prediction(
+            prediction,
+            target,
+            explained.method,
+            baseline=explained.baseline,
+            **_options(explained),
+        )
+    return {
+        each.name: getattr(found, each.name) for each in fields(found) if each.name != "prediction"
+    }
+
+
+def faithfulness(side: Side, explained: Explanation, randomise: bool) -> "Faithfulness":
+    """How faithful the map is, next to random orders, attention and, if set, random weights."""
+    return _faithfulness(side.key, explained, randomise, side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _faithfulness(
+    key: tuple[str, str, tuple[int, ...]], explained: Explanation, randomise: bool, _side: Side
+) -> "Faithfulness":
+    from workbench.analyses.attribution.faithfulness import faithfulness
+    from workbench.engine.forward_pass import ALONE
+
+    found = attribution(_side, explained)
+    twins = [_twin(_side.model.content_hash, _side.model)] if randomise else []
+    with ALONE:
+        return faithfulness(
+            found.prediction, found.target, found, twins=twins, **_options(explained)
+        )
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _twin(content: str, _model: "Model") -> "Model":
+    """The same architecture with random weights."""
+    return _model.reinitialised(0)
+
+
+def _options(explained: Explanation) -> dict[str, Any]:
+    """The options of a method by name."""
+    return {"by": explained.by, **dict(explained.options)}
+
+
+USUAL = Explanation("", "", options=(("max_steps", int(STEPS[0])),))  # what is explained at first
 
 
 # --- choices --------------------------------------------------------------------------------------
 
 
-def choices(side: Side) -> Explained:
+def choices(side: Side) -> Explanation:
     """Draw the choices of the tab in one row."""
     from typing import get_args
 
@@ -100,7 +185,7 @@ def choices(side: Side) -> Explained:
             "in Python; 64 for layer methods). Fewer are taken where fewer are enough.",
         )
     is_usual = method in LAYER_METHODS and steps == STEPS[0]  # a layer method has its own default
-    return Explained(
+    return Explanation(
         target,
         against,
         cast("Measure", measure),
@@ -109,62 +194,6 @@ def choices(side: Side) -> Explained:
         None if baseline == DEFAULT else cast("Baseline", baseline),
         () if is_usual else (("max_steps", int(steps)),),
     )
-
-
-def target_boxes(
-    side: Side, nothing: str = predict.NOTHING, about: str = "none"
-) -> tuple[str, str]:
-    """Draw the boxes for the explained choice and a second one; "" for the defaults.
-
-    `nothing` is the default of the second in its box, and `about` in its help. A score of a
-    regression is the only choice, so there are no boxes.
-    """
-    if predict_results.is_score(side):
-        return "", ""
-    offered = predict_results.top(side, predict_results.LISTED).texts
-    target = _choice(
-        "Explain",
-        predict.TOP,
-        offered,
-        predict.TARGET,
-        "The choice that is explained (default: the most probable one). You can type another one.",
-    )
-    against = _choice(
-        "Rather than",
-        nothing,
-        offered,
-        predict.AGAINST,
-        "A second choice: what speaks for the first rather than the second, such as for “is” "
-        f"rather than “are” (default: {about}).",
-    )
-    return "" if target == predict.TOP else target, "" if against == nothing else against
-
-
-def _choice(label: str, first: str, texts: Sequence[str], key: str, about: str) -> str:
-    """Draw a box for a choice of the model; any text can be typed.
-
-    A click on a prediction changes the address, too, so the box follows it and is not bound to it.
-    """
-    current = st.query_params.get(key, "")
-    options = list(dict.fromkeys([first, *texts, *([current] if current else [])]))
-    box = f"{key} {current} or {first}"
-
-    def changed() -> None:
-        picked = st.session_state.get(box)
-        run_list.set_query(key, None if picked in (None, first) else str(picked))
-
-    picked = st.selectbox(
-        label,
-        options,
-        options.index(current or first),
-        key=box,
-        format_func=spaced,
-        on_change=changed,
-        accept_new_options=True,
-        width=150,
-        help=about,
-    )
-    return str(picked or first)
 
 
 # --- the map --------------------------------------------------------------------------------------
@@ -179,20 +208,9 @@ def why(sides: Sequence[Side]) -> None:
             _map(side, replace(explained, target=target, against=against))
 
 
-def named_for(side: Side, first: Side, target: str, against: str) -> tuple[str, str]:
-    """The chosen choices for a side: of another kind of prediction, its own top prediction."""
-    kinds = {(each.place.kind == "label", predict_results.is_score(each)) for each in (side, first)}
-    return (target, against) if len(kinds) == 1 else ("", "")
-
-
-def shown(text: str) -> str:
-    """A choice in a sentence, with a sign for a line break."""
-    return plain(text.replace("\n", "↵"))
-
-
-def _map(side: Side, explained: Explained) -> None:
+def _map(side: Side, explained: Explanation) -> None:
     with st.spinner(f"Computing {explained.method} …"):
-        found = predict_results.attribution(side, explained)
+        found = attribution(side, explained)
     said = found.prediction.names([found.target.choice])[0]
     against = found.target.against
     rather = f" rather than “{found.prediction.names([against])[0]}”" if against is not None else ""
@@ -329,7 +347,7 @@ def is_rough(found: "Attribution") -> bool:
 
 
 def bars_of(found: "Attribution") -> "go.Figure":
-    from workbench.analyses.attribution.figures.explanations import attribution_map
+    from workbench.analyses.attribution.figures.one_prediction import attribution_map
 
     return attribution_map(found.table, found.label)
 
@@ -337,7 +355,7 @@ def bars_of(found: "Attribution") -> "go.Figure":
 # --- the check ------------------------------------------------------------------------------------
 
 
-def _check(side: Side, explained: Explained, n_units: int, rough: bool) -> None:
+def _check(side: Side, explained: Explanation, n_units: int, rough: bool) -> None:
     """Draw the faithfulness of a map next to random orders and attention."""
     is_small = side.model.parameters <= SMALL
     if n_units > LONG and not st.toggle(
@@ -346,7 +364,7 @@ def _check(side: Side, explained: Explained, n_units: int, rough: bool) -> None:
         return
     with errors_shown(), st.spinner("Checking the map …"):
         can_randomise = explained.method not in ("random", "attention") and is_small
-        check = predict_results.faithfulness(side, explained, can_randomise)
+        check = faithfulness(side, explained, can_randomise)
         _verdict(check, side.ref, rough)
 
 
@@ -404,41 +422,3 @@ def _reason(check: "Faithfulness") -> str:
         f"gain {_signed(check.gain)}; random orders of the words {_signed(low)} to "
         f"{_signed(high)}, p = {check.p:.2g}"
     )
-
-
-# --- downloads ------------------------------------------------------------------------------------
-
-
-def downloads(
-    name: str,
-    table: pd.DataFrame,
-    blocks: Callable[[], Sequence[tuple[str, Views]]],
-    figure: "Callable[[], go.Figure]",
-    title: str,
-) -> None:
-    """Draw the table, and buttons that save it; pictures are drawn on a click."""
-    from workbench.drawing.sanitize import harmless
-    from workbench.drawing.vector import Format, picture
-    from workbench.report.export import csv
-
-    def pictured(kind: Format) -> Callable[[], bytes]:
-        return lambda: picture(harmless(figure()), kind, title=title)
-
-    with st.expander("Table and downloads", icon=":material/table:"):
-        draw_table(table, f"table {title}")
-        with st.container(horizontal=True):
-            for label, data, mime in (
-                ("CSV", csv(table), "text/csv"),
-                ("SVG", pictured("svg"), "image/svg+xml"),
-                ("PNG", pictured("png"), "image/png"),
-                ("HTML", standalone(title, blocks()), "text/html"),
-            ):
-                st.download_button(
-                    label,
-                    data,
-                    file_name=f"{name}.{label.lower()}",
-                    mime=mime,
-                    on_click="ignore",
-                    icon=":material/download:",
-                    key=f"{label} {title}",
-                )

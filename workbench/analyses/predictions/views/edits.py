@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import streamlit as st
 
-from workbench.analyses.attribution.figures import explanations as drawn
-from workbench.app import predict, predict_explain, predict_results
-from workbench.app.predict import Place
-from workbench.app.predict_results import COUNT, Side, Top
+from workbench.analyses.predictions import figures as drawn
+from workbench.analyses.predictions.views import choices as predict
+from workbench.analyses.predictions.views import results as predict_results
+from workbench.analyses.predictions.views.choices import Place
+from workbench.analyses.predictions.views.results import COUNT, Side, Top
+from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
 from workbench.app.token_views.component import token_views
@@ -336,7 +338,7 @@ def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
     ]
     views = [bars("edited", lists)]
     token_views(views, f"edited {side.ref}", lambda chosen: None)
-    predict_explain.downloads(
+    downloads(
         "edited",
         table,
         lambda: [(title, views)],
@@ -390,7 +392,7 @@ def _effects(side: Side, what: str, effects: "pd.DataFrame") -> None:
     ]
     token_views(views, f"turn {side.ref}", lambda chosen: None)
     title = f"Effect of each word if it is {what}, {side.name}"
-    predict_explain.downloads(
+    downloads(
         f"effects-{what}",
         effects,
         lambda: [(title, views)],

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from workbench.analyses.words.views.choices import Searched
 from workbench.app import cache, choice, foreground
 from workbench.app.text import plain
-from workbench.app.words import Searched
 from workbench.core.errors import WorkbenchError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Build:
         make.start()
 
     def _make(self, model: "Model", corpus: "Corpus") -> None:
-        from workbench.analyses.attention.capture import ALONE
+        from workbench.engine.forward_pass import ALONE
 
         try:
             if self._after is not None:
@@ -117,7 +117,7 @@ class Build:
 
     def _check(self) -> None:
         """End if the index is no longer wanted; now and then let others compute."""
-        from workbench.analyses.attention.capture import ALONE
+        from workbench.engine.forward_pass import ALONE
 
         if self.cancelled.is_set():
             raise _CancelledError

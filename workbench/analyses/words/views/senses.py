@@ -11,26 +11,20 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from workbench.app import (
-    cache,
-    choice,
-    predict,
-    predict_explain,
-    run_list,
-    tables_and_figures,
-    words,
-    words_index,
-    words_neighbours,
-    words_results,
-)
-from workbench.app.attention import row
+from workbench.analyses.words.views import choices as words
+from workbench.analyses.words.views import index as words_index
+from workbench.analyses.words.views import neighbours as words_neighbours
+from workbench.analyses.words.views import results as words_results
+from workbench.analyses.words.views.choices import FORM, Searched
+from workbench.analyses.words.views.index import Indexed
+from workbench.analyses.words.views.results import Mapped
+from workbench.app import cache, choice, run_list, tables_and_figures
+from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import Column, draw_columns, select
 from workbench.app.text import errors_shown, plain
+from workbench.app.text_boxes import row, second_model
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Contexts, View, contexts
-from workbench.app.words import FORM, Searched
-from workbench.app.words_index import Indexed
-from workbench.app.words_results import Mapped
 from workbench.core.findings import plural
 from workbench.drawing.theme import INK
 
@@ -81,7 +75,7 @@ def draw(ref: str, word: str) -> None:
             width=130,
             help="Number of clusters (default: as many as have the largest silhouette).",
         )
-        other = predict.second_model(190)
+        other = second_model(190)
         part = words_neighbours.searched()
     models = words_neighbours.models(ref, other)
     for _, model in models:
@@ -308,7 +302,7 @@ def _marked(figure: "go.Figure", table: pd.DataFrame) -> "go.Figure":
 def _downloads(found: "Senses", colour: str, view: View, title: str) -> None:
     from workbench.analyses.words.figures.neighbours import senses_figure
 
-    predict_explain.downloads(
+    downloads(
         "senses",
         found.table,
         lambda: [(title, [view])],

@@ -11,7 +11,6 @@ import pandas as pd
 import streamlit as st
 
 from workbench.analyses.heads.figures import grid
-from workbench.drawing import heads as names
 from workbench.analyses.heads.figures import heads as drawn
 from workbench.analyses.heads.figures.grid import by_role, by_score, outlined
 from workbench.app import run_list, tables_and_figures
@@ -19,6 +18,7 @@ from workbench.app.tables_and_figures import Column
 from workbench.app.text import shortened
 from workbench.core.experiment import HEAD as COLUMNS
 from workbench.core.head_names import ROLES
+from workbench.drawing import heads as names
 from workbench.drawing.heads import NOTHING
 from workbench.drawing.theme import INK
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.analyses.heads.figures import grid
-from workbench.drawing import heads as names
 from workbench.analyses.heads.figures import heads as drawn
 from workbench.analyses.heads.figures.heads import Case, Sentence, cases, sentences_of
-from workbench.app import choice, heads_views, tables_and_figures, text
-from workbench.app.attention import NAMES
-from workbench.app.heads_views import OpenHead
+from workbench.analyses.heads.views import all_heads as heads_views
+from workbench.analyses.heads.views.all_heads import OpenHead
+from workbench.app import choice, tables_and_figures, text
 from workbench.app.text import as_html, marked, plain, shortened
-from workbench.core.head_names import ROLES
+from workbench.core.head_names import KIND_NAMES, ROLES
 from workbench.drawing.heads import GROUP
 from workbench.drawing.theme import Kind
 
@@ -241,7 +240,7 @@ def address(selection: OpenHead, case: Case | None = None) -> dict[str, str]:
         "badges": f"{selection.run.name}: heads",
     }
     if selection.several:
-        query["attention"] = f"{stack} {NAMES.get(kind, kind)}"
+        query["attention"] = f"{stack} {KIND_NAMES.get(kind, kind)}"
     if spec.split:
         query |= choice.showing(spec.split, case.sentence if case else 0)
         if case and case.looks_at >= 0 and kind != "cross":  # items are the words

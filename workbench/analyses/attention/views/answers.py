@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import attention, cache, choice
+from workbench.analyses.attention.views import choices as attention
+from workbench.app import cache, choice
 from workbench.core.errors import WorkbenchError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.analyses.attention.browser.scene import Predicts
     from workbench.analyses.attention.grids import Group, Options
     from workbench.analyses.attention.patterns import OnCorpus
-    from workbench.app.predict_results import Top
+    from workbench.analyses.predictions.views.results import Top
     from workbench.engine.model import Model
 
 TOP = 5  # predictions in view
@@ -108,7 +109,7 @@ def predicts(ref: str, model: "Model", doc: "Doc") -> "Predicts | None":
     At first: a hidden word; else the next word, or a word near the end.
     """
     from workbench.analyses.attention.browser.scene import Predicts
-    from workbench.app.predict_results import is_labeller, places
+    from workbench.analyses.predictions.views.results import is_labeller, places
 
     if not model.objective or is_labeller(model):
         return None
@@ -167,8 +168,8 @@ def _top(
     ref: str, model: "Model", doc: "Doc", place: int, also: tuple[int, ...] = ()
 ) -> "tuple[Top | None, str]":
     """The most probable choices, and why there are none."""
-    from workbench.app.predict import Place
-    from workbench.app.predict_results import Side, is_labeller, top
+    from workbench.analyses.predictions.views.choices import Place
+    from workbench.analyses.predictions.views.results import Side, is_labeller, top
 
     if not model.objective or is_labeller(model):
         return None, "This model has no language-model head, so it predicts no words."

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from workbench.app import attention, cache, choice, run_list
+from workbench.app import cache, choice, run_list
 from workbench.app.tables_and_figures import segment
+from workbench.app.text_boxes import CORPUS, OWN, TYPED_AT, second_model
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
     from streamlit.delta_generator import DeltaGenerator
 
 AT, EDITS, LAYER = "at", "edits", "layer"  # in the address, without a box of their own
-TARGET, AGAINST, OTHER = "target", "against", "model2"
+TARGET, AGAINST = "target", "against"
 CORRUPT = ("corrupt", "corrupt2")  # the counterfactual of the text, or of each text of a pair
-TOP, NOTHING = "top prediction", "nothing"
+TOP = "top prediction"
 EXAMPLE = "The girls did not visit it because they were tall."
-TYPED_AT = "400ms"  # pause after which a typed text is predicted
 
-LabelVisibility = Literal["visible", "hidden", "collapsed"]
 # What is predicted: a word from its context; a hidden word that the visitor typed as [MASK]; the
 # next word; what a decoder writes; a label.
 Kind = Literal["word", "gap", "next", "written", "label"]
@@ -93,16 +92,16 @@ def text_and_second_model(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, st
     """
     is_pair = len(labels) > 1
     with row():
-        source = attention.OWN
+        source = OWN
         if not is_pair:
             source = segment(
                 "From",
-                [attention.OWN, attention.CORPUS],
+                [OWN, CORPUS],
                 "from",
                 label_visibility="collapsed",
-                format_func=lambda name: {attention.OWN: "Own text"}.get(name, name),
+                format_func=lambda name: {OWN: "Own text"}.get(name, name),
             )
-        doc = _sentence() if source == attention.CORPUS else None
+        doc = _sentence() if source == CORPUS else None
         typed = [] if doc is not None else _typed(labels)
         other = second_model(label_visibility="visible" if is_pair else "collapsed")
     if doc is not None:
@@ -166,26 +165,3 @@ def _sentence() -> "Doc":
         help="Number of the sentence, counted from 0. Search for a sentence on the page Corpora.",
     )
     return cache.sentence(corpus, split, int(index or 0))
-
-
-def second_model(width: int = 200, label_visibility: LabelVisibility = "visible") -> str:
-    """Draw a box for a second model; return its reference, or "" for none."""
-    current = st.session_state.get(OTHER)
-    options = [NOTHING, *choice.models(), *([str(current)] if current else [])]
-    picked = st.selectbox(
-        "Compare with",
-        list(dict.fromkeys(options)),
-        key=OTHER,
-        bind="query-params",
-        accept_new_options=True,
-        label_visibility=label_visibility,
-        format_func=lambda name: _named(str(name), label_visibility == "collapsed"),
-        width=width,
-        help="A second model on the same text: a built-in model, a run that trained a model, a "
-        "folder, or a hub id.",
-    )
-    return "" if picked in (None, NOTHING) else str(picked)
-
-
-def _named(ref: str, without_label: bool) -> str:
-    return "Compare with …" if without_label and ref == NOTHING else ref

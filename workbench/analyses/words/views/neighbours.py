@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import (
-    cache,
-    choice,
-    predict,
-    predict_explain,
-    words,
-    words_index,
-    words_results,
-)
-from workbench.app.attention import row
+from workbench.analyses.words.views import choices as words
+from workbench.analyses.words.views import index as words_index
+from workbench.analyses.words.views import results as words_results
+from workbench.analyses.words.views.choices import Query, Searched
+from workbench.analyses.words.views.results import AMONG, Search
+from workbench.app import cache, choice
+from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import kind, select
 from workbench.app.text import errors_shown, marked, plain
+from workbench.app.text_boxes import row, second_model
 from workbench.app.token_views.component import Views, token_views
 from workbench.app.token_views.views import Context, Contexts, contexts, index_in
-from workbench.app.words import Query, Searched
-from workbench.app.words_results import AMONG, Search
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -86,7 +82,7 @@ def draw(ref: str, docs: "Sequence[Doc]", chosen: Sequence[int]) -> None:
         k = select("Neighbours", COUNTS, "k", width=100, help="Number of neighbours (default 10).")
         stack = stack_of(first)
         layers = _layers(first, stack)
-        other = predict.second_model(190)
+        other = second_model(190)
         part = searched()
     queries = [
         Query(model_ref, model, doc, word, number)
@@ -300,4 +296,4 @@ def _downloads(
         tables.append(table)
     table = pd.concat(tables, ignore_index=True)
     title = f"Nearest to “{words.clipped(found[0][1].word)}” in {found[0][1].corpus}"
-    predict_explain.downloads("neighbours", table, lambda: blocks, lambda: nearest(table), title)
+    downloads("neighbours", table, lambda: blocks, lambda: nearest(table), title)

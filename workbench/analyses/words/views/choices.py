@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.app import cache, choice, run_list
-from workbench.app.predict import TYPED_AT
+from workbench.app.text_boxes import TYPED_AT
 from workbench.drawing.sanitize import visible
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Query:
     @property
     def key(self) -> tuple[str, int]:
         """The content, for caches."""
-        from workbench.analyses.attention.capture import content_key
+        from workbench.corpora.encode import content_key
 
         return content_key(self.model, self.doc), self.word
 

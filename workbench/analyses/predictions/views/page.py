@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import (
-    cache,
-    choice,
-    predict,
-    predict_edits,
-    predict_explain,
-    predict_layers,
-    predict_parts,
-    predict_patching,
-    predict_results,
-)
-from workbench.app.predict import Place
-from workbench.app.predict_results import COUNT, Side, Top
+from workbench.analyses.attribution import views as predict_explain
+from workbench.analyses.lenses.views import layers as predict_layers
+from workbench.analyses.lenses.views import parts as predict_parts
+from workbench.analyses.patching import views as predict_patching
+from workbench.analyses.predictions.views import choices as predict
+from workbench.analyses.predictions.views import edits as predict_edits
+from workbench.analyses.predictions.views import results as predict_results
+from workbench.analyses.predictions.views.choices import Place
+from workbench.analyses.predictions.views.results import COUNT, Side, Top
+from workbench.app import cache, choice
 from workbench.app.text import as_html, errors_shown, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip

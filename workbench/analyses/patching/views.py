@@ -6,19 +6,36 @@ batch for each layer and word, or for each head.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
 from workbench.analyses.patching.figures import patching as drawn
-from workbench.app import cache, predict, predict_edits, predict_explain, predict_results, run_list
-from workbench.app.attention import row
-from workbench.app.predict_results import Patched, Side
+from workbench.analyses.predictions.views import choices as predict
+from workbench.analyses.predictions.views import edits as predict_edits
+from workbench.analyses.predictions.views.choices import Place
+from workbench.analyses.predictions.views.results import (
+    ENTRIES,
+    LISTED,
+    Explained,
+    Side,
+    choice_of,
+    is_score,
+    prediction_at,
+    top,
+    with_gaps,
+)
+from workbench.analyses.predictions.views.target import named_for, target_boxes
+from workbench.app import cache, run_list
+from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
+from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import View, grid
+from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal, percent, signed
 from workbench.report.format import number
 
@@ -30,6 +47,7 @@ if TYPE_CHECKING:
 
 WHAT = {"states": "states", "heads": "heads", "MLPs": "mlps", "attentions": "attentions"}
 OF_CORRUPT = "its top choice"
+LONG = 128  # words from which each is restored only when asked for
 ONE = {
     "states": "state",
     "heads": "head output",
@@ -50,6 +68,102 @@ NOTE = {
 }
 
 
+# --- what is computed, once for each text ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Patched:
+    """The effect of every restored activation, as of a `Patching`."""
+
+    label: str  # the explained choice, and what it is compared with
+    measure: str
+    clean: float
+    corrupt: float
+    table: "pd.DataFrame"
+    notes: tuple[str, ...]
+    is_distinguished: bool = True
+
+
+def patching(side: Side, corrupt: Side, what: "What", target: str, against: str) -> Patched:
+    """The effects of activations of the text that are restored in its counterfactual."""
+    return _patching(side.key, corrupt.key, what, Explained(target, against), side, corrupt)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _patching(
+    key: tuple[str, str, tuple[int, ...]],
+    corrupt_key: tuple[str, str, tuple[int, ...]],
+    what: "What",
+    explained: Explained,
+    _side: Side,
+    _corrupt: Side,
+) -> Patched:
+    from workbench.analyses.patching.patch import patch_predictions
+    from workbench.analyses.predictions.generate import cut_notes
+    from workbench.engine.forward_pass import ALONE
+
+    first = top(_side, LISTED)
+    choices = [
+        choice_of(_side, first, text) if text else None
+        for text in (explained.target, explained.against)
+    ]
+    with ALONE:
+        both = [(prediction_at(side), side.doc) for side in (_side, _corrupt)]
+        notes = [note for own in both for note in cut_notes(*own)]
+        found = patch_predictions(both[0][0], both[1][0], *choices, what=what, notes=notes)
+    names = [name for name in (found.target, found.against) if name]
+    label = " rather than ".join(f"“{name}”" for name in names)
+    measure = f"{found.measure} difference" if found.against else found.measure
+    if is_score(_side):
+        label, measure = "the score", "value"
+    return Patched(
+        label,
+        measure,
+        found.clean_value,
+        found.corrupt_value,
+        found.table,
+        tuple(note for note in found.notes if note not in notes),  # the page says what is cut
+        found.is_distinguished,
+    )
+
+
+def counterfactual_swap(side: Side) -> tuple[int, str] | None:
+    """A word on which the prediction depends, by its index, and another word for its place."""
+    return _counterfactual_swap(side.key, side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _counterfactual_swap(
+    key: tuple[str, str, tuple[int, ...]], _side: Side
+) -> tuple[int, str] | None:
+    from workbench.analyses.predictions.counterfactual import counterfactual
+    from workbench.engine.forward_pass import ALONE
+
+    with ALONE:
+        return counterfactual(prediction_at(_side))
+
+
+def corrupt_side(side: Side, doc: "Doc") -> Side:
+    """The counterfactual text with the place that corresponds to the one of the text."""
+    from workbench.analyses.patching.alignment import word_of
+
+    place = side.place
+    is_tag = place.kind == "label" and prediction_at(side).kind == "tag"
+    if place.kind == "word" or is_tag:
+        place = Place(place.kind, word_of(side.doc, doc, place.index))
+    doc, gaps = with_gaps(side.model, doc)
+    if place.kind == "gap" and place.index >= len(gaps):
+        raise WorkbenchError(
+            f"The counterfactual has no hidden word number {place.index + 1}.",
+            code="texts-not-aligned",
+            remedy="Write [MASK] or ___ in both texts.",
+        )
+    return Side(side.ref, side.model, doc, place, side.written)
+
+
+# --- the tab --------------------------------------------------------------------------------------
+
+
 def where(sides: Sequence[Side]) -> None:
     """Draw the tab Where?: the counterfactual text, and a map for each model."""
     corrupt = _counterfactual(sides[0])
@@ -61,7 +175,7 @@ def where(sides: Sequence[Side]) -> None:
             help="What is taken from the text above and put into its counterfactual: the states of "
             "the layers, or the outputs of heads, MLPs or attentions.",
         )
-        target, against = predict_explain.target_boxes(
+        target, against = target_boxes(
             sides[0], OF_CORRUPT, "the most probable choice for the counterfactual"
         )
     what = WHAT[chosen]
@@ -80,14 +194,14 @@ def where(sides: Sequence[Side]) -> None:
     for side in sides:
         with errors_shown():
             with st.spinner("Restoring activations …"):
-                other = predict_results.corrupt_side(side, corrupt)
-                own = predict_explain.named_for(side, sides[0], target, against)
-                found = predict_results.patching(side, other, cast("What", what), *own)
+                other = corrupt_side(side, corrupt)
+                own = named_for(side, sides[0], target, against)
+                found = patching(side, other, cast("What", what), *own)
             _map(side, found, what)
 
 
 def _is_long(doc: "Doc") -> bool:
-    return len(doc) > predict_explain.LONG
+    return len(doc) > LONG
 
 
 # --- the counterfactual text ----------------------------------------------------------------------
@@ -155,7 +269,7 @@ def _suggested(side: Side, own: Sequence[str]) -> list[str]:
                 return edited
     if _is_long(side.doc):
         return list(own)
-    return _texts(side.doc, predict_results.counterfactual_swap(side))
+    return _texts(side.doc, counterfactual_swap(side))
 
 
 # --- the map --------------------------------------------------------------------------------------
@@ -177,7 +291,7 @@ def _map(side: Side, found: Patched, what: str) -> None:
     for note in found.notes:
         st.caption(plain(note))
     heading = f"Restored {what} for {found.label}, {side.name}"
-    predict_explain.downloads(
+    downloads(
         f"patching-{what}",
         found.table,
         lambda: [(heading, views)],

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
-from workbench.app import (
-    analyses,
-    choice,
-    run_list,
-    words,
-    words_neighbours,
-    words_senses,
-    words_tokenizers,
-)
+from workbench.analyses.words.views import choices as words
+from workbench.analyses.words.views import neighbours as words_neighbours
+from workbench.analyses.words.views import senses as words_senses
+from workbench.analyses.words.views import tokenizers as words_tokenizers
+from workbench.app import analyses, choice, run_list
 from workbench.app.text import ago, errors_shown, plain, prose
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, index_in, strip

@@ -12,8 +12,10 @@ import streamlit as st
 from workbench.app import cache, choice
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import plain
+from workbench.app.text_boxes import CORPUS, OWN
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_regular, parse_json
+from workbench.core.head_names import KIND_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,12 +31,10 @@ if TYPE_CHECKING:
 
     Tables = list[tuple[str, pd.DataFrame]]  # each with its label
 
-OWN, CORPUS = "Your own text", "Corpus sentence"
 FROM, TEXT, BEFORE = "from", "text", "before"  # in the address; `before`: the text before an edit
 OF_HEAD = ("pin", "word", "place")  # in the address, and of one text
 EXAMPLE = "The old captain saw the ship that she had sold to her brother."
 TYPED_AT = "600ms"  # pause after which a typed text is read
-NAMES = {"self": "self-attention", "causal": "causal attention", "cross": "cross-attention"}
 SPECIAL = {
     "shown": "shown",
     "hidden": "hidden",
@@ -43,11 +43,6 @@ SPECIAL = {
 WEIGH = {"attention": "attention", "norms": "attention × value norm"}
 MAX_RUNS = 100  # of the latest runs, whose tables are offered
 Comparison = Literal["nothing", "value norms", "another model", "another text"]
-
-
-def row(key: str) -> "DeltaGenerator":
-    """A container for boxes next to each other, as many as fit; a presentation hides it."""
-    return st.container(key=f"controls-{key}", horizontal=True, vertical_alignment="bottom")
 
 
 def draw_style() -> None:
@@ -257,7 +252,7 @@ def text(suffix: str) -> "Doc":
 
 def with_mask(model: "Model", doc: "Doc") -> "Doc":
     """The text with each [MASK] or ___ as the model writes a hidden word."""
-    from workbench.analyses.predictions.markers import has_marker, with_markers
+    from workbench.corpora.markers import has_marker, with_markers
 
     has_symbol = model.symbols.mask is not None or model.symbols.sentinels
     return with_markers(model, doc)[0] if has_symbol and has_marker(doc.text) else doc
@@ -351,7 +346,7 @@ def _group(maps: "AttentionMaps") -> "Group":
     """The stack and kind of attention to show; a box is drawn if there are several."""
     from workbench.analyses.attention.grids import groups
 
-    options = {f"{stack} {NAMES[kind]}": (stack, kind) for stack, kind in groups(maps)}
+    options = {f"{stack} {KIND_NAMES[kind]}": (stack, kind) for stack, kind in groups(maps)}
     if len(options) == 1:
         return next(iter(options.values()))
     about = (

@@ -4,15 +4,25 @@ Costs: a forward pass, and the backward pass of the model's head.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
 
-from workbench.app import attention, choice, predict_explain, predict_results
-from workbench.app.attention import row
-from workbench.app.predict_results import Parts, Side
+from workbench.analyses.predictions.views.results import (
+    ENTRIES,
+    Explained,
+    Side,
+    is_score,
+    prediction_at,
+    target_of,
+)
+from workbench.analyses.predictions.views.target import named_for, shown, target_boxes
+from workbench.app import choice
+from workbench.app.downloads import downloads
 from workbench.app.text import errors_shown, plain
+from workbench.app.text_boxes import OWN, row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import View, grid
 from workbench.report.format import number
@@ -34,25 +44,61 @@ REST = {
 }
 
 
+# --- what is computed, once for each text ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What every part of a model contributes, as of `DirectContributions`."""
+
+    of: str  # logit, or head input
+    target: str  # as text, with what it is compared with
+    total: float
+    table: "pd.DataFrame"
+    notes: tuple[str, ...] = ()
+
+
+def parts(side: Side, target: str, against: str) -> Parts:
+    """The direct contributions of heads and MLPs to the target."""
+    return _parts(side.key, Explained(target, against), side)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _parts(key: tuple[str, str, tuple[int, ...]], explained: Explained, _side: Side) -> Parts:
+    from workbench.analyses.lenses.contributions import contributions
+    from workbench.engine.forward_pass import ALONE
+
+    prediction = prediction_at(_side)
+    target = target_of(_side, explained)
+    with ALONE:
+        found = contributions(_side.model, prediction, target=target)
+    names = prediction.names(
+        [target.choice] if target.against is None else [target.choice, target.against]
+    )
+    label = " rather than ".join(f"“{name}”" for name in names)
+    label = "the score" if is_score(_side) else label
+    return Parts(found.of, label, found.total, found.table, tuple(getattr(found, "notes", ())))
+
+
+# --- the tab --------------------------------------------------------------------------------------
+
+
 def who(sides: Sequence[Side]) -> None:
     """Draw the tab Who?: a grid of heads and MLPs for each model."""
     with row("who"):
-        target, against = predict_explain.target_boxes(sides[0])
+        target, against = target_boxes(sides[0])
     for side in sides:
         with errors_shown():
             with st.spinner("Computing contributions …"):
-                own = predict_explain.named_for(side, sides[0], target, against)
-                found = predict_results.parts(side, *own)
+                own = named_for(side, sides[0], target, against)
+                found = parts(side, *own)
             _grid(side, found)
     _link(sides[0])
 
 
 def _grid(side: Side, found: Parts) -> None:
     view = grid_of(found)
-    st.markdown(
-        f"**Which heads and MLPs speak for {predict_explain.shown(found.target)}?** · "
-        f"{plain(side.name)}"
-    )
+    st.markdown(f"**Which heads and MLPs speak for {shown(found.target)}?** · {plain(side.name)}")
     token_views([view], f"parts {side.ref}", lambda chosen: None)
     rest = found.table[~found.table["part"].isin(["head", "mlp"])]
     sums = rest.groupby("part", sort=False)["contribution"].sum()
@@ -67,9 +113,7 @@ def _grid(side: Side, found: Parts) -> None:
         )
     )
     title = f"Contributions to {found.target}, {side.name}"
-    predict_explain.downloads(
-        "contributions", found.table, lambda: [(title, [view])], lambda: _figure(view), title
-    )
+    downloads("contributions", found.table, lambda: [(title, [view])], lambda: _figure(view), title)
 
 
 def grid_of(found: Parts) -> View:
@@ -123,17 +167,17 @@ def _link(side: Side) -> None:
         "pages/attention.py",
         label="See what these heads attend to in this text",
         icon=":material/visibility:",
-        query_params={**query, "from": attention.OWN, "text": side.doc.text[:2000]},
+        query_params={**query, "from": OWN, "text": side.doc.text[:2000]},
     )
 
 
 def _figure(view: View) -> "go.Figure":
     """The grid as a figure."""
-    from workbench.analyses.attribution.figures.explanations import contributions
+    from workbench.analyses.lenses.figures.contributions import one_prediction
 
     rows = [
         {"layer": row, "part": column, "contribution": view["values"][r][c]}
         for r, row in enumerate(view["rows"])
         for c, column in enumerate(view["columns"])
     ]
-    return contributions({"parts": pd.DataFrame(rows)})
+    return one_prediction({"parts": pd.DataFrame(rows)})

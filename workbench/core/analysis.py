@@ -1,0 +1,207 @@
+"""Analyses: what each announces, so that no other code has to name it.
+
+An analysis is a package with an `ANALYSIS`:
+
+    ANALYSIS = Analysis(__name__, experiments={"heads": "experiments:EXPERIMENT"})
+
+The packages in `workbench/analyses/`, `probes`, and those that an installed package names in the
+entry point group `workbench.analyses` (`NAME = "package"`) are found, and all are treated alike.
+What an analysis announces it names as "module:attribute", the module within its package, so that
+listing analyses imports neither torch nor Streamlit. Costs: importing a module of strings for each
+analysis.
+"""
+
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.registry import imported
+
+GROUP = "workbench.analyses"  # of entry points
+INSIDE = "workbench.analyses"  # the package whose packages are analyses
+BESIDE = ("probes",)  # built in, but at the top of the repository
+Home = str  # "module:attribute", the module within the package of the analysis, or ":attribute"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the app, by its name in the address.
+
+    Args:
+        name: In the address, and the name of its file in `pages/`.
+        title: In the bar of pages.
+        group: The group of the bar that it is in.
+        icon: A Material symbol.
+        order: Its place in the group.
+        on_phone: Whether it is in the bar of a phone.
+        draw: Draws it, for a package without a file in `pages/`.
+    """
+
+    name: str
+    title: str
+    group: str
+    icon: str
+    order: int = 100
+    on_phone: bool = False
+    draw: Home = ""
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A tab that an analysis adds to the page of another one.
+
+    Args:
+        page: The name of the page.
+        title: Of the tab.
+        draw: Draws it, given what the page shows.
+        order: Its place.
+        experiments: Experiments that do the same over a corpus, with the words of their links.
+    """
+
+    page: str
+    title: str
+    draw: Home
+    order: int = 100
+    experiments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GoesOn:
+    """An experiment that goes on from the model that another one left.
+
+    Args:
+        after: The experiment that left the model.
+        experiment: What is run on it.
+        label: Of the button.
+        icon: A Material symbol.
+    """
+
+    after: str
+    experiment: str
+    label: str
+    icon: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What an analysis announces.
+
+    Args:
+        package: Its package, `__name__` where it is declared.
+        needs: The packages of other analyses without which it does not work.
+        experiments: Its experiments by name.
+        functions: The modules of its functions and classes that `import workbench` has, by name.
+        commands: Its commands of the command line, by name.
+        results: By experiment, the `ResultPage` that shows its results.
+        page: Its page of the app.
+        tabs: What it adds to pages of others.
+        goes_on: Experiments of its own that go on from a model that a run left.
+        ahead: Functions that prepare what its page shows first, called when the app starts.
+        modules: Modules that its page imports, imported when the app starts.
+    """
+
+    package: str
+    needs: tuple[str, ...] = ()
+    experiments: Mapping[str, Home] = field(default_factory=dict)
+    functions: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, Home] = field(default_factory=dict)
+    results: Mapping[str, Home] = field(default_factory=dict)
+    page: Page | None = None
+    tabs: tuple[Tab, ...] = ()
+    goes_on: tuple[GoesOn, ...] = ()
+    ahead: tuple[Home, ...] = ()
+    modules: tuple[str, ...] = ()
+
+    def home(self, home: Home) -> str:
+        """Return "module:attribute" with the full name of the module; ":attribute" is its own."""
+        return f"{self.package}{home}" if home.startswith(":") else f"{self.package}.{home}"
+
+    def imported(self, home: Home) -> Any:
+        """Return the object at a home, imported."""
+        return imported(self.home(home), f"{home} of {self.package}")
+
+
+@cache
+def analyses() -> Mapping[str, Analysis]:
+    """Return what is announced, by package; the built-in analyses first."""
+    return {package: _declared(package) for package in dict.fromkeys(_packages())}
+
+
+def _packages() -> Iterator[str]:
+    folder = Path(__file__).parents[1] / "analyses"
+    for module in sorted(pkgutil.iter_modules([str(folder)]), key=lambda module: module.name):
+        if module.ispkg:
+            yield f"{INSIDE}.{module.name}"
+    yield from (name for name in BESIDE if find_spec(name) is not None)
+    for point in entry_points(group=GROUP):
+        yield point.module
+
+
+def _declared(package: str) -> Analysis:
+    try:
+        found = import_module(package).ANALYSIS
+    except (ImportError, AttributeError) as error:
+        raise WorkbenchError(
+            f"the analysis {package} cannot be imported: {error}.",
+            code="import-failed",
+            where=package,
+            remedy=f"Install or fix the package that names it in the entry points of {GROUP}.",
+        ) from error
+    if not isinstance(found, Analysis):
+        raise WorkbenchError(
+            f"ANALYSIS of {package} is a {type(found).__name__}, not a wb.Analysis.",
+            code="plugin-invalid",
+            where=package,
+            remedy="Fix the package that provides it.",
+        )
+    return found
+
+
+def announced(what: str) -> dict[str, str]:
+    """Return a mapping that every analysis announces, joined: full homes by name.
+
+    Two analyses with the same name are an error.
+    """
+    homes: dict[str, str] = {}
+    for analysis in analyses().values():
+        for name, home in getattr(analysis, what).items():
+            full = analysis.home(home)
+            if name in homes:
+                raise WorkbenchError(
+                    f"two {what} are called {name!r}: {homes[name]} and {full}.",
+                    code="name-conflict",
+                    remedy=f"Uninstall one, or rename it in ANALYSIS of {analysis.package}.",
+                )
+            homes[name] = full
+    return homes
+
+
+def is_built_in(home: str) -> bool:
+    """Whether a home is of an analysis that comes with Workbench."""
+    return home.startswith((f"{INSIDE}.", *(f"{package}." for package in BESIDE)))
+
+
+def page_of(experiment: str) -> str | None:
+    """Return the name of the page that shows results of an experiment, if it has one."""
+    for analysis in analyses().values():
+        if experiment in analysis.results and analysis.page is not None:
+            return analysis.page.name
+    return None
+
+
+def has_page(name: str) -> bool:
+    """Whether an analysis has a page of this name."""
+    return any(each.page is not None and each.page.name == name for each in analyses().values())
+
+
+def tabs_of(page: str) -> list[tuple[Analysis, Tab]]:
+    """Return the tabs of a page in their order, each with the analysis that adds it."""
+    found = [(each, tab) for each in analyses().values() for tab in each.tabs if tab.page == page]
+    return sorted(found, key=lambda pair: pair[1].order)
