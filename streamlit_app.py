@@ -8,7 +8,7 @@ import os
 
 import streamlit as st
 
-from workbench.app import foreground, preload, shell
+from workbench.app import foreground, pages, preload, shell
 from workbench.app.text import guarded
 from workbench.cli.serve import LOCAL, limit_paths
 from workbench.core import machine
@@ -17,9 +17,9 @@ if st.get_option("server.address") not in LOCAL and machine.ALLOWED not in os.en
     limit_paths()  # started with `streamlit run` on an address that others can reach
 preload.begin()
 st.set_page_config(page_title="Workbench", layout="wide")
-page = st.navigation(shell.pages(), position="top")
+page = st.navigation(shell.navigation(), position="top")
 with foreground.drawing():
-    shell.draw(page.url_path or shell.HOME[0])
+    shell.draw(page.url_path or pages.HOME.name)
 if not preload.is_ready():
     with st.spinner("Starting …"):
         preload.await_imports()

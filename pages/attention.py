@@ -4,52 +4,6 @@ Costs: loading a model (cached), one forward pass per text, and one pass over th
 for each change of the display options.
 """
 
-import streamlit as st
+from workbench.analyses.attention.views.page import page
 
-from workbench.analyses.attention.views import answers as attention_answers
-from workbench.analyses.attention.views import choices as attention
-from workbench.app import cache, choice, style
-from workbench.app.text import errors_shown
-
-style.draw_text_page()
-attention.draw_style()
-with errors_shown(stop=True):
-    ref = choice.model()
-    model = cache.model(ref)
-    if not model.sites:
-        attention.without_heads(model)
-        st.stop()
-
-    from workbench.analyses.attention.browser.component import attention_browser
-    from workbench.analyses.attention.browser.scene import scene_of, side_of
-    from workbench.analyses.attention.capture import attention as capture_attention
-
-    bar = attention.toolbar()
-    with bar:
-        doc = attention.with_mask(model, attention.sentence())
-        comparison = attention.comparison()
-    several = len(model.stacks) > 1
-    second_bar = attention.second_toolbar(several or comparison.startswith("another"))
-    with second_bar:
-        target = attention.target(doc) if several else None
-    with st.spinner("Computing attention …"):
-        maps = capture_attention(model, doc, target)
-        before = attention.maps_before(model, target)
-    group, options, tables = attention.display_options(maps, bar, second_bar)
-    queries = doc if group[0] == "encoder" else target or doc
-    first = side_of(
-        maps,
-        group,
-        options,
-        queries,
-        tables,
-        before=before,
-        corpus=attention_answers.on_corpus(ref),
-        mask=attention_answers.mask_of(model),
-        predicts=attention_answers.predicts(ref, model, doc),
-        model=choice.name_of(ref, "models"),
-    )
-    second = attention.second(comparison, ref, doc, target, group, options, tables, second_bar)
-    attention_browser(
-        scene_of([first, *second]), attention_answers.answers(ref, model, doc, group, options)
-    )
+page()

@@ -4,13 +4,6 @@ Costs: loading a model (cached), a forward pass for a prediction, and an explana
 tab.
 """
 
-import streamlit as st
+from workbench.analyses.predictions.views.page import page
 
-from workbench.analyses.predictions.views import page as predict_views
-from workbench.app import style
-from workbench.app.text import errors_shown
-
-style.draw_text_page()
-st.title("Predict & explain", anchor=False)
-with errors_shown(stop=True):
-    predict_views.page()
+page()

@@ -4,13 +4,6 @@ Costs: loading a model (cached); an index of the corpus, the first time, in the 
 what the open tab shows.
 """
 
-import streamlit as st
+from workbench.analyses.words.views.page import page
 
-from workbench.analyses.words.views import page as words_views
-from workbench.app import style
-from workbench.app.text import errors_shown
-
-style.draw_text_page()
-st.title("Words", anchor=False)
-with errors_shown(stop=True):
-    words_views.page()
+page()

@@ -67,26 +67,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.analyses.attention.capture import attention
-    from workbench.analyses.attention.grids import head_grid
-    from workbench.analyses.attribution.attribute import attribute
-    from workbench.analyses.lenses.contributions import DirectContributions, contributions
-    from workbench.analyses.lenses.figures.lens import lens_figure
-    from workbench.analyses.lenses.lens import LensReading, lens
-    from workbench.analyses.patching.figures.patching import patch_figure
-    from workbench.analyses.patching.patch import Patching, patch
-    from workbench.analyses.predictions.generate import answer, generate, summarise
-    from workbench.analyses.predictions.predict import fill, predict
-    from workbench.analyses.words.figures.neighbours import senses_figure
-    from workbench.analyses.words.neighbours import Neighbours, neighbours
-    from workbench.analyses.words.occurrences import Occurrences, occurrences
-    from workbench.analyses.words.senses import Senses, senses
-    from workbench.analyses.words.tokenizations import (
-        Tokenizations,
-        TokenizationSteps,
-        tokenization_steps,
-        tokenizations,
-    )
     from workbench.core.errors import WorkbenchError
     from workbench.core.experiment import (
         Caveat,
@@ -121,6 +101,54 @@ if TYPE_CHECKING:
     from workbench.runs.exported_model import ExportedModel, export_model
     from workbench.runs.run import Run, open_run
 
+    __all__ = [
+        "Batch",
+        "Capture",
+        "Caveat",
+        "Corpus",
+        "Edge",
+        "Experiment",
+        "ExportedModel",
+        "Finding",
+        "Gate",
+        "HuggingFace",
+        "Inputs",
+        "Mention",
+        "Model",
+        "Output",
+        "Pieces",
+        "Progress",
+        "Reduce",
+        "Result",
+        "Run",
+        "Settings",
+        "Site",
+        "Table",
+        "WorkbenchError",
+        "__version__",
+        "builtin_runs",
+        "compare",
+        "describe",
+        "edges",
+        "encode",
+        "experiments",
+        "export",
+        "export_model",
+        "forward",
+        "load",
+        "map_statistics",
+        "mentions",
+        "open_run",
+        "read",
+        "report",
+        "run",
+        "runs",
+        "tiny_bert",
+        "train",
+        "word_states",
+        "write",
+    ]
+
 __version__ = "0.1.0"
 
 # Before torch is loaded: threads of OpenMP spin for milliseconds while they wait for each other,
@@ -145,15 +173,6 @@ _HOMES = {
     "Edge": "workbench.corpora.layers",
     "Mention": "workbench.corpora.layers",
     # predict, for a text
-    "predict": "workbench.analyses.predictions.predict",
-    "fill": "workbench.analyses.predictions.predict",
-    "attribute": "workbench.analyses.attribution.attribute",
-    "patch": "workbench.analyses.patching.patch",
-    "Patching": "workbench.analyses.patching.patch",
-    "patch_figure": "workbench.analyses.patching.figures.patching",
-    "generate": "workbench.analyses.predictions.generate",
-    "summarise": "workbench.analyses.predictions.generate",
-    "answer": "workbench.analyses.predictions.generate",
     # run experiments, and read their results
     "run": "workbench.runs.api",
     "train": "workbench.runs.api",
@@ -168,15 +187,8 @@ _HOMES = {
     "ExportedModel": "workbench.runs.exported_model",
     "Run": "workbench.runs.run",
     # look inside a forward pass
-    "attention": "workbench.analyses.attention.capture",
-    "head_grid": "workbench.analyses.attention.grids",
     "encode": "workbench.corpora.encode",
     "forward": "workbench.engine.forward_pass",
-    "contributions": "workbench.analyses.lenses.contributions",
-    "DirectContributions": "workbench.analyses.lenses.contributions",
-    "lens": "workbench.analyses.lenses.lens",
-    "LensReading": "workbench.analyses.lenses.lens",
-    "lens_figure": "workbench.analyses.lenses.figures.lens",
     "word_states": "workbench.engine.activation_store",
     "map_statistics": "workbench.engine.map_statistics:",
     "Batch": "workbench.engine.batch",
@@ -187,17 +199,6 @@ _HOMES = {
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.taps",
     # words in their contexts, and in pieces
-    "neighbours": "workbench.analyses.words.neighbours",
-    "Neighbours": "workbench.analyses.words.neighbours",
-    "senses": "workbench.analyses.words.senses",
-    "Senses": "workbench.analyses.words.senses",
-    "senses_figure": "workbench.analyses.words.figures.neighbours",
-    "occurrences": "workbench.analyses.words.occurrences",
-    "Occurrences": "workbench.analyses.words.occurrences",
-    "tokenizations": "workbench.analyses.words.tokenizations",
-    "tokenization_steps": "workbench.analyses.words.tokenizations",
-    "Tokenizations": "workbench.analyses.words.tokenizations",
-    "TokenizationSteps": "workbench.analyses.words.tokenizations",
     # write an experiment
     "Experiment": "workbench.core.experiment",
     "Settings": "workbench.core.experiment",
@@ -210,89 +211,30 @@ _HOMES = {
     "WorkbenchError": "workbench.core.errors",
 }
 
-__all__ = [
-    "Batch",
-    "Capture",
-    "Caveat",
-    "Corpus",
-    "DirectContributions",
-    "Edge",
-    "Experiment",
-    "ExportedModel",
-    "Finding",
-    "Gate",
-    "HuggingFace",
-    "Inputs",
-    "LensReading",
-    "Mention",
-    "Model",
-    "Neighbours",
-    "Occurrences",
-    "Output",
-    "Patching",
-    "Pieces",
-    "Progress",
-    "Reduce",
-    "Result",
-    "Run",
-    "Senses",
-    "Settings",
-    "Site",
-    "Table",
-    "TokenizationSteps",
-    "Tokenizations",
-    "WorkbenchError",
-    "__version__",
-    "answer",
-    "attention",
-    "attribute",
-    "builtin_runs",
-    "compare",
-    "contributions",
-    "describe",
-    "edges",
-    "encode",
-    "experiments",
-    "export",
-    "export_model",
-    "fill",
-    "forward",
-    "generate",
-    "head_grid",
-    "lens",
-    "lens_figure",
-    "load",
-    "map_statistics",
-    "mentions",
-    "neighbours",
-    "occurrences",
-    "open_run",
-    "patch",
-    "patch_figure",
-    "predict",
-    "read",
-    "report",
-    "run",
-    "runs",
-    "senses",
-    "senses_figure",
-    "summarise",
-    "tiny_bert",
-    "tokenization_steps",
-    "tokenizations",
-    "train",
-    "word_states",
-    "write",
-]
+
+def _home(name: str) -> str | None:
+    """Return the module of a name, here or announced by an analysis."""
+    if name in _HOMES:
+        return _HOMES[name]
+    if name.startswith("_"):
+        return None
+    from workbench.core.analysis import announced
+
+    return announced("functions").get(name)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__all__":
+        return __dir__()
+    home = _home(name)
+    if home is None:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    module, is_module, _ = _HOMES[name].partition(":")
+    module, is_module, _ = home.partition(":")
     imported = import_module(module)
     return imported if is_module else getattr(imported, name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    from workbench.core.analysis import announced
+
+    return sorted([*_HOMES, *announced("functions"), "__version__"])

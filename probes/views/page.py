@@ -20,7 +20,7 @@ from probes.views.curves import (
     label_of,
 )
 from workbench.app import new_run, tables_and_figures, uploads
-from workbench.app.analysis import Analysis, View
+from workbench.app.result_page import ResultPage, View
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, show_error
 from workbench.core.errors import WorkbenchError
@@ -70,6 +70,11 @@ def _tasks(corpus: str, stamp: str) -> dict[str, str]:
     from workbench.runs.forked_call import forked_call
 
     return forked_call(tasks_about, corpus)
+
+
+def show_ahead(model: str, corpus: str) -> None:
+    """Read the tasks of a corpus before a visitor sees them."""
+    tasks(corpus)
 
 
 def _upload() -> None:
@@ -172,7 +177,7 @@ VIEWS = {
     ),
     "Controls": View(views.controls),
 }
-PROBING = Analysis(
+PROBING = ResultPage(
     "Probing",
     "A probe is a small classifier trained on a frozen layer. It shows what the layer encodes, "
     "compared with baselines and control tasks.",
@@ -184,4 +189,5 @@ PROBING = Analysis(
     first_cautions=ALWAYS,
     rough=_rough,
     draw_below=_upload,
+    ahead=views.draw_ahead,
 )

@@ -15,9 +15,9 @@ from tests import warm
 from tests.app import pages
 from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed, wait_until
-from workbench.core.experiment import built_in_experiments
 from workbench import Run, experiments
 from workbench.app import demo_report
+from workbench.core.experiment import built_in_experiments
 from workbench.core.machine import app_file
 from workbench.runs import locks, status
 from workbench.runs.launch import start

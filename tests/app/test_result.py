@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from tests.app.pages import home, opened, said, titles, well  # noqa: F401
-from workbench.core.experiment import built_in_experiments
-from workbench import Experiment, Settings, Table, experiments
-from workbench.app import analysis, export, new_run, result, settings_form
-from workbench.app.analyses import ANY, PAGES, analysis_of, page_of
+from workbench import Experiment, Settings, Table
+from workbench.app import export, new_run, result, settings_form
+from workbench.app.pages import ANY, PAGES, analysis_of, page_of
 from workbench.app.tables_and_figures import figures_of
-from workbench.core.experiment import EXPERIMENTS, FULL
+from workbench.core.experiment import EXPERIMENTS, FULL, built_in_experiments
 from workbench.runs import preset_times
 from workbench.runs.builtin import builtin_run
 from workbench.runs.estimate import Finished, Size, estimate

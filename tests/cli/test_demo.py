@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 import typer
 
-from workbench.core.experiment import built_in_experiments
-from workbench import experiments
 from workbench.cli import demo, demo_all, pictures
 from workbench.cli.main import app, main
+from workbench.core.experiment import built_in_experiments
 from workbench.runs.builtin import builtin_names
 
 LINES, BYTES = 60, 2_000_000  # of the output, and of the report

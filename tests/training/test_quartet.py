@@ -15,9 +15,8 @@ from spacy.tokens import Doc
 import workbench as wb
 from workbench import WorkbenchError, encode, read
 from workbench.analyses.heads.tables import best_heads
-from workbench.analyses.training import mini
+from workbench.analyses.training import mini, quartet
 from workbench.analyses.training.experiments import EXPERIMENT
-from workbench.cli import mini as quartet
 from workbench.cli.main import main
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.tables import Pair, minimal_pairs

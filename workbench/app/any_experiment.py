@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from workbench.app import analyses, new_run, run_list
+from workbench.app import new_run, pages, run_list
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 
@@ -21,9 +21,9 @@ def page() -> None:
         st.warning("The address names an experiment that does not exist. Choose a question.")
         name = next(iter(EXPERIMENTS))
     picked = EXPERIMENTS[name]
-    analysis = analyses.analysis_of(picked.name)
+    shown = pages.result_page_of(picked.name)
     replace(
-        analysis,
+        shown,
         title=new_run.question_of(picked),
         about="",
         experiments={picked.name: picked.name},

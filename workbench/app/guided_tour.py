@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
+from workbench.app import pages
+
 KEY = "tour"  # in the address: the number of the step
 
 
@@ -61,20 +63,25 @@ STEPS = (
 )  # fmt: skip
 
 
+def steps() -> tuple[Step, ...]:
+    """The steps whose pages are there."""
+    return tuple(each for each in STEPS if pages.named(each.page) is not None)
+
+
 def step() -> int | None:
     """The step in the address, counted from 0; None without a tour."""
     text = st.query_params.get(KEY, "")
-    if text.isascii() and text.isdecimal() and 1 <= int(text[:3]) <= len(STEPS):
+    if text.isascii() and text.isdecimal() and 1 <= int(text[:3]) <= len(steps()):
         return int(text) - 1
     return None
 
 
 def offer() -> None:
     """Draw the link that begins the tour."""
-    first = STEPS[0]
-    st.page_link(
-        f"pages/{first.page}.py",
-        label="Take the tour: five steps, under two minutes",
+    first = steps()[0]
+    pages.link(
+        first.page,
+        "Take the tour: five steps, under two minutes",
         icon=":material/explore:",
         query_params=address_of(0),
     )
@@ -82,7 +89,7 @@ def offer() -> None:
 
 def address_of(number: int) -> dict[str, str]:
     """Return the query parameters of a step."""
-    return {**STEPS[number].address, KEY: str(number + 1)}
+    return {**steps()[number].address, KEY: str(number + 1)}
 
 
 def draw(page: str) -> None:
@@ -93,19 +100,19 @@ def draw(page: str) -> None:
     number = step()
     if number is None:
         return
-    here = STEPS[number]
+    here = steps()[number]
     if here.page != page:
-        st.switch_page(f"pages/{here.page}.py", query_params=address_of(number))
+        pages.switch(here.page, address_of(number))
     st.html(f"<style>{_OUTLINE.replace('SELECTOR', here.outlined)}</style>")
     with st.container(key="tour-card"):
-        st.markdown(f"**{number + 1} of {len(STEPS)}.** {here.says}")
+        st.markdown(f"**{number + 1} of {len(steps())}.** {here.says}")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if number > 0:
                 _link(number - 1, "Back", "arrow_back")
-            if number + 1 < len(STEPS):
+            if number + 1 < len(steps()):
                 _link(number + 1, "Next", "arrow_forward")
             st.button(
-                "End the tour" if number + 1 == len(STEPS) else "Skip the tour",
+                "End the tour" if number + 1 == len(steps()) else "Skip the tour",
                 type="tertiary",
                 key="end of the tour",
                 on_click=_end,
@@ -113,9 +120,9 @@ def draw(page: str) -> None:
 
 
 def _link(number: int, label: str, icon: str) -> None:
-    st.page_link(
-        f"pages/{STEPS[number].page}.py",
-        label=label,
+    pages.link(
+        steps()[number].page,
+        label,
         icon=f":material/{icon}:",
         query_params=address_of(number),
     )

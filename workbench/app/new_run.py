@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import streamlit as st
 from pydantic import create_model
 
-from workbench.app import cache, context, run_form, run_list, settings_form
+from workbench.app import cache, context, pages, run_form, run_list, settings_form
 from workbench.app.text import errors_shown, plain, shortened
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import (
@@ -116,9 +116,7 @@ def _draw(
     if is_dialog:
         experiment = question(experiment)
     if experiment is not page:
-        from workbench.app import analyses
-
-        run, form = None, analyses.analysis_of(experiment.name).form
+        run, form = None, pages.result_page_of(experiment.name).form
     if run is not None:
         form.prepare(experiment, run)
     needs = ", ".join(need.what for need in experiment.needs_for(experiment.settings()))
@@ -154,16 +152,13 @@ def _draw(
 
 def _begin(arguments: run_form.RequestArguments, page: Experiment[Any]) -> None:
     """Start the run, close the dialog and show the run on its page."""
-    from workbench.app import analyses
-
     with errors_shown(), st.spinner("Starting …"):
         name = run_form.begin(arguments)
         _close()
-        if analyses.page_of(arguments[0]) == analyses.page_of(page.name):
+        shown_on = pages.page_of(arguments[0])
+        if shown_on == pages.page_of(page.name):
             st.rerun()
-        st.switch_page(
-            f"pages/{analyses.page_of(arguments[0])}.py", query_params={run_list.OPENED: name}
-        )
+        pages.switch(shown_on, {run_list.OPENED: name})
 
 
 def _without(experiment: Experiment[Any], names: tuple[str, ...]) -> Experiment[Any]:

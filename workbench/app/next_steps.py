@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import analyses, run_form, run_list
+from workbench.app import pages, run_form, run_list
 from workbench.app.text import errors_shown, plain, size
+from workbench.core.analysis import analyses
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
-FURTHER = {  # experiments that go on from a model with a task, with the words of their button
-    "head-importance": ("Which heads does it need?", ":material/grid_view:"),
-    "head-pruning": ("Prune its heads", ":material/content_cut:"),
-}
 PACKED = "exported model"  # the name of its run, what was written, and the bytes of a zip
 
 
@@ -33,10 +30,12 @@ def draw(run: "Run") -> None:
     corpus = run.spec.corpora[0].ref if run.spec.corpora else None
     with st.container(horizontal=True, vertical_alignment="center", key="next-steps"):
         st.caption("Go on with its model:", width="content")
-        if run.spec.experiment == "finetune" and corpus is not None:
-            for experiment, (label, icon) in FURTHER.items():
-                if st.button(label, icon=icon, key=f"next {experiment}"):
-                    _start(experiment, run.name, corpus)
+        further = [each for analysis in analyses().values() for each in analysis.goes_on]
+        for each in further:
+            if each.after != run.spec.experiment or corpus is None:
+                continue
+            if st.button(each.label, icon=each.icon, key=f"next {each.experiment}"):
+                _start(each.experiment, run.name, corpus)
         if st.button(
             "Export model",
             icon=":material/archive:",
@@ -63,9 +62,7 @@ def _start(experiment: str, model: str, corpus: str) -> None:
     """Start a run on the model, and show it on its page."""
     with errors_shown(), st.spinner("Starting …"):
         name = run_form.begin((experiment, (model,), (corpus,), {}, {}))
-        st.switch_page(
-            f"pages/{analyses.page_of(experiment)}.py", query_params={run_list.OPENED: name}
-        )
+        pages.switch(pages.page_of(experiment), {run_list.OPENED: name})
 
 
 def _exported(run: str) -> tuple[str, bytes]:

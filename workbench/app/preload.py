@@ -19,6 +19,7 @@ from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.app import foreground
+from workbench.core.analysis import analyses
 from workbench.core.errors import WorkbenchError
 from workbench.runs import starter
 from workbench.runs.forked_call import always_fork
@@ -26,24 +27,17 @@ from workbench.runs.forked_call import always_fork
 MODULES = (  # in the order in which a reader is likely to need them
     "pandas", "plotly.graph_objects", "workbench.corpora", "torch", "transformers",
     "workbench.runs.api", "workbench.models.loading", "workbench.corpora.primer.gold",
-    "transformers.models.bert.modeling_bert", "workbench.analyses.attention.browser.component",
-    "workbench.analyses.attention.browser.scene", "workbench.analyses.attention.capture", "workbench.doctor",
-    "workbench.app.corpus_browser", "workbench.analyses.predictions.views.page", "workbench.analyses.words.views.page",
-    "workbench.analyses.heads.views.page", "workbench.analyses.pruning.views", "probes.views.page",
-    "workbench.analyses.transfer.views", "workbench.app.any_experiment", "workbench.app.run_view",
-    "workbench.app.home", "workbench.app.runs", "workbench.app.model_facts",
-    "probes.probe_inputs", "workbench.report.content", "workbench.report.prose",
-    "workbench.report.html", "workbench.report.export", "workbench.drawing.vector",
-    "workbench.analyses.basics.figures.model", "workbench.analyses.words.figures.words", "workbench.drawing.pixels",
-    "workbench.analyses.attribution.methods", "workbench.analyses.attribution.faithfulness", "captum.attr",
-    "scipy.stats", "workbench.analyses.words.neighbours", "workbench.fetch",
+    "transformers.models.bert.modeling_bert", "workbench.doctor", "workbench.app.corpus_browser",
+    "workbench.app.any_experiment", "workbench.app.run_view", "workbench.app.home",
+    "workbench.app.runs", "workbench.app.model_facts", "workbench.report.content",
+    "workbench.report.prose", "workbench.report.html", "workbench.report.export",
+    "workbench.drawing.vector", "workbench.drawing.parameters", "workbench.drawing.pixels",
+    "scipy.stats", "workbench.fetch",
 )  # fmt: skip
 PATIENCE = 10.0  # seconds to wait until the server of the app runs
 LONGEST = 120.0  # seconds that a page waits for imports
 _once = threading.Lock()
 _imports = threading.Event()  # all are done
-
-OPENED = "heads", "head-importance", "edge-probing", "frozen-vs-finetuned"  # of pages, at first
 
 
 def begin() -> None:
@@ -81,24 +75,29 @@ def _import_all() -> None:
     starter.end_with_this()
     starter.begin()
     deadline = time.monotonic() + PATIENCE
-    for name in MODULES:
+    for name in (*MODULES, *_of_analyses()):
         while _has_caches(name) and not runtime.exists() and time.monotonic() < deadline:
             time.sleep(0.05)  # they would warn that there is no app
         with suppress(Exception):  # the page that needs it has the error
             import_module(name)
 
 
+def _of_analyses() -> Iterator[str]:
+    """Yield the modules that pages of analyses import."""
+    for analysis in analyses().values():
+        homes = [*analysis.results.values(), analysis.first_look, *(t.draw for t in analysis.tabs)]
+        homes += [analysis.page.draw] if analysis.page is not None else []
+        yield from analysis.modules
+        yield from (analysis.home(home).partition(":")[0] for home in filter(None, homes))
+
+
 def _has_caches(name: str) -> bool:
-    return name.startswith("workbench.app.")
+    return name.startswith("workbench.app.") or ".views" in name
 
 
 def _show_ahead() -> Iterator[None]:
     """Store what the pages show of the first model and corpus, step by step."""
-    from probes.views import curves as probing_views
-    from probes.views import page as probing
-    from workbench.analyses.heads.views import all_heads as heads_views
-    from workbench.analyses.predictions.views import page as predict_views
-    from workbench.app import cache, home, run_form, tables_and_figures
+    from workbench.app import cache, home, pages, run_form
     from workbench.app.choice import CORPORA, FIRST_MODEL
     from workbench.runs.builtin import builtin_run_of
     from workbench.runs.isolated import look
@@ -111,17 +110,20 @@ def _show_ahead() -> Iterator[None]:
     cache.prepare_corpus(CORPORA[0])
     for kind in ("facts", "parts"):
         look(FIRST_MODEL, kind)
-    draw = {"heads": heads_views.draw_ahead, "edge-probing": probing_views.draw_ahead}
-    for experiment in OPENED:
+    shown = [pages.result_page_of(each) for a in analyses().values() for each in a.results]
+    opened = {next(iter(page.experiments.values())): page for page in shown}  # of pages, at first
+    for experiment, page in opened.items():
         if run := builtin_run_of(experiment, FIRST_MODEL, CORPORA[0]):
-            draw.get(experiment, tables_and_figures.draw_ahead)(run)
+            page.ahead(run)
             yield
     first_split = next(iter(cache.corpus(CORPORA[0]).splits))
     cache.sentence(CORPORA[0], first_split, 0)
     yield
-    probing.tasks(CORPORA[0])
-    for experiment in OPENED:
+    for experiment in opened:
         run_form.problems_of(make_request(experiment, [FIRST_MODEL], [CORPORA[0]]))
         yield
     if cache.machine().device.kind == "cpu":
-        predict_views.explain_ahead(FIRST_MODEL)
+        for analysis in analyses().values():
+            for ahead in analysis.ahead:
+                analysis.imported(ahead)(FIRST_MODEL, CORPORA[0])
+                yield

@@ -85,13 +85,14 @@ def itself(run: "Run") -> "Run":
 
 
 @dataclass(frozen=True)
-class Analysis:
+class ResultPage:
     """A page: its experiments by label, and the views of their runs.
 
     `select` draws choices above the main figure and returns what each view receives; `form` has
     the settings that a page draws itself; `query_keys` are choices in the address that belong to
     one run and are cleared when another is opened; `first_cautions` has words of the cautions that
-    come first; `rough` returns a badge for fast settings; `draw_below` draws what follows;
+    come first; `rough` returns a badge for fast settings; `draw_below` draws what follows; `ahead`
+    draws what is seen first of a run before a visitor asks for it;
     `on_question` chooses another experiment by its name, where the page shows any.
     """
 
@@ -106,6 +107,7 @@ class Analysis:
     first_cautions: tuple[str, ...] = ()
     rough: Callable[["Run"], str] = lambda run: ""
     draw_below: Callable[[], None] = lambda: None
+    ahead: Callable[["Run"], None] = tables_and_figures.draw_ahead
     on_question: Callable[[str], None] | None = None
 
     def page(self) -> None:
@@ -143,14 +145,14 @@ class Analysis:
         return {name: view for name, view in declared.items() if view.is_available(selection)}
 
 
-GENERIC = Analysis("Experiment", "", {})
+PLAIN = ResultPage("Experiment", "", {})
 
 
-def draw_result(run: "Run", analysis: Analysis = GENERIC) -> None:
+def draw_result(run: "Run", page: ResultPage = PLAIN) -> None:
     """Draw the page of one result: title, findings, main figure, numbers, cautions, tabs, data."""
     is_done = run.status.state == "done"
-    rough = analysis.rough(run) if is_done else ""
-    result.heading(run, rough, partial(_actions, run, analysis, is_done))
+    rough = page.rough(run) if is_done else ""
+    result.heading(run, rough, partial(_actions, run, page, is_done))
     if not run_view.watched(run):
         result.settings(run, partial(run_view.remove_button, run))
         return
@@ -165,8 +167,8 @@ def draw_result(run: "Run", analysis: Analysis = GENERIC) -> None:
             next_steps.draw(run)
         claims = (finding.claim for finding in run.findings[: result.IN_VIEW])
         with figure, errors_shown(), tables_and_figures.claims_in_view(claims):
-            selection = run if run.spec.sweep else analysis.select(run)
-            views = analysis.views_of(run, selection)
+            selection = run if run.spec.sweep else page.select(run)
+            views = page.views_of(run, selection)
             main = next(iter(views.values()), None)
             if main is not None:
                 main(selection)
@@ -174,7 +176,7 @@ def draw_result(run: "Run", analysis: Analysis = GENERIC) -> None:
             if shown := result.numbers(run.findings):
                 st.html(shown)
     with errors_shown():
-        result.cautions(run, analysis.first_cautions)
+        result.cautions(run, page.first_cautions)
     if main is None and not list(run.tables):
         st.text("This run has no tables and no figures.")
     _tabs(dict(list(views.items())[1:]), selection)
@@ -194,12 +196,12 @@ def _tabs(views: Mapping[str, View], selection: Any) -> None:
                 view(selection)
 
 
-def _actions(run: "Run", analysis: Analysis, is_done: bool) -> None:
+def _actions(run: "Run", page: ResultPage, is_done: bool) -> None:
     """Draw the menus of a result: earlier runs, Export, New run."""
     titles = run_form.titles(run.spec.experiment, include_unfinished=True)
     if [name for name in titles if name != run.name]:
         with st.popover("Earlier runs", icon=":material/history:", type="tertiary"):
-            run_form.choose_run(run.spec.experiment, run.name, analysis.query_keys)
+            run_form.choose_run(run.spec.experiment, run.name, page.query_keys)
     if is_done:
         export.menu([run], main_figure(run))
     new_run.button()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import analyses, export, run_list, run_view, tables_and_figures, text
+from workbench.app import export, pages, run_list, run_view, tables_and_figures, text
 from workbench.app.text import plain
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def draw(runs: Sequence["Run"]) -> None:
 
 
 def _compared(group: "Comparison", is_only: bool) -> None:
-    from workbench.app.analysis import main_figure
+    from workbench.app.result_page import main_figure
     from workbench.runs.compare import what_changed
 
     if not is_only:
@@ -83,9 +83,9 @@ def _one(letter: str, run: "Run") -> None:
     """Draw one run: its letter, its title as a link, and its first findings."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.badge(letter, color="blue")
-        st.page_link(
-            f"pages/{analyses.page_of(run.spec.experiment)}.py",
-            label=f"**{plain(run_view.run_title(run))}**",
+        pages.link(
+            pages.page_of(run.spec.experiment),
+            f"**{plain(run_view.run_title(run))}**",
             query_params={run_list.OPENED: run.name},
         )
     st.caption(plain(run.name))

@@ -199,19 +199,18 @@ COLOURS = {"done": "green", "running": "blue", "failed": "red", "queued": "gray"
 
 def _row(name: str, now: Status, claim: str) -> None:
     """Draw one run: a box to compare it, its title as a link, its state, and its first finding."""
-    from workbench.app import analyses
+    from workbench.app import pages
     from workbench.app.text import ago, plain, prose
     from workbench.report.prose import title_of_names
 
     experiment = now.experiment or name.rpartition("-")[0]
-    page = analyses.page_of(experiment)
     with st.container(key=f"row {name}", horizontal=True, vertical_alignment="top", gap="small"):
         st.checkbox(
             f"Compare {name}", key=f"{TICK}{name}", label_visibility="collapsed", width="content"
         )
         with st.container(gap=None):
             title = title_of_names(experiment, now.models, now.corpora)
-            st.page_link(f"pages/{page}.py", label=plain(title), query_params={OPENED: name})
+            pages.link(pages.page_of(experiment), plain(title), query_params={OPENED: name})
             is_builtin = name.startswith(BUILT_IN)
             state = (
                 ":violet-badge[built-in]"

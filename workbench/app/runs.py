@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import analyses, analysis, context, new_run, run_comparison, run_list, run_view
+from workbench.app import context, new_run, pages, result_page, run_comparison, run_list, run_view
 from workbench.app.text import errors_shown, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
@@ -39,10 +39,10 @@ def page() -> None:
             run_comparison.draw(opened)
             return
         name = opened[0].status.experiment or opened[0].spec.experiment
-        shown = analyses.analysis_of(name)
+        shown = pages.result_page_of(name)
         if name in list(EXPERIMENTS):
             new_run.dialog(EXPERIMENTS[name], opened[0], shown.form)
-        analysis.draw_result(opened[0], shown)
+        result_page.draw_result(opened[0], shown)
 
 
 def _opened(names: list[str]) -> "list[Run]":

@@ -5,50 +5,25 @@ right; a phone has a bar of pages at the bottom instead. `present` in the addres
 and nothing around a page. Costs: listing the folders of runs and uploads.
 """
 
-from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 
-from workbench.app import choice, guided_tour, jobs, picker
+from workbench.app import choice, guided_tour, jobs, pages, picker
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
 from workbench.app.tables_and_figures import PRESENT
 
 KEYS = "Keys: ← → other tabs, Page Up and Page Down other figures, Esc leaves."
-HOME = ("home", "Home", "home")
-GROUPS: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # file, title, icon
-    "Understand": (
-        ("attention", "Attention", "visibility"),
-        ("heads", "Heads", "grid_view"),
-        ("predict", "Predict & explain", "psychology"),
-        ("words", "Words", "text_fields"),
-    ),
-    "Measure": (
-        ("probing", "Probing", "stacked_line_chart"),
-        ("pruning", "Pruning", "content_cut"),
-        ("transfer", "Transfer", "compare_arrows"),
-    ),
-    "Library": (
-        ("models", "Models", "deployed_code"),
-        ("corpora", "Corpora", "menu_book"),
-        ("runs", "Runs", "list"),
-        ("settings", "Settings", "settings"),
-    ),
-}
-HIDDEN = (("experiments", "Experiments"),)  # opened by links
-PHONE = ("home", "attention", "predict", "probing")  # pages of the bar at the bottom
 
 
-def pages() -> dict[str, list[st.Page]]:
+def navigation() -> dict[str, list[Any]]:
     """The pages by group; the first group, without a name, is the first page."""
-    file, title, _ = HOME
-    groups = {"": [st.Page(f"pages/{file}.py", title=title, default=True)]}
-    for group, members in GROUPS.items():
-        groups[group] = [st.Page(f"pages/{name}.py", title=title) for name, title, _ in members]
-    groups[""] += [
-        st.Page(f"pages/{name}.py", title=title, visibility="hidden") for name, title in HIDDEN
-    ]
-    return groups
+    found = {"": [pages.streamlit_page(pages.HOME, default=True)]}
+    for group, members in pages.groups().items():
+        found[group] = [pages.streamlit_page(page) for page in members]
+    found[""] += [pages.streamlit_page(page, visibility="hidden") for page in pages.HIDDEN]
+    return found
 
 
 def draw(page: str) -> None:
@@ -85,15 +60,15 @@ def draw(page: str) -> None:
 
 def _phone_bar() -> None:
     """Draw the bar at the bottom of a phone: some pages, and all others behind More."""
-    members = (HOME, *(member for group in GROUPS.values() for member in group))
+    members = [pages.HOME, *(page for group in pages.groups().values() for page in group)]
     with st.container(key="phone-bar", horizontal=True, gap="xxsmall"):
-        for name, title, icon in members:
-            if name in PHONE:
-                st.page_link(f"pages/{name}.py", label=title.split()[0], icon=f":material/{icon}:")
+        for page in members:
+            if page.on_phone:
+                pages.link(page.name, page.title.split()[0], icon=f":material/{page.icon}:")
         with st.popover("More"):
-            for name, title, icon in members:
-                if name not in PHONE:
-                    st.page_link(f"pages/{name}.py", label=title, icon=f":material/{icon}:")
+            for page in members:
+                if not page.on_phone:
+                    pages.link(page.name, page.title, icon=f":material/{page.icon}:")
 
 
 def is_presenting() -> bool:

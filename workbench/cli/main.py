@@ -1,5 +1,6 @@
 """The `workbench` command: parse options, call one function, print the result.
 
+Analyses announce commands of their own (`workbench.core.analysis`).
 Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 interrupted. Costs: the import of
 typer; heavy modules are imported inside the command that needs them, so `workbench --help` is fast.
 """
@@ -10,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,20 +19,12 @@ import typer
 from typer.core import TyperGroup
 
 from workbench import __version__
-from workbench.cli import (
-    corpora_models,
-    neighbours,
-    patch,
-    predict,
-    report_fetch,
-    run,
-    runs,
-    tokenize,
-    train,
-)
-from workbench.cli.options import Json, Several
+from workbench.cli import corpora_models, report_fetch, run, runs
+from workbench.cli.options import WITH_SETTINGS, Json, takes_settings
+from workbench.core.analysis import announced
 from workbench.core.ending import run_process
 from workbench.core.errors import WorkbenchError
+from workbench.core.registry import imported
 
 _OUTPUT_FAULTS = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT}
 
@@ -56,17 +50,8 @@ app = typer.Typer(
 )
 app.add_typer(corpora_models.corpora_app, name="corpora")
 app.add_typer(corpora_models.models_app, name="models")
-app.command()(predict.predict)
-app.command()(patch.patch)
-app.command()(tokenize.tokenize)
-app.command()(neighbours.neighbours)
 app.add_typer(run.experiments, name="experiments")
-app.command(
-    cls=Several, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)(run.run)
-app.command(
-    cls=Several, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)(train.train)
+app.command(**WITH_SETTINGS)(run.run)
 app.add_typer(runs.app, name="runs")
 app.command()(report_fetch.report)
 app.command()(report_fetch.export)
@@ -74,12 +59,21 @@ app.command("export-model")(report_fetch.export_model)
 app.command("fetch")(report_fetch.fetch_command)
 
 
+@cache
+def commands() -> typer.Typer:
+    """Return all commands, with those that analyses announce."""
+    for name, home in announced("commands").items():
+        command = imported(home, f"the command {name}")
+        app.command(name, **(WITH_SETTINGS if takes_settings(command) else {}))(command)
+    return app
+
+
 def main() -> None:
     """Run the command line; a user error prints its message and remedy, and exits with 2."""
     _escape_unencodable()
     with flushed_output():
         try:
-            app()
+            commands()()
         except WorkbenchError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)

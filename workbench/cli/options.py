@@ -140,6 +140,17 @@ class Several(TyperCommand):
         return super().parse_args(ctx, list(spread(args)))
 
 
+WITH_SETTINGS: dict[str, Any] = {  # of a command that takes the settings of an experiment
+    "cls": Several,
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+}
+
+
+def takes_settings(command: Callable[..., Any]) -> bool:
+    """Whether a command takes settings beside its options: it asks for the context."""
+    return any(each.annotation is typer.Context for each in signature(command).parameters.values())
+
+
 def spread(args: Iterable[str], flags: Iterable[str] = ("--set", "--sweep")) -> Iterable[str]:
     """Rewrite `--set a=1 b=2` as `--set a=1 --set b=2`."""
     flag, first = "", False

@@ -35,22 +35,22 @@ class Page:
     """A page of the app, by its name in the address.
 
     Args:
-        name: In the address, and the name of its file in `pages/`.
+        name: In the address; built-in pages have a file of this name in `pages/`.
         title: In the bar of pages.
         group: The group of the bar that it is in.
         icon: A Material symbol.
+        draw: Draws it: a function, or a `ResultPage`.
         order: Its place in the group.
         on_phone: Whether it is in the bar of a phone.
-        draw: Draws it, for a package without a file in `pages/`.
     """
 
     name: str
     title: str
-    group: str
-    icon: str
+    group: str = ""
+    icon: str = ""
+    draw: Home = ""
     order: int = 100
     on_phone: bool = False
-    draw: Home = ""
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,25 @@ class GoesOn:
 
 
 @dataclass(frozen=True)
+class Card:
+    """A card on the page Home, with the figure of a built-in result; it opens the page.
+
+    Args:
+        title: Of the card.
+        about: What the page shows.
+        result: The name of the built-in result.
+        figure: The name of the figure.
+        order: Its place.
+    """
+
+    title: str
+    about: str
+    result: str
+    figure: str
+    order: int = 100
+
+
+@dataclass(frozen=True)
 class Analysis:
     """What an analysis announces.
 
@@ -103,8 +122,11 @@ class Analysis:
         page: Its page of the app.
         tabs: What it adds to pages of others.
         goes_on: Experiments of its own that go on from a model that a run left.
-        ahead: Functions that prepare what its page shows first, called when the app starts.
-        modules: Modules that its page imports, imported when the app starts.
+        ahead: Functions of a model and a corpus, by name, that compute what its page shows first;
+            called when the app starts.
+        modules: Further modules that its page needs, imported when the app starts.
+        first_look: The `Look` that it adds to the page Home.
+        cards: Its cards on the page Home.
     """
 
     package: str
@@ -118,6 +140,8 @@ class Analysis:
     goes_on: tuple[GoesOn, ...] = ()
     ahead: tuple[Home, ...] = ()
     modules: tuple[str, ...] = ()
+    first_look: Home = ""
+    cards: tuple[Card, ...] = ()
 
     def home(self, home: Home) -> str:
         """Return "module:attribute" with the full name of the module; ":attribute" is its own."""

@@ -624,7 +624,7 @@ def _analyses() -> Iterator[str]:
     for name in built_in_experiments():
         declared = EXPERIMENTS[name]
         for code in (vars(declared)["run"], declared.figures, vars(declared)["findings"]):
-            yield getattr(code, "home", code).partition(":")[0]
+            yield str(getattr(code, "home", code)).partition(":")[0]
 
 
 def main() -> int | None:

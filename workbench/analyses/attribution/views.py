@@ -199,6 +199,14 @@ def choices(side: Side) -> Explanation:
 # --- the map --------------------------------------------------------------------------------------
 
 
+def show_ahead(ref: str, corpus: str) -> None:
+    """Explain the example of the page before a visitor sees it."""
+    from workbench.analyses.predictions.views.choices import EXAMPLE
+    from workbench.analyses.predictions.views.page import usual_side
+
+    faithfulness(usual_side(ref, EXAMPLE), USUAL, randomise=True)
+
+
 def why(sides: Sequence[Side]) -> None:
     """Draw the tab Why?: a map for each model, with its check."""
     explained = choices(sides[0])

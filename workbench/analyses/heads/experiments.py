@@ -236,6 +236,8 @@ TABLES = {
 
 EXPERIMENT = Experiment(
     name="heads",
+    question="What does each attention head do?",
+    subject="Heads",
     version=3,
     about="What does each attention head do: positional, syntactic, rare-word and other roles, "
     "with baselines, permutation nulls and intervals.",

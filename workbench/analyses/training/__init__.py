@@ -1,4 +1,13 @@
-"""Training of models from scratch: tokenizers, text at scale, objectives and the training loop.
+"""What does a model learn that is trained from scratch?
 
-It works on lines of text and batches of token ids; imports neither spaCy nor Streamlit.
+Tokenizers, text at scale, objectives and the training loop. It works on lines of text and batches
+of token ids; the computation imports neither spaCy nor Streamlit.
 """
+
+from workbench.core.analysis import Analysis
+
+ANALYSIS = Analysis(
+    __name__,
+    experiments={"train": "experiments:EXPERIMENT"},
+    commands={"train": "commands:train"},
+)

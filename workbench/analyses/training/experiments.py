@@ -266,6 +266,8 @@ def _needs(settings: Training) -> Iterator[Need]:
 
 EXPERIMENT = Experiment(
     name="train",
+    question="What does a model learn that I train from scratch?",
+    subject="Training",
     about="Trains a model from scratch or continues training one; the run's name is then a "
     "model reference.",
     settings=Training,

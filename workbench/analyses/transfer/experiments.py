@@ -376,6 +376,7 @@ FROZEN_TABLES = {
 
 FROZEN_VS_FINETUNED = Experiment(
     name="frozen-vs-finetuned",
+    subject="Training",
     about="Which models gain from fine-tuning, and on which tasks? Compares frozen and fine-tuned "
     "models under the same head, with a paired test.",
     settings=FrozenVsFinetuned,
@@ -536,6 +537,7 @@ PRETRAINING_TABLES = {
 
 PRETRAINING = Experiment(
     name="pretraining",
+    subject="Training",
     about="How much does each pretraining objective help? Pretrains masked and left-to-right "
     "models of several sizes on the same text and compares them on the same tasks.",
     settings=Pretraining,
@@ -739,6 +741,7 @@ DRIFT_TABLES = {
 
 DRIFT = Experiment(
     name="drift",
+    subject="Training",
     about="What did training change in a model? Compares states, weights, attention and "
     "language-model loss layer by layer.",
     settings=Drift,

@@ -15,10 +15,11 @@ from workbench.app import (
     choice,
     context,
     new_run,
+    pages,
     run_form,
     tables_and_figures,
 )
-from workbench.app.analysis import Analysis, View, figure_view
+from workbench.app.result_page import ResultPage, View, figure_view
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Experiment
@@ -66,9 +67,9 @@ def comparison(run: "Run") -> None:
         return
     before, after = (context.known_as(str(model)) for model in models[:2])
     st.markdown(f"Before: **{plain(before)}** · after: **{plain(after)}**")
-    st.page_link(
-        "pages/attention.py",
-        label="Compare the attention of both",
+    pages.link(
+        "attention",
+        "Compare the attention of both",
         icon=":material/compare:",
         query_params={
             choice.MODEL: choice.named(before, "models"),
@@ -395,7 +396,7 @@ VIEWS = {
         "Sizes": figure_view("sizes", "sizes", pretraining.sizes, "This run has only one size."),
     },
 }
-TRANSFER = Analysis(
+TRANSFER = ResultPage(
     "Transfer",
     "What fine-tuning gains over a frozen model, what it changes, and how pretraining matters.",
     ANALYSES,

@@ -6,7 +6,7 @@ The open head is in the address. Costs: milliseconds for a view.
 from workbench.analyses.heads.views import all_heads as views
 from workbench.analyses.heads.views.all_heads import HEAD, NAME, draw_grid, open_head
 from workbench.analyses.heads.views.one_head import evidence
-from workbench.app.analysis import Analysis, View
+from workbench.app.result_page import ResultPage, View
 
 VIEWS = {
     "Heads": View(draw_grid),
@@ -27,7 +27,7 @@ VIEWS = {
         views.cross, is_available=lambda selection: (selection.heads["kind"] == "cross").any()
     ),
 }
-HEADS = Analysis(
+HEADS = ResultPage(
     "Heads",
     "What each attention head attends to: an offset, a syntactic relation or a kind of word, "
     "compared with fixed offsets and shuffled trees.",
@@ -35,4 +35,5 @@ HEADS = Analysis(
     {NAME: VIEWS},
     open_head,
     query_keys=(HEAD,),
+    ahead=views.draw_ahead,
 )

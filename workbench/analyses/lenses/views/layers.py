@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from workbench.analyses.lenses.figures import lens as drawn
@@ -46,9 +47,9 @@ NAMES = {
 class Layers:
     """What every layer predicts, as the tables of a `LensReading`."""
 
-    table: "pd.DataFrame"
-    choices: "pd.DataFrame"
-    final: "pd.DataFrame"
+    table: pd.DataFrame
+    choices: pd.DataFrame
+    final: pd.DataFrame
     notes: tuple[str, ...]
 
     @property
@@ -84,8 +85,6 @@ def _layers(
 
 def _of_gaps(side: Side, count: int, sublayers: bool) -> Layers:
     """What every layer predicts for each hidden word, with the others hidden."""
-    import pandas as pd
-
     from workbench.analyses.lenses.lens import lens
 
     tables: list[list[pd.DataFrame]] = [[], [], []]

@@ -19,7 +19,7 @@ from workbench.analyses.predictions.views.results import (
     target_of,
 )
 from workbench.analyses.predictions.views.target import named_for, shown, target_boxes
-from workbench.app import choice
+from workbench.app import choice, pages
 from workbench.app.downloads import downloads
 from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import OWN, row
@@ -163,9 +163,9 @@ def _link(side: Side) -> None:
     if not side.model.sites:
         return
     query: dict[str, Any] = dict(choice.in_url())
-    st.page_link(
-        "pages/attention.py",
-        label="See what these heads attend to in this text",
+    pages.link(
+        "attention",
+        "See what these heads attend to in this text",
         icon=":material/visibility:",
         query_params={**query, "from": OWN, "text": side.doc.text[:2000]},
     )

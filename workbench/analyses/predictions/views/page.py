@@ -3,26 +3,24 @@
 Costs: those of `predict_results`; the explanation of the open tab only.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.analyses.attribution import views as predict_explain
-from workbench.analyses.lenses.views import layers as predict_layers
-from workbench.analyses.lenses.views import parts as predict_parts
-from workbench.analyses.patching import views as predict_patching
 from workbench.analyses.predictions.views import choices as predict
-from workbench.analyses.predictions.views import edits as predict_edits
 from workbench.analyses.predictions.views import results as predict_results
 from workbench.analyses.predictions.views.choices import Place
 from workbench.analyses.predictions.views.results import COUNT, Side, Top
-from workbench.app import cache, choice
+from workbench.app import cache, choice, pages, style
+from workbench.app.home import Look
 from workbench.app.text import as_html, errors_shown, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
+from workbench.core.analysis import tabs_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
+from workbench.models.references import facts
 from workbench.report.format import number
 
 if TYPE_CHECKING:
@@ -47,6 +45,13 @@ LABEL = "What the fine-tuned model predicts for the text, and why."
 
 def page() -> None:
     """Draw the page."""
+    style.draw_text_page()
+    st.title("Predict & explain", anchor=False)
+    with errors_shown(stop=True):
+        _draw()
+
+
+def _draw() -> None:
     ref = choice.model()
     model = cache.model(ref)
     task = _task(model)
@@ -83,18 +88,20 @@ def page() -> None:
         _tabs(sides)
 
 
-def explain_ahead(ref: str) -> None:
-    """Compute what the page shows of its example before a visitor sees it."""
+def usual_side(ref: str, text: str) -> Side:
+    """A text with the place that the page shows at first, on a model of this machine."""
     model = cache.model_of_machine(ref)
-    doc, _, places, _ = _read(ref, model, cache.typed(predict.EXAMPLE))
-    side = Side(ref, model, doc, _usual_place(places, doc))
-    predict_results.top(side, COUNT)
-    predict_results.faithfulness(side, predict_explain.USUAL, randomise=True)
+    doc, _, places, _ = _read(ref, model, cache.typed(text))
+    return Side(ref, model, doc, _usual_place(places, doc))
 
 
-def draw_predictions(ref: str, typed: "Doc") -> None:
+def show_ahead(ref: str, corpus: str) -> None:
+    """Compute the predictions of the example before a visitor sees them."""
+    predict_results.top(usual_side(ref, predict.EXAMPLE), COUNT)
+
+
+def look(ref: str, model: "Model", typed: "Doc", text: str) -> None:
     """Draw a text, whose words can be chosen, and what a model predicts at the chosen place."""
-    model = cache.model(ref)
     doc, gaps, places, written = _read(ref, model, typed)
     if not places:
         _nothing_predicted(model)
@@ -102,6 +109,15 @@ def draw_predictions(ref: str, typed: "Doc") -> None:
     side = Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)
     _question([side], places, gaps, _task(model), written)
     _predictions([side])
+    pages.link(
+        "predict",
+        "Why? Explain a prediction",
+        icon=":material/psychology:",
+        query_params={**choice.in_url(), "text": text},
+    )
+
+
+LOOK = Look(look, order=2)
 
 
 def _read(
@@ -474,47 +490,23 @@ def _continuation(side: Side, found: predict_results.Written) -> None:
 
 
 def _tabs(sides: Sequence[Side]) -> None:
-    """Draw the open tab."""
-    tabs: dict[str, Callable[[Sequence[Side]], None]] = {
-        "Why?": predict_explain.why,
-        "What if?": predict_edits.what_if,
-        "When?": predict_layers.when,
-        "Who?": predict_parts.who,
-        "Where?": predict_patching.where,
-    }
-    drawn = st.tabs(list(tabs), key="view", bind="query-params")
-    for tab, draw in zip(drawn, tabs.values(), strict=True):
-        if tab.open:
-            with tab, errors_shown():
-                draw(sides)
-                _over_a_corpus(CORPUS_EXPERIMENTS.get(draw, ()), sides[0].model)
+    """Draw the open tab, of those that analyses add to this page."""
+    found = tabs_of("predict")
+    drawn = st.tabs([tab.title for _, tab in found], key="view", bind="query-params")
+    for place, (analysis, tab) in zip(drawn, found, strict=True):
+        if place.open:
+            with place, errors_shown():
+                analysis.imported(tab.draw)(sides)
+                _over_a_corpus(tab.experiments, sides[0].model)
 
 
-CORPUS_EXPERIMENTS: Mapping[object, tuple[tuple[str, str], ...]] = {
-    predict_explain.why: (("attribution", "Attribution over the whole corpus"),),
-    predict_layers.when: (
-        ("lens", "The lens over the whole corpus"),
-        ("tuned-lens", "Train a tuned lens"),
-    ),
-    predict_parts.who: (("contributions", "Contributions over the whole corpus"),),
-    predict_patching.where: (("patching", "Patching over pairs of a corpus"),),
-}
-
-
-def _is_refused(name: str, model: "Model") -> bool:
-    """Whether an experiment cannot be run on a model."""
-    if name == "contributions":
-        return model.objective == "bidirectional"
-    if name == "tuned-lens":
-        return predict_results.is_labeller(model)
-    return name == "lens" and model.predicts is None
-
-
-def _over_a_corpus(experiments: Sequence[tuple[str, str]], model: "Model") -> None:
+def _over_a_corpus(experiments: Mapping[str, str], model: "Model") -> None:
     """Draw links to the experiments that do the same over a corpus, and to their runs."""
     with st.container(horizontal=True):
-        for name, label in experiments:
-            if name in EXPERIMENTS and not _is_refused(name, model):
+        for name, label in experiments.items():
+            experiment = EXPERIMENTS[name]
+            needs = experiment.needs_for(experiment.settings())
+            if all(need.met(facts(model)) for need in needs):
                 st.page_link(
                     "pages/experiments.py",
                     label=label,

@@ -12,7 +12,8 @@ from workbench.analyses.words.views import choices as words
 from workbench.analyses.words.views import neighbours as words_neighbours
 from workbench.analyses.words.views import senses as words_senses
 from workbench.analyses.words.views import tokenizers as words_tokenizers
-from workbench.app import analyses, choice, run_list
+from workbench.app import choice, run_list, style
+from workbench.app import pages as analyses
 from workbench.app.text import ago, errors_shown, plain, prose
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, index_in, strip
@@ -31,6 +32,13 @@ ABOUT = (
 
 def page() -> None:
     """Draw the page."""
+    style.draw_text_page()
+    st.title("Words", anchor=False)
+    with errors_shown(stop=True):
+        _draw()
+
+
+def _draw() -> None:
     ref = choice.model()
     docs = words.texts()
     chosen = words.chosen_words(docs)

@@ -3,14 +3,11 @@
 Costs: opening the model, a forward pass for each text, and a row of a batch for each activation.
 """
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from workbench.cli.options import Device, Json, Objective, Pickled, Precision, Seed, model_refs
-
-if TYPE_CHECKING:
-    pass
 
 What = Literal["states", "heads", "mlps", "attentions"]
 By = Literal["word", "piece", "all"]

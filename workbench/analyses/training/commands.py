@@ -222,7 +222,7 @@ def _mini(
     device: str | None,
     json: bool,
 ) -> None:
-    from workbench.cli.mini import make
+    from workbench.analyses.training.quartet import make
 
     if corpus or model:
         raise WorkbenchError(

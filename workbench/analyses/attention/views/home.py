@@ -1,0 +1,111 @@
+"""All heads of a model on one sentence, for the page Home: small maps, each a link.
+
+Costs: a forward pass, cached by the content of the text.
+"""
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from workbench.app import choice
+from workbench.app.home import Look
+from workbench.app.tables_and_figures import kind
+from workbench.app.text import as_html
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.analyses.attention.grids import Grid
+    from workbench.drawing.theme import Kind
+    from workbench.engine.model import Model
+
+TALLEST = 62  # of the grid of heads, in per cent of the window's height
+SMALLEST = 24  # of the map of a head, in pixels; of more than fit, the box scrolls
+NAMES_WIDTH = 18  # of the names left of the maps, in pixels
+_STYLE = """<style>
+/* the maps of all heads: names stay in view where the box scrolls */
+[data-testid="stHtml"]:has(> .all-heads) { max-width: 100%; }
+.all-heads {
+  display: grid; align-items: center; justify-items: center; max-height: 90vh; overflow: auto;
+  padding: 3px; margin: -3px; font-size: 13px; overscroll-behavior-x: contain;
+}
+.all-heads > span {
+  position: sticky; top: -3px; z-index: 1; background: var(--shell-page); min-width: 100%;
+  text-align: center;
+}
+.all-heads > .line, .all-heads > span:first-child { left: -3px; }
+.all-heads > .line { top: auto; align-self: stretch; display: grid; align-content: center; }
+.all-heads > span:first-child { z-index: 2; align-self: stretch; }
+</style>"""
+
+
+def width(model: "Model") -> float:
+    """The share of the page for the maps: most of it for many heads."""
+    if not model.sites:
+        return 1.25
+    from workbench.analyses.attention.grids import MANY
+
+    first = model.sites[0]
+    sites = [site for site in model.sites if (site.stack, site.kind) == (first.stack, first.kind)]
+    return 3.0 if max(len(sites), *(site.heads for site in sites)) > MANY else 1.25
+
+
+def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
+    """Draw the map of every head, each with a link to the page Attention."""
+    st.html(_STYLE)
+    if not model.sites:
+        st.text(f"{model.without_heads}.")
+        return
+    from workbench.analyses.attention.capture import attention as capture_attention
+    from workbench.analyses.attention.grids import Options, grid_of, groups
+
+    maps = capture_attention(model, doc, doc if len(model.stacks) > 1 else None)
+    group = groups(maps)[0]
+    grid = grid_of(maps, group, Options())
+    st.html(head_maps(grid, kind(), {**choice.in_url(), "from": "Your own text", "text": typed}))
+    across = "Columns are layers, rows are heads. " if grid.layers_across else ""
+    st.caption(
+        f"{len(grid.rows)} layers × {len(grid.columns)} heads. {across}Rows of a map are the "
+        "tokens that look, columns the tokens that are looked at. Click a head to see it over the "
+        "words."
+    )
+    if maps.cut:
+        st.caption(f"{maps.cut:,} words are cut off: they exceed the maximum length of the model.")
+
+
+def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
+    """Return the maps of all heads as HTML, each a picture with a link to the page Attention."""
+    from workbench.analyses.attention.grids import MANY
+    from workbench.analyses.attention.thumbnails import overview
+    from workbench.drawing.pixels import as_png
+
+    pictures = overview(grid).pictures  # [layers, heads, height, width]
+
+    def cell(row: int, column: int) -> str:
+        layer, head = grid.rows[row], grid.columns[column]
+        to = urlencode({**address, "cell": f"{layer}.{head}"})
+        picture = as_png(pictures[row, column], theme)
+        return (
+            f'<a href="attention?{as_html(to)}" target="_self" title="head {layer}-{head}" '
+            f'aria-label="head {layer}-{head}" style="width:100%"><img alt="" src="{picture}" '
+            'style="image-rendering:pixelated;display:block;width:100%;aspect-ratio:1"></a>'
+        )
+
+    across, down = (grid.rows, grid.columns)[:: 1 if grid.layers_across else -1]
+    cells = ["<span></span>", *(f"<span>{name}</span>" for name in across)]
+    for line, name in enumerate(down):
+        cells.append(f'<span class="line">{name}</span>')
+        for at in range(len(across)):
+            cells.append(cell(at, line) if grid.layers_across else cell(line, at))
+    gap, most = ("2px", 2) if len(across) > MANY else ("clamp(3px,0.5vw,6px)", 6)
+    least = NAMES_WIDTH + len(across) * (SMALLEST + most) + 6
+    return (
+        f'<div class="all-heads" role="group" aria-label="Attention of all heads" style="gap:{gap};'
+        f"max-width:max({least}px,calc({TALLEST}vh * {len(across) / max(1, len(down)):.3f}));"
+        f"grid-template-columns:{NAMES_WIDTH}px repeat({len(across)},minmax({SMALLEST}px,1fr))"
+        f'">{"".join(cells)}</div>'
+    )
+
+
+LOOK = Look(draw, width, order=1)

@@ -1,0 +1,94 @@
+"""The pages of the app: their place in the bar, which one shows an experiment, and links to them.
+
+The app has some of its own; the others are announced by analyses. A link to a page that is not
+there is not drawn. Costs: importing the page of an analysis, when one of its results is shown.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from workbench.core import analysis
+from workbench.core.analysis import Page, analyses, is_built_in
+
+if TYPE_CHECKING:
+    from workbench.app.result_page import ResultPage
+
+ANY = "experiments"  # the page of experiments that have none of their own
+HOME = Page("home", "Home", icon="home", on_phone=True)
+LIBRARY = tuple(
+    Page(name, title, "Library", icon, order=order)
+    for order, (name, title, icon) in enumerate(
+        (
+            ("models", "Models", "deployed_code"),
+            ("corpora", "Corpora", "menu_book"),
+            ("runs", "Runs", "list"),
+            ("settings", "Settings", "settings"),
+        )
+    )
+)
+HIDDEN = (Page(ANY, "Experiments"),)  # opened by links
+GROUPS = ("Understand", "Measure")  # first in the bar, before those of other analyses
+
+
+def groups() -> Mapping[str, list[Page]]:
+    """The pages of the bar by group, in order."""
+    announced = [each.page for each in analyses().values() if each.page is not None]
+    names = dict.fromkeys([*GROUPS, *(page.group for page in announced), "Library"])
+    found = {
+        name: sorted(
+            (page for page in (*announced, *LIBRARY) if page.group == name),
+            key=lambda page: page.order,
+        )
+        for name in names
+    }
+    return {name: pages for name, pages in found.items() if pages}
+
+
+def named(name: str) -> Page | None:
+    """The page of this name, if it is there."""
+    members = (HOME, *HIDDEN, *(page for group in groups().values() for page in group))
+    return next((page for page in members if page.name == name), None)
+
+
+def streamlit_page(page: Page, **look: Any) -> Any:
+    """The page for Streamlit: its file in `pages/`, or what draws it."""
+    owner = next((each for each in analyses().values() if each.page is page), None)
+    if owner is None or is_built_in(owner.home(page.draw)):
+        return st.Page(f"pages/{page.name}.py", title=page.title, **look)
+    draw = owner.imported(page.draw)
+    return st.Page(getattr(draw, "page", draw), title=page.title, url_path=page.name, **look)
+
+
+def _target(page: Page) -> Any:
+    target = streamlit_page(page)
+    return target if callable(target._page) else f"pages/{page.name}.py"
+
+
+def link(name: str, label: str, **look: Any) -> None:
+    """Draw a link to a page, if it is there."""
+    if (page := named(name)) is not None:
+        st.page_link(_target(page), label=label, **look)
+
+
+def switch(name: str, query: Mapping[str, str] | None = None) -> None:
+    """Go to a page."""
+    if (page := named(name)) is not None:
+        st.switch_page(_target(page), query_params=dict(query or {}))
+
+
+def page_of(experiment: str) -> str:
+    """The name of the page that shows results of an experiment."""
+    return analysis.page_of(experiment) or ANY
+
+
+def result_page_of(experiment: str) -> "ResultPage":
+    """How results of an experiment are shown."""
+    from workbench.app.result_page import PLAIN
+
+    for each in analyses().values():
+        if experiment in each.results:
+            found: ResultPage = each.imported(each.results[experiment])
+            return found
+    return PLAIN
