@@ -93,7 +93,7 @@ def command_line() -> str:
     """Every command with its arguments and options."""
     from typer.main import get_command
 
-    from workbench.cli.main import app
+    from workbench.cli.main import commands
 
     lines = [
         "# Command line",
@@ -111,7 +111,7 @@ def command_line() -> str:
         "`--help` lists the options of a command. `workbench --install-completion` installs shell "
         "completion for commands, experiments, corpora and runs.",
         "",
-        *_command(get_command(app), "workbench"),
+        *_command(get_command(commands()), "workbench"),
     ]
     return "\n".join(lines) + "\n"
 

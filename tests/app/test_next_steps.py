@@ -11,8 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
+from tests.analyses.heads.conftest import Silent
 from tests.app.pages import home, opened, said, well  # noqa: F401
-from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
 from workbench.app.next_steps import PACKED

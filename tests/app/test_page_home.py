@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.analyses.attention.test_grids import GROUP, made
 from tests.app.pages import home, opened, said
-from tests.attention_maps.test_grids import GROUP, made
 from workbench.analyses.attention.grids import Options, grid_of
-from workbench.app.home import head_maps
+from workbench.analyses.attention.views.home import head_maps
 from workbench.app.text import prose
 
 __all__ = ["home"]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.analyses.predictions.task_folders import with_head
 from tests.app.pages import home, opened, said  # noqa: F401
-from tests.attribution.task_folders import with_head
 from workbench.analyses.predictions.views.edits import Edit, Slot, edited_doc, slots
 from workbench.app.token_views.component import message_of, standalone
 from workbench.app.token_views.views import Token, index_in, strip

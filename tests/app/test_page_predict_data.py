@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from tests.attribution.task_folders import doc_of, with_head
+from tests.analyses.predictions.task_folders import doc_of, with_head
 from workbench import Model, WorkbenchError
 from workbench.analyses.attribution import views as predict_explain
 from workbench.analyses.patching import views as predict_patching

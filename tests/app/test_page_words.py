@@ -14,8 +14,8 @@ from streamlit.elements.lib import policies
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
+from tests.analyses.words.test_figures_neighbours import tables_of
 from tests.app.pages import home, opened, said, well  # noqa: F401
-from tests.figures.test_neighbours import tables_of
 from tests.report.making import corpus, found, made, model
 from workbench import Table
 from workbench.analyses.words.occurrences import form_count, frequent_forms

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from workbench.app import shell
+from workbench.app import pages
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +30,7 @@ PAGES = {  # by address: what is there when it is drawn; without a result, the f
     "runs": "There are no runs yet|Click one to open it",
     "settings": "Move a folder",
 }
-GROUPS = {group: [file for file, _, _ in pages] for group, pages in shell.GROUPS.items()}
+GROUPS = {group: [page.name for page in members] for group, members in pages.groups().items()}
 VIEWS = ((1280, "light"), (390, "dark"))
 LOADED = (  # by their addresses; others by the links
     "",

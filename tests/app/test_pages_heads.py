@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.analyses.heads.test_figures import ALL, EVIL, SELF, tables_of
 from tests.app.pages import home  # noqa: F401
-from tests.figures.test_heads import ALL, EVIL, SELF, tables_of
 from tests.report.making import corpus, made, model
 from workbench import Caveat, Run, experiments
 from workbench.analyses.heads.views.all_heads import OpenHead

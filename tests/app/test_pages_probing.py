@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from probes.views.page import VIEWS
 from tests.app.pages import home  # noqa: F401
-from tests.figures.test_probing import EVIL, probed
+from tests.probes.test_figures import EVIL, probed
 from tests.report.making import corpus, made, model
 from workbench import Run, experiments
 from workbench.core.machine import app_file

@@ -10,9 +10,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
+from tests.analyses.heads.conftest import Silent
 from tests.app import pages
 from tests.app.pages import home, titles  # noqa: F401
-from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
 from workbench.analyses.pruning.views import ANALYSES, PACKED, VIEWS

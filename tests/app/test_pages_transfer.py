@@ -11,9 +11,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
+from tests.analyses.heads.conftest import Silent
+from tests.analyses.transfer.test_figures import tables_of
 from tests.app.pages import home, titles  # noqa: F401
-from tests.figures.test_transfer import tables_of
-from tests.heads.conftest import Silent
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
 from workbench.analyses.transfer.views import ANALYSES, VIEWS

@@ -24,9 +24,11 @@ from urllib.request import urlopen
 from playwright.sync_api import Page, sync_playwright
 
 from tests.benchmarks.browser import opened
-from workbench.app import shell
+from workbench.app import pages
 
-GROUPS = {path: (group, title) for group, pages in shell.GROUPS.items() for path, title, _ in pages}
+GROUPS = {
+    page.name: (group, page.title) for group, members in pages.groups().items() for page in members
+}
 PAGES = [*GROUPS, ""]  # in the address
 BUSY = ("head-pruning", "edge-probing")
 PATIENCE = 120.0  # seconds that a page may take

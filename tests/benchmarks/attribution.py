@@ -21,7 +21,7 @@ import torch
 from spacy.tokens import Doc
 
 import workbench as wb
-from tests.attribution.by_hand import FUNCTIONS
+from tests.analyses.predictions.by_hand import FUNCTIONS
 from workbench.analyses.attribution.methods import attribute_prediction
 from workbench.analyses.predictions.prediction import Prediction, of_word
 from workbench.analyses.predictions.target import Target

@@ -36,7 +36,7 @@ import numpy as np
 from playwright.sync_api import Browser, CDPSession, Error, Page, Playwright, Route, sync_playwright
 
 import workbench as wb
-from tests.attention_maps.test_grids import made
+from tests.analyses.attention.test_grids import made
 from tests.conftest import CHROMIUM
 from workbench.analyses.attention.browser.frames import cell_of, overview_of, standalone
 from workbench.analyses.attention.browser.scene import scene_of, side_of

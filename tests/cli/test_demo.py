@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from workbench.cli import demo, demo_all, pictures
-from workbench.cli.main import app, main
+from workbench.cli.main import commands, main
 from workbench.core.experiment import built_in_experiments
 from workbench.runs.builtin import builtin_names
 
@@ -74,7 +74,7 @@ def test_a_stop_shows_a_built_in_result_or_names_an_experiment() -> None:
 
 
 def test_a_stop_goes_on_with_a_command_that_there_is() -> None:
-    commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    commands = set(typer.main.get_command(commands()).commands)  # type: ignore[attr-defined]
     for stop in demo.STOPS:
         assert stop.go_on.split()[:1] == ["workbench"]
         assert stop.go_on.split()[1] in commands

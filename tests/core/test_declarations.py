@@ -14,7 +14,15 @@ from workbench import Corpus
 from workbench.cli.run import given_settings
 from workbench.core import experiment as declaring
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Experiment, Inputs, Result, Settings, Table
+from workbench.core.experiment import (
+    EXPERIMENTS,
+    Experiment,
+    Inputs,
+    Result,
+    Settings,
+    Table,
+    built_in_experiments,
+)
 from workbench.core.registry import Placed
 
 HEAVY = (
@@ -23,10 +31,10 @@ HEAVY = (
 PROGRAM = f"""
 import json, sys
 from workbench.cli.output import experiment, experiments
-from workbench.core.experiment import EXPERIMENTS
+from workbench.core.experiment import EXPERIMENTS, built_in_experiments
 listed = experiments()
-shown = [experiment(name, (), (), {{}}) for name in EXPERIMENTS.built_in]
-schemas = {{name: EXPERIMENTS[name].settings.model_json_schema() for name in EXPERIMENTS.built_in}}
+shown = [experiment(name, (), (), {{}}) for name in built_in_experiments()]
+schemas = {{name: EXPERIMENTS[name].settings.model_json_schema() for name in built_in_experiments()}}
 heavy = [name for name in {HEAVY!r} if name in sys.modules]
 import workbench.corpora, workbench.corpora.catalogue, workbench.corpora.describe
 reading = [name for name in {HEAVY!r} if name in sys.modules]
@@ -45,7 +53,7 @@ def fresh() -> Any:
 
 def test_experiments_are_listed_and_shown_without_the_code_that_computes_them(fresh: Any) -> None:
     names, schemas, heavy, _ = fresh
-    assert set(names) >= set(EXPERIMENTS.built_in)
+    assert set(names) >= set(built_in_experiments())
     assert schemas["heads"]["properties"]["alpha"]["default"] == 0.01
     assert heavy == []
 
@@ -54,7 +62,7 @@ def test_readers_of_corpora_are_imported_without_spacy_and_torch(fresh: Any) -> 
     assert fresh[-1] == []
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS.built_in)
+@pytest.mark.parametrize("name", built_in_experiments())
 def test_the_code_of_every_experiment_takes_its_settings(name: str) -> None:
     kind = EXPERIMENTS[name]
     assert kind.name == name

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tests.analyses.training.lessons import Told, lesson, settings
 from tests.gpu.checks import Figures, Setting, Skipped, apart
 from tests.gpu.made import WORDS, batch_of, opened, saved
-from tests.training.lessons import Told, lesson, settings
 from workbench import HuggingFace
 from workbench.analyses.training.train import Trained, train
 from workbench.models.elmo import Elmo, ElmoOptions

@@ -16,7 +16,7 @@ import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.training.lessons import lesson, settings
+from tests.analyses.training.lessons import lesson, settings
 from workbench.analyses.training import trainer
 from workbench.analyses.training.distributed import Process
 from workbench.analyses.training.task import Task

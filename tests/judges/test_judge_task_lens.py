@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import workbench as wb
-from tests.attribution.task_folders import NAMES, with_head
+from tests.analyses.predictions.task_folders import NAMES, with_head
 from tests.judges.odd import run_here
 from workbench.analyses.predictions.prediction import labelled
 from workbench.engine.task import Labelling as Kind

@@ -154,7 +154,7 @@ def test_a_mini_and_an_odd_model_with_its_twin() -> None:
         assert judge(model, corpus) < 1e-3
 
 
-@pytest.mark.slow  # the known map of tests/attribution/test_tuned_lens.py is recovered in CI
+@pytest.mark.slow  # the known map of tests/analyses/lenses/test_tuned_lens.py is recovered in CI
 def test_another_optimiser_finds_no_much_better_maps() -> None:
     """L-BFGS on plain A and b, on the same training texts, from zero."""
     corpus = odd_corpus({"train": 60, "dev": 30, "test": 30}, longest=12)

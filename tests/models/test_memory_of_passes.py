@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoTokenizer
 
-from tests.heads.conftest import random_docs
+from tests.analyses.heads.conftest import random_docs
 from tests.models import zoo
 from tests.models.stores import stored
 from workbench import Batch, encode

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import Olmo2Config, Olmo2ForCausalLM
 
 import workbench as wb
-from tests.attribution.known import linear
+from tests.analyses.predictions.known import linear
 from tests.models import zoo
 from tests.models.headed import made
 from tests.models.test_attention import pieces

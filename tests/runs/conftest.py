@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from workbench import experiments
+from workbench.core.analysis import forget
 from workbench.runs import launch, locks, starter, status
 from workbench.runs.request import make_request
 from workbench.runs.run import Run, all_runs
@@ -27,11 +28,15 @@ def installed(folder: Path, name: str = "steps", value: str = "workbench_steps:E
     info = folder / f"{name}_package-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n")
-    points = f"[workbench.experiments]\n{name} = {value}\n"
-    if name == "steps":
-        points += "asks = workbench_steps:ASKS\n"
-    (info / "entry_points.txt").write_text(points)
+    announcing = "workbench_steps" if name == "steps" else f"{name}_announced"
+    (info / "entry_points.txt").write_text(f"[workbench.analyses]\n{name} = {announcing}\n")
     shutil.copy(HERE / "steps.py", folder / "workbench_steps.py")
+    if name != "steps":
+        module, _, attribute = value.partition(":")
+        (folder / f"{announcing}.py").write_text(
+            f"from {module} import {attribute}\nfrom workbench.core.analysis import Analysis\n"
+            f"ANALYSIS = Analysis(__name__, experiments={{{name!r}: ':{attribute}'}})\n"
+        )
     return folder
 
 
@@ -68,6 +73,7 @@ def fresh_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget_experiments() -> None:
     """What is installed is looked for once a process; here it changes."""
     experiments().__dict__.pop("homes", None)
+    forget()
 
 
 @pytest.fixture

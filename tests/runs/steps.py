@@ -18,6 +18,7 @@ import pandas as pd
 from pydantic import Field
 
 from workbench import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench.core.analysis import Analysis
 from workbench.core.experiment import SubrunRequest
 from workbench.core.files import atomic_write
 
@@ -212,3 +213,5 @@ ASKS = Experiment(
     models=(0, 0),
     corpora=(0, 0),
 )
+
+ANALYSIS = Analysis(__name__, experiments={"steps": ":EXPERIMENT", "asks": ":ASKS"})

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import workbench as wb
 from workbench import WorkbenchError
-from workbench.cli.main import app
+from workbench.cli.main import commands
 from workbench.core.experiment import EXPERIMENTS
 from workbench.models.references import MINI
 from workbench.runs import builtin
@@ -183,7 +183,7 @@ def test_they_cannot_be_cancelled_resumed_or_removed() -> None:
         assert refused.value.code == "run-built-in"
         assert "workbench run describe --corpus primer" in refused.value.remedy
     for words in (["cancel"], ["resume"], ["rm", "--yes"]):
-        result = CliRunner().invoke(app, ["runs", *words, run.name])
+        result = CliRunner().invoke(commands(), ["runs", *words, run.name])
         assert isinstance(result.exception, WorkbenchError)
         assert result.exception.code == "run-built-in"
     assert damage(run.path) == []
@@ -198,11 +198,11 @@ def test_nothing_is_written_next_to_them() -> None:
 
 
 def test_the_list_shows_them_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    result = CliRunner().invoke(app, ["runs", "list", "--json"])
+    result = CliRunner().invoke(commands(), ["runs", "list", "--json"])
     data = json.loads(result.stdout)
     assert data["runs"] == []
     assert [row["run"] for row in data["built_in"]] == [run.name for run in RUNS]
-    text = CliRunner().invoke(app, ["runs", "list"]).stdout
+    text = CliRunner().invoke(commands(), ["runs", "list"]).stdout
     assert text.index("There are no runs") < text.index("Built-in results")
     assert len(text.splitlines()) < len(RUNS) + 8
 

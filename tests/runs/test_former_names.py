@@ -11,7 +11,7 @@ import workbench as wb
 from tests.runs.conftest import done_here, finished
 from workbench import WorkbenchError
 from workbench.cli import output
-from workbench.core.experiment import EXPERIMENTS, Settings, Table
+from workbench.core.experiment import EXPERIMENTS, Settings, Table, built_in_experiments
 from workbench.report.content import command, facts
 from workbench.runs import run as results
 from workbench.runs import spec
@@ -65,7 +65,7 @@ def test_both_names_at_once_are_an_error(make: Any) -> None:
     assert raised.value.code == "setting-repeated"
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS.built_in)
+@pytest.mark.parametrize("name", built_in_experiments())
 def test_no_setting_has_a_name_that_was_the_first_name_of_another(name: str) -> None:
     kind = EXPERIMENTS[name].settings
     former = kind.renamed()

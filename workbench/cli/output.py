@@ -24,6 +24,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from workbench.core.analysis import faults
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import Finding, plural
 from workbench.core.objectives import described
@@ -385,6 +386,8 @@ def print_experiments(experiments: Sequence[Mapping[str, Any]]) -> None:
     """Print the list of experiments."""
     print_table("Experiments", ("name", ""), [(e["name"], e["about"]) for e in experiments])
     print("Settings of an experiment: workbench experiments show NAME")
+    for fault in faults():
+        note(str(fault))
 
 
 def experiment(

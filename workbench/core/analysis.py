@@ -152,10 +152,31 @@ class Analysis:
         return imported(self.home(home), f"{home} of {self.package}")
 
 
-@cache
 def analyses() -> Mapping[str, Analysis]:
     """Return what is announced, by package; the built-in analyses first."""
-    return {package: _declared(package) for package in dict.fromkeys(_packages())}
+    return _found()[0]
+
+
+def faults() -> tuple[WorkbenchError, ...]:
+    """Return why installed packages that should announce an analysis do not."""
+    return _found()[1]
+
+
+@cache
+def _found() -> tuple[Mapping[str, Analysis], tuple[WorkbenchError, ...]]:
+    found: dict[str, Analysis] = {}
+    wrong = []
+    for package in dict.fromkeys(_packages()):
+        try:
+            found[package] = _declared(package)
+        except WorkbenchError as error:
+            wrong.append(error)
+    return found, tuple(wrong)
+
+
+def forget() -> None:
+    """Look for packages again: some were installed or removed while this process runs."""
+    _found.cache_clear()
 
 
 def _packages() -> Iterator[str]:
@@ -171,7 +192,7 @@ def _packages() -> Iterator[str]:
 def _declared(package: str) -> Analysis:
     try:
         found = import_module(package).ANALYSIS
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # code of others may raise anything
         raise WorkbenchError(
             f"the analysis {package} cannot be imported: {error}.",
             code="import-failed",

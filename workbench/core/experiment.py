@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from workbench.core.analysis import announced, is_built_in
+from workbench.core.analysis import announced, faults, is_built_in
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.findings import Finding, check_findings
 from workbench.core.objectives import facts_for, name_of
@@ -705,7 +705,7 @@ def _unmet(experiment: str, need: Need, facts: Mapping[str, Any]) -> WorkbenchEr
 
 
 EXPERIMENTS: Registry[Experiment[Any]] = Registry(
-    "experiment", lambda: announced("experiments"), Experiment
+    "experiment", lambda: announced("experiments"), Experiment, faults
 )
 
 

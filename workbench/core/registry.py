@@ -4,7 +4,7 @@ A registry maps a name to `"module:attribute"`. The error for an unknown name su
 Costs: nothing until a name is looked up, then one import.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from importlib import import_module
@@ -20,8 +20,14 @@ F = TypeVar("F")
 class Registry(Mapping[str, T], Generic[T]):
     """A lazy mapping from names to objects, whose homes are looked up when it is first used."""
 
-    def __init__(self, what: str, homes: Callable[[], Mapping[str, str]], kind: type[T]) -> None:
-        self.what, self._homes, self.kind = what, homes, kind
+    def __init__(
+        self,
+        what: str,
+        homes: Callable[[], Mapping[str, str]],
+        kind: type[T],
+        faults: Callable[[], Sequence[WorkbenchError]] = tuple,
+    ) -> None:
+        self.what, self._homes, self.kind, self._faults = what, homes, kind, faults
 
     @cached_property
     def homes(self) -> Mapping[str, str]:
@@ -31,7 +37,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         if name not in self.homes:
             raise WorkbenchError(
-                f"there is no {self.what} {name!r}.",
+                " ".join([f"there is no {self.what} {name!r}.", *(f.what for f in self._faults())]),
                 code=f"{self.what}-not-found".replace(" ", "-"),
                 remedy=did_you_mean(name, self.homes),
             )
