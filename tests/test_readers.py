@@ -33,7 +33,7 @@ SCRATCH = "a file in a temporary folder of this process"
 JSON = "RecursionError is caught, and what is read is never written again"
 MESSAGE = "no file, but what a process or a page of ours says"
 ALLOWED = {
-    "workbench/analyses/training/commands.py copied": "each file is copied with require_regular",
+    "workbench/analyses/training/commands/train.py copied": "each file is copied with require_regular",
     "workbench/corpora/tables.py _of_objects": JSON,
     "workbench/corpora/validate.py _objects": JSON,
     "workbench/corpora/validate.py _write": SCRATCH,
@@ -53,7 +53,7 @@ ALLOWED = {
     "workbench/models/loading.py _opened_gguf.read": "its header is read with open_regular before",
     "workbench/models/peft_adapter.py opened.merged": CHECKED,
     "workbench/models/word_models.py read_vectors": "read_table, which opens with open_regular",
-    "workbench/analyses/training/quartet.py make": "a draft",
+    "workbench/analyses/training/commands/quartet.py make": "a draft",
     "workbench/cli/demo.py tour": "a page is opened in a browser",
     "workbench/cli/demo_all.py every_experiment": "a page is opened in a browser",
     "workbench/runs/builtin.py pack": "the results of a run of this process",

@@ -11,6 +11,7 @@ import streamlit as st
 
 from workbench.core import analysis
 from workbench.core.analysis import Page, analyses, is_built_in
+from workbench.core.registry import imported
 
 if TYPE_CHECKING:
     from workbench.app.result_page import ResultPage
@@ -85,10 +86,9 @@ def page_of(experiment: str) -> str:
 
 def result_page_of(experiment: str) -> "ResultPage":
     """How results of an experiment are shown."""
-    from workbench.app.result_page import PLAIN
-
     for each in analyses().values():
         if experiment in each.results:
             found: ResultPage = each.imported(each.results[experiment])
             return found
-    return PLAIN
+    plain: ResultPage = imported("workbench.app.result_page:PLAIN", "the page of experiments")
+    return plain

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from workbench.analyses.training.mini import CORPUS
 from workbench.cli import output
 from workbench.cli.demo import begin, cancel
 from workbench.core import machine
+from workbench.models.references import MINI_CORPUS
 from workbench.runs.run import Run
 
 
@@ -196,7 +196,7 @@ STOPS = (
         "GPT and a trigram model of its training text",
         "trigram",
         ("mini:gpt",),
-        (CORPUS,),
+        (MINI_CORPUS,),
         {"max_sentences": 300},
     ),
     Stop(

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib import import_module
 from itertools import zip_longest
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -33,8 +33,6 @@ from workbench.runs.status import CODES, Status
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.analyses.patching.patch import Patching
-    from workbench.analyses.words.neighbours import Neighbours
     from workbench.corpora.catalogue import Catalogue
     from workbench.corpora.describe import Description
     from workbench.doctor import Facts
@@ -493,7 +491,18 @@ def print_json(data: Mapping[str, Any]) -> None:
     print(text if plain else json.dumps(data, indent=2))
 
 
-def answer(found: "Neighbours | Patching", json: bool) -> None:
+class Answer(Protocol):
+    """What a command that answers at once prints: a dataclass whose repr is its text."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+    def as_dict(self) -> Mapping[str, Any]: ...
+
+
+def answer(found: Answer, json: bool) -> None:
     """Print a result, with its notes on standard error; or all of it as JSON."""
     if json:
         print_json(found.as_dict())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
 TRAINED = "model"  # the subfolder of a run with the model that it trained
+MINI_CORPUS = "primer:size=80000"  # that they were trained on
 RANDOM = "@random"
 Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: `lm_losses.hidden_with`
 TRAINING_EXPERIMENTS = ("train", "head-pruning", "finetune")  # experiments whose runs save a model

@@ -18,12 +18,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.analyses.training.mini import CORPUS
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.files import atomic_write, drafted
 from workbench.core.public import public
-from workbench.models.references import MINI, RANDOM
+from workbench.models.references import MINI, MINI_CORPUS, RANDOM
 from workbench.runs import spec, status
 from workbench.runs.run import (
     BUILT_IN,
@@ -88,7 +87,7 @@ RECIPES = (  # in the order of a story
     Recipe("tokenization", (BERT, GPT, T5)),
     # how the models predict
     *(Recipe("profile", (model,)) for model in MINI),
-    *(Recipe("trigram", (model,), (CORPUS,)) for model in MINI),
+    *(Recipe("trigram", (model,), (MINI_CORPUS,)) for model in MINI),
     *(Recipe("minimal-pairs", (model,), ("primer/acceptability",)) for model in MINI),
     # what heads do
     Recipe("heads", (BERT,), settings={"max_examples": 20}),

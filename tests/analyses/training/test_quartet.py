@@ -13,11 +13,13 @@ from safetensors import safe_open
 from spacy.tokens import Doc
 
 import workbench as wb
+from tests.judges.odd import Quiet
 from workbench import WorkbenchError, encode, read
-from workbench.analyses.heads.tables import best_heads
-from workbench.analyses.training import mini, quartet
+from workbench.analyses.training import mini
+from workbench.analyses.training.commands import quartet
 from workbench.analyses.training.experiments import EXPERIMENT
 from workbench.cli.main import main
+from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.tables import Pair, minimal_pairs
 from workbench.models.lm_scoring import PSEUDO, score
@@ -129,7 +131,10 @@ def test_most_agreement_pairs_are_kept_right(name: str, models: Any, pairs: list
 
 @pytest.mark.parametrize("name", RELATIONS)
 def test_heads_follow_relations(name: str, models: Any, docs: list[Doc]) -> None:
-    table = best_heads(models[name], docs)
+    corpus = wb.Corpus("held-out", {"test": lambda: iter(docs)})
+    heads = EXPERIMENTS["heads"]
+    found_by = heads.run(wb.Inputs((models[name],), (corpus,)), heads.settings(), Quiet())
+    table = found_by.tables["best"]
     found = set(table[table["syntactic"]]["relation"])
     assert len(found) >= RELATIONS[name]
     assert found >= set(SCORES[name]["relations"])

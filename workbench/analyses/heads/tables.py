@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from workbench.analyses.heads.collect import Group, HeadSums, PassSettings, look
-from workbench.analyses.heads.gold import DIRECTIONS, FIRST, FIXED, LONGEST, RULES, Gold, gold_of
+from workbench.analyses.heads.collect import Group, HeadSums
+from workbench.analyses.heads.gold import DIRECTIONS, FIRST, FIXED, LONGEST, RULES, Gold
 from workbench.analyses.heads.induction import Repeats
 from workbench.analyses.heads.measures import EVEN, RELATION_COUNTS, head_parts, shared_parts
 from workbench.analyses.heads.roles import MIN_MASS, Rules, beats, gain, named
@@ -26,13 +26,11 @@ from workbench.core.stats import (
     permutation_p_values,
     sign_test_p_values,
 )
-from workbench.corpora.encode import encode
 from workbench.engine.map_statistics import FARTHEST, OFFSETS
-from workbench.engine.model import Model
 from workbench.engine.taps import Site
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc
+    pass
 
 Floats = NDArray[np.float64]
 MIN_WITH_OFFSET = 0.2  # share of words with a word at an offset, for it to be a role
@@ -601,16 +599,3 @@ def best(relation_table: pd.DataFrame, min_count: int) -> pd.DataFrame:
     chosen = chosen.drop_duplicates(["relation", "direction"])
     chosen = chosen.assign(gain=chosen["accuracy"] - chosen[SIMPLE].max(axis=1))
     return chosen.sort_values(["relation", "direction"]).reset_index(drop=True)[list(BEST)]
-
-
-# --- the table `best` alone, for other rooms ------------------------------------------------------
-#
-# Costs: a forward pass over the documents, with shuffled trees.
-
-
-def best_heads(model: Model, docs: "Sequence[Doc]", min_count: int = 30) -> pd.DataFrame:
-    """The best head of the model on each relation and direction with enough words."""
-    gold = gold_of(docs)
-    head_sums = look(model, encode(docs), gold, PassSettings())
-    table = relations(head_sums, sums_of(head_sums, gold), gold, Rules(), min_count)
-    return best(table, min_count)

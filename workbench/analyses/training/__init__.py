@@ -9,5 +9,5 @@ from workbench.core.analysis import Analysis
 ANALYSIS = Analysis(
     __name__,
     experiments={"train": "experiments:EXPERIMENT"},
-    commands={"train": "commands:train"},
+    commands={"train": "commands.train:train"},
 )

@@ -8,7 +8,6 @@ for itself. Costs: nothing; `workbench train mini` trains them.
 from collections.abc import Mapping
 from typing import Any
 
-CORPUS = "primer:size=80000"
 BUDGET = 300.0  # seconds
 LANES = (("bert", "gpt", "elmo"), ("t5",))  # each lane is trained in order, on a core of its own
 SHARES: Mapping[str, float] = {

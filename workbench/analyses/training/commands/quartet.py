@@ -24,6 +24,8 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, drafted
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from workbench.runs.run import Run
 
 SCORED = 500  # sentences, and pairs, of the held-out split
@@ -135,14 +137,15 @@ def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[s
 
 
 def _requests(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, Any]:
-    from workbench.analyses.training.mini import CORPUS, SETTINGS
+    from workbench.analyses.training.mini import SETTINGS
+    from workbench.models.references import MINI_CORPUS
     from workbench.runs.request import make_request
 
     seen: dict[Any, Any] = {}
     return {
         name: make_request(
             "train",
-            corpora=[CORPUS],
+            corpora=[MINI_CORPUS],
             settings={**settings, "family": name, "time_budget": each[name]},
             seed=seed,
             device=device,
@@ -189,7 +192,8 @@ def _watching() -> Iterator[Any]:
 
 def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
     """Return the scores of a model, and those of a trigram model."""
-    from workbench.analyses.training.mini import CORPUS
+    from workbench.core.experiment import EXPERIMENTS
+    from workbench.models.references import MINI_CORPUS
     from workbench.runs.api import answered, require_finished
     from workbench.runs.request import make_request
 
@@ -200,7 +204,7 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
             )
             return require_finished(answered(request, progress=lambda event: None)).tables
 
-    scores = tables("trigram", CORPUS)["scores"].set_index("measure")
+    scores = tables("trigram", MINI_CORPUS)["scores"].set_index("measure")
     pairs = tables("minimal-pairs", "primer/acceptability")["pairs"].set_index("phenomenon")
     facts = run.tables["facts"].set_index("fact")["value"]
     result: dict[str, Any] = {
@@ -208,7 +212,7 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
         "parameters": int(facts["parameters"]),
         "steps": int(facts["steps"]),
         "seconds": float(facts["seconds"]),
-        "corpus": CORPUS,
+        "corpus": MINI_CORPUS,
         "corpus_hash": run.spec.corpora[0].hash,
         "seed": seed,
         "scores": {
@@ -217,9 +221,8 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
         },
         "pairs": {phenomenon: float(row["accuracy"]) for phenomenon, row in pairs.iterrows()},
     }
-    if name in ("bert", "gpt"):
-        with output.progress(f"{name}: heads"):
-            result["relations"] = _relations(ref)
+    if name in ("bert", "gpt") and "heads" in EXPERIMENTS:
+        result["relations"] = _relations(tables("heads", "primer")["best"])
     return result
 
 
@@ -233,14 +236,9 @@ def _make_results(models: Path) -> None:
     builtin.remake(models / RESULTS, models=models.absolute(), report=report)
 
 
-def _relations(ref: str) -> dict[str, dict[str, float]]:
+def _relations(best: "pd.DataFrame") -> dict[str, dict[str, float]]:
     """Return relations whose best head beats the best fixed offset by 10 points, with scores."""
-    from workbench.analyses.heads.tables import best_heads
-    from workbench.corpora import read
-    from workbench.models.loading import load
-
-    table = best_heads(load(ref, "cpu"), list(read("primer").docs("test", SCORED)))
-    best = table[table["syntactic"]].sort_values("gain", ascending=False)
+    best = best[best["syntactic"]].sort_values("gain", ascending=False)
     best = best.drop_duplicates("relation").set_index("relation").sort_index()
     columns = {"accuracy": "head", "baseline_accuracy": "offset"}
     rounded = best[list(columns)].rename(columns=columns).round(4)

@@ -93,10 +93,10 @@ def train(
 
     `workbench experiments show train` lists its other settings, such as --learning-rate 5e-4.
     """
+    from workbench.analyses.training.commands.torchrun import end_on_sigterm, is_not_first, join
     from workbench.cli import output
     from workbench.runs.api import begun
     from workbench.runs.request import make_request
-    from workbench.runs.torchrun import end_on_sigterm, is_not_first, join
 
     settings = _with_options(
         given_settings("train", "train", set_, context.args),
@@ -222,7 +222,7 @@ def _mini(
     device: str | None,
     json: bool,
 ) -> None:
-    from workbench.analyses.training.quartet import make
+    from workbench.analyses.training.commands.quartet import make
 
     if corpus or model:
         raise WorkbenchError(

@@ -1,0 +1,1 @@
+"""The command `train`: a model as a run, the mini quartet, and several processes."""
