@@ -278,8 +278,11 @@ def _default(info: Any) -> str:
 
 
 def python_api() -> str:
-    """Every name of `workbench.__all__`, in the groups of the package's own list."""
+    """Every name of `workbench.__all__`: by the package's own list, and by analysis."""
+    from importlib import import_module
+
     import workbench
+    from workbench.core.analysis import analyses
 
     source = Path(workbench.__file__).read_text("utf-8")
     group = re.search(r"^_HOMES = \{\n(.*?)^\}", source, flags=re.MULTILINE | re.DOTALL)
@@ -299,9 +302,19 @@ def python_api() -> str:
             name = found[1]
             function = re.search(rf"from ([\w.]+) import (\w+) as {name}$", source, re.MULTILINE)
             home = ".".join(function.groups()) if function else f"workbench.{name}"
-            lines += [f"::: {home}", "    options:", f"      heading: {name}"]
-            lines += [f"      toc_label: {name}", ""]
+            lines += _documented(name, home)
+    for package, analysis in analyses().items():
+        if analysis.functions:
+            question = (import_module(package).__doc__ or package).partition("\n")[0]
+            lines += [f"## {question}", ""]
+        for name, module in analysis.functions.items():
+            lines += _documented(name, f"{package}.{module}.{name}")
     return "\n".join(lines)
+
+
+def _documented(name: str, home: str) -> list[str]:
+    """The lines that have mkdocstrings document one name."""
+    return [f"::: {home}", "    options:", f"      heading: {name}", f"      toc_label: {name}", ""]
 
 
 # --- errors ---------------------------------------------------------------------------------------

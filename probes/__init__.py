@@ -18,6 +18,15 @@ ANALYSIS = Analysis(
     page=Page("probing", "Probing", "Measure", "stacked_line_chart", "views.page:PROBING", 1, True),
     ahead=("views.page:show_ahead",),
     modules=("probes.probe_inputs",),
+    bare=(
+        "attention_features",
+        "targets",
+        "logistic",
+        "codes",
+        "representations",
+        "probe_training",
+        "structural_training",
+    ),
     cards=(
         Card(
             "Probe a model",

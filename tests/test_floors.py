@@ -4,17 +4,34 @@ import ast
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import grimp
 import pytest
 
+from workbench.core.analysis import Analysis, analyses, is_built_in
+
 ROOT = Path(__file__).parents[1]
+ANALYSES = [each for each in analyses().values() if is_built_in(f"{each.package}.")]
+
+
+def folder_of(analysis: Analysis) -> Path:
+    return ROOT / analysis.package.replace(".", "/")
+
+
+VIEWS, FIGURES, COMMANDS = ("views", "browser"), ("figures",), ("commands",)  # files or folders
 DOORS = [
     ROOT / "streamlit_app.py",
     *(ROOT / "workbench" / "cli").glob("*.py"),
-    *(ROOT / "workbench" / "app").glob("*.py"),
+    *(ROOT / "workbench" / "app").rglob("*.py"),
     *(ROOT / "pages").glob("*.py"),
+    *(file for each in ANALYSES for file in folder_of(each).glob("views.py")),
+    *(file for each in ANALYSES for file in folder_of(each).glob("views/*.py")),
 ]
 MATHS = {"torch", "numpy", "scipy", "sklearn", "transformers", "captum"}
+FOR_VIEWS = ("streamlit", "workbench.app", "workbench.report")
+FOR_FIGURES = ("plotly", "workbench.drawing")
+FOR_COMMANDS = ("typer", "rich", "workbench.cli")
 
 
 def imported(file: Path) -> set[str]:
@@ -35,6 +52,58 @@ def first_parts(modules: set[str]) -> set[str]:
 @pytest.mark.parametrize("door", DOORS, ids=lambda path: path.name)
 def test_doors_do_no_maths(door: Path) -> None:
     assert not first_parts(imported(door)) & MATHS
+
+
+def parts(folder: Path) -> list[tuple[Path, str]]:
+    """The files of an analysis, each with the file or folder at its top that it belongs to."""
+    return [(f, f.relative_to(folder).with_suffix("").parts[0]) for f in folder.rglob("*.py")]
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.package)
+def test_only_views_know_the_app_only_figures_the_toolkit_and_only_commands_the_terminal(
+    analysis: Analysis,
+) -> None:
+    for file, part in parts(folder_of(analysis)):
+        found = imported(file)
+        for prefixes, allowed in (
+            (FOR_VIEWS, VIEWS),
+            (FOR_FIGURES, (*FIGURES, *VIEWS)),
+            (FOR_COMMANDS, COMMANDS),
+        ):
+            wrong = {
+                name for name in found if f"{name}.".startswith(tuple(f"{p}." for p in prefixes))
+            }
+            assert part in allowed or not wrong, (file, wrong)
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.package)
+def test_an_analysis_imports_only_those_that_it_says_it_needs(analysis: Analysis) -> None:
+    others = {other.package for other in ANALYSES if other is not analysis} - {*analysis.needs}
+    for file in folder_of(analysis).rglob("*.py"):
+        found = {o for name in imported(file) for o in others if f"{name}.".startswith(f"{o}.")}
+        assert not found, (file, found)
+
+
+def test_what_is_not_an_analysis_names_none() -> None:
+    packages = tuple(f"{analysis.package}." for analysis in ANALYSES)
+    for file in (ROOT / "workbench").rglob("*.py"):
+        if "analyses" not in file.parts:
+            found = {name for name in imported(file) if f"{name}.".startswith(packages)}
+            assert not found, (file, found)
+
+
+@pytest.fixture(scope="module")
+def graph() -> Any:
+    return grimp.build_graph(
+        "workbench", "probes", include_external_packages=True, exclude_type_checking_imports=True
+    )
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.package)
+@pytest.mark.parametrize("heavy", ["spacy", "streamlit"])
+def test_bare_modules_run_where_only_torch_is(analysis: Analysis, heavy: str, graph: Any) -> None:
+    for module in analysis.bare:
+        assert graph.find_shortest_chain(f"{analysis.package}.{module}", heavy) is None, module
 
 
 def test_nothing_below_imports_a_page() -> None:

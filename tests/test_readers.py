@@ -32,8 +32,9 @@ OURS = "a part of the package, or of the system"
 SCRATCH = "a file in a temporary folder of this process"
 JSON = "RecursionError is caught, and what is read is never written again"
 MESSAGE = "no file, but what a process or a page of ours says"
+COPIED = "each file is copied with require_regular"
 ALLOWED = {
-    "workbench/analyses/training/commands/train.py copied": "each file is copied with require_regular",
+    "workbench/analyses/training/commands/train.py copied": COPIED,
     "workbench/corpora/tables.py _of_objects": JSON,
     "workbench/corpora/validate.py _objects": JSON,
     "workbench/corpora/validate.py _write": SCRATCH,

@@ -14,7 +14,7 @@ from typer.main import get_command
 
 import workbench
 from tests.examples import ROOT
-from workbench.cli.main import commands
+from workbench.cli.main import commands as all_commands
 from workbench.core.experiment import EXPERIMENTS
 
 
@@ -60,7 +60,9 @@ def commands(command: Any, name: str) -> list[str]:
 
 def test_every_command_and_option_is_in_the_reference(hooks: ModuleType) -> None:
     page = hooks.command_line()
-    missing = [n for n in commands(get_command(commands()), "workbench") if f"`{n}`" not in page]
+    missing = [
+        n for n in commands(get_command(all_commands()), "workbench") if f"`{n}`" not in page
+    ]
     assert not missing
 
 

@@ -32,9 +32,10 @@ IMPORTED = (
     "workbench.corpora.conllu", "workbench.corpora.content_hash", "workbench.corpora.encode",
     "workbench.corpora.primer.gold", "workbench.corpora.show", "workbench.models.loading",
     "transformers.models.bert.modeling_bert", "workbench.analyses.basics.experiments",
-    "workbench.analyses.basics.describe", "workbench.analyses.basics.lm_profile", "workbench.analyses.transfer.finetune",
-    "workbench.analyses.training.training_run", "probes.edge_probing", "workbench.analyses.basics.figures.corpus",
-    "workbench.analyses.basics.figures.model", "workbench.drawing.head_grid", "threadpoolctl",
+    "workbench.analyses.basics.describe", "workbench.analyses.basics.lm_profile",
+    "workbench.analyses.transfer.finetune", "workbench.analyses.training.training_run",
+    "probes.edge_probing", "workbench.analyses.basics.figures.corpus",
+    "workbench.analyses.basics.figures.model", "workbench.drawing.heads", "threadpoolctl",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.app.pages import home, opened, said, titles, well  # noqa: F401
 from workbench import Experiment, Settings, Table
-from workbench.app import export, new_run, result, settings_form
+from workbench.app import export, new_run, result, result_page, settings_form
 from workbench.app.pages import ANY, page_of, result_page_of
 from workbench.app.tables_and_figures import figures_of
 from workbench.core.experiment import EXPERIMENTS, FULL, built_in_experiments
@@ -65,7 +65,7 @@ def test_an_experiment_without_a_page_shows_its_figures_as_tabs() -> None:
     run = builtin_run("describe-primer")
     app = opened("experiments", experiment="describe")
     assert titles(app) == ["Statistics of primer"]
-    assert list(analysis.figure_views(run)) == [
+    assert list(result_page.figure_views(run)) == [
         "Sizes", "Lengths", "Tags", "Relations", "Labels", "Words",
     ]  # fmt: skip
     assert [tab.label for tab in app.tabs] == ["Lengths", "Tags", "Relations", "Labels", "Words"]

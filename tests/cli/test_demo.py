@@ -74,10 +74,10 @@ def test_a_stop_shows_a_built_in_result_or_names_an_experiment() -> None:
 
 
 def test_a_stop_goes_on_with_a_command_that_there_is() -> None:
-    commands = set(typer.main.get_command(commands()).commands)  # type: ignore[attr-defined]
+    known = set(typer.main.get_command(commands()).commands)  # type: ignore[attr-defined]
     for stop in demo.STOPS:
         assert stop.go_on.split()[:1] == ["workbench"]
-        assert stop.go_on.split()[1] in commands
+        assert stop.go_on.split()[1] in known
 
 
 def test_built_in_results_make_a_story_and_a_short_paper(

@@ -33,8 +33,9 @@ import json, sys
 from workbench.cli.output import experiment, experiments
 from workbench.core.experiment import EXPERIMENTS, built_in_experiments
 listed = experiments()
-shown = [experiment(name, (), (), {{}}) for name in built_in_experiments()]
-schemas = {{name: EXPERIMENTS[name].settings.model_json_schema() for name in built_in_experiments()}}
+names = built_in_experiments()
+shown = [experiment(name, (), (), {{}}) for name in names]
+schemas = {{name: EXPERIMENTS[name].settings.model_json_schema() for name in names}}
 heavy = [name for name in {HEAVY!r} if name in sys.modules]
 import workbench.corpora, workbench.corpora.catalogue, workbench.corpora.describe
 reading = [name for name in {HEAVY!r} if name in sys.modules]

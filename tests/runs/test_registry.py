@@ -36,7 +36,7 @@ def test_two_of_one_name_are_an_error_that_names_both(offering) -> None:  # type
     offering("describe", "workbench_steps:EXPERIMENT")
     with pytest.raises(WorkbenchError) as raised:
         experiments()["describe"]
-    for words in ("two experiments are called 'describe'", "workbench_steps", "Uninstall one"):
+    for words in ("two experiments are called 'describe'", "describe_announced", "Uninstall one"):
         assert words in str(raised.value)
 
 

@@ -1,8 +1,8 @@
 """The first page: a sentence, all heads and the predictions of the model on it, at once.
 
 What is shown of the sentence, and the cards below it, are announced by analyses. Below are the
-latest runs with what they found. Costs: a forward pass for the heads and one for the predictions; the pictures are drawn
-once while the app runs.
+latest runs with what they found. Costs: a forward pass for each look at the sentence; the pictures
+are drawn once while the app runs.
 """
 
 import base64
@@ -158,7 +158,10 @@ def _picture(result: str, figure: str, theme: "Kind") -> str:
     from workbench.drawing.vector import inline_svg, page_style
     from workbench.report.content import registered
     from workbench.runs.builtin import builtin_run
+    from workbench.runs.run import builtin_names
 
+    if result not in builtin_names():
+        return ""
     run = builtin_run(result)
     experiment = registered(run.spec.experiment)
     if experiment is None:

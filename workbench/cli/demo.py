@@ -247,6 +247,26 @@ STOPS = (
 # --- the tour -------------------------------------------------------------------------------------
 
 
+def stops() -> tuple[Stop, ...]:
+    """Return the stops whose experiments are installed; a note names each of the others."""
+    from workbench.core.experiment import EXPERIMENTS
+    from workbench.runs.run import builtin_names
+
+    there = builtin_names()
+    found = []
+    for stop in STOPS:
+        is_there = (
+            stop.runs.experiment in EXPERIMENTS
+            if isinstance(stop.runs, Computed)
+            else all(name in there for name in stop.runs)
+        )
+        if is_there:
+            found.append(stop)
+        else:
+            output.note(f"Left out, since its analysis is not installed: {stop.question}")
+    return tuple(found)
+
+
 def tour(json: bool = False, open_report: bool = False) -> None:
     """Answer the questions one after another, and write the report.
 
@@ -257,20 +277,21 @@ def tour(json: bool = False, open_report: bool = False) -> None:
     from workbench.runs import starter
 
     starter.begin()
+    planned = stops()
     if not json:
-        print(f"{TITLE}: {len(STOPS)} stops, about a minute. Nothing leaves this machine.")
+        print(f"{TITLE}: {len(planned)} stops, about a minute. Nothing leaves this machine.")
     found: list[Sequence[Run]] = []
-    for number, (stop, runs) in enumerate(_answered(), start=1):
+    for number, (stop, runs) in enumerate(_answered(planned), start=1):
         if not json:
             before = "" if number == 1 else "\n"
-            output.out.print(f"{before}{number} of {len(STOPS)}: {stop.question}", style="bold")
+            output.out.print(f"{before}{number} of {len(planned)}: {stop.question}", style="bold")
             sys.stdout.flush()
         found.append(list(runs))
         if not json:
             _tell(stop, found[-1])
-    path = _report(found)
+    path = _report(planned, found)
     if json:
-        output.print_json(_as_data(found, path))
+        output.print_json(_as_data(planned, found, path))
     else:
         opened = "" if open_report else " (workbench demo --open opens it)"
         print(f"\nThe report: {path}{opened}. To go on in a browser: workbench app")
@@ -278,14 +299,14 @@ def tour(json: bool = False, open_report: bool = False) -> None:
         webbrowser.open(path.resolve().as_uri())
 
 
-def _answered() -> Iterator[tuple[Stop, Iterator[Run]]]:
+def _answered(planned: Sequence[Stop]) -> Iterator[tuple[Stop, Iterator[Run]]]:
     """Yield each stop with its runs, which are awaited when they are read.
 
     The next computed runs begin ahead; those under way are cancelled after an error.
     """
     from workbench.runs.builtin import builtin_run
 
-    waiting = iter([stop.runs for stop in STOPS if isinstance(stop.runs, Computed)])
+    waiting = iter([stop.runs for stop in planned if isinstance(stop.runs, Computed)])
     ahead: deque[Run] = deque()
 
     def computed() -> Iterator[Run]:
@@ -296,7 +317,7 @@ def _answered() -> Iterator[tuple[Stop, Iterator[Run]]]:
         ahead.extend(map(_begun, islice(waiting, AHEAD - len(ahead))))
 
     try:
-        for stop in STOPS:
+        for stop in planned:
             runs = stop.runs
             yield stop, computed() if isinstance(runs, Computed) else map(builtin_run, runs)
     finally:
@@ -365,18 +386,18 @@ def _way_on(stop: Stop, runs: Sequence[Run]) -> str:
     return f"built-in result, computed in {facts['seconds']:.0f} s by: {facts['command']}"
 
 
-def _report(found: Sequence[Sequence[Run]]) -> Path:
+def _report(planned: Sequence[Stop], found: Sequence[Sequence[Run]]) -> Path:
     with output.err.status("writing the report"):
         from workbench.report.paper import Chapter, write_paper
 
         chapters = [
             Chapter(stop.question, stop.lead, runs, stop.go_on, stop.measure, stop.figure)
-            for stop, runs in zip(STOPS, found, strict=True)
+            for stop, runs in zip(planned, found, strict=True)
         ]
         return write_paper(chapters, machine.runs() / REPORT, TITLE, ABSTRACT)
 
 
-def _as_data(found: Sequence[Sequence[Run]], path: Path) -> dict[str, Any]:
+def _as_data(planned: Sequence[Stop], found: Sequence[Sequence[Run]], path: Path) -> dict[str, Any]:
     from workbench.report.paper import answers
 
     return {
@@ -387,7 +408,7 @@ def _as_data(found: Sequence[Sequence[Run]], path: Path) -> dict[str, Any]:
                 "runs": [run.name for run in runs],
                 "built_in": runs[0].is_builtin,
             }
-            for stop, runs in zip(STOPS, found, strict=True)
+            for stop, runs in zip(planned, found, strict=True)
         ],
         "runs": [run.as_data() for runs in found for run in runs],
         "report": str(path),

@@ -15,6 +15,7 @@ from typing import Any
 from workbench.cli import output
 from workbench.cli.demo import begin, cancel
 from workbench.core import machine
+from workbench.core.experiment import EXPERIMENTS
 from workbench.models.references import MINI_CORPUS
 from workbench.runs.run import Run
 
@@ -224,11 +225,15 @@ def every_experiment(json: bool = False, open_report: bool = False) -> None:
     """
     runs: list[Run] = []
     ahead: deque[tuple[Run, bool]] = deque()
-    waiting = iter(STOPS)
+    planned = [stop for stop in STOPS if stop.experiment in EXPERIMENTS]
+    for stop in STOPS:
+        if stop not in planned:
+            output.note(f"Left out, since its analysis is not installed: {stop.title}")
+    waiting = iter(planned)
     try:
-        for number, stop in enumerate(STOPS, start=1):
+        for number, stop in enumerate(planned, start=1):
             if not json:
-                output.heading(f"{number} of {len(STOPS)}: {stop.title}")
+                output.heading(f"{number} of {len(planned)}: {stop.title}")
             ahead.extend(map(_started, islice(waiting, AHEAD + 1 - len(ahead))))
             run, from_disk = ahead.popleft()
             output.follow(run, from_disk)

@@ -125,6 +125,7 @@ class Analysis:
         ahead: Functions of a model and a corpus, by name, that compute what its page shows first;
             called when the app starts.
         modules: Further modules that its page needs, imported when the app starts.
+        bare: Modules that also run where only torch, transformers and safetensors are.
         first_look: The `Look` that it adds to the page Home.
         cards: Its cards on the page Home.
     """
@@ -140,6 +141,7 @@ class Analysis:
     goes_on: tuple[GoesOn, ...] = ()
     ahead: tuple[Home, ...] = ()
     modules: tuple[str, ...] = ()
+    bare: tuple[str, ...] = ()
     first_look: Home = ""
     cards: tuple[Card, ...] = ()
 

@@ -1,7 +1,8 @@
 """The definition of an experiment: settings, a function from inputs to tables, and requirements.
 
     DESCRIBE = Experiment(
-        name="describe", settings=Describe, run="workbench.analyses.basics.describe:run", tables={...}, ...
+        name="describe", settings=Describe, tables={...},
+        run="workbench.analyses.basics.describe:run", ...
     )
 
 The options of the command, the form in the app, the spec on disk and the report are derived from

@@ -1,6 +1,6 @@
 """A short fine-tuning: AdamW steps, clipped gradients, and the weights of the best dev score.
 
-For fine-tuning and recovery after pruning, not for training from scratch (`workbench.analyses.training`).
+For fine-tuning and recovery after pruning, not for training from scratch (the analysis `training`).
 The trained weights may be all weights, gates only, or a head with its own learning rates. Weights
 in half precision are trained as float32 copies, because a step is often smaller than the distance
 between two bf16 numbers. A batch that does not fit into memory is processed in parts

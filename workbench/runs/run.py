@@ -710,8 +710,10 @@ def _opened_builtin(name: str) -> Run:
 
 
 def builtin_names() -> list[str]:
-    """Return the names of the folders of all built-in results."""
-    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{spec.FILE}"))
+    """Return the names of the folders of built-in results whose experiments are installed."""
+    names = sorted(path.parent.name for path in SHIPPED.glob(f"*/{spec.FILE}"))
+    prefixes = tuple(f"{experiment}-" for experiment in EXPERIMENTS)
+    return [name for name in names if name.startswith(prefixes)]
 
 
 def name_of(folder: Path) -> str:

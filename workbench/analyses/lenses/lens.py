@@ -384,7 +384,7 @@ class LensReading:
 
     @property
     def tables(self) -> "dict[str, pd.DataFrame]":
-        """The three tables by name, as the figures of `workbench.analyses.lenses.figures.lens` read them."""
+        """The three tables by name, as the figures of `figures.lens` read them."""
         return {"table": self.table, "choices": self.choices, "final": self.final}
 
     def __repr__(self) -> str:

@@ -10,4 +10,5 @@ ANALYSIS = Analysis(
     __name__,
     experiments={"train": "experiments:EXPERIMENT"},
     commands={"train": "commands.train:train"},
+    bare=("train", "training_run"),
 )

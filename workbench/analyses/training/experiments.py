@@ -1,8 +1,8 @@
 """The experiment `train`: its settings and tables.
 
-Each setting has a help text here; `recipe_of` turns the settings into those of
-`workbench.analyses.training.config`. Costs: nothing. The training code is imported at the first run, and the
-families when settings are checked against one.
+Each setting has a help text here; `recipe_of` turns the settings into those of `config`. Costs:
+nothing. The training code is imported at the first run, and the families when settings are checked
+against one.
 """
 
 import re

@@ -1,7 +1,7 @@
 """What the attention browser asks of the model and the corpus: edits, predictions, similar pairs.
 
-Each function answers one request of `workbench/analyses/attention/browser/MESSAGES.md`. Costs: a forward
-pass for a prediction or an edit, and one over some sentences for a step of a search.
+Each function answers one request of `browser/MESSAGES.md`. Costs: a forward pass for a prediction
+or an edit, and one over some sentences for a step of a search.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,6 @@
 """The choices of the page Attention: text, kind of attention, and how it is displayed.
 
-Every choice is in the address. `workbench.analyses.attention` computes what the choices mean. Costs:
-listing the tables of the latest runs, for badges.
+Every choice is in the address. Costs: listing the tables of the latest runs, for badges.
 """
 
 from dataclasses import replace

@@ -1,0 +1,174 @@
+"""Remove one analysis from a copy of the repository, and see that everything else works.
+
+    python -m tests.deletable             each analysis in turn
+    python -m tests.deletable heads       one of them
+    python -m tests.deletable --today     the one whose turn it is today
+
+What an analysis consists of is its folder, the folder of its tests and its file in `pages/`.
+Analyses that declare that they need it go with it. Then the import contracts and the types are
+checked, every module is imported, the experiments of the others are listed, each page of the app is
+drawn, and the demo says which stops it leaves out. Only `pyproject.toml` is edited, and only for
+`probes`, which lies outside of the package. Costs: half a minute of one core for each.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from workbench.core.analysis import BESIDE, Analysis, analyses
+
+ROOT = Path(__file__).parents[1]
+LINTED = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+IMPORTED = """
+import importlib, pkgutil, sys
+for root in {roots!r}:
+    package = importlib.import_module(root)
+    for module in pkgutil.walk_packages(package.__path__, f"{{root}}."):
+        if module.name != "workbench.__main__":
+            importlib.import_module(module.name)
+print(len(sys.modules))
+"""
+DRAWN = """
+import json, os, sys
+from pathlib import Path
+from streamlit.testing.v1 import AppTest
+wrong = {}
+for page in sorted(Path("pages").glob("*.py")):
+    app = AppTest.from_file("streamlit_app.py", default_timeout=120)
+    app.switch_page(f"pages/{page.name}") if page.stem != "home" else None
+    app.run()
+    found = [error.value for error in (*app.exception, *app.error)]
+    if found:
+        wrong[page.stem] = found
+print(json.dumps(wrong))
+"""
+DEMO = """
+from workbench.cli import demo
+from workbench.core.experiment import EXPERIMENTS
+print(len(demo.stops()))
+"""
+
+
+def named() -> list[str]:
+    """The analyses by the names of their folders."""
+    return [package.rpartition(".")[2] for package in analyses()]
+
+
+def gone_with(name: str) -> list[Analysis]:
+    """The analysis, and those that need it."""
+    found = {each.package: each for each in analyses().values()}
+    gone = {package for package in found if package.rpartition(".")[2] == name}
+    while more := {p for p, each in found.items() if gone.intersection(each.needs)} - gone:
+        gone |= more
+    return [found[package] for package in found if package in gone]
+
+
+def parts_of(analysis: Analysis) -> Iterable[str]:
+    """The paths that an analysis consists of."""
+    folder = analysis.package.replace(".", "/")
+    yield folder
+    yield f"tests/{folder.removeprefix('workbench/')}"
+    if analysis.page is not None:
+        yield f"pages/{analysis.page.name}.py"
+
+
+def without(gone: Iterable[Analysis], tree: Path) -> None:
+    """Copy what git knows of the repository, without these analyses."""
+    files = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\0")  # fmt: skip
+    for file in filter(None, files):
+        if (ROOT / file).is_file():
+            (tree / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, tree / file)
+    if (ROOT / ".mypy_cache").is_dir():  # else all types are computed anew
+        shutil.copytree(ROOT / ".mypy_cache", tree / ".mypy_cache")
+    project = tree / "pyproject.toml"
+    for analysis in gone:
+        for part in parts_of(analysis):
+            path = tree / part
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        if analysis.package in BESIDE:
+            text = project.read_text("utf-8")
+            project.write_text(text.replace(f', "{analysis.package}"', ""), "utf-8")
+
+
+def faults_without(name: str) -> list[str]:
+    """What is wrong in a repository without this analysis."""
+    gone = gone_with(name)
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        tree.mkdir()
+        without(gone, tree)
+        roots = ["workbench", *(each for each in BESIDE if (tree / each).is_dir())]
+        around = {
+            **os.environ,
+            "PYTHONPATH": str(tree),
+            "WORKBENCH_HOME": f"{folder}/home",
+            "WORKBENCH_RUNS": f"{folder}/runs",
+            "WORKBENCH_STARTER": "0",
+        }
+
+        def said(*command: str) -> tuple[str, str]:
+            """What a command prints; and if it fails, how."""
+            done = subprocess.run(
+                [sys.executable, *command], cwd=tree, env=around, capture_output=True, text=True
+            )
+            failed = (done.stdout + done.stderr)[-3000:] if done.returncode else ""
+            return done.stdout, failed
+
+        wrong = {
+            what: said(*command)[1]
+            for what, command in {
+                "lint-imports": ("-c", LINTED),
+                "mypy": ("-m", "mypy"),
+                "imports": ("-c", IMPORTED.format(roots=roots)),
+            }.items()
+        }
+        listed, failed = said("-m", "workbench", "experiments", "--json")
+        wrong["experiments"] = failed
+        if not failed:
+            there = {each["name"] for each in json.loads(listed)["experiments"]}
+            removed = {experiment for each in gone for experiment in each.experiments}
+            expected = {e for each in analyses().values() for e in each.experiments} - removed
+            if there != expected:
+                wrong["experiments"] = f"listed: {sorted(there ^ expected)}"
+        drawn, failed = said("-c", DRAWN)
+        wrong["pages"] = failed or ("" if drawn.strip().endswith("{}") else drawn)
+        wrong["demo"] = said("-c", DEMO)[1]
+    return [f"{what}: {how}" for what, how in wrong.items() if how]
+
+
+def main() -> int:
+    """Print what is wrong without each analysis; return whether anything is."""
+    parser = argparse.ArgumentParser(
+        description="Remove one analysis, and see that the rest works."
+    )
+    parser.add_argument("names", nargs="*", help="Analyses (default: all).")
+    parser.add_argument("--today", action="store_true", help="The one whose turn it is today.")
+    asked = parser.parse_args()
+    names = asked.names or named()
+    if asked.today:
+        names = [named()[datetime.date.today().toordinal() % len(named())]]
+    failed = False
+    for name in names:
+        began = time.monotonic()
+        faults = faults_without(name)
+        gone = ", ".join(each.package.rpartition(".")[2] for each in gone_with(name))
+        print(f"without {gone}: {'; '.join(faults) or 'all is well'} "
+              f"({time.monotonic() - began:.0f} s)", flush=True)  # fmt: skip
+        failed |= bool(faults)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
