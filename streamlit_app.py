@@ -8,7 +8,8 @@ import os
 
 import streamlit as st
 
-from workbench.app import foreground, pages, preload, shell
+from workbench.app import foreground, navigation
+from workbench.app.frame import preload, shell
 from workbench.app.text import guarded
 from workbench.cli.serve import LOCAL, limit_paths
 from workbench.core import machine
@@ -19,7 +20,7 @@ preload.begin()
 st.set_page_config(page_title="Workbench", layout="wide")
 page = st.navigation(shell.navigation(), position="top")
 with foreground.drawing():
-    shell.draw(page.url_path or pages.HOME.name)
+    shell.draw(page.url_path or navigation.HOME.name)
 if not preload.is_ready():
     with st.spinner("Starting …"):
         preload.await_imports()

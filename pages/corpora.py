@@ -5,7 +5,8 @@ Costs: counting and reading a bounded part of the corpus.
 
 import streamlit as st
 
-from workbench.app import cache, choice, corpus_browser, text, uploads
+from workbench.app import cache, choice, text
+from workbench.app.library import corpus_browser, uploads
 from workbench.app.text import plain
 
 st.title("Corpora")

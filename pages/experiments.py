@@ -4,6 +4,6 @@ The address holds the experiment, the opened run and the view. Experiments with 
 are shown the same way there. Costs: checking the request; a view reads the tables of a run.
 """
 
-from workbench.app import any_experiment
+from workbench.app.runs import any_experiment
 
 any_experiment.page()

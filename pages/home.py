@@ -3,6 +3,6 @@
 Costs: a forward pass for the heads and one for the predictions.
 """
 
-from workbench.app import home
+from workbench.app.frame import home
 
 home.draw()

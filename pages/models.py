@@ -5,7 +5,8 @@ Costs: a new model is opened once in a process of its own, in seconds.
 
 import streamlit as st
 
-from workbench.app import choice, model_facts, uploads
+from workbench.app import choice
+from workbench.app.library import model_facts, uploads
 
 st.title("Models")
 st.markdown("Architecture, objective and parameters of the model chosen in the top bar.")

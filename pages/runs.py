@@ -4,6 +4,6 @@ The address holds the opened runs: one is shown on its result page, several are 
 look at the status file of each run.
 """
 
-from workbench.app import runs
+from workbench.app.runs import runs_page as runs
 
 runs.page()

@@ -5,7 +5,8 @@ The same as `workbench doctor`. Costs: a second to import torch, and a walk thro
 
 import streamlit as st
 
-from workbench.app import cache, text, uploads
+from workbench.app import cache, text
+from workbench.app.library import uploads
 
 MOVING = """
 | Folder | Environment variable | Default |

@@ -86,15 +86,15 @@ ALLOWED = {
     "workbench/analyses/training/tokenizers.py save_tokenizer": SCRATCH,
     "workbench/core/machine.py _peak": OURS,
     "workbench/core/machine.py _reset_peak": OURS,
-    "workbench/uploads.py _chunks": "a part of a zip, and a new file (mode x)",
+    "workbench/app/uploaded_files.py _chunks": "a part of a zip, and a new file (mode x)",
     "workbench/analyses/attention/browser/frames.py _block": OURS,
     "workbench/analyses/attention/browser/frames.py _text": OURS,
     "workbench/analyses/attention/browser/frames.py unframed": MESSAGE,
     "workbench/app/token_views/component.py _text": OURS,
     "workbench/drawing/sanitize.py harmless": MESSAGE,
-    "workbench/app/export.py made": SCRATCH,
+    "workbench/app/runs/export.py made": SCRATCH,
     "workbench/app/glossary.py terms": OURS,
-    "workbench/app/uploads.py receive_corpus.fill": "a new file in a new folder",
+    "workbench/app/library/uploads.py receive_corpus.fill": "a new file in a new folder",
     "probes/figures/probing.py published": OURS,
 }  # fmt: skip
 

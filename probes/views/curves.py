@@ -22,7 +22,8 @@ from probes.figures.probing_curves import (
     draw_curves,
     published_tasks,
 )
-from workbench.app import run_form, run_list, tables_and_figures
+from workbench.app import tables_and_figures
+from workbench.app.runs import run_form, run_list
 from workbench.app.tables_and_figures import Column, caption_of, segment, select
 from workbench.app.text import Span, as_html, marked, plain, show_error
 from workbench.core.errors import WorkbenchError

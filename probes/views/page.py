@@ -19,8 +19,10 @@ from probes.views.curves import (
     is_preview,
     label_of,
 )
-from workbench.app import new_run, tables_and_figures, uploads
-from workbench.app.result_page import ResultPage, View
+from workbench.app import tables_and_figures
+from workbench.app.library import uploads
+from workbench.app.runs import new_run
+from workbench.app.runs.result_page import ResultPage, View
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, show_error
 from workbench.core.errors import WorkbenchError

@@ -8,7 +8,8 @@ import pytest
 from tests.app.pages import home, opened, said, titles  # noqa: F401
 from tests.report.making import corpus, made, model
 from workbench import experiments
-from workbench.app import choice, context
+from workbench.app import choice
+from workbench.app.runs import context
 from workbench.runs import status
 from workbench.runs.builtin import builtin_run, builtin_runs
 

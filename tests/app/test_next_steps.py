@@ -15,7 +15,7 @@ from tests.analyses.heads.conftest import Silent
 from tests.app.pages import home, opened, said, well  # noqa: F401
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
-from workbench.app.next_steps import PACKED
+from workbench.app.runs.next_steps import PACKED
 from workbench.models.references import TRAINED
 from workbench.runs import api, spec, status
 from workbench.runs.request import Request

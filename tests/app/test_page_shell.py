@@ -9,7 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.app.pages import home, opened, said, well
-from workbench.app import cache, choice, picker
+from workbench.app import cache, choice
+from workbench.app.library import picker
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.browse import Size
 from workbench.fetch import hub

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from workbench.app import pages
+from workbench.app import navigation
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +30,7 @@ PAGES = {  # by address: what is there when it is drawn; without a result, the f
     "runs": "There are no runs yet|Click one to open it",
     "settings": "Move a folder",
 }
-GROUPS = {group: [page.name for page in members] for group, members in pages.groups().items()}
+GROUPS = {group: [page.name for page in members] for group, members in navigation.groups().items()}
 VIEWS = ((1280, "light"), (390, "dark"))
 LOADED = (  # by their addresses; others by the links
     "",

@@ -9,8 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.app.pages import home, opened, said, well  # noqa: F401
+from workbench.app.uploaded_files import uploads
 from workbench.core import machine
-from workbench.uploads import uploads
 
 pytestmark = pytest.mark.usefixtures("home")
 MINI = Path(__file__).parents[2] / "workbench" / "models" / "mini"

@@ -16,7 +16,7 @@ from tests.app import pages
 from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed, wait_until
 from workbench import Run, experiments
-from workbench.app import demo_report
+from workbench.app.frame import demo_report
 from workbench.core.experiment import built_in_experiments
 from workbench.core.machine import app_file
 from workbench.runs import locks, status

@@ -9,7 +9,8 @@ from probes.views import curves as probing_views
 from tests.app.pages import home, opened  # noqa: F401
 from workbench.analyses.attribution import faithfulness
 from workbench.analyses.heads.views import all_heads as heads_views
-from workbench.app import preload, tables_and_figures
+from workbench.app import tables_and_figures
+from workbench.app.frame import preload
 from workbench.drawing import sanitize
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 import workbench as wb
 from tests.app.drive import still, typed
 from workbench import Run
-from workbench.app.settings_form import sentence_of
+from workbench.app.runs.settings_form import sentence_of
 from workbench.core.experiment import EXPERIMENTS
 
 pytestmark = pytest.mark.browser

@@ -96,7 +96,7 @@ def _zip(draw: random.Random) -> bytes:
 
 
 def _model(file: File) -> None:
-    from workbench.app.uploads import receive_model
+    from workbench.app.library.uploads import receive_model
 
     with patch("workbench.runs.isolated.look"):
         receive_model(file)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def _model(file: File) -> None:
 
 def _corpus(files: list[File], text: tuple[str, ...], labels: tuple[str, ...]) -> None:
     from workbench import WorkbenchError
-    from workbench.app.uploads import FaultyError, receive_corpus
+    from workbench.app.library.uploads import FaultyError, receive_corpus
 
     try:
         receive_corpus(files, text, labels)  # type: ignore[arg-type]

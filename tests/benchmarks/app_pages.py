@@ -24,10 +24,12 @@ from urllib.request import urlopen
 from playwright.sync_api import Page, sync_playwright
 
 from tests.benchmarks.browser import opened
-from workbench.app import pages
+from workbench.app import navigation
 
 GROUPS = {
-    page.name: (group, page.title) for group, members in pages.groups().items() for page in members
+    page.name: (group, page.title)
+    for group, members in navigation.groups().items()
+    for page in members
 }
 PAGES = [*GROUPS, ""]  # in the address
 BUSY = ("head-pruning", "edge-probing")

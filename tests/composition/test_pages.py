@@ -18,7 +18,7 @@ from tests.composition.test_matrix import PRODUCERS, TODAY, WITH_MODEL
 from workbench.analyses.pruning import views as pruning
 from workbench.analyses.transfer import views as transfer
 from workbench.analyses.words.views import page as words_views
-from workbench.app import pages
+from workbench.app import navigation
 
 BY_REF = {name: producer for name, producer in PRODUCERS.items() if name != "object-edited"}
 TODAY_BY_REF = TODAY if TODAY in BY_REF else next(iter(BY_REF))
@@ -45,7 +45,7 @@ def addresses(every: bool) -> Iterator[tuple[str, dict[str, str]]]:
     yield from (
         ("experiments", {"experiment": name})
         for name in WITH_MODEL
-        if pages.page_of(name) == pages.ANY
+        if navigation.page_of(name) == navigation.ANY
     )
 
 
@@ -73,7 +73,7 @@ def wrong_pages(producer: Producer, folder: Path, every: bool) -> list[str]:
     chosen = {"model": made, "corpus": producer.corpus}
     found = [wrong_page(page, {**chosen, **query}) for page, query in addresses(every)]
     if not Path(made).is_absolute():  # the result that left it
-        found.append(wrong_page(pages.page_of(made.rpartition("-")[0]), {"run": made}))
+        found.append(wrong_page(navigation.page_of(made.rpartition("-")[0]), {"run": made}))
     return [each for each in found if each]
 
 

@@ -20,12 +20,12 @@ from tests.cli.harms import in_time
 from workbench import WorkbenchError, encode, read
 from workbench.analyses.training.initial_model import own_objective
 from workbench.analyses.training.train import open_tokenizer
+from workbench.app.uploaded_files import unpack
 from workbench.cli.main import main
 from workbench.models import checkpoint
 from workbench.models.checkpoint import MODULES, check_size, read_config
 from workbench.models.loading import load
 from workbench.runs import isolated
-from workbench.uploads import unpack
 
 Folder = Callable[[str], Path]
 CODE = """

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench import WorkbenchError, uploads
-from workbench.uploads import unpack
+from workbench import WorkbenchError
+from workbench.app import uploaded_files as uploads
+from workbench.app.uploaded_files import unpack
 
 CONFIG = {"config.json": b"{}", "model.safetensors": b"weights"}
 

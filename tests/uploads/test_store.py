@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import WorkbenchError
-from workbench.uploads import LONGEST, OLD, folder, receive, remove, safe_name, uploads
+from workbench.app.uploaded_files import LONGEST, OLD, folder, receive, remove, safe_name, uploads
 
 
 @pytest.fixture(autouse=True)

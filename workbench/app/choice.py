@@ -14,6 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.app import names
 from workbench.app.text import errors_shown, plain, shortened
+from workbench.app.uploaded_files import Kind, folder, uploads
 from workbench.core import machine
 from workbench.models.references import (
     MINI,
@@ -23,7 +24,6 @@ from workbench.models.references import (
     is_folder,
     shape_of,
 )
-from workbench.uploads import Kind, folder, uploads
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator

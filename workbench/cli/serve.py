@@ -25,7 +25,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
-from workbench.app import preload
+from workbench.app.frame import preload
 from workbench.core import machine
 
 LOCAL = ("localhost", "127.0.0.1", "::1")

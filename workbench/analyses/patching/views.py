@@ -28,8 +28,9 @@ from workbench.analyses.predictions.views.results import (
     with_gaps,
 )
 from workbench.analyses.predictions.views.target import named_for, target_boxes
-from workbench.app import cache, run_list
+from workbench.app import cache
 from workbench.app.downloads import downloads
+from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row

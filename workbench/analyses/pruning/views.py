@@ -12,8 +12,9 @@ import streamlit as st
 
 from workbench.analyses.pruning import figures as drawn
 from workbench.analyses.pruning.findings import way
-from workbench.app import cache, pages, run_form, tables_and_figures
-from workbench.app.result_page import ResultPage, View, figure_view
+from workbench.app import cache, navigation, tables_and_figures
+from workbench.app.runs import run_form
+from workbench.app.runs.result_page import ResultPage, View, figure_view
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, shortened, size
 from workbench.models.references import TRAINED
@@ -259,7 +260,7 @@ def roles(run: "Run") -> None:
     matches = [name for name in titles if open_run(name).spec.models[0].hash == model.hash]
     if not matches:
         st.text("There is no run of heads for this model, so the roles of its heads are unknown.")
-        pages.link("heads", "Run it on the page Heads", icon=":material/science:")
+        navigation.link("heads", "Run it on the page Heads", icon=":material/science:")
         return
     name = tables_and_figures.select("Roles from", matches, "roles", format_func=titles.__getitem__)
     heads = tables_and_figures.table_of(open_run(name), "heads")

@@ -10,16 +10,9 @@ import streamlit as st
 
 from workbench.analyses.transfer.figures import drift, pretraining, transfer
 from workbench.analyses.transfer.figures.transfer import delta, way
-from workbench.app import (
-    cache,
-    choice,
-    context,
-    new_run,
-    pages,
-    run_form,
-    tables_and_figures,
-)
-from workbench.app.result_page import ResultPage, View, figure_view
+from workbench.app import cache, choice, navigation, tables_and_figures
+from workbench.app.runs import context, new_run, run_form
+from workbench.app.runs.result_page import ResultPage, View, figure_view
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Experiment
@@ -67,7 +60,7 @@ def comparison(run: "Run") -> None:
         return
     before, after = (context.known_as(str(model)) for model in models[:2])
     st.markdown(f"Before: **{plain(before)}** · after: **{plain(after)}**")
-    pages.link(
+    navigation.link(
         "attention",
         "Compare the attention of both",
         icon=":material/compare:",

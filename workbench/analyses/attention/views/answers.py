@@ -230,7 +230,7 @@ def _similar(model: "Model", doc: "Doc", group: "Group", request: "Request") -> 
 
 def on_corpus(ref: str) -> "OnCorpus | None":
     """The result of the experiment `heads` for the model and the corpus, the user's own first."""
-    from workbench.app import run_list
+    from workbench.app.runs import run_list
     from workbench.runs.builtin import builtin_run_of
     from workbench.runs.run import open_run
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import streamlit as st
 
-from workbench.app import cache, choice, pages
+from workbench.app import cache, choice, navigation
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import plain
 from workbench.app.text_boxes import CORPUS, OWN
@@ -523,7 +523,7 @@ def without_heads(model: "Model") -> None:
     st.text(f"{model.without_heads}. It has {has}, which experiments can analyse.")
     with st.container(horizontal=True, vertical_alignment="center"):
         if model.objective:
-            pages.link("predict", "What it predicts", query_params=choice.in_url())
+            navigation.link("predict", "What it predicts", query_params=choice.in_url())
         st.page_link("pages/experiments.py", label="Run an experiment on its layers")
         st.page_link("pages/models.py", label="About this model")
         st.button(

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from workbench.app import choice
-from workbench.app.home import Look
+from workbench.app.frame.home import Look
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html
 

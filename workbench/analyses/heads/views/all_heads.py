@@ -13,7 +13,8 @@ import streamlit as st
 from workbench.analyses.heads.figures import grid
 from workbench.analyses.heads.figures import heads as drawn
 from workbench.analyses.heads.figures.grid import by_role, by_score, outlined
-from workbench.app import run_list, tables_and_figures
+from workbench.app import tables_and_figures
+from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import shortened
 from workbench.core.experiment import HEAD as COLUMNS

@@ -13,7 +13,7 @@ from workbench.analyses.heads.figures import heads as drawn
 from workbench.analyses.heads.figures.heads import Case, Sentence, cases, sentences_of
 from workbench.analyses.heads.views import all_heads as heads_views
 from workbench.analyses.heads.views.all_heads import OpenHead
-from workbench.app import choice, pages, tables_and_figures, text
+from workbench.app import choice, navigation, tables_and_figures, text
 from workbench.app.text import as_html, marked, plain, shortened
 from workbench.core.head_names import KIND_NAMES, ROLES
 from workbench.drawing.heads import GROUP
@@ -209,7 +209,7 @@ def link(selection: OpenHead, case: Case | None = None) -> None:
     icon = ":material/open_in_new:"
     chosen_here = {key: query[key] for key in choice.in_url()}
     if choice.in_url() == chosen_here:
-        pages.link("attention", label, icon=icon, query_params=query, help=about)
+        navigation.link("attention", label, icon=icon, query_params=query, help=about)
     elif st.button(
         label,
         icon=icon,
@@ -220,7 +220,7 @@ def link(selection: OpenHead, case: Case | None = None) -> None:
         choice.choose_model(str(selection.run.spec.models[0].ref))
         choice.choose_corpus(str(selection.run.spec.corpora[0].ref))
         others = {key: value for key, value in query.items() if key not in chosen_here}
-        pages.switch("attention", others)
+        navigation.switch("attention", others)
 
 
 def address(selection: OpenHead, case: Case | None = None) -> dict[str, str]:

@@ -6,7 +6,7 @@ The open head is in the address. Costs: milliseconds for a view.
 from workbench.analyses.heads.views import all_heads as views
 from workbench.analyses.heads.views.all_heads import HEAD, NAME, draw_grid, open_head
 from workbench.analyses.heads.views.one_head import evidence
-from workbench.app.result_page import ResultPage, View
+from workbench.app.runs.result_page import ResultPage, View
 
 VIEWS = {
     "Heads": View(draw_grid),

@@ -19,7 +19,7 @@ from workbench.analyses.predictions.views.results import (
     target_of,
 )
 from workbench.analyses.predictions.views.target import named_for, shown, target_boxes
-from workbench.app import choice, pages
+from workbench.app import choice, navigation
 from workbench.app.downloads import downloads
 from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import OWN, row
@@ -163,7 +163,7 @@ def _link(side: Side) -> None:
     if not side.model.sites:
         return
     query: dict[str, Any] = dict(choice.in_url())
-    pages.link(
+    navigation.link(
         "attention",
         "See what these heads attend to in this text",
         icon=":material/visibility:",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from workbench.app import cache, choice, run_list
+from workbench.app import cache, choice
+from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import segment
 from workbench.app.text_boxes import CORPUS, OWN, TYPED_AT, second_model
 

@@ -12,8 +12,8 @@ from workbench.analyses.predictions.views import choices as predict
 from workbench.analyses.predictions.views import results as predict_results
 from workbench.analyses.predictions.views.choices import Place
 from workbench.analyses.predictions.views.results import COUNT, Side, Top
-from workbench.app import cache, choice, pages, style
-from workbench.app.home import Look
+from workbench.app import cache, choice, navigation, style
+from workbench.app.frame.home import Look
 from workbench.app.text import as_html, errors_shown, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
@@ -109,7 +109,7 @@ def look(ref: str, model: "Model", typed: "Doc", text: str) -> None:
     side = Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)
     _question([side], places, gaps, _task(model), written)
     _predictions([side])
-    pages.link(
+    navigation.link(
         "predict",
         "Why? Explain a prediction",
         icon=":material/psychology:",

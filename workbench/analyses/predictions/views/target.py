@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.analyses.predictions.views import choices as predict
 from workbench.analyses.predictions.views import results as predict_results
 from workbench.analyses.predictions.views.results import Side
-from workbench.app import run_list
+from workbench.app.runs import run_list
 from workbench.app.text import plain
 from workbench.app.text_boxes import NOTHING
 from workbench.drawing.sanitize import spaced

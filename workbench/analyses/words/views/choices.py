@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import cache, choice, run_list
+from workbench.app import cache, choice
+from workbench.app.runs import run_list
 from workbench.app.text_boxes import TYPED_AT
 from workbench.drawing.sanitize import visible
 

@@ -12,8 +12,9 @@ from workbench.analyses.words.views import choices as words
 from workbench.analyses.words.views import neighbours as words_neighbours
 from workbench.analyses.words.views import senses as words_senses
 from workbench.analyses.words.views import tokenizers as words_tokenizers
-from workbench.app import choice, run_list, style
-from workbench.app import pages as analyses
+from workbench.app import choice, style
+from workbench.app import navigation as analyses
+from workbench.app.runs import run_list
 from workbench.app.text import ago, errors_shown, plain, prose
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, index_in, strip

@@ -18,8 +18,9 @@ from workbench.analyses.words.views import results as words_results
 from workbench.analyses.words.views.choices import FORM, Searched
 from workbench.analyses.words.views.index import Indexed
 from workbench.analyses.words.views.results import Mapped
-from workbench.app import cache, choice, run_list, tables_and_figures
+from workbench.app import cache, choice, tables_and_figures
 from workbench.app.downloads import downloads
+from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import Column, draw_columns, select
 from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row, second_model

@@ -14,9 +14,9 @@ import streamlit as st
 
 from workbench.app import choice
 from workbench.app.text import errors_shown, facts, plain, size
+from workbench.app.uploaded_files import Kind, Upload, receive, remove, safe_name, uploads
 from workbench.core.errors import WorkbenchError
 from workbench.models.references import catalogue
-from workbench.uploads import Kind, Upload, receive, remove, safe_name, uploads
 
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -55,8 +55,8 @@ def limit() -> int:
 
 def receive_model(file: "UploadedFile") -> Upload:
     """Unpack a zip and store it if it is a model."""
+    from workbench.app.uploaded_files import unpack
     from workbench.runs.isolated import look
-    from workbench.uploads import unpack
 
     def fill(draft: Path) -> None:
         unpack(file, draft)

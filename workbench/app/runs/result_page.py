@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import (
-    context,
-    export,
-    new_run,
-    next_steps,
-    result,
-    run_form,
-    run_view,
-    tables_and_figures,
-)
+from workbench.app import tables_and_figures
+from workbench.app.runs import context, export, new_run, next_steps, result, run_form, run_view
 from workbench.app.text import errors_shown
 from workbench.core.experiment import EXPERIMENTS, Experiment
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.app import choice, guided_tour, jobs, pages, picker
+from workbench.app import choice, navigation
+from workbench.app.frame import guided_tour, jobs
+from workbench.app.library import picker
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
 from workbench.app.tables_and_figures import PRESENT
@@ -19,10 +21,12 @@ KEYS = "Keys: ← → other tabs, Page Up and Page Down other figures, Esc leave
 
 def navigation() -> dict[str, list[Any]]:
     """The pages by group; the first group, without a name, is the first page."""
-    found = {"": [pages.streamlit_page(pages.HOME, default=True)]}
-    for group, members in pages.groups().items():
-        found[group] = [pages.streamlit_page(page) for page in members]
-    found[""] += [pages.streamlit_page(page, visibility="hidden") for page in pages.HIDDEN]
+    found = {"": [navigation.streamlit_page(navigation.HOME, default=True)]}
+    for group, members in navigation.groups().items():
+        found[group] = [navigation.streamlit_page(page) for page in members]
+    found[""] += [
+        navigation.streamlit_page(page, visibility="hidden") for page in navigation.HIDDEN
+    ]
     return found
 
 
@@ -60,15 +64,15 @@ def draw(page: str) -> None:
 
 def _phone_bar() -> None:
     """Draw the bar at the bottom of a phone: some pages, and all others behind More."""
-    members = [pages.HOME, *(page for group in pages.groups().values() for page in group)]
+    members = [navigation.HOME, *(page for group in navigation.groups().values() for page in group)]
     with st.container(key="phone-bar", horizontal=True, gap="xxsmall"):
         for page in members:
             if page.on_phone:
-                pages.link(page.name, page.title.split()[0], icon=f":material/{page.icon}:")
+                navigation.link(page.name, page.title.split()[0], icon=f":material/{page.icon}:")
         with st.popover("More"):
             for page in members:
                 if not page.on_phone:
-                    pages.link(page.name, page.title, icon=f":material/{page.icon}:")
+                    navigation.link(page.name, page.title, icon=f":material/{page.icon}:")
 
 
 def is_presenting() -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
-from workbench.app import run_list
+from workbench.app.runs import run_list
 from workbench.app.text import errors_shown
 
 if TYPE_CHECKING:

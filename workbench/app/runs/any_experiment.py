@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from workbench.app import new_run, pages, run_list
+from workbench.app import navigation
+from workbench.app.runs import new_run, run_list
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 
@@ -21,7 +22,7 @@ def page() -> None:
         st.warning("The address names an experiment that does not exist. Choose a question.")
         name = next(iter(EXPERIMENTS))
     picked = EXPERIMENTS[name]
-    shown = pages.result_page_of(picked.name)
+    shown = navigation.result_page_of(picked.name)
     replace(
         shown,
         title=new_run.question_of(picked),

@@ -27,9 +27,10 @@ from workbench.runs.forked_call import always_fork
 MODULES = (  # in the order in which a reader is likely to need them
     "pandas", "plotly.graph_objects", "workbench.corpora", "torch", "transformers",
     "workbench.runs.api", "workbench.models.loading", "workbench.corpora.primer.gold",
-    "transformers.models.bert.modeling_bert", "workbench.doctor", "workbench.app.corpus_browser",
-    "workbench.app.any_experiment", "workbench.app.run_view", "workbench.app.home",
-    "workbench.app.runs", "workbench.app.model_facts", "workbench.report.content",
+    "transformers.models.bert.modeling_bert", "workbench.doctor",
+    "workbench.app.library.corpus_browser",
+    "workbench.app.runs.any_experiment", "workbench.app.runs.run_view", "workbench.app.frame.home",
+    "workbench.app.runs.runs_page", "workbench.app.library.model_facts", "workbench.report.content",
     "workbench.report.prose", "workbench.report.html", "workbench.report.export",
     "workbench.drawing.vector", "workbench.drawing.parameters", "workbench.drawing.pixels",
     "scipy.stats", "workbench.fetch",
@@ -97,8 +98,10 @@ def _has_caches(name: str) -> bool:
 
 def _show_ahead() -> Iterator[None]:
     """Store what the pages show of the first model and corpus, step by step."""
-    from workbench.app import cache, home, pages, run_form
+    from workbench.app import cache, navigation
     from workbench.app.choice import CORPORA, FIRST_MODEL
+    from workbench.app.frame import home
+    from workbench.app.runs import run_form
     from workbench.runs.builtin import builtin_run_of
     from workbench.runs.isolated import look
     from workbench.runs.request import make_request
@@ -110,7 +113,7 @@ def _show_ahead() -> Iterator[None]:
     cache.prepare_corpus(CORPORA[0])
     for kind in ("facts", "parts"):
         look(FIRST_MODEL, kind)
-    shown = [pages.result_page_of(each) for a in analyses().values() for each in a.results]
+    shown = [navigation.result_page_of(each) for a in analyses().values() for each in a.results]
     opened = {next(iter(page.experiments.values())): page for page in shown}  # of pages, at first
     for experiment, page in opened.items():
         if run := builtin_run_of(experiment, FIRST_MODEL, CORPORA[0]):

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import cache, choice, demo_report, guided_tour, pages, run_list
+from workbench.app import cache, choice, navigation
+from workbench.app.frame import demo_report, guided_tour
+from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
 from workbench.app.text_boxes import TYPED_AT
@@ -127,11 +129,11 @@ def _cards() -> None:
         st.columns(len(cards), gap="medium") if cards else (), cards, strict=True
     ):
         with column.container(height="stretch", key=f"card {page}", gap="xsmall"):
-            pages.link(page, f"**{card.title}**", query_params=choice.in_url())
+            navigation.link(page, f"**{card.title}**", query_params=choice.in_url())
             st.caption(card.about)
             if picture := _picture(card.result, card.figure, kind()):
                 st.html(f'<img alt="{as_html(card.about)}" src="{picture}">')
-    pages.link(
+    navigation.link(
         "transfer",
         "From your own texts to a smaller classifier: fine-tune a model, prune it, export it",
         icon=":material/school:",

@@ -14,7 +14,7 @@ from workbench.core.analysis import Page, analyses, is_built_in
 from workbench.core.registry import imported
 
 if TYPE_CHECKING:
-    from workbench.app.result_page import ResultPage
+    from workbench.app.runs.result_page import ResultPage
 
 ANY = "experiments"  # the page of experiments that have none of their own
 HOME = Page("home", "Home", icon="home", on_phone=True)
@@ -90,5 +90,5 @@ def result_page_of(experiment: str) -> "ResultPage":
         if experiment in each.results:
             found: ResultPage = each.imported(each.results[experiment])
             return found
-    plain: ResultPage = imported("workbench.app.result_page:PLAIN", "the page of experiments")
+    plain: ResultPage = imported("workbench.app.runs.result_page:PLAIN", "the page of experiments")
     return plain

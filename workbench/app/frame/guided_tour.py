@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from workbench.app import pages
+from workbench.app import navigation
 
 KEY = "tour"  # in the address: the number of the step
 
@@ -65,7 +65,7 @@ STEPS = (
 
 def steps() -> tuple[Step, ...]:
     """The steps whose pages are there."""
-    return tuple(each for each in STEPS if pages.named(each.page) is not None)
+    return tuple(each for each in STEPS if navigation.named(each.page) is not None)
 
 
 def step() -> int | None:
@@ -79,7 +79,7 @@ def step() -> int | None:
 def offer() -> None:
     """Draw the link that begins the tour."""
     first = steps()[0]
-    pages.link(
+    navigation.link(
         first.page,
         "Take the tour: five steps, under two minutes",
         icon=":material/explore:",
@@ -102,7 +102,7 @@ def draw(page: str) -> None:
         return
     here = steps()[number]
     if here.page != page:
-        pages.switch(here.page, address_of(number))
+        navigation.switch(here.page, address_of(number))
     st.html(f"<style>{_OUTLINE.replace('SELECTOR', here.outlined)}</style>")
     with st.container(key="tour-card"):
         st.markdown(f"**{number + 1} of {len(steps())}.** {here.says}")
@@ -120,7 +120,7 @@ def draw(page: str) -> None:
 
 
 def _link(number: int, label: str, icon: str) -> None:
-    pages.link(
+    navigation.link(
         steps()[number].page,
         label,
         icon=f":material/{icon}:",

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import pages, run_form, run_list
+from workbench.app import navigation
+from workbench.app.runs import run_form, run_list
 from workbench.app.text import errors_shown, plain, size
 from workbench.core.analysis import analyses
 
@@ -62,7 +63,7 @@ def _start(experiment: str, model: str, corpus: str) -> None:
     """Start a run on the model, and show it on its page."""
     with errors_shown(), st.spinner("Starting …"):
         name = run_form.begin((experiment, (model,), (corpus,), {}, {}))
-        pages.switch(pages.page_of(experiment), {run_list.OPENED: name})
+        navigation.switch(navigation.page_of(experiment), {run_list.OPENED: name})
 
 
 def _exported(run: str) -> tuple[str, bytes]:

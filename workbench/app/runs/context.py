@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import choice, run_list
+from workbench.app import choice
+from workbench.app.runs import run_list
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Experiment

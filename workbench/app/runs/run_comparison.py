@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import export, pages, run_list, run_view, tables_and_figures, text
+from workbench.app import navigation, tables_and_figures, text
+from workbench.app.runs import export, run_list, run_view
 from workbench.app.text import plain
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def draw(runs: Sequence["Run"]) -> None:
 
 
 def _compared(group: "Comparison", is_only: bool) -> None:
-    from workbench.app.result_page import main_figure
+    from workbench.app.runs.result_page import main_figure
     from workbench.runs.compare import what_changed
 
     if not is_only:
@@ -83,8 +84,8 @@ def _one(letter: str, run: "Run") -> None:
     """Draw one run: its letter, its title as a link, and its first findings."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.badge(letter, color="blue")
-        pages.link(
-            pages.page_of(run.spec.experiment),
+        navigation.link(
+            navigation.page_of(run.spec.experiment),
             f"**{plain(run_view.run_title(run))}**",
             query_params={run_list.OPENED: run.name},
         )

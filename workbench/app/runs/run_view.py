@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import run_list, tables_and_figures, text
+from workbench.app import tables_and_figures, text
+from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, lines, plain, prose, show_error, state, subject
 from workbench.core.errors import WorkbenchError
 from workbench.runs.reported import Reported, reported

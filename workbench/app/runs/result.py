@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from workbench.app import export, run_view, table_slice, tables_and_figures, text
+from workbench.app import table_slice, tables_and_figures, text
+from workbench.app.runs import export, run_view
 from workbench.app.text import as_html, plain
 from workbench.core.errors import WorkbenchError
 

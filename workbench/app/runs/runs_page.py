@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import context, new_run, pages, result_page, run_comparison, run_list, run_view
+from workbench.app import navigation
+from workbench.app.runs import context, new_run, result_page, run_comparison, run_list, run_view
 from workbench.app.text import errors_shown, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
@@ -39,7 +40,7 @@ def page() -> None:
             run_comparison.draw(opened)
             return
         name = opened[0].status.experiment or opened[0].spec.experiment
-        shown = pages.result_page_of(name)
+        shown = navigation.result_page_of(name)
         if name in list(EXPERIMENTS):
             new_run.dialog(EXPERIMENTS[name], opened[0], shown.form)
         result_page.draw_result(opened[0], shown)

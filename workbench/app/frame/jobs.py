@@ -5,7 +5,7 @@ Costs: one look at the status of each unfinished run.
 
 import streamlit as st
 
-from workbench.app import run_list
+from workbench.app.runs import run_list
 from workbench.app.text import plain, subject
 
 EVERY = 3.0  # seconds between looks while a job is under way

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import cache, choice, run_list
+from workbench.app import cache, choice
+from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, plain, shortened, show_error
+from workbench.app.uploaded_files import Kind
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, PLURALS, Experiment, counted
 from workbench.core.objectives import described, name_of
 from workbench.runs import starter
-from workbench.uploads import Kind
 
 if TYPE_CHECKING:
     from workbench.runs.request import Request

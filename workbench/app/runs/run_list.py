@@ -199,7 +199,7 @@ COLOURS = {"done": "green", "running": "blue", "failed": "red", "queued": "gray"
 
 def _row(name: str, now: Status, claim: str) -> None:
     """Draw one run: a box to compare it, its title as a link, its state, and its first finding."""
-    from workbench.app import pages
+    from workbench.app import navigation
     from workbench.app.text import ago, plain, prose
     from workbench.report.prose import title_of_names
 
@@ -210,7 +210,9 @@ def _row(name: str, now: Status, claim: str) -> None:
         )
         with st.container(gap=None):
             title = title_of_names(experiment, now.models, now.corpora)
-            pages.link(pages.page_of(experiment), plain(title), query_params={OPENED: name})
+            navigation.link(
+                navigation.page_of(experiment), plain(title), query_params={OPENED: name}
+            )
             is_builtin = name.startswith(BUILT_IN)
             state = (
                 ":violet-badge[built-in]"

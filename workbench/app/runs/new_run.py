@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import streamlit as st
 from pydantic import create_model
 
-from workbench.app import cache, context, pages, run_form, run_list, settings_form
+from workbench.app import cache, navigation
+from workbench.app.runs import context, run_form, run_list, settings_form
 from workbench.app.text import errors_shown, plain, shortened
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import (
@@ -116,7 +117,7 @@ def _draw(
     if is_dialog:
         experiment = question(experiment)
     if experiment is not page:
-        run, form = None, pages.result_page_of(experiment.name).form
+        run, form = None, navigation.result_page_of(experiment.name).form
     if run is not None:
         form.prepare(experiment, run)
     needs = ", ".join(need.what for need in experiment.needs_for(experiment.settings()))
@@ -155,10 +156,10 @@ def _begin(arguments: run_form.RequestArguments, page: Experiment[Any]) -> None:
     with errors_shown(), st.spinner("Starting …"):
         name = run_form.begin(arguments)
         _close()
-        shown_on = pages.page_of(arguments[0])
-        if shown_on == pages.page_of(page.name):
+        shown_on = navigation.page_of(arguments[0])
+        if shown_on == navigation.page_of(page.name):
             st.rerun()
-        pages.switch(shown_on, {run_list.OPENED: name})
+        navigation.switch(shown_on, {run_list.OPENED: name})
 
 
 def _without(experiment: Experiment[Any], names: tuple[str, ...]) -> Experiment[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import cache, choice, pages
+from workbench.app import cache, choice, navigation
 from workbench.app.text import plain
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def draw_row(ref: str, split: str, index: int, text: str, opened: bool) -> None:
             source = f"From {plain(doc._.document, 80)}"
             st.caption(f"{source}, sentence {plain(name, 80)}" if name else source)
         draw(doc)
-        pages.link(
+        navigation.link(
             "attention",
             "Show attention on this sentence",
             icon=":material/visibility:",

@@ -1,0 +1,1 @@
+"""What surrounds the pages: the bar, Home, the tour, jobs, and what is prepared ahead."""

@@ -1,0 +1,1 @@
+"""Models and corpora in the app: choosing, uploading and looking at them."""
