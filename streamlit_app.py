@@ -18,7 +18,7 @@ if st.get_option("server.address") not in LOCAL and machine.ALLOWED not in os.en
     limit_paths()  # started with `streamlit run` on an address that others can reach
 preload.begin()
 st.set_page_config(page_title="Workbench", layout="wide")
-page = st.navigation(shell.navigation(), position="top")
+page = st.navigation(navigation.bar(), position="top")
 with foreground.drawing():
     shell.draw(page.url_path or navigation.HOME.name)
 if not preload.is_ready():

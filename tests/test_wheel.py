@@ -60,9 +60,7 @@ def test_every_module_is_installed_and_nothing_else(installed: Path) -> None:
     here = {path.relative_to(ROOT) for folder in packages for path in folder.rglob("*.py")}
     there = {path.relative_to(installed) for path in installed.rglob("*.py")}
     added = {Path("workbench/app/streamlit_app.py")}
-    added |= {
-        Path("workbench/app/navigation") / page.name for page in (ROOT / "pages").glob("*.py")
-    }
+    added |= {Path("workbench/app/pages") / page.name for page in (ROOT / "pages").glob("*.py")}
     assert there - added == here and added <= there
 
 

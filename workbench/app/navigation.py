@@ -62,6 +62,15 @@ def streamlit_page(page: Page, **look: Any) -> Any:
     return st.Page(getattr(draw, "page", draw), title=page.title, url_path=page.name, **look)
 
 
+def bar() -> dict[str, list[Any]]:
+    """The pages for Streamlit by group; the first group, without a name, is the first page."""
+    found = {"": [streamlit_page(HOME, default=True)]}
+    for group, members in groups().items():
+        found[group] = [streamlit_page(page) for page in members]
+    found[""] += [streamlit_page(page, visibility="hidden") for page in HIDDEN]
+    return found
+
+
 def _target(page: Page) -> Any:
     target = streamlit_page(page)
     return target if callable(target._page) else f"pages/{page.name}.py"

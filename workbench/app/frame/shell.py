@@ -5,8 +5,6 @@ right; a phone has a bar of pages at the bottom instead. `present` in the addres
 and nothing around a page. Costs: listing the folders of runs and uploads.
 """
 
-from typing import Any
-
 import streamlit as st
 
 from workbench.app import choice, navigation
@@ -17,17 +15,6 @@ from workbench.app.style import draw_present
 from workbench.app.tables_and_figures import PRESENT
 
 KEYS = "Keys: ← → other tabs, Page Up and Page Down other figures, Esc leaves."
-
-
-def navigation() -> dict[str, list[Any]]:
-    """The pages by group; the first group, without a name, is the first page."""
-    found = {"": [navigation.streamlit_page(navigation.HOME, default=True)]}
-    for group, members in navigation.groups().items():
-        found[group] = [navigation.streamlit_page(page) for page in members]
-    found[""] += [
-        navigation.streamlit_page(page, visibility="hidden") for page in navigation.HIDDEN
-    ]
-    return found
 
 
 def draw(page: str) -> None:
@@ -64,7 +51,8 @@ def draw(page: str) -> None:
 
 def _phone_bar() -> None:
     """Draw the bar at the bottom of a phone: some pages, and all others behind More."""
-    members = [navigation.HOME, *(page for group in navigation.groups().values() for page in group)]
+    groups = navigation.groups().values()
+    members = [navigation.HOME, *(page for group in groups for page in group)]
     with st.container(key="phone-bar", horizontal=True, gap="xxsmall"):
         for page in members:
             if page.on_phone:
