@@ -18,7 +18,7 @@ import streamlit as st
 from workbench.drawing import theme
 
 Views = Sequence[Mapping[str, Any]]
-_SHARED = ("dom", "words", "colour")  # of the attention browser
+SHARED = ("dom", "words", "colour")  # with the attention browser
 _OWN = ("strip", "bars", "grid", "contexts", "pieces", "steps", "views")
 
 
@@ -96,9 +96,8 @@ def _component() -> Any:
 
 @cache
 def _joined(last: str) -> str:
-    shared = (_text(f"{name}.js", "workbench.analyses.attention.browser") for name in _SHARED)
-    return "\n".join([*shared, *(_text(f"{name}.js") for name in (*_OWN, last))])
+    return "\n".join(_text(f"{name}.js") for name in (*SHARED, *_OWN, last))
 
 
-def _text(name: str, package: str = __package__) -> str:
-    return (files(package) / "js" / name).read_text(encoding="utf-8")
+def _text(name: str) -> str:
+    return (files(__package__) / "js" / name).read_text(encoding="utf-8")

@@ -23,6 +23,7 @@ from workbench.analyses.attention.grids import Grid, Items, grid_of
 from workbench.analyses.attention.overlays import drawn, placed
 from workbench.analyses.attention.patterns import caption
 from workbench.analyses.attention.thumbnails import bytes_of, measured
+from workbench.app.token_views import component as token_views
 from workbench.drawing import theme
 
 EXACT_CELLS = 65_536  # of a map up to which its values are sent exactly, else as bytes
@@ -370,7 +371,7 @@ def unframed(message: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 # The script is the concatenation of its files, in one scope, without a build step or imports.
 # Costs: reading some twenty small files once.
 
-SHARED = (
+SCRIPTS = (  # some are those of the token views
     "dom", "frame", "words", "colour", "ask", "sheet", "order", "thumbs", "grid", "overlays", "map",
     "lines", "legend", "controls", "pin", "neurons", "tables", "editbar", "similar",
     "predictions", "cellview", "save", "browser",
@@ -419,8 +420,11 @@ def _block(frame: bytes) -> str:
 
 
 def _joined(last: str) -> str:
-    return "\n".join(_text(f"{name}.js") for name in (*SHARED, last))
+    return "\n".join(_text(f"{name}.js") for name in (*SCRIPTS, last))
 
 
 def _text(name: str) -> str:
-    return (files(__package__) / "js" / name).read_text(encoding="utf-8")
+    home = (
+        token_views.__package__ if name.removesuffix(".js") in token_views.SHARED else __package__
+    )
+    return (files(home) / "js" / name).read_text(encoding="utf-8")
