@@ -1,4 +1,4 @@
-"""The experiment that docs/how-to/write-an-experiment.md shows is found, runs, and is reported."""
+"""The package that docs/how-to/write-an-experiment.md shows: in the terminal, reports, the app."""
 
 import json
 import os
@@ -11,19 +11,22 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.examples import blocks, write_files
 from workbench import read, tiny_bert
 
 ROOT = Path(__file__).parents[1]
-SHOWN = (ROOT / "docs" / "how-to" / "write-an-experiment.md").read_text()
+SHOWN = ROOT / "docs" / "how-to" / "write-an-experiment.md"
 
 
 def block(kind: str) -> str:
-    (text,) = re.findall(rf"^```{kind}\n(.*?)^```$", SHOWN, flags=re.DOTALL | re.MULTILINE)
+    (text,) = re.findall(rf"^```{kind}\n(.*?)^```$", SHOWN.read_text(), re.DOTALL | re.MULTILINE)
     return str(text)
 
 
 def test_the_example_is_short() -> None:
-    assert len(block("python").splitlines()) < 70
+    files = {each.file: each.text for each in blocks(SHOWN) if each.file}
+    assert [*files] == ["fertility/experiment.py", "fertility/__init__.py", "fertility/views.py"]
+    assert sum(len(text.splitlines()) for text in files.values()) < 110
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def package(tmp_path: Path) -> Path:
     installed = tmp_path / "installed"
     about = installed / "fertility-1.0.dist-info"
     about.mkdir(parents=True)
-    (installed / "fertility.py").write_text(block("python"))
+    write_files(SHOWN, installed)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fertility\nVersion: 1.0\n")
     lines = [
         f"[{group}]\n" + "".join(f"{name} = {home}\n" for name, home in points.items())
@@ -43,18 +46,36 @@ def package(tmp_path: Path) -> Path:
     return installed
 
 
+SEEN = """
+import json, sys
+from streamlit.testing.v1 import AppTest
+from workbench.app import navigation
+
+drawn = (
+    "from workbench.app import navigation\\n"
+    "from workbench.app.runs.result_page import draw_result\\n"
+    "from workbench.runs.run import open_run\\n"
+    f"draw_result(open_run({sys.argv[1]!r}), navigation.result_page_of('fertility'))\\n"
+)
+page = AppTest.from_string(drawn, default_timeout=120).run()
+bar = [page.title for page in navigation.groups()["Measure"]]
+wrong = [each.value for each in (*page.exception, *page.error)]
+print(json.dumps([bar, [tab.label for tab in page.tabs], wrong]))
+"""
+
+
 @pytest.mark.slow
 def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
     for part in tiny_bert(token.text for doc in read("primer").docs("dev", 50) for token in doc):
         part.save_pretrained(tmp_path / "tiny")
 
-    def workbench(*arguments: str) -> str:
+    def python(*arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "workbench.cli.main", *arguments],
+            [sys.executable, *arguments],
             cwd=tmp_path,
             env={
                 **os.environ,
-                "PYTHONPATH": str(package),
+                "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)]),
                 "WORKBENCH_HOME": str(tmp_path / "home"),
             },
             capture_output=True,
@@ -62,6 +83,9 @@ def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def workbench(*arguments: str) -> str:
+        return python("-m", "workbench.cli.main", *arguments)
 
     inputs = ("--model", "tiny", "--corpus", "primer", "--split", "dev", "--max-sentences", "50")
     result = json.loads(workbench("run", "fertility", *inputs, "--min-words", "1", "--json"))
@@ -75,3 +99,10 @@ def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
     assert (Path(result["path"]) / "figures" / "pieces.json").is_file()
     workbench("report", result["run"], "--out", "fertility.html")
     assert "How many pieces a tokenizer makes" in (tmp_path / "fertility.html").read_text()
+
+    sweep = ("--sweep", "min_words=1,2", "--json")
+    swept = json.loads(workbench("run", "fertility", *inputs, *sweep))
+    assert swept["status"] == "done" and "fertility" in json.dumps(swept["tables"])
+    bar, tabs, wrong = json.loads(python("-c", SEEN, result["run"]))
+    assert bar == ["Probing", "Pruning", "Transfer", "Fertility"]
+    assert tabs[0] == "Words" and not wrong

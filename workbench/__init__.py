@@ -54,8 +54,8 @@ Words in their contexts:
     tokenizations  how the tokenizers of several models split a text      (Tokenizations)
     tokenization_steps  the merges, matches or scores behind it       (TokenizationSteps)
 
-Write an experiment: Experiment, Settings, Inputs, Progress, Result, Table, Caveat, Finding. A user
-error raises WorkbenchError, with a code and a remedy.
+Write an analysis: Analysis, Page, Experiment, Settings, Inputs, Progress, Result, Table, Caveat,
+Finding. A user error raises WorkbenchError, with a code and a remedy.
 
 `help(wb.NAME)` documents each name with an example. These names are the public interface; the
 modules inside may change from one version to the next. Costs: milliseconds for `import workbench`,
@@ -67,6 +67,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from workbench.core.analysis import Analysis, Page
     from workbench.core.errors import WorkbenchError
     from workbench.core.experiment import (
         Caveat,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from workbench.runs.run import Run, open_run
 
     __all__ = [
+        "Analysis",
         "Batch",
         "Capture",
         "Caveat",
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
         "Mention",
         "Model",
         "Output",
+        "Page",
         "Pieces",
         "Progress",
         "Reduce",
@@ -200,6 +203,8 @@ _HOMES = {
     "Reduce": "workbench.engine.taps",
     # words in their contexts, and in pieces
     # write an experiment
+    "Analysis": "workbench.core.analysis",
+    "Page": "workbench.core.analysis",
     "Experiment": "workbench.core.experiment",
     "Settings": "workbench.core.experiment",
     "Inputs": "workbench.core.experiment",

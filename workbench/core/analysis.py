@@ -42,6 +42,11 @@ class Page:
         draw: Draws it: a function, or a `ResultPage`.
         order: Its place in the group.
         on_phone: Whether it is in the bar of a phone.
+
+    Example:
+        >>> page = wb.Page("fertility", "Fertility", "Measure", "content_cut", "views:FERTILITY")
+        >>> page.title
+        'Fertility'
     """
 
     name: str
@@ -128,6 +133,11 @@ class Analysis:
         bare: Modules that also run where only torch, transformers and safetensors are.
         first_look: The `Look` that it adds to the page Home.
         cards: Its cards on the page Home.
+
+    Example:
+        >>> analysis = wb.Analysis("fertility", experiments={"fertility": "experiment:EXPERIMENT"})
+        >>> analysis.home("experiment:EXPERIMENT")
+        'fertility.experiment:EXPERIMENT'
     """
 
     package: str
