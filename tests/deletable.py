@@ -2,7 +2,6 @@
 
     python -m tests.deletable             each analysis in turn
     python -m tests.deletable heads       one of them
-    python -m tests.deletable --today     the one whose turn it is today
 
 What an analysis consists of is its folder, the folder of its tests and its file in `pages/`.
 Analyses that declare that they need it go with it. Then the import contracts and the types are
@@ -12,7 +11,6 @@ drawn, and the demo says which stops it leaves out. Only `pyproject.toml` is edi
 """
 
 import argparse
-import datetime
 import json
 import os
 import shutil
@@ -154,11 +152,8 @@ def main() -> int:
         description="Remove one analysis, and see that the rest works."
     )
     parser.add_argument("names", nargs="*", help="Analyses (default: all).")
-    parser.add_argument("--today", action="store_true", help="The one whose turn it is today.")
     asked = parser.parse_args()
     names = asked.names or named()
-    if asked.today:
-        names = [named()[datetime.date.today().toordinal() % len(named())]]
     failed = False
     for name in names:
         began = time.monotonic()

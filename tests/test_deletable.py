@@ -1,0 +1,29 @@
+"""An analysis can be removed, and everything else works: one each day, all by night."""
+
+import datetime
+
+import pytest
+
+from tests import deletable
+
+NAMES = deletable.named()
+
+
+def test_the_analysis_of_today_can_be_removed() -> None:
+    name = NAMES[datetime.date.today().toordinal() % len(NAMES)]
+    assert not deletable.faults_without(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_each_analysis_can_be_removed(name: str) -> None:
+    assert not deletable.faults_without(name)
+
+
+def test_what_needs_an_analysis_goes_with_it() -> None:
+    gone = {
+        name: {each.package.rpartition(".")[2] for each in deletable.gone_with(name)}
+        for name in NAMES
+    }
+    assert gone["lenses"] == {"lenses"}
+    assert gone["predictions"] == {"predictions", "attention", "attribution", "lenses", "patching"}
