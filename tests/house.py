@@ -236,7 +236,7 @@ sys.setprofile(note)
 
 
 def entered_files(tree: Path, command: Iterable[str]) -> Listing:
-    """The files of a checkout that `python COMMAND` and its child processes enter, sorted."""
+    """The files of a checkout that `python COMMAND` and its child processes enter, in order."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "sitecustomize.py").write_text(TRACER)
@@ -259,7 +259,7 @@ def entered_files(tree: Path, command: Iterable[str]) -> Listing:
         )
         if done.returncode:
             raise SystemExit(f"the traced command failed:\n{done.stdout}{done.stderr}")
-        return sorted(set((place / "notes").read_text().split("\n")) - {""})
+        return list(dict.fromkeys((place / "notes").read_text().splitlines()))
 
 
 def room_of_file(name: str) -> str:

@@ -261,7 +261,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_files_are_entered_where_a_function_is_called(tree: Path) -> None:
-    assert house.entered_files(tree, ["-m", "workbench"]) == [
+    assert sorted(house.entered_files(tree, ["-m", "workbench"])) == [
         "probes/called.py",
         "workbench/corpora/ground.py",
         "workbench/runs/worker.py",
