@@ -23,7 +23,7 @@ from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.tables import Pair, minimal_pairs
 from workbench.models.lm_scoring import PSEUDO, score
-from workbench.models.references import MINI, folder_of, located
+from workbench.models.references import MINI, MINI_CORPUS, folder_of, located
 from workbench.runs import builtin
 from workbench.runs.request import checked_settings
 from workbench.runs.run import Run
@@ -75,13 +75,13 @@ def test_each_says_how_it_was_made(name: str) -> None:
         assert stored.get(first, stored["plan"].get(first)) == getattr(settings, key), key
     assert recipe["family"] == name
     assert stored["plan"]["seed"] == SCORES[name]["seed"] == 0
-    assert SCORES[name]["corpus"] == mini.CORPUS
+    assert SCORES[name]["corpus"] == MINI_CORPUS
     assert 0.9e6 < SCORES[name]["parameters"] < 1.6e6
 
 
 def test_the_corpus_is_still_the_one_they_learnt_from() -> None:
     assert {scores["corpus_hash"] for scores in SCORES.values()} == {
-        content_hash(read(mini.CORPUS))
+        content_hash(read(MINI_CORPUS))
     }
 
 
