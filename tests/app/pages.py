@@ -29,7 +29,8 @@ NAMES = (
 )
 APP = """
 import streamlit as st
-from workbench.app import choice, picker
+from workbench.app import choice
+from workbench.app.library import picker
 
 pages = [st.Page(f"pages/{name}.py", default=name == "PAGE") for name in NAMES]
 page = st.navigation(pages, position="top")

@@ -13,12 +13,14 @@ import workbench as wb
 from tests.analyses.predictions.task_folders import doc_of, with_head
 from workbench import Model, WorkbenchError
 from workbench.analyses.attribution import views as predict_explain
+from workbench.analyses.lenses.views import layers as predict_layers
 from workbench.analyses.patching import views as predict_patching
 from workbench.analyses.predictions.views import page as predict_views
 from workbench.analyses.predictions.views import results as predict_results
 from workbench.analyses.predictions.views.choices import Place
 from workbench.analyses.predictions.views.edits import Edit, before_and_after, edited_side, slots
 from workbench.analyses.predictions.views.results import COUNT, Explained, Side
+from workbench.analyses.predictions.views.target import named_for
 from workbench.corpora.encode import doc_of as typed
 from workbench.corpora.text_prediction import predict_text
 
@@ -128,8 +130,8 @@ def test_a_score_is_on_the_scale_of_the_scores(folders: dict[str, Path]) -> None
     rounded = float(predict_text(model, doc).guess)
     expected = predict_results.top(side, COUNT).probabilities[0]
     assert expected == pytest.approx(rounded, abs=0.051)
-    explained = Explained("", "", "probability", "occlusion")
-    found = predict_results.attribution(side, explained)
+    explained = predict_explain.Explanation("", "", "probability", "occlusion")
+    found = predict_explain.attribution(side, explained)
     assert found.target.measure == "logit"
     assert found.value == pytest.approx(expected, abs=1e-3)
     assert abs(found.scores).max() > 0.01
@@ -148,7 +150,7 @@ def test_a_score_is_on_the_scale_of_the_scores(folders: dict[str, Path]) -> None
 def test_every_hidden_word_has_a_column_that_ends_in_its_prediction(model: str) -> None:
     text = "The girls ___ tall and ___ ."
     side = side_of(model, text, Place("gap", 0))
-    found = predict_results.layers(side, False, True)
+    found = predict_layers.layers(side, False, True)
     places = found.final.drop_duplicates("place")
     assert places["word"].tolist() == ["hidden word 1", "hidden word 2"]
     last = found.choices.drop_duplicates(["place", "stack", "layer", "sublayer"])
@@ -175,8 +177,8 @@ def test_each_model_predicts_what_it_can(
     assert predict_results.top(second, 1).texts[0] in {"ADJ", "NOUN", "VERB"}
     back = predict_views._second("mini:bert", doc, second)
     assert back.place == Place("word", 2)
-    assert predict_explain.named_for(second, first, "were", "was") == ("", "")
-    assert predict_explain.named_for(first, first, "were", "was") == ("were", "was")
+    assert named_for(second, first, "were", "was") == ("", "")
+    assert named_for(first, first, "were", "was") == ("were", "was")
     with pytest.raises(WorkbenchError, match="two texts"):
         predict_views._second(str(folders["score"]), doc, first)
 
@@ -205,8 +207,8 @@ def test_a_text_that_is_cut_is_said_to_be(model: str, place: Place, said: str) -
 
 def test_the_map_of_where_says_shares_in_percent_and_tiny_effects_in_nats() -> None:
     side = side_of("mini:bert", "The girls were tall .", Place("word", 2))
-    corrupt = predict_results.corrupt_side(side, typed("The girl were tall ."))
-    found = predict_results.patching(side, corrupt, "states", "were", "was")
+    corrupt = predict_patching.corrupt_side(side, typed("The girl were tall ."))
+    found = predict_patching.patching(side, corrupt, "states", "were", "was")
     (shares,) = predict_patching.grids(found.table, "states")
     assert shares["percent"] and shares["tips"][-1][2] == "layer 0, girl ← girls: 100.0 % restored"
     (nats,) = predict_patching.grids(found.table, "states", found.corrupt)
@@ -216,9 +218,10 @@ def test_the_map_of_where_says_shares_in_percent_and_tiny_effects_in_nats() -> N
 
 def test_experiments_that_refuse_a_model_are_not_offered(folders: dict[str, Path]) -> None:
     bert, elmo, tags = (model_of(n) for n in ("mini:bert", "mini:elmo", str(folders["tags"])))
-    assert predict_views._is_refused("contributions", elmo)
-    assert predict_views._is_refused("tuned-lens", tags)
-    assert not any(predict_views._is_refused(n, bert) for n in ("lens", "tuned-lens", "patching"))
+    labels = dict.fromkeys(("lens", "tuned-lens", "contributions", "patching"), "")
+    assert "contributions" not in predict_views.offered(labels, elmo)
+    assert "tuned-lens" not in predict_views.offered(labels, tags)
+    assert predict_views.offered(labels, bert) == labels
 
 
 def test_a_continuation_is_shown_without_signs_of_markdown() -> None:
@@ -228,10 +231,10 @@ def test_a_continuation_is_shown_without_signs_of_markdown() -> None:
 
 
 def test_the_downloads_of_edits_have_a_figure() -> None:
-    from workbench.analyses.attribution.figures import explanations
+    from workbench.analyses.predictions import figures
 
     side = side_of("mini:bert", "The girls were tall .", Place("word", 2))
     _, _, table = before_and_after(side, slots([t.text for t in side.doc], [Edit("delete", 1)]))
-    assert len(explanations.before_and_after(table).data) == 2
+    assert len(figures.before_and_after(table).data) == 2
     effects = predict_results.effects(side, "hide")
-    assert sorted(explanations.word_effects(effects).data[0].x) == sorted(effects["change"])
+    assert sorted(figures.word_effects(effects).data[0].x) == sorted(effects["change"])

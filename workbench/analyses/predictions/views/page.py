@@ -3,7 +3,7 @@
 Costs: those of `predict_results`; the explanation of the open tab only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -19,7 +19,7 @@ from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 from workbench.core.analysis import tabs_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS
+from workbench.core.experiment import EXPERIMENTS, Need
 from workbench.models.references import facts
 from workbench.report.format import number
 
@@ -500,17 +500,29 @@ def _tabs(sides: Sequence[Side]) -> None:
                 _over_a_corpus(tab.experiments, sides[0].model)
 
 
+def offered(experiments: Mapping[str, str], model: "Model") -> dict[str, str]:
+    """The experiments that can be run on a model."""
+    known = facts(model)
+    return {
+        name: label
+        for name, label in experiments.items()
+        if all(need.met(known) for need in _needs(name))
+    }
+
+
+def _needs(name: str) -> Iterable[Need]:
+    experiment = EXPERIMENTS[name]
+    return experiment.needs_for(experiment.settings())
+
+
 def _over_a_corpus(experiments: Mapping[str, str], model: "Model") -> None:
     """Draw links to the experiments that do the same over a corpus, and to their runs."""
     with st.container(horizontal=True):
-        for name, label in experiments.items():
-            experiment = EXPERIMENTS[name]
-            needs = experiment.needs_for(experiment.settings())
-            if all(need.met(facts(model)) for need in needs):
-                st.page_link(
-                    "pages/experiments.py",
-                    label=label,
-                    icon=":material/functions:",
-                    query_params={**choice.in_url(), "experiment": name},
-                    help=f"Opens the form of the experiment {name}, with its latest runs.",
-                )
+        for name, label in offered(experiments, model).items():
+            st.page_link(
+                "pages/experiments.py",
+                label=label,
+                icon=":material/functions:",
+                query_params={**choice.in_url(), "experiment": name},
+                help=f"Opens the form of the experiment {name}, with its latest runs.",
+            )
