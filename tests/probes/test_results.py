@@ -34,7 +34,7 @@ def test_a_curve_that_does_not_rise_has_none(values: tuple[float, ...]) -> None:
 def test_the_published_curve_of_parts_of_speech_has_the_published_expected_layer() -> None:
     from pathlib import Path
 
-    from workbench import drawing as figures
+    from probes import figures
 
     home = Path(figures.__file__).parent / "published" / "tenney2019.csv"
     table = pd.read_csv(home, comment="#")
