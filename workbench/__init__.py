@@ -217,7 +217,7 @@ _HOMES = {
 }
 
 
-def _home(name: str) -> str | None:
+def home_of(name: str) -> str | None:
     """Return the module of a name, here or announced by an analysis."""
     if name in _HOMES:
         return _HOMES[name]
@@ -231,7 +231,7 @@ def _home(name: str) -> str | None:
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
-    home = _home(name)
+    home = home_of(name)
     if home is None:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     module, is_module, _ = home.partition(":")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.core import analysis
-from workbench.core.analysis import Page, analyses, is_built_in
+from workbench.core.analysis import Analysis, Page, analyses, is_built_in
 from workbench.core.registry import imported
 
 if TYPE_CHECKING:
@@ -55,11 +55,20 @@ def named(name: str) -> Page | None:
 
 def streamlit_page(page: Page, **look: Any) -> Any:
     """The page for Streamlit: its file in `pages/`, or what draws it."""
-    owner = next((each for each in analyses().values() if each.page is page), None)
-    if owner is None or is_built_in(owner.home(page.draw)):
-        return st.Page(f"pages/{page.name}.py", title=page.title, **look)
-    draw = owner.imported(page.draw)
+    if (guest := _guest(page)) is None:
+        return st.Page(_file(page), title=page.title, **look)
+    draw = guest.imported(page.draw)
     return st.Page(getattr(draw, "page", draw), title=page.title, url_path=page.name, **look)
+
+
+def _guest(page: Page) -> Analysis | None:
+    """The analysis of another package that announces the page; None for a page with a file."""
+    owner = next((each for each in analyses().values() if each.page is page), None)
+    return None if owner is None or is_built_in(owner.home(page.draw)) else owner
+
+
+def _file(page: Page) -> str:
+    return f"pages/{page.name}.py"
 
 
 def bar() -> dict[str, list[Any]]:
@@ -72,8 +81,7 @@ def bar() -> dict[str, list[Any]]:
 
 
 def _target(page: Page) -> Any:
-    target = streamlit_page(page)
-    return target if callable(target._page) else f"pages/{page.name}.py"
+    return _file(page) if _guest(page) is None else streamlit_page(page)
 
 
 def link(name: str, label: str, **look: Any) -> None:

@@ -205,7 +205,7 @@ class _Names(Mapping[str, Any]):
             found = vars(sys.modules[module]).get(name) if module in sys.modules else None
             if isinstance(found, type):
                 return found
-        home = getattr(sys.modules["workbench"], "_HOMES", {}).get(name, "").rstrip(":")
+        home = (sys.modules["workbench"].home_of(name) or "").rstrip(":")
         found = vars(sys.modules[home]).get(name) if home in sys.modules else None
         if isinstance(found, type):
             return found

@@ -101,7 +101,7 @@ def _grown(
     ending = "steps"
     for sizes in steps[len(done) :]:
         spent = sum(step.seconds for step in done)
-        if done and spent + _predicted(done) > limit:
+        if done and spent + _predicted(done) >= limit:  # of 0 s, one step
             ending = "time"
             break
         progress.log(f"Step {len(done) + 1}: {_in_words(sizes)}.")
