@@ -6,6 +6,7 @@ import pytest
 
 from tests.runs.conftest import forget_experiments, installed
 from workbench import Experiment, WorkbenchError, experiments
+from workbench.core.analysis import analyses
 from workbench.core.registry import Registry
 
 
@@ -66,3 +67,13 @@ def test_a_broken_entry_point_is_named_and_harms_no_other(  # type: ignore[no-un
 def test_a_registry_imports_nothing_until_a_name_is_looked_up() -> None:
     lazy = Registry("experiment", lambda: {"a": "no_such_module:A"}, Experiment)
     assert list(lazy) == ["a"] and "a" in lazy and len(lazy) == 1
+
+
+def test_a_package_that_joins_the_path_later_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a process that was forked from one with another path."""
+    assert "later_announced" not in analyses()
+    site = installed(tmp_path / "later", "later", "workbench_steps:EXPERIMENT")
+    monkeypatch.syspath_prepend(str(site))
+    assert "later_announced" in analyses()

@@ -12,6 +12,7 @@ analysis.
 """
 
 import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -166,16 +167,17 @@ class Analysis:
 
 def analyses() -> Mapping[str, Analysis]:
     """Return what is announced, by package; the built-in analyses first."""
-    return _found()[0]
+    return _found(tuple(sys.path))[0]
 
 
 def faults() -> tuple[WorkbenchError, ...]:
     """Return why installed packages that should announce an analysis do not."""
-    return _found()[1]
+    return _found(tuple(sys.path))[1]
 
 
 @cache
-def _found() -> tuple[Mapping[str, Analysis], tuple[WorkbenchError, ...]]:
+def _found(path: tuple[str, ...]) -> tuple[Mapping[str, Analysis], tuple[WorkbenchError, ...]]:
+    """Look once for each path: a forked process may have another one than its parent."""
     found: dict[str, Analysis] = {}
     wrong = []
     for package in dict.fromkeys(_packages()):

@@ -619,10 +619,12 @@ def _imported(name: str) -> None:
 
 def _analyses() -> Iterator[str]:
     """Yield the modules of all experiments that are built in."""
-    from workbench.core.experiment import EXPERIMENTS, built_in_experiments
+    from workbench.core.analysis import announced, is_built_in
+    from workbench.core.registry import imported
 
-    for name in built_in_experiments():
-        declared = EXPERIMENTS[name]
+    homes = [home for home in announced("experiments").values() if is_built_in(home)]
+    for home in homes:
+        declared = imported(home, "experiment")
         for code in (vars(declared)["run"], declared.figures, vars(declared)["findings"]):
             yield str(getattr(code, "home", code)).partition(":")[0]
 
