@@ -24,6 +24,10 @@ from pathlib import Path
 from workbench.core.analysis import BESIDE, Analysis, analyses
 
 ROOT = Path(__file__).parents[1]
+COPIED = (  # of the repository; with its cache, types are not computed anew
+    "workbench", "probes", "pages", "static", "tests", ".streamlit", ".mypy_cache",
+    "streamlit_app.py", "pyproject.toml", "README.md", "LICENSE",
+)  # fmt: skip
 LINTED = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 IMPORTED = """
 import importlib, pkgutil, sys
@@ -79,17 +83,12 @@ def parts_of(analysis: Analysis) -> Iterable[str]:
 
 
 def without(gone: Iterable[Analysis], tree: Path) -> None:
-    """Copy what git knows of the repository, without these analyses."""
-    files = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split("\0")  # fmt: skip
-    for file in filter(None, files):
-        if (ROOT / file).is_file():
-            (tree / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / file, tree / file)
-    if (ROOT / ".mypy_cache").is_dir():  # else all types are computed anew
-        shutil.copytree(ROOT / ".mypy_cache", tree / ".mypy_cache")
+    """Copy what the checks need of the repository, without these analyses."""
+    for part in COPIED:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+        elif (ROOT / part).is_file():
+            shutil.copy2(ROOT / part, tree / part)
     project = tree / "pyproject.toml"
     for analysis in gone:
         for part in parts_of(analysis):

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from workbench.core.registry import imported
 
 GROUP = "workbench.analyses"  # of entry points
 INSIDE = "workbench.analyses"  # the package whose packages are analyses
-BESIDE = ("probes",)  # built in, but at the top of the repository
+BESIDE = ("probes",)  # built in, but beside `workbench`
 Home = str  # "module:attribute", the module within the package of the analysis, or ":attribute"
 
 
@@ -194,11 +193,12 @@ def forget() -> None:
 
 
 def _packages() -> Iterator[str]:
-    folder = Path(__file__).parents[1] / "analyses"
+    package = Path(__file__).parents[1]
+    folder = package / "analyses"
     for module in sorted(pkgutil.iter_modules([str(folder)]), key=lambda module: module.name):
         if module.ispkg:
             yield f"{INSIDE}.{module.name}"
-    yield from (name for name in BESIDE if find_spec(name) is not None)
+    yield from (name for name in BESIDE if (package.parent / name).is_dir())
     for point in entry_points(group=GROUP):
         yield point.module
 
