@@ -175,7 +175,6 @@ _HOMES = {
     "mentions": "workbench.corpora.layers",
     "Edge": "workbench.corpora.layers",
     "Mention": "workbench.corpora.layers",
-    # predict, for a text
     # run experiments, and read their results
     "run": "workbench.runs.api",
     "train": "workbench.runs.api",
@@ -201,7 +200,6 @@ _HOMES = {
     "Capture": "workbench.engine.taps",
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.taps",
-    # words in their contexts, and in pieces
     # write an experiment
     "Analysis": "workbench.core.analysis",
     "Page": "workbench.core.analysis",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.core import analysis
-from workbench.core.analysis import Analysis, Page, analyses, is_built_in
+from workbench.core.analysis import Analysis, Page, analyses, announced, is_built_in
 from workbench.core.registry import imported
 
 if TYPE_CHECKING:
@@ -103,9 +103,6 @@ def page_of(experiment: str) -> str:
 
 def result_page_of(experiment: str) -> "ResultPage":
     """How results of an experiment are shown."""
-    for each in analyses().values():
-        if experiment in each.results:
-            found: ResultPage = each.imported(each.results[experiment])
-            return found
-    plain: ResultPage = imported("workbench.app.runs.result_page:PLAIN", "the page of experiments")
-    return plain
+    home = announced("results").get(experiment, "workbench.app.runs.result_page:PLAIN")
+    found: ResultPage = imported(home, f"the page of {experiment}")
+    return found

@@ -255,11 +255,6 @@ def page_of(experiment: str) -> str | None:
     return None
 
 
-def has_page(name: str) -> bool:
-    """Whether an analysis has a page of this name."""
-    return any(each.page is not None and each.page.name == name for each in analyses().values())
-
-
 def tabs_of(page: str) -> list[tuple[Analysis, Tab]]:
     """Return the tabs of a page in their order, each with the analysis that adds it."""
     found = [(each, tab) for each in analyses().values() for tab in each.tabs if tab.page == page]
