@@ -31,8 +31,8 @@ from workbench.analyses.pruning.evaluation import score_texts
 from workbench.analyses.pruning.head_masks import closed, heads_of, opened
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine import batch as batches
-from workbench.models.eval_tasks import EvalTask, Question, eval_task_of
 from workbench.models.head_removal import without
+from workbench.models.scoring.eval_tasks import EvalTask, Question, eval_task_of
 from workbench.models.tiny import _tokenizer
 
 RESULTS = Path(__file__).parent / "results"

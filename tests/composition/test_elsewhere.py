@@ -22,14 +22,15 @@ from workbench.analyses.transfer.backbone import body_of
 from workbench.analyses.transfer.experiments import Sizes
 from workbench.corpora.encode import encode
 from workbench.engine.task import Labelling, Task
-from workbench.models import added_modules, head_removal, peft_adapter
-from workbench.models.standard_heads import (
+from workbench.models import added_modules, head_removal
+from workbench.models.formats import peft_adapter
+from workbench.models.output_heads.standard_heads import (
     finish,
     has_bias,
     lacks_standard_head,
     with_standard_head,
 )
-from workbench.models.task_heads import MixHead, Scale, StandardHead
+from workbench.models.output_heads.task_heads import MixHead, Scale, StandardHead
 
 NAMES: dict[Labelling, tuple[str, ...]] = {
     "class": ("bad", "fine", "good"), "score": (), "tags": ("ADJ", "NOUN"),
@@ -170,7 +171,7 @@ def tuned_cases(names: Sequence[str], kinds: Sequence[Labelling], home: Path) ->
 
 def _outputs(model: HuggingFace) -> torch.Tensor:
     """Predicted scores on the scale of the corpus."""
-    from workbench.models.task_heads import segments_of
+    from workbench.models.output_heads.task_heads import segments_of
 
     batch = encode(_docs())
     head = model.task_head

@@ -12,7 +12,7 @@ from tests.composition.test_elsewhere import opened
 from workbench import WorkbenchError
 from workbench.engine.task import Task
 from workbench.models import head_removal
-from workbench.models.standard_heads import with_standard_head
+from workbench.models.output_heads.standard_heads import with_standard_head
 
 MISSING = "onnx is not installed: pip install 'workbench[onnx]' onnxruntime"
 TASK = Task("verdict", "class", "verdict", ("bad", "good"), False, "accuracy")

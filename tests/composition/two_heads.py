@@ -18,8 +18,8 @@ from tests.planted.signs import HEADS, Head, attention, bit
 from workbench import Corpus, HuggingFace
 from workbench.corpora.layers import vocabulary
 from workbench.engine.task import Task
-from workbench.models.standard_heads import with_standard_head
-from workbench.models.task_heads import MixHead, Scale
+from workbench.models.output_heads.standard_heads import with_standard_head
+from workbench.models.output_heads.task_heads import MixHead, Scale
 
 OF_CLASS, OF_PIECES = bert.HEADS["next"], bert.HEADS["previous"]  # layer and head
 FIRST = OF_CLASS[0] * HEADS + OF_CLASS[1]

@@ -42,7 +42,7 @@ from workbench.engine.forward_pass import PIECES, forward
 from workbench.engine.halving import Limit, averaged, in_halves
 from workbench.engine.map_statistics import together
 from workbench.engine.taps import Capture, Gate, Reduce
-from workbench.models.eval_tasks import Plan, eval_task_of, learn
+from workbench.models.scoring.eval_tasks import Plan, eval_task_of, learn
 
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")
 DOCS = list(read("primer:size=30", unit="sentence").docs("train"))

@@ -21,8 +21,8 @@ from tests.models.zoo import RECIPES, tokenizer
 from workbench import Batch, HuggingFace, Reduce, forward
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine.map_statistics import together
-from workbench.models.eval_tasks import eval_task_of
-from workbench.models.lm_heads import placed
+from workbench.models.output_heads.lm_heads import placed
+from workbench.models.scoring.eval_tasks import eval_task_of
 
 PIECES = 2_048  # in a batch
 GROWTH = 1.05  # of peak memory, with twice the documents

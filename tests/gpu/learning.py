@@ -21,8 +21,8 @@ from tests.gpu.made import WORDS, batch_of, opened, saved
 from workbench import HuggingFace
 from workbench.analyses.training.train import Trained, train
 from workbench.models.elmo import Elmo, ElmoOptions
-from workbench.models.eval_tasks import Plan, eval_task_of, learn
-from workbench.models.lm_heads import autocast
+from workbench.models.output_heads.lm_heads import autocast
+from workbench.models.scoring.eval_tasks import Plan, eval_task_of, learn
 
 ONE_RANK_SECONDS = 120
 STEPS, ENDED = 12, 8

@@ -14,8 +14,8 @@ from workbench.analyses.pruning.evaluation import score_texts
 from workbench.analyses.pruning.gates import Gates, open_probability
 from workbench.analyses.pruning.head_masks import closed, heads_of
 from workbench.analyses.pruning.importance import gate_gradients
-from workbench.models.eval_tasks import Plan, eval_task_of, learn
 from workbench.models.head_removal import units, without
+from workbench.models.scoring.eval_tasks import Plan, eval_task_of, learn
 
 NAMES = ("bert", "gpt2", "t5", "bart")
 LOSS = 1e-3  # nats a piece

@@ -12,7 +12,7 @@ from tests.gpu.checks import Figures, Setting, timed
 from tests.gpu.made import batch_of, opened, saved
 from workbench import HuggingFace
 from workbench.engine.batch import Pieces
-from workbench.models.patching import (
+from workbench.models.interventions.patching import (
     Patch,
     What,
     activations,

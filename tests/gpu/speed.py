@@ -32,7 +32,7 @@ from workbench.analyses.training.token_store import tokenize_text
 from workbench.analyses.training.tokenizers import train_tokenizer
 from workbench.analyses.training.vocabulary import vocabulary_of
 from workbench.engine.forward_pass import PIECES, Limit, _batches
-from workbench.models.eval_tasks import eval_task_of
+from workbench.models.scoring.eval_tasks import eval_task_of
 
 SLOWER = 1.5  # than a plain fused pass, at most, where heads are gated
 HEADS_ARMS = ("eager", "sdpa", "ours", "captured")

@@ -6,7 +6,7 @@ the recorded steps are compared one by one. Costs a second a family.
 
 from tests.gpu.checks import Figures, Setting
 from tests.gpu.made import batch_of, opened, saved
-from workbench.models.generation import Sampling, Step, continued
+from workbench.models.scoring.generation import Sampling, Step, continued
 
 WRITERS = ("gpt2", "llama", "bart")
 PIECES = 12

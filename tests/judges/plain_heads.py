@@ -3,8 +3,8 @@
 Used by the judges of `head-importance`, `head-ablation`, `head-pruning` and `head-gates`:
 transformers' own forward with eager attention, its own tokenizer, and a pre-hook on each layer's
 output projection W_O, whose input is the outputs of all heads. Which pieces are masked follows from
-the seed as documented; T5's spans are taken from `workbench.models.lm_losses`. Costs: a forward
-pass for each text; minutes for whole judges.
+the seed as documented; T5's spans are taken from `workbench.models.output_heads.lm_losses`. Costs:
+a forward pass for each text; minutes for whole judges.
 """
 
 import copy
@@ -135,8 +135,8 @@ class Plain:
         from dataclasses import replace
 
         from workbench import encode
-        from workbench.models.lm_heads import symbols
-        from workbench.models.lm_losses import denoising
+        from workbench.models.output_heads.lm_heads import symbols
+        from workbench.models.output_heads.lm_losses import denoising
 
         text = replace(self.model.encode(encode([docs[place]])), order=torch.tensor([place]))
         read, write = denoising(text, symbols(self.model.tokenizer), seed)

@@ -10,8 +10,8 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from tests.models import zoo
 from tests.models.zoo import SPREAD
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import output_map
 from workbench.models.loading import load
+from workbench.models.output_heads.lm_heads import output_map
 
 
 def made(name: str, architecture: str, uniform: bool = False) -> HuggingFace:

@@ -29,7 +29,7 @@ from tests.models.texts import (
 from tests.models.vocabularies import KINDS, bert_in_python
 from workbench import WorkbenchError
 from workbench.engine.batch import NO_WORD, Row, pad
-from workbench.models.checkpoint import read_tokenizer
+from workbench.models.formats.checkpoint import read_tokenizer
 from workbench.models.tokenization import pad_id, tokenize, tokenize_batch
 
 Tokenizers = Callable[[str], PreTrainedTokenizerBase]

@@ -16,9 +16,9 @@ from tests.models.texts import as_in_treebanks, batch_of
 from workbench import Batch, WorkbenchError, encode, forward, read
 from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo import Elmo
-from workbench.models.lm_scoring import FIELDS, joined, measures, score
 from workbench.models.loading import load
 from workbench.models.references import facts
+from workbench.models.scoring.lm_scoring import FIELDS, joined, measures, score
 from workbench.models.word_models import Vectors, WordModel
 
 TEXTS = ["The old man saw the boat.", "I", "Zoë saw a café, a boat and the man!", ""]

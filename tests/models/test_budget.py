@@ -16,8 +16,8 @@ from workbench import Capture, WorkbenchError
 from workbench.models import loading
 from workbench.models.budget import batch_memory, memory, weights
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import placed
 from workbench.models.loading import load
+from workbench.models.output_heads.lm_heads import placed
 
 Folder = Callable[[str], Path]
 FAMILIES = ("bert", "gpt2", "llama", "t5", "bart", "gpt-neox", "modernbert")

@@ -22,8 +22,8 @@ from workbench.analyses.training.initial_model import own_objective
 from workbench.analyses.training.train import open_tokenizer
 from workbench.app.uploaded_files import unpack
 from workbench.cli.main import main
-from workbench.models import checkpoint
-from workbench.models.checkpoint import MODULES, check_size, read_config
+from workbench.models.formats import checkpoint
+from workbench.models.formats.checkpoint import MODULES, check_size, read_config
 from workbench.models.loading import load
 from workbench.runs import isolated
 

@@ -14,14 +14,14 @@ from tests.models.test_attention import cases
 from tests.models.test_logits import HEADED
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Direction
-from workbench.models.head_replay import (
+from workbench.models.huggingface import HuggingFace
+from workbench.models.interventions.head_replay import (
     layer_logits,
     recorded_states,
     replay_head,
     replayed_logits,
 )
-from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_losses import logits_of
+from workbench.models.output_heads.lm_losses import logits_of
 
 ROUNDINGS = 64  # of sums of up to 64 products, which kernels and threads add in other orders
 MINIS = ["mini:bert", "mini:gpt", "mini:t5"]

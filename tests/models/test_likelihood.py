@@ -17,10 +17,10 @@ from tests.models.gated import shared
 from tests.models.test_logits import HEADED
 from tests.models.texts import as_in_treebanks, batch_of
 from workbench import Batch, Capture, Gate, Pieces, WorkbenchError, encode, read
-from workbench.models import lm_scoring
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import symbols
-from workbench.models.lm_losses import (
+from workbench.models.loading import load
+from workbench.models.output_heads.lm_heads import symbols
+from workbench.models.output_heads.lm_losses import (
     SPAN,
     Pseudo,
     candidates,
@@ -32,9 +32,9 @@ from workbench.models.lm_losses import (
     masked_losses,
     spans,
 )
-from workbench.models.lm_scoring import FIELDS, measures, score
-from workbench.models.loading import load
 from workbench.models.references import facts
+from workbench.models.scoring import lm_scoring
+from workbench.models.scoring.lm_scoring import FIELDS, measures, score
 
 Folder = Callable[[str], Path]
 Models = Callable[..., HuggingFace]

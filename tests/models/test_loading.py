@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 import workbench as wb
 from tests.models import zoo
 from workbench import WorkbenchError, encode, read
-from workbench.models import checkpoint
+from workbench.models.formats import checkpoint
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 from workbench.models.references import FAMILIES, facts

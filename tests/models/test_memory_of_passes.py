@@ -25,9 +25,9 @@ from workbench.analyses.heads.collect import PassSettings, look
 from workbench.analyses.heads.gold import gold_of
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine import forward_pass
-from workbench.models import eval_tasks
-from workbench.models.eval_tasks import eval_task_of
 from workbench.models.huggingface import HuggingFace
+from workbench.models.scoring import eval_tasks
+from workbench.models.scoring.eval_tasks import eval_task_of
 
 DOCS = random_docs(1, 12)
 PIECES = 64  # in a batch

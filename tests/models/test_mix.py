@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from workbench import WorkbenchError
-from workbench.models.scalar_mix import ScalarMix
+from workbench.models.output_heads.scalar_mix import ScalarMix
 
 HIDDEN = list(torch.tensor([1.0, 10.0, 100.0]).view(3, 1, 1, 1).expand(3, 2, 4, 5))
 

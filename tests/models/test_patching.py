@@ -21,7 +21,7 @@ from tests.models.test_logits import HEADED
 from tests.planted import bert, gpt2
 from workbench.engine.batch import Pieces
 from workbench.models.huggingface import HuggingFace
-from workbench.models.patching import (
+from workbench.models.interventions.patching import (
     Patch,
     PatchPoints,
     Point,
@@ -31,7 +31,7 @@ from workbench.models.patching import (
     patched,
     recorded_base,
 )
-from workbench.models.residual_stream import plan, residual_stream
+from workbench.models.interventions.residual_stream import plan, residual_stream
 
 LENGTH, TARGET = 7, 4  # pieces of the text, and of what a decoder writes
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}

@@ -26,13 +26,13 @@ from workbench import read as read_corpus
 from workbench.engine.taps import View
 from workbench.engine.task import Task
 from workbench.models.elmo import Elmo
-from workbench.models.eval_tasks import Plan, eval_task_of, learn
+from workbench.models.formats.pruned_checkpoint import save
 from workbench.models.head_removal import units, without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import placed
 from workbench.models.loading import load
-from workbench.models.pruned_checkpoint import save
-from workbench.models.standard_heads import with_standard_head
+from workbench.models.output_heads.lm_heads import placed
+from workbench.models.output_heads.standard_heads import with_standard_head
+from workbench.models.scoring.eval_tasks import Plan, eval_task_of, learn
 
 Folder = Callable[[str], Path]
 ROTARY = ("llama", "gpt-neox", "modernbert")

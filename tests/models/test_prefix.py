@@ -6,7 +6,7 @@ import torch
 from tests.models import zoo
 from tests.models.gated import sentences, shared
 from workbench import Gate
-from workbench.models.prefix_cache import recorded, replay_points
+from workbench.models.interventions.prefix_cache import recorded, replay_points
 
 ROWS = torch.tensor([0, 1, 2, 0, 1, 2])
 

@@ -12,9 +12,9 @@ import workbench as wb
 from tests.models import zoo
 from tests.models.gated import sentences, shared
 from workbench import WorkbenchError
+from workbench.models.formats.pruned_checkpoint import MANIFEST, save
 from workbench.models.head_removal import units, without
 from workbench.models.huggingface import HuggingFace
-from workbench.models.pruned_checkpoint import MANIFEST, save
 
 
 def _pruned(name: str, emptied: bool = False) -> HuggingFace:

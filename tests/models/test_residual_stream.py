@@ -16,7 +16,7 @@ from tests.planted import bert, gpt2
 from tests.planted.model import Planted
 from workbench import Gate, WorkbenchError
 from workbench.models.huggingface import HuggingFace
-from workbench.models.residual_stream import plan, residual_stream
+from workbench.models.interventions.residual_stream import plan, residual_stream
 
 PRE_NORM = {"modernbert", "gpt2", "bloom", "llama", "t5", "t5-3-2", "t5-6-12", "mt5"}
 PARALLEL = {"gpt-neox"}

@@ -14,7 +14,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.corpora.tasks import Examples, as_text
 from workbench.engine.model import Model
 from workbench.engine.task import Labelling, Task
-from workbench.models.task_heads import TaskHead, segments_of
+from workbench.models.output_heads.task_heads import TaskHead, segments_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -38,7 +38,7 @@ from workbench.models.elmo import (
     write_options,
     write_original,
 )
-from workbench.models.lm_losses import piece_nats
+from workbench.models.output_heads.lm_losses import piece_nats
 
 # --- vocabulary files -----------------------------------------------------------------------------
 #

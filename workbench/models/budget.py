@@ -18,7 +18,7 @@ from transformers.models.auto import modeling_auto
 from workbench.core.errors import WorkbenchError
 from workbench.core.machine import free_memory
 from workbench.engine.forward_pass import PIECES
-from workbench.models.lm_heads import held_in, output_map
+from workbench.models.output_heads.lm_heads import held_in, output_map
 from workbench.models.split import layers_of, layout
 
 if TYPE_CHECKING:

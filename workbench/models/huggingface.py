@@ -38,26 +38,20 @@ from workbench.engine.model import (
 from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, session
 from workbench.engine.task import Task
 from workbench.engine.text_pieces import Segmentation, Segmented, Splitter
-from workbench.models import (
-    attention_hooks,
-    budget,
-    head_removal,
-    net_parts,
-    projections,
-    task_checkpoint,
-)
+from workbench.models import attention_hooks, budget, head_removal, net_parts, projections
 from workbench.models.added_modules import Added
-from workbench.models.lm_heads import (
+from workbench.models.formats import task_checkpoint
+from workbench.models.net_parts import PROBE, blocks, probe
+from workbench.models.output_heads.lm_heads import (
     in_order,
     objective_of,
     output_map,
     placed,
     symbols,
 )
-from workbench.models.net_parts import PROBE, blocks, probe
+from workbench.models.output_heads.standard_heads import LanguageHead, standard_head
 from workbench.models.segmentation import Segmenter
 from workbench.models.split import layers_of
-from workbench.models.standard_heads import LanguageHead, standard_head
 from workbench.models.tokenization import tokenize_batch, written
 
 UNLIMITED = 2**31 - 1  # pieces, for a model with relative positions

@@ -27,17 +27,17 @@ from workbench.core.machine import require_cuda
 from workbench.core.public import public
 from workbench.engine.model import Model
 from workbench.engine.task import chosen
-from workbench.models import (
-    budget,
+from workbench.models import budget, split
+from workbench.models.formats import (
     checkpoint,
     gguf_files,
     peft_adapter,
     pruned_checkpoint,
-    split,
     task_checkpoint,
 )
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import placed
+from workbench.models.output_heads.lm_heads import placed
+from workbench.models.output_heads.standard_heads import ENDINGS
 from workbench.models.references import (
     RANDOM,
     facts,
@@ -49,7 +49,6 @@ from workbench.models.references import (
     net_folder,
     require_model,
 )
-from workbench.models.standard_heads import ENDINGS
 from workbench.models.word_models import ELMO, VECTORS, Opener, open_elmo, open_vectors, word_folder
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

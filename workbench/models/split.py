@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map
 from transformers import PretrainedConfig, PreTrainedModel
 
 from workbench.core.errors import WorkbenchError
-from workbench.models.lm_heads import held_in
+from workbench.models.output_heads.lm_heads import held_in
 
 FAMILIES = (
     "bert", "roberta", "distilbert", "electra", "gpt2", "gpt_neox", "llama", "t5", "mt5", "bart",

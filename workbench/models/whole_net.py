@@ -20,11 +20,12 @@ from transformers import PreTrainedModel
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.model import Model
-from workbench.models import head_removal, pruned_checkpoint
+from workbench.models import head_removal
+from workbench.models.formats import pruned_checkpoint
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import placed
 from workbench.models.net_parts import probe
-from workbench.models.task_heads import MixHead
+from workbench.models.output_heads.lm_heads import placed
+from workbench.models.output_heads.task_heads import MixHead
 
 Shape = Literal["unchanged", "smaller", "zeros"]
 CLOSE = 1e-5  # largest difference of outputs, relative to the largest one

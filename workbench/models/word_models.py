@@ -41,9 +41,9 @@ from workbench.engine.model import (
 )
 from workbench.engine.taps import StackName, Tap
 from workbench.engine.text_pieces import NO_ID, Algorithm, Segmentation, Segmented, Step, TextPiece
-from workbench.models import task_checkpoint
 from workbench.models.bilm import MODEL, BiLM, is_trained, load_trained
 from workbench.models.elmo import OPTIONS, WEIGHTS, Elmo, read_back, read_options, spelling
+from workbench.models.formats import task_checkpoint
 
 # --- static word vectors: a context-free model with one layer -------------------------------------
 #

@@ -102,8 +102,8 @@ def export_model(
         >>> wb.export_model("mini:bert", "exported").opened_by
         'BertForMaskedLM'
     """
+    from workbench.models.formats.task_checkpoint import save_task
     from workbench.models.loading import load, with_objective
-    from workbench.models.task_checkpoint import save_task
     from workbench.models.whole_net import plain_net, require_plain
 
     require_choice("form", form, Form)

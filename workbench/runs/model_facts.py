@@ -135,6 +135,6 @@ def files_of(source: str) -> Iterator[Path]:
             if part.is_dir():
                 yield from sorted(path for path in part.iterdir() if path.suffix in _PARTS)
         if has_adapter(folder):
-            from workbench.models.peft_adapter import base_of
+            from workbench.models.formats.peft_adapter import base_of
 
             yield from files_of(base_of(folder))

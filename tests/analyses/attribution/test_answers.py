@@ -23,7 +23,7 @@ from workbench.analyses.predictions.views.results import LISTED, Place, Side, to
 from workbench.analyses.predictions.views.results import choice_of as page_choice_of
 from workbench.corpora.encode import doc_of
 from workbench.engine.task import Task
-from workbench.models.task_heads import MixHead, Scale
+from workbench.models.output_heads.task_heads import MixHead, Scale
 
 TEXT, HIDDEN = "Ben walks to the hill.", "Ben [MASK] to the hill."
 TASKS = {

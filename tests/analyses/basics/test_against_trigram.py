@@ -12,8 +12,8 @@ from tests.models import bilms, headed, zoo
 from workbench import Corpus, Inputs, Model, Settings, WorkbenchError, encode, load, read
 from workbench.analyses.basics.experiments import TRIGRAM
 from workbench.analyses.basics.trigram import count_trigrams, nats, run
-from workbench.models.lm_losses import candidates
-from workbench.models.lm_scoring import score
+from workbench.models.output_heads.lm_losses import candidates
+from workbench.models.scoring.lm_scoring import score
 
 CORPUS = read("primer:size=300")
 LIMIT = 12

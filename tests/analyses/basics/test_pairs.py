@@ -28,8 +28,8 @@ from workbench.analyses.basics.minimal_pairs import exchanges
 from workbench.core.experiment import unmet_requirements
 from workbench.core.stats import holm, sign_flip_p_value
 from workbench.corpora.tables import minimal_pairs
-from workbench.models.lm_scoring import score
 from workbench.models.references import facts
+from workbench.models.scoring.lm_scoring import score
 
 NOUNS = ("dogs", "boats", "letters", "doctors", "teachers", "farmers", "men", "women")
 

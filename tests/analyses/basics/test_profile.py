@@ -14,7 +14,7 @@ from tests.models.test_logits import HEADED
 from workbench import Corpus, HuggingFace, Inputs, Result, encode, experiments, load, read
 from workbench.analyses.basics import lm_profile
 from workbench.analyses.basics.experiments import PROFILE, Profile
-from workbench.models.lm_scoring import measures, score
+from workbench.models.scoring.lm_scoring import measures, score
 from workbench.models.word_models import Vectors
 
 Opened = Callable[[str], HuggingFace]

@@ -29,7 +29,8 @@ from workbench.core.experiment import EXPERIMENTS
 from workbench.core.stats import permutation_p_values_of_means
 from workbench.corpora.encode import doc_of
 from workbench.engine.batch import Pieces
-from workbench.models.direct_contributions import (
+from workbench.models.head_removal import parts
+from workbench.models.interventions.direct_contributions import (
     Contributions,
     Reader,
     contributions_to,
@@ -37,8 +38,7 @@ from workbench.models.direct_contributions import (
     frozen_norm,
     reader,
 )
-from workbench.models.head_removal import parts
-from workbench.models.residual_stream import plan, residual_stream
+from workbench.models.interventions.residual_stream import plan, residual_stream
 
 NON_LINEAR = {
     *("bert", "roberta", "distilbert", "electra", "albert", "modernbert", "deberta-v2"),

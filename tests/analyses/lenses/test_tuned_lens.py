@@ -15,7 +15,7 @@ from tests.models.test_logits import HEADED
 from workbench import HuggingFace, Result, WorkbenchError, tiny_bert
 from workbench.analyses.lenses.tuned_maps import Maps, Reader, maps_of, tuned_change
 from workbench.engine.model import Model
-from workbench.models.head_replay import layer_logits, recorded_states
+from workbench.models.interventions.head_replay import layer_logits, recorded_states
 
 WIDTH, BLOCKS = 24, 2
 CORPUS = odd_corpus({"train": 100, "dev": 15, "test": 25}, longest=20)

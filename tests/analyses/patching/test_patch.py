@@ -20,8 +20,8 @@ from workbench.analyses.predictions.target import Target
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import doc_of, encode
 from workbench.engine.task import Task
-from workbench.models.patching import What
-from workbench.models.task_heads import MixHead, Scale
+from workbench.models.interventions.patching import What
+from workbench.models.output_heads.task_heads import MixHead, Scale
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 PAIRS = {  # a clean and a corrupt text of each kind of model

@@ -11,7 +11,7 @@ from workbench.corpora.layers import vocabulary
 from workbench.corpora.text_prediction import pair_of
 from workbench.engine.task import Labelling as Kind
 from workbench.engine.task import Task
-from workbench.models.task_heads import MixHead, Scale
+from workbench.models.output_heads.task_heads import MixHead, Scale
 
 NAMES: dict[Kind, tuple[str, ...]] = {
     "class": ("negative", "positive"), "score": (), "tags": ("ADJ", "NOUN", "VERB"), "answers": (),

@@ -12,8 +12,8 @@ from workbench.analyses.pruning.ablation import ablated
 from workbench.analyses.pruning.evaluation import Evaluation
 from workbench.analyses.pruning.gates import Gates, hard_concrete, open_probability, relaxed_subset
 from workbench.analyses.pruning.head_masks import heads_of
-from workbench.models.eval_tasks import CHECK, PATIENCE, Plan, learn, loss_of
 from workbench.models.head_removal import units, without
+from workbench.models.scoring.eval_tasks import CHECK, PATIENCE, Plan, learn, loss_of
 
 RATE = 0.2  # of gates
 Mini = Callable[..., Evaluation]

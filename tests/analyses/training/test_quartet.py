@@ -22,8 +22,8 @@ from workbench.cli.main import main
 from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.tables import Pair, minimal_pairs
-from workbench.models.lm_scoring import PSEUDO, score
 from workbench.models.references import MINI, MINI_CORPUS, folder_of, located
+from workbench.models.scoring.lm_scoring import PSEUDO, score
 from workbench.runs import builtin
 from workbench.runs.request import checked_settings
 from workbench.runs.run import Run

@@ -36,7 +36,7 @@ from workbench.analyses.transfer import drift as attention_change
 from workbench.analyses.transfer.drift import run
 from workbench.analyses.transfer.experiments import DRIFT, Drift
 from workbench.drawing.sanitize import harmless
-from workbench.models.lm_scoring import measures, score
+from workbench.models.scoring.lm_scoring import measures, score
 from workbench.models.word_models import Vectors
 
 LAYER = ["stack", "layer"]

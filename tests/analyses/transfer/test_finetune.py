@@ -231,7 +231,7 @@ def test_what_writes_no_text_says_so() -> None:
 
 def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -> None:
     """The other rate is taken, and the table says what happened."""
-    from workbench.models.task_heads import TaskHead
+    from workbench.models.output_heads.task_heads import TaskHead
 
     real = TaskHead.loss
     number = iter(range(10_000))
@@ -250,7 +250,7 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -
 
 
 def test_where_every_attempt_fails_the_untouched_head_is_scored(monkeypatch: Any) -> None:
-    from workbench.models.task_heads import TaskHead
+    from workbench.models.output_heads.task_heads import TaskHead
 
     monkeypatch.setattr(TaskHead, "loss", lambda self, found, *_: found.sum() * float("nan"))
     found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT))

@@ -26,7 +26,7 @@ from workbench.corpora.tasks import (
     split_of,
     task_of,
 )
-from workbench.models.task_heads import BidirectionalLSTM, MixHead, Read, Scale, pooled
+from workbench.models.output_heads.task_heads import BidirectionalLSTM, MixHead, Read, Scale, pooled
 
 WIDTH = 6
 

@@ -12,9 +12,9 @@ from workbench import Model, WorkbenchError
 from workbench.corpora.encode import encode
 from workbench.corpora.task_gold import gold_of
 from workbench.engine.task import Task
-from workbench.models.eval_tasks import eval_task_of
+from workbench.models.output_heads.text_head import TextHead, class_texts
 from workbench.models.references import located
-from workbench.models.text_head import TextHead, class_texts
+from workbench.models.scoring.eval_tasks import eval_task_of
 
 TEXTS = ["the plan was awful", "Ann likes the nice old hill"]
 

@@ -25,8 +25,8 @@ from workbench.analyses.transfer.features import Cached, Live
 from workbench.analyses.transfer.trainer import Plan, steps_of, train_head
 from workbench.core.splits import SplitSizes
 from workbench.corpora.tasks import Split, split_of, task_of
-from workbench.models.peft_adapter import merge
-from workbench.models.task_heads import MixHead, Scale
+from workbench.models.formats.peft_adapter import merge
+from workbench.models.output_heads.task_heads import MixHead, Scale
 
 CORPUS = parted(of_words, 24, 8)
 PUT_IN = ("lora", "adapters", "prefix", "prompt")

@@ -37,7 +37,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.public import require_choice, require_seed
 from workbench.engine.model import refusal
 from workbench.engine.taps import Site, StackName, Tap, View
-from workbench.models.layer_points import head_points, layer_points
+from workbench.models.interventions.layer_points import head_points, layer_points
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,9 +19,9 @@ from workbench.corpora.encode import encode
 from workbench.corpora.formats import WHOLE
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
-from workbench.models.lm_losses import CORRUPTED, INFILLED, MASKED
-from workbench.models.lm_scoring import FIELDS, PSEUDO, Scores, joined, measures, score
+from workbench.models.output_heads.lm_losses import CORRUPTED, INFILLED, MASKED
 from workbench.models.references import facts
+from workbench.models.scoring.lm_scoring import FIELDS, PSEUDO, Scores, joined, measures, score
 
 CHUNK = 512  # documents whose scores are stored together
 

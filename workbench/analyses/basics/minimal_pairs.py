@@ -28,8 +28,8 @@ from workbench.corpora.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
-from workbench.models.lm_scoring import PSEUDO, START_TOKEN_TEXTS, score, start_of
 from workbench.models.references import Pseudo
+from workbench.models.scoring.lm_scoring import PSEUDO, START_TOKEN_TEXTS, score, start_of
 
 CHUNK = 200  # pairs between two progress callbacks
 MANY = 4  # minimum number of pieces of a word that is foreign to the vocabulary

@@ -26,9 +26,9 @@ from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import PIECES, chunks
 from workbench.engine.model import Model
-from workbench.models.lm_losses import candidates, hidden_spans
-from workbench.models.lm_scoring import PSEUDO, losses_of, score
+from workbench.models.output_heads.lm_losses import candidates, hidden_spans
 from workbench.models.references import Pseudo
+from workbench.models.scoring.lm_scoring import PSEUDO, losses_of, score
 from workbench.models.word_models import words_of
 
 DISCOUNT = 0.75  # subtracted from every count, for the shorter context
@@ -191,7 +191,7 @@ def nats(model: Trigram, sequence: Sequence[int]) -> Floats:
 # Trigrams are counted on the train split of the corpus, in pieces of the model (ELMo: words). Both
 # models predict the same: the next piece; each piece masked in turn, from both sides; or the pieces
 # of hidden spans one after another, from the pieces before and the known pieces after them. Costs:
-# a pass of the tokenizer over the train split, and the scoring of `workbench.models.lm_scoring`.
+# a pass of the tokenizer over the train split, and the scoring (`workbench.models.scoring`).
 
 CHUNK = 100  # documents between two progress callbacks
 LEVEL = 0.05  # significance level

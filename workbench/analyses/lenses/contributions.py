@@ -27,7 +27,7 @@ from workbench.core.head_names import has_several_kinds, part_name
 from workbench.core.public import public
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
-from workbench.models.direct_contributions import (
+from workbench.models.interventions.direct_contributions import (
     Component,
     Contributions,
     Of,
@@ -36,7 +36,7 @@ from workbench.models.direct_contributions import (
     contributions_to_layers,
     reader,
 )
-from workbench.models.task_heads import MixHead
+from workbench.models.output_heads.task_heads import MixHead
 
 if TYPE_CHECKING:
     import pandas as pd

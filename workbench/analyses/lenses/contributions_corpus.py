@@ -49,7 +49,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
 from workbench.engine.batch import Pieces, sent
 from workbench.engine.task import objective_table
-from workbench.models.direct_contributions import (
+from workbench.models.interventions.direct_contributions import (
     Component,
     Contributions,
     Reader,
@@ -57,7 +57,7 @@ from workbench.models.direct_contributions import (
     contributions_to_layers,
     reader,
 )
-from workbench.models.task_heads import MixHead
+from workbench.models.output_heads.task_heads import MixHead
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

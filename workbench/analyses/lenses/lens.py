@@ -42,8 +42,9 @@ from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Direction, Model, UnsupportedError, refusal
 from workbench.engine.taps import StackName
-from workbench.models import residual_stream
-from workbench.models.head_replay import (
+from workbench.models.huggingface import require_transformer
+from workbench.models.interventions import residual_stream
+from workbench.models.interventions.head_replay import (
     Change,
     Point,
     Recorded,
@@ -53,9 +54,14 @@ from workbench.models.head_replay import (
     replay_head,
     replayed_logits,
 )
-from workbench.models.huggingface import require_transformer
-from workbench.models.lm_losses import candidates, hidden_with, logits_of, masked, one_hidden
 from workbench.models.net_parts import probe
+from workbench.models.output_heads.lm_losses import (
+    candidates,
+    hidden_with,
+    logits_of,
+    masked,
+    one_hidden,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

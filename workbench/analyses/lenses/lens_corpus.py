@@ -58,7 +58,7 @@ from workbench.corpora.word_groups import FREQUENT, Group, frequency_ranks, word
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, UnsupportedError
 from workbench.engine.task import objective_table
-from workbench.models.head_replay import Point
+from workbench.models.interventions.head_replay import Point
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

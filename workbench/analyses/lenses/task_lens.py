@@ -25,8 +25,8 @@ from workbench.corpora.text_prediction import require_texts
 from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model, refusal
-from workbench.models.head_replay import Point, ended, ended_states
-from workbench.models.task_heads import MixHead, TaskHead, read_states, segments_of
+from workbench.models.interventions.head_replay import Point, ended, ended_states
+from workbench.models.output_heads.task_heads import MixHead, TaskHead, read_states, segments_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

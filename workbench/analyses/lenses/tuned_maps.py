@@ -28,7 +28,7 @@ from workbench.engine.model import Direction, Model
 from workbench.engine.taps import StackName
 from workbench.models.bilm import BEGIN, END
 from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
-from workbench.models.head_replay import (
+from workbench.models.interventions.head_replay import (
     Change,
     Recorded,
     ReplayHead,
@@ -36,7 +36,7 @@ from workbench.models.head_replay import (
     recorded_states,
     replay_head,
 )
-from workbench.models.lm_losses import chosen, denoising, masked, with_context
+from workbench.models.output_heads.lm_losses import chosen, denoising, masked, with_context
 
 if TYPE_CHECKING:
     import pandas as pd

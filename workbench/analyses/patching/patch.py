@@ -32,7 +32,7 @@ from workbench.core.public import public
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
-from workbench.models.patching import (
+from workbench.models.interventions.patching import (
     Activations,
     OnProgress,
     Passing,

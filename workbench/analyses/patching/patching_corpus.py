@@ -46,7 +46,7 @@ from workbench.engine.batch import NO_WORD, joined
 from workbench.engine.model import Model, UnsupportedError, refusal
 from workbench.engine.taps import StackName
 from workbench.engine.task import objective_table
-from workbench.models.patching import (
+from workbench.models.interventions.patching import (
     Patch,
     PatchPoints,
     Point,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from spacy.tokens import Doc
 
-    from workbench.models.patching import What
+    from workbench.models.interventions.patching import What
 
 WHAT = {"states": "states", "heads": "heads", "MLPs": "mlps", "attentions": "attentions"}
 OF_CORRUPT = "its top choice"

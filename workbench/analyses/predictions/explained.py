@@ -38,7 +38,7 @@ from workbench.corpora.markers import has_marker
 from workbench.corpora.typed import word_index
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import Model, refusal
-from workbench.models.task_heads import NOWHERE
+from workbench.models.output_heads.task_heads import NOWHERE
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -5,7 +5,7 @@
     wb.summarise(model, text)
 
 A causal model continues the text, an encoder-decoder writes for it, and ELMo continues word by word
-with its forward direction. transformers runs its models (`workbench.models.generation`); ELMo is
+with its forward direction. transformers runs its models (`models/scoring/generation.py`); ELMo is
 not of transformers, so its loop is here. `answer` also reads a fine-tuned head that extracts the
 answer from the text. Costs: one pass over the text, then one pass for each piece over this piece
 alone; of ELMo over the whole text.
@@ -26,7 +26,7 @@ from workbench.corpora.encode import encode
 from workbench.corpora.text_prediction import pair_of, predict_text
 from workbench.corpora.typed import readable
 from workbench.engine.model import Model, not_a_number
-from workbench.models.generation import Sampling, Step, choose, continued, seeded
+from workbench.models.scoring.generation import Sampling, Step, choose, continued, seeded
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -24,14 +24,14 @@ from workbench.corpora.encode import encode
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 from workbench.engine.model import Model, UnsupportedError, not_a_number, refusal
 from workbench.engine.taps import StackName
-from workbench.models.lm_losses import (
+from workbench.models.output_heads.lm_losses import (
     candidates,
     hidden_with,
     logits_of,
     masked,
     one_hidden,
 )
-from workbench.models.task_heads import MixHead, TaskHead, read_states, segments_of
+from workbench.models.output_heads.task_heads import MixHead, TaskHead, read_states, segments_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

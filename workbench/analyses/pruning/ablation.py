@@ -43,10 +43,10 @@ from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.taps import Gate, Site, StackName, Tap
 from workbench.engine.task import objective_table
-from workbench.models.eval_tasks import EvalTask, Question
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_scoring import limit_of
-from workbench.models.prefix_cache import recorded, replay_points
+from workbench.models.interventions.prefix_cache import recorded, replay_points
+from workbench.models.scoring.eval_tasks import EvalTask, Question
+from workbench.models.scoring.lm_scoring import limit_of
 
 # --- replacements of a head's output --------------------------------------------------------------
 #

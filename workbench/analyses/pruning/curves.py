@@ -35,10 +35,10 @@ from workbench.core.stats import (
     sign_flip_p_values,
 )
 from workbench.engine.batch import Pieces
-from workbench.models.eval_tasks import Learnt
 from workbench.models.head_removal import Unit, magnitudes, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
+from workbench.models.scoring.eval_tasks import Learnt
 
 # --- order of removal: by importance, exact ablation, magnitude, or random ------------------------
 #

@@ -28,15 +28,15 @@ from workbench.engine.model import Model
 from workbench.engine.taps import Tap
 from workbench.engine.task import Task
 from workbench.engine.words import owners
-from workbench.models.eval_tasks import (
+from workbench.models.huggingface import HuggingFace, require_transformer
+from workbench.models.output_heads.standard_heads import with_standard_head
+from workbench.models.output_heads.task_heads import BatchScores
+from workbench.models.scoring.eval_tasks import (
     EvalTask,
     Learnt,
     Question,
     eval_task_of,
 )
-from workbench.models.huggingface import HuggingFace, require_transformer
-from workbench.models.standard_heads import with_standard_head
-from workbench.models.task_heads import BatchScores
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -318,8 +318,8 @@ def not_better_caveat(table: pd.DataFrame) -> tuple[Caveat, ...]:
 # Did it learn, did it converge, and were there enough texts?
 #
 # Softmax cross-entropy over the classes, all weights, early stopping on dev
-# (`workbench.models.eval_tasks`). It is trained again on half of the train texts: if that loses
-# over 2 points of accuracy, more texts would change the result. Costs: up to twice the training.
+# (`workbench.models.scoring.eval_tasks`). It is trained again on half of the train texts: if that
+# loses over 2 points of accuracy, more texts would change the result. Costs: up to twice the training.
 
 SHARES = (0.5, 1.0)  # of the train texts
 MAX_HALF_DATA_LOSS = 0.02  # maximum loss of accuracy with half of the texts

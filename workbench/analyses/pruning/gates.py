@@ -37,9 +37,9 @@ from workbench.core.stats import (
 )
 from workbench.engine.taps import Gate
 from workbench.engine.task import objective_table
-from workbench.models.eval_tasks import Plan, Question, learn
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
+from workbench.models.scoring.eval_tasks import Plan, Question, learn
 
 TEMPERATURE = 0.33
 LOW, HIGH = -0.1, 1.1  # the interval to which the concrete distribution is stretched

@@ -33,9 +33,9 @@ from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.splits import Parts
 from workbench.engine.model import Model
 from workbench.engine.task import objective_table
-from workbench.models.eval_tasks import Learnt, Plan, learn
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
+from workbench.models.scoring.eval_tasks import Learnt, Plan, learn
 
 
 @dataclass(eq=False)

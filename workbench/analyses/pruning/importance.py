@@ -29,8 +29,8 @@ from workbench.core.stats import ratio_intervals
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Gate
 from workbench.engine.task import objective_table
-from workbench.models.eval_tasks import EvalTask, Question
 from workbench.models.huggingface import HuggingFace
+from workbench.models.scoring.eval_tasks import EvalTask, Question
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

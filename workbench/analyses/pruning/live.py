@@ -14,9 +14,9 @@ from workbench.analyses.pruning.evaluation import Evaluation, build_head_evaluat
 from workbench.analyses.pruning.head_masks import Head
 from workbench.engine.batch import text_of_span
 from workbench.engine.model import Model
-from workbench.models.eval_tasks import Question
 from workbench.models.head_removal import without
 from workbench.models.huggingface import HuggingFace
+from workbench.models.scoring.eval_tasks import Question
 from workbench.models.tokenization import written
 
 if TYPE_CHECKING:

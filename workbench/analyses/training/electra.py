@@ -17,7 +17,7 @@ from workbench.analyses.training.chunked_lm_loss import logits_at
 from workbench.analyses.training.objectives.masked import detect
 from workbench.analyses.training.vocabulary import Vocabulary
 from workbench.core.errors import WorkbenchError
-from workbench.models.checkpoint import opened, read_config
+from workbench.models.formats.checkpoint import opened, read_config
 
 TERMS, WEIGHTS = ("generator", "detector"), (1.0, 50.0)
 GENERATOR = "generator"  # folder of the generator

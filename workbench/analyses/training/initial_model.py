@@ -23,10 +23,10 @@ from workbench.analyses.training.spanbert import SpanBert
 from workbench.analyses.training.task import Progress
 from workbench.core.errors import WorkbenchError, listed
 from workbench.models.bilm import BiLM, Words, load_trained
-from workbench.models.checkpoint import read_config, silenced
 from workbench.models.elmo import ElmoOptions
+from workbench.models.formats.checkpoint import read_config, silenced
+from workbench.models.formats.task_checkpoint import language_head_of
 from workbench.models.references import net_folder
-from workbench.models.task_checkpoint import language_head_of
 from workbench.models.word_models import read_vectors
 
 _AUTO: Mapping[str, Any] = {

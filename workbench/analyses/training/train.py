@@ -54,7 +54,7 @@ from workbench.core.files import (
     unwritable,
 )
 from workbench.models.bilm import Words, read_words, save_words
-from workbench.models.checkpoint import read_tokenizer, silenced
+from workbench.models.formats.checkpoint import read_tokenizer, silenced
 from workbench.models.references import net_folder
 
 # --- inputs of a training: the tokenizer or the words, and the token store ------------------------

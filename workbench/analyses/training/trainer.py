@@ -42,7 +42,7 @@ from workbench.analyses.training.task import (
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, reason_of, require_regular
 from workbench.engine.batch import sent
-from workbench.models.lm_heads import autocast
+from workbench.models.output_heads.lm_heads import autocast
 
 
 def fit(

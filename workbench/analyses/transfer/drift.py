@@ -52,8 +52,8 @@ from workbench.engine.forward_pass import CHUNK, PIECES, chunks, forward
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Capture, Site, Tap, View
-from workbench.models.lm_scoring import Scores, joined, measures, score
-from workbench.models.task_heads import TaskHead
+from workbench.models.output_heads.task_heads import TaskHead
+from workbench.models.scoring.lm_scoring import Scores, joined, measures, score
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -17,7 +17,14 @@ from workbench.analyses.transfer.backbone import Body
 from workbench.engine.activation_store import Store, word_states
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
-from workbench.models.task_heads import Mix, Read, StandardHead, TaskHead, read_states, segments_of
+from workbench.models.output_heads.task_heads import (
+    Mix,
+    Read,
+    StandardHead,
+    TaskHead,
+    read_states,
+    segments_of,
+)
 
 
 class Live:

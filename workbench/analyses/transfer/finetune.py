@@ -30,12 +30,12 @@ from workbench.corpora.tasks import (
 )
 from workbench.engine.model import Model, UnsupportedError
 from workbench.engine.task import Task
-from workbench.models import peft_adapter
+from workbench.models.formats import peft_adapter
+from workbench.models.formats.task_checkpoint import save_task
 from workbench.models.huggingface import require_transformer
+from workbench.models.output_heads.standard_heads import finish, lacks_standard_head
+from workbench.models.output_heads.task_heads import StandardHead
 from workbench.models.references import known_elsewhere
-from workbench.models.standard_heads import finish, lacks_standard_head
-from workbench.models.task_checkpoint import save_task
-from workbench.models.task_heads import StandardHead
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus

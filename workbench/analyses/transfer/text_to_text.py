@@ -20,8 +20,8 @@ from workbench.engine.batch import Batch, Pieces, text_of_span
 from workbench.engine.model import refusal
 from workbench.engine.task import Gold, Task
 from workbench.models.huggingface import HuggingFace, require_transformer
-from workbench.models.task_heads import Scale
-from workbench.models.text_head import TextHead, Writing, class_texts, written_task
+from workbench.models.output_heads.task_heads import Scale
+from workbench.models.output_heads.text_head import TextHead, Writing, class_texts, written_task
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,15 @@ from workbench.engine.model import Model
 from workbench.engine.task import Gold, Task
 from workbench.models.fine_tuning import Checkpoint, EarlyStopping, Learner, fine_tune
 from workbench.models.huggingface import require_transformer
-from workbench.models.standard_heads import has_bias, with_standard_head
-from workbench.models.task_heads import MixHead, Read, Scale, Source, StandardHead, side_by_side
+from workbench.models.output_heads.standard_heads import has_bias, with_standard_head
+from workbench.models.output_heads.task_heads import (
+    MixHead,
+    Read,
+    Scale,
+    Source,
+    StandardHead,
+    side_by_side,
+)
 
 
 class Predictor(Protocol):

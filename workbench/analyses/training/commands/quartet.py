@@ -64,7 +64,7 @@ def make(
     refs = {name: runs[name].name for name in SETTINGS}
     draft = None
     if out is not None:
-        from workbench.models.checkpoint import in_half_precision
+        from workbench.models.formats.checkpoint import in_half_precision
         from workbench.models.references import TRAINED
 
         draft = drafted(out)

@@ -19,8 +19,8 @@ from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 from workbench.engine.model import Model
 from workbench.engine.taps import Tap
 from workbench.engine.task import METRICS, Gold, Task
-from workbench.models.lm_losses import Losses, Tapped, denoising_losses
-from workbench.models.task_heads import BatchScores, Scale, TaskHead
+from workbench.models.output_heads.lm_losses import Losses, Tapped, denoising_losses
+from workbench.models.output_heads.task_heads import BatchScores, Scale, TaskHead
 
 LONGEST = 24  # maximum number of pieces written
 

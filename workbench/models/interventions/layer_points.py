@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from workbench.engine.model import Model, refusal
 from workbench.engine.taps import Site, StackName
 from workbench.models import projections
-from workbench.models.head_replay import batch_first, stream_of, with_stream, wrapped
 from workbench.models.huggingface import require_transformer
+from workbench.models.interventions.head_replay import batch_first, stream_of, with_stream, wrapped
 
 _REMEDY = "Choose a method without layers, such as integrated-gradients."
 

@@ -21,7 +21,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from workbench.core.errors import WorkbenchError, require_extra
 from workbench.core.files import open_regular
-from workbench.models.checkpoint import WHOLE
+from workbench.models.formats.checkpoint import WHOLE
 
 MAGIC = b"GGUF"
 NEEDED = ("gguf", "accelerate")  # packages of the extra

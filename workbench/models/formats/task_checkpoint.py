@@ -23,14 +23,15 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
 from workbench.engine.model import Model
 from workbench.engine.task import Task, language_model
-from workbench.models import added_modules, checkpoint, pruned_checkpoint
+from workbench.models import added_modules
+from workbench.models.formats import checkpoint, pruned_checkpoint
+from workbench.models.output_heads.task_heads import MixHead, Scale, StandardHead, TaskHead
+from workbench.models.output_heads.text_head import TextHead
 from workbench.models.references import BODY, HEAD, LANGUAGE, TASK
-from workbench.models.task_heads import MixHead, Scale, StandardHead, TaskHead
-from workbench.models.text_head import TextHead
 
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace
-    from workbench.models.standard_heads import LanguageHead
+    from workbench.models.output_heads.standard_heads import LanguageHead
 
 FORMAT = 4  # 3: the net of a `MixHead` was in the folder itself
 
@@ -140,7 +141,7 @@ def language_head_of(folder: Path) -> "LanguageHead | None":
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    from workbench.models.standard_heads import LanguageHead
+    from workbench.models.output_heads.standard_heads import LanguageHead
 
     folder = folder / LANGUAGE
     if not folder.is_dir():

@@ -23,9 +23,9 @@ from workbench.engine.model import Output, refusal
 from workbench.engine.taps import Session, Site, StackName, Tap, current
 from workbench.models.head_removal import parts
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import in_order
+from workbench.models.interventions.prefix_cache import blocks_of
 from workbench.models.net_parts import probe
-from workbench.models.prefix_cache import blocks_of
+from workbench.models.output_heads.lm_heads import in_order
 
 ROUNDING = 32  # tolerance of a sum, in units of the precision of its largest term
 

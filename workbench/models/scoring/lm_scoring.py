@@ -28,8 +28,8 @@ from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model, Symbols
 from workbench.models.bilm import BiLM, score_words
 from workbench.models.huggingface import UNLIMITED, HuggingFace
-from workbench.models.lm_heads import mask_of, symbols
-from workbench.models.lm_losses import (
+from workbench.models.output_heads.lm_heads import mask_of, symbols
+from workbench.models.output_heads.lm_losses import (
     Losses,
     candidates,
     causal_losses,

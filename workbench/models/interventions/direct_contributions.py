@@ -29,7 +29,7 @@ from workbench.engine.batch import Pieces
 from workbench.engine.model import Model, refusal
 from workbench.engine.taps import Gate, Site, StackName
 from workbench.models.huggingface import HuggingFace, require_transformer
-from workbench.models.residual_stream import (
+from workbench.models.interventions.residual_stream import (
     NormCall,
     Plan,
     ResidualStream,
@@ -39,7 +39,7 @@ from workbench.models.residual_stream import (
     probe_of,
     recorded,
 )
-from workbench.models.task_heads import MixHead
+from workbench.models.output_heads.task_heads import MixHead
 
 Part = Literal["embeddings", "head", "attention-bias", "mlp", "norm-bias", "output-bias"]
 Of = Literal["logit", "head input"]

@@ -32,12 +32,12 @@ from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.model import Model, refusal
 from workbench.engine.taps import Site, StackName, current
 from workbench.models.head_removal import parts
-from workbench.models.head_replay import batch_first, stream_of, with_stream
 from workbench.models.huggingface import HuggingFace, require_transformer
+from workbench.models.interventions.head_replay import batch_first, stream_of, with_stream
+from workbench.models.interventions.prefix_cache import Prefix, ReplayPoints, blocks_of
+from workbench.models.interventions.prefix_cache import recorded as recorded_prefix
+from workbench.models.interventions.residual_stream import additions
 from workbench.models.net_parts import probe
-from workbench.models.prefix_cache import Prefix, ReplayPoints, blocks_of
-from workbench.models.prefix_cache import recorded as recorded_prefix
-from workbench.models.residual_stream import additions
 
 What = Literal["states", "heads", "mlps", "attentions"]
 # From a number of rows to the numbers of a pass over as many copies of the text.  # -> [rows]

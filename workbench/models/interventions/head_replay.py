@@ -28,9 +28,9 @@ from workbench.engine.batch import NO_WORD, Pieces, sent
 from workbench.engine.model import Direction, Model, Output
 from workbench.engine.taps import StackName, current
 from workbench.models.huggingface import HuggingFace, require_transformer
-from workbench.models.lm_losses import logits_of
+from workbench.models.interventions.prefix_cache import blocks_of, replaced_forward
 from workbench.models.net_parts import probe
-from workbench.models.prefix_cache import blocks_of, replaced_forward
+from workbench.models.output_heads.lm_losses import logits_of
 
 # A change of the states of a layer before the head reads them, such as a tuned lens.
 Change = Callable[[int, Tensor], Tensor]  # layer, [batch, pieces, width] -> the same shape

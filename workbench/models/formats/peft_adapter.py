@@ -21,9 +21,10 @@ from transformers.pytorch_utils import Conv1D
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
 from workbench.engine.task import METRICS, Task
-from workbench.models import checkpoint, standard_heads
+from workbench.models.formats import checkpoint
+from workbench.models.formats.task_checkpoint import head_of
+from workbench.models.output_heads import standard_heads
 from workbench.models.references import ADAPTER
-from workbench.models.task_checkpoint import head_of
 
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace

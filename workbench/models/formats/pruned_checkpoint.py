@@ -27,8 +27,8 @@ from workbench.core.files import (
     require_regular,
 )
 from workbench.models.head_removal import cut
-from workbench.models.lm_heads import placed
 from workbench.models.net_parts import probe
+from workbench.models.output_heads.lm_heads import placed
 
 if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace

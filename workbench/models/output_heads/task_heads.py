@@ -30,8 +30,8 @@ from workbench.engine.model import Model
 from workbench.engine.taps import Tap
 from workbench.engine.task import Gold, Task
 from workbench.engine.words import by_word, owners
-from workbench.models.lm_heads import autocast
-from workbench.models.scalar_mix import ScalarMix
+from workbench.models.output_heads.lm_heads import autocast
+from workbench.models.output_heads.scalar_mix import ScalarMix
 
 HIDDEN = 256  # width of the LSTM, both directions together, and of the layer after it
 DROPOUT = 0.1

@@ -26,8 +26,8 @@ from workbench.engine.task import Gold, Task
 from workbench.engine.words import owners
 from workbench.models.fine_tuning import EarlyStopping, Learner, fine_tune
 from workbench.models.huggingface import HuggingFace
-from workbench.models.lm_heads import mask_of, symbols
-from workbench.models.lm_losses import (
+from workbench.models.output_heads.lm_heads import mask_of, symbols
+from workbench.models.output_heads.lm_losses import (
     Losses,
     Tapped,
     causal_losses,
@@ -39,8 +39,8 @@ from workbench.models.lm_losses import (
     masked_losses,
     with_context,
 )
-from workbench.models.lm_scoring import limit_of
-from workbench.models.task_heads import BatchScores, segments_of
+from workbench.models.output_heads.task_heads import BatchScores, segments_of
+from workbench.models.scoring.lm_scoring import limit_of
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from transformers import (
 from workbench.core.errors import WorkbenchError
 from workbench.engine.task import METRICS, Labelling, Task
 from workbench.models import added_modules, head_removal
-from workbench.models.lm_heads import partly_random, placed
-from workbench.models.task_heads import Scale, StandardHead
+from workbench.models.output_heads.lm_heads import partly_random, placed
+from workbench.models.output_heads.task_heads import Scale, StandardHead
 from workbench.models.tokenization import pad_id
 
 if TYPE_CHECKING:

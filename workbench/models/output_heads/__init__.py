@@ -1,0 +1,1 @@
+"""What reads a model's states: language-model and task heads, and the losses of their outputs."""

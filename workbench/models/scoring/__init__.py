@@ -1,0 +1,1 @@
+"""Scores of a corpus or a text: losses, likelihoods, right predictions, written texts."""
