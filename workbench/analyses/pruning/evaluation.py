@@ -319,7 +319,8 @@ def not_better_caveat(table: pd.DataFrame) -> tuple[Caveat, ...]:
 #
 # Softmax cross-entropy over the classes, all weights, early stopping on dev
 # (`workbench.models.scoring.eval_tasks`). It is trained again on half of the train texts: if that
-# loses over 2 points of accuracy, more texts would change the result. Costs: up to twice the training.
+# loses over 2 points of accuracy, more texts would change the result. Costs: up to twice the
+# training.
 
 SHARES = (0.5, 1.0)  # of the train texts
 MAX_HALF_DATA_LOSS = 0.02  # maximum loss of accuracy with half of the texts
