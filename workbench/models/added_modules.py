@@ -11,9 +11,8 @@ architecture, run in every pass, and go along when a model is copied. Costs: the
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -24,28 +23,11 @@ from workbench.core.files import atomic_write, parse_json, read_regular, require
 from workbench.engine.model import refusal
 from workbench.engine.taps import StackName
 from workbench.models.net_parts import blocks
+from workbench.models.transformer import Added, AddedKind, Transformer
 
-if TYPE_CHECKING:
-    from workbench.models.huggingface import HuggingFace
-
-AddedKind = Literal["adapters", "prefix", "prompt"]
 KINDS: tuple[AddedKind, ...] = get_args(AddedKind)
 DESCRIPTION, WEIGHTS = "added.json", "added.safetensors"
 REMEDY = "Set method to frozen, fine-tuned, gradual or top."
-
-
-@dataclass
-class Added:
-    """The modules added to one net."""
-
-    kind: AddedKind
-    size: int  # hidden width of an adapter, or number of vectors
-    modules: nn.ModuleDict
-
-    @property
-    def room(self) -> int:
-        """Number of learnt vectors before each text."""
-        return 0 if self.kind == "adapters" else self.size
 
 
 class Adapter(nn.Module):
@@ -70,7 +52,7 @@ class Vectors(nn.Module):
         self.values = nn.Parameter(torch.randn(count, width) * spread)
 
 
-def add(model: "HuggingFace", kind: AddedKind, size: int, seed: int) -> Added:
+def add(model: Transformer, kind: AddedKind, size: int, seed: int) -> Added:
     """Add modules with random weights by the seed, in place."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -81,12 +63,12 @@ def add(model: "HuggingFace", kind: AddedKind, size: int, seed: int) -> Added:
     return added
 
 
-def _stack(model: "HuggingFace") -> StackName:
+def _stack(model: Transformer) -> StackName:
     """The stack that gets the modules: the first one."""
     return model.stacks[0].name
 
 
-def _blocks(model: "HuggingFace", kind: AddedKind) -> Sequence[nn.Module]:
+def _blocks(model: Transformer, kind: AddedKind) -> Sequence[nn.Module]:
     stack = model.stacks[0]
     found = blocks(model.body(stack.name), stack.layers)
     if found is None:
@@ -95,31 +77,31 @@ def _blocks(model: "HuggingFace", kind: AddedKind) -> Sequence[nn.Module]:
     return list(found)
 
 
-def _table(model: "HuggingFace") -> Any:
+def _table(model: Transformer) -> Any:
     body: Any = model.body(_stack(model))
     return body.get_input_embeddings()
 
 
-def _adapters(model: "HuggingFace", size: int) -> nn.ModuleDict:
+def _adapters(model: Transformer, size: int) -> nn.ModuleDict:
     number = len(_blocks(model, "adapters"))
     return nn.ModuleDict({str(n): Adapter(model.width, size) for n in range(number)})
 
 
-def _prompt(model: "HuggingFace", size: int) -> nn.ModuleDict:
+def _prompt(model: Transformer, size: int) -> nn.ModuleDict:
     _require_room(model, size)
     weight: Tensor = _table(model).weight
     spread = float(weight.detach().float().std())
     return nn.ModuleDict({"prompt": Vectors(size, weight.shape[1], spread)})
 
 
-def _prefix(model: "HuggingFace", size: int) -> nn.ModuleDict:
+def _prefix(model: Transformer, size: int) -> nn.ModuleDict:
     number = len(_blocks(model, "prefix"))
     _require_room(model, size)
     layers = {f"layer{n}": Vectors(size, model.width, 0.5) for n in range(number)}
     return nn.ModuleDict(layers)
 
 
-def _require_room(model: "HuggingFace", count: int) -> None:
+def _require_room(model: Transformer, count: int) -> None:
     if model.max_pieces is not None and count >= model.max_pieces // 2:
         raise WorkbenchError(
             f"{count} vectors leave too few of the model's {model.max_pieces} positions for the "
@@ -130,7 +112,7 @@ def _require_room(model: "HuggingFace", count: int) -> None:
         )
 
 
-_MAKERS: dict[AddedKind, Callable[["HuggingFace", int], nn.ModuleDict]] = {
+_MAKERS: dict[AddedKind, Callable[[Transformer, int], nn.ModuleDict]] = {
     "adapters": _adapters,
     "prefix": _prefix,
     "prompt": _prompt,
@@ -200,7 +182,7 @@ class _Other:
             self.prompted.is_read = before
 
 
-def _attach(model: "HuggingFace", added: Added) -> None:
+def _attach(model: Transformer, added: Added) -> None:
     """Let the net's own modules run the added ones."""
     modules: Any = added.modules
     if added.kind == "prompt":
@@ -249,7 +231,7 @@ def save(added: Added, folder: Path) -> None:
         draft.write_text(json.dumps({"kind": added.kind, "size": added.size}) + "\n", "utf-8")
 
 
-def restore(model: "HuggingFace", folder: Path) -> None:
+def restore(model: Transformer, folder: Path) -> None:
     """Add the modules that `save` wrote, if there are any, in place."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -9,7 +9,7 @@ parameters' shapes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -20,9 +20,7 @@ from workbench.core.machine import free_memory
 from workbench.engine.forward_pass import PIECES
 from workbench.models.output_heads.lm_heads import held_in, output_map
 from workbench.models.split import layers_of, layout
-
-if TYPE_CHECKING:
-    from workbench.models.huggingface import HuggingFace
+from workbench.models.transformer import Transformer
 
 GB = 1_000_000_000
 FP32 = 4  # bytes of a number
@@ -75,7 +73,7 @@ def batch_memory(net: PreTrainedModel, dtype: torch.dtype, texts: int, length: i
     )
 
 
-def memory(model: "HuggingFace") -> dict[str, Any]:
+def memory(model: Transformer) -> dict[str, Any]:
     """Bytes that an open model needs with a batch of the size used in passes over a corpus."""
     length = min(LENGTH, model.max_pieces or LENGTH)
     texts = max(1, PIECES.get(model.device.type, PIECES["cpu"]) // length)

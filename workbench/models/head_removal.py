@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import signature
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +22,7 @@ from transformers.pytorch_utils import Conv1D
 from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import Site, current
 from workbench.models.net_parts import probe
-
-if TYPE_CHECKING:
-    from workbench.models.huggingface import HuggingFace
+from workbench.models.transformer import T, Transformer
 
 # by site: the remaining heads, with indices of the original model
 Kept = Mapping[int, Sequence[int]]
@@ -91,7 +89,7 @@ class Part:
     output: nn.Module | nn.Parameter  # the output projection
 
 
-def units(model: "HuggingFace") -> tuple[Unit, ...]:
+def units(model: Transformer) -> tuple[Unit, ...]:
     """All heads as removable units, in the order of sites and heads."""
     heads_of: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for site, part in zip(model.sites, parts(model), strict=True):
@@ -101,7 +99,7 @@ def units(model: "HuggingFace") -> tuple[Unit, ...]:
     return tuple(Unit(tuple(heads)) for heads in heads_of.values())
 
 
-def magnitudes(model: "HuggingFace") -> dict[tuple[int, int], float]:
+def magnitudes(model: Transformer) -> dict[tuple[int, int], float]:
     """The norm of each head's slice of the output projection."""
     norms = {}
     for site, part in zip(model.sites, parts(model), strict=True):
@@ -118,7 +116,7 @@ def magnitudes(model: "HuggingFace") -> dict[tuple[int, int], float]:
     return norms
 
 
-def without(model: "HuggingFace", heads: Iterable[tuple[int, int]]) -> "HuggingFace":
+def without(model: T, heads: Iterable[tuple[int, int]]) -> T:
     """A smaller copy of the model without these heads; each head is a pair (site, head)."""
     removed = set(heads)
     _require_known(model, removed)
@@ -129,7 +127,7 @@ def without(model: "HuggingFace", heads: Iterable[tuple[int, int]]) -> "HuggingF
     return cut(model.copy(), kept)
 
 
-def cut(model: "HuggingFace", kept: Kept) -> "HuggingFace":
+def cut(model: T, kept: Kept) -> T:
     """Remove all other heads in place; returns a new adapter around the same net."""
     modules = parts(model)
     _require_whole_units(model, modules, kept)
@@ -162,7 +160,7 @@ def cut(model: "HuggingFace", kept: Kept) -> "HuggingFace":
     return smaller
 
 
-def parts(model: "HuggingFace") -> tuple[Part, ...]:
+def parts(model: Transformer) -> tuple[Part, ...]:
     """The attention module of each site, in the order of the sites."""
     known = {part.module: part for part in _attention_modules(model.net)}
     called: list[Part] = []
@@ -315,7 +313,7 @@ def _parameter(values: Tensor, like: Tensor) -> nn.Parameter:
     return parameter
 
 
-def _require_known(model: "HuggingFace", removed: set[tuple[int, int]]) -> None:
+def _require_known(model: Transformer, removed: set[tuple[int, int]]) -> None:
     sites = {site.index: site for site in model.sites}
     for index, head in sorted(removed):
         site = sites.get(index)
@@ -329,7 +327,7 @@ def _require_known(model: "HuggingFace", removed: set[tuple[int, int]]) -> None:
             )
 
 
-def _require_whole_units(model: "HuggingFace", modules: Sequence[Part], kept: Kept) -> None:
+def _require_whole_units(model: Transformer, modules: Sequence[Part], kept: Kept) -> None:
     """Raise if heads that share weights are not kept or removed together."""
     kept_by_module: dict[str, list[int]] = {}
     for site, part in zip(model.sites, modules, strict=True):

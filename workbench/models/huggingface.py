@@ -39,7 +39,6 @@ from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, ses
 from workbench.engine.task import Task
 from workbench.engine.text_pieces import Segmentation, Segmented, Splitter
 from workbench.models import attention_hooks, budget, head_removal, net_parts, projections
-from workbench.models.added_modules import Added
 from workbench.models.formats import task_checkpoint
 from workbench.models.net_parts import PROBE, blocks, probe
 from workbench.models.output_heads.lm_heads import (
@@ -49,10 +48,11 @@ from workbench.models.output_heads.lm_heads import (
     placed,
     symbols,
 )
-from workbench.models.output_heads.standard_heads import LanguageHead, standard_head
+from workbench.models.output_heads.standard_heads import standard_head, with_language_head
 from workbench.models.segmentation import Segmenter
 from workbench.models.split import layers_of
 from workbench.models.tokenization import tokenize_batch, written
+from workbench.models.transformer import Transformer
 
 UNLIMITED = 2**31 - 1  # pieces, for a model with relative positions
 WIDENED = 16_384  # rows of an output layer converted to float32 at a time
@@ -64,7 +64,7 @@ _PRECISIONS = {
 }
 
 
-class HuggingFace(Model):
+class HuggingFace(Transformer):
     """A transformers model in memory and its tokenizer, run through the engine.
 
     Args:
@@ -103,19 +103,12 @@ class HuggingFace(Model):
             True  # whether every attention map of the pass that finds the sites is finite
         )
         self.sites = self._find_sites() if sites is None else sites
-        # by site: the original indices of the heads, and the original number of heads
         self.kept = {site.index: tuple(range(site.heads)) for site in self.sites}
         self.whole = {site.index: site.heads for site in self.sites}
         self.stacks = self._stacks()
         self.language_model = objective_of(net, tokenizer, "causal" in self.stacks[-1].kinds)
         self.task_head = standard_head(net)
-        self.language_head: LanguageHead | None = None  # that a standard task head has replaced
-        self.added: Added | None = None  # modules added to the net: adapters, a prefix or a prompt
-
-    @property
-    def n_removed_heads(self) -> int:
-        """How many heads were removed."""
-        return sum(self.whole.values()) - sum(len(heads) for heads in self.kept.values())
+        self.language_head, self.added = None, None
 
     @property
     def device(self) -> torch.device:
@@ -170,11 +163,6 @@ class HuggingFace(Model):
             digest.update(json.dumps(sorted(self.kept.items())).encode())
         task_checkpoint.update_hash(digest, self)
         return digest.hexdigest()
-
-    @property
-    def sequence_first(self) -> bool:
-        """Whether blocks use the shape [pieces, batch, width]."""
-        return self.family == "xlnet"
 
     @public
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
@@ -296,14 +284,6 @@ class HuggingFace(Model):
         return tuple(stacks)
 
     # --- one forward pass -------------------------------------------------------------------------
-
-    def body(self, stack: StackName) -> nn.Module:
-        """The module that contains a stack's blocks."""
-        if not self.two_sided:
-            return self.net.base_model
-        net: Any = self.net
-        body: nn.Module = net.get_encoder() if stack == "encoder" else net.get_decoder()
-        return body
 
     def _checked_run(
         self, texts: dict[StackName, Pieces], hidden: bool, logits: bool
@@ -594,10 +574,6 @@ class HuggingFace(Model):
             twin.net.to(dtype=torch.float32)  # type: ignore[call-arg]
         return twin
 
-    def take_heads(self, other: "HuggingFace") -> None:
-        """Take the description of the task, and the heads outside the net, of another model."""
-        self.task_head, self.language_head = other.task_head, other.language_head
-
     @property
     def objectives(self) -> tuple[Task, ...]:
         of_pieces = () if self.language_head is None else (self.language_head.task,)
@@ -606,7 +582,7 @@ class HuggingFace(Model):
     def for_objective(self, task: Task) -> Model:
         if self.language_head is None or task != self.language_head.task:
             return super().for_objective(task)
-        return self.language_head.model_of(self)
+        return with_language_head(self, self.language_head)
 
     def reinitialised(self, seed: int) -> "HuggingFace":
         with torch.random.fork_rng(devices=[]):
@@ -618,10 +594,6 @@ class HuggingFace(Model):
 
     def save(self, folder: Path) -> None:
         task_checkpoint.save(self, folder)
-
-    def bare_name(self, name: str) -> str:
-        """A weight's name without the prefix of the body, which models with a head add."""
-        return name.removeprefix(f"{self.net.base_model_prefix}.")
 
     def named_weights(self) -> dict[str, Tensor]:
         named = self.net.named_parameters(remove_duplicate=False)

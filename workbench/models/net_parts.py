@@ -7,7 +7,6 @@ embeddings only has its bias. Costs: a walk over the modules.
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -15,9 +14,7 @@ from transformers import PreTrainedModel
 
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.model import WeightPlace
-
-if TYPE_CHECKING:
-    from workbench.models.huggingface import HuggingFace
+from workbench.models.transformer import Transformer
 
 PROBE = 4  # pieces in an encoder's test input; a decoder of an encoder-decoder gets one less
 
@@ -39,7 +36,7 @@ def blocks(body: nn.Module, layers: int) -> nn.ModuleList | None:
     return None
 
 
-def weight_places(model: "HuggingFace") -> dict[str, WeightPlace]:
+def weight_places(model: Transformer) -> dict[str, WeightPlace]:
     """Stack and layer of every trainable parameter, by its name without the head's prefix.
 
     Weights that all layers share belong to layer 1.
@@ -55,7 +52,7 @@ def weight_places(model: "HuggingFace") -> dict[str, WeightPlace]:
     return places
 
 
-def _place(model: "HuggingFace", part: str, name: str) -> WeightPlace:
+def _place(model: Transformer, part: str, name: str) -> WeightPlace:
     stack = next((stack.name for stack in model.stacks if part.startswith(stack.name)), None)
     if part == "embeddings":
         return WeightPlace(model.stacks[0].name, 0, name)
@@ -65,7 +62,7 @@ def _place(model: "HuggingFace", part: str, name: str) -> WeightPlace:
     return WeightPlace(stack, int(layer[1]) + 1 if layer else 1, name)
 
 
-def parameters_by_part(model: "HuggingFace") -> dict[str, int]:
+def parameters_by_part(model: Transformer) -> dict[str, int]:
     """Number of parameters of each part; they sum to the model's total."""
     counted: set[int] = set()
     sizes = {part: _new(module, counted) for part, module in _parts(model)}
@@ -73,7 +70,7 @@ def parameters_by_part(model: "HuggingFace") -> dict[str, int]:
     return {part: sizes[part] for part in [*first, *sizes] if sizes[part]}
 
 
-def _parts(model: "HuggingFace") -> Iterator[tuple[str, nn.Module]]:
+def _parts(model: Transformer) -> Iterator[tuple[str, nn.Module]]:
     """Parts and their modules, in the order in which they claim shared weights."""
     for stack in model.stacks:
         body = model.body(stack.name)

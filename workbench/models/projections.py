@@ -8,7 +8,7 @@ that show no value vectors (XLNet, openai-gpt, DeBERTa-v2, BLOOM, Longformer) ha
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +16,7 @@ from transformers.pytorch_utils import Conv1D
 
 from workbench.engine.taps import Site, Tap, View
 from workbench.models.net_parts import probe
-
-if TYPE_CHECKING:
-    from workbench.models.huggingface import HuggingFace
+from workbench.models.transformer import Transformer
 
 NEAR = 1e-3  # relative tolerance; half precision computes the product in another order
 
@@ -39,7 +37,7 @@ class _Outputs(Tap):
         pass
 
 
-def output_weights(model: "HuggingFace") -> Mapping[Site, Tensor]:
+def output_weights(model: Transformer) -> Mapping[Site, Tensor]:
     """Each head's slice of the output projection.  # [heads, width of a head, width] per site
 
     Sites without a matching linear layer are missing.
@@ -52,7 +50,7 @@ def output_weights(model: "HuggingFace") -> Mapping[Site, Tensor]:
     return slices
 
 
-def output_modules(model: "HuggingFace") -> Mapping[Site, nn.Module]:
+def output_modules(model: Transformer) -> Mapping[Site, nn.Module]:
     """The output projection of each site; sites without a matching linear layer are missing."""
     outputs = _Outputs()
     with torch.no_grad(), _inputs(model.net) as seen:

@@ -15,9 +15,10 @@ from workbench.analyses.transfer.backbone import Body
 from workbench.analyses.transfer.experiments import Method, Sizes
 from workbench.core.errors import WorkbenchError
 from workbench.engine.model import Model, refusal
-from workbench.models.added_modules import KINDS, AddedKind, add
+from workbench.models.added_modules import KINDS, add
 from workbench.models.formats import peft_adapter
 from workbench.models.huggingface import HuggingFace, require_transformer
+from workbench.models.transformer import AddedKind
 
 METHODS: tuple[Method, ...] = get_args(Method)
 PEFT = (

@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
@@ -29,16 +29,14 @@ from workbench.core.files import (
 from workbench.models.head_removal import cut
 from workbench.models.net_parts import probe
 from workbench.models.output_heads.lm_heads import placed
-
-if TYPE_CHECKING:
-    from workbench.models.huggingface import HuggingFace
+from workbench.models.transformer import T, Transformer
 
 MANIFEST = "heads.json"
 _VERSION = 1
 _REMEDY = "Save the model again, or copy heads.json and the weights from the same folder."
 
 
-def save(model: "HuggingFace", folder: Path) -> None:
+def save(model: Transformer, folder: Path) -> None:
     """Write a model, its tokenizer and, last, the manifest of its heads."""
     folder.mkdir(parents=True, exist_ok=True)
     net: Any = model.net
@@ -109,9 +107,9 @@ def opened(
     folder: Path,
     manifest: Mapping[str, Any],
     config: PretrainedConfig,
-    build: "Callable[[PretrainedConfig], HuggingFace]",
+    build: Callable[[PretrainedConfig], T],
     is_random: bool,
-) -> "HuggingFace":
+) -> T:
     """Build the model of the config, remove the same heads, and read the remaining weights."""
     model = build(config)
     if not manifest["plain"]:
@@ -133,9 +131,7 @@ def _hash(sites: Any, folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _with_original_indices(
-    model: "HuggingFace", manifest: Mapping[str, Any], folder: Path
-) -> "HuggingFace":
+def _with_original_indices(model: T, manifest: Mapping[str, Any], folder: Path) -> T:
     """Set the heads' indices in the original model."""
     kept = {index: tuple(site["kept"]) for index, site in enumerate(manifest["sites"])}
     if {site.index: site.heads for site in model.sites} != {n: len(k) for n, k in kept.items()}:
@@ -145,7 +141,7 @@ def _with_original_indices(
     return model
 
 
-def _require_same_sites(model: "HuggingFace", manifest: Mapping[str, Any], folder: Path) -> None:
+def _require_same_sites(model: Transformer, manifest: Mapping[str, Any], folder: Path) -> None:
     actual = [(site.stack, site.kind, site.layer, site.heads) for site in model.sites]
     expected = [(s["stack"], s["kind"], s["layer"], s["of"]) for s in manifest["sites"]]
     if actual != expected:
@@ -198,7 +194,7 @@ def _misfit(folder: Path, reason: str) -> WorkbenchError:
     )
 
 
-def plain_config(model: "HuggingFace") -> PretrainedConfig | None:
+def plain_config(model: Transformer) -> PretrainedConfig | None:
     """A config with the remaining number of heads, if it exists and builds the same model."""
     head_counts = {site.heads for site in model.sites}
     original_counts = {*model.whole.values()}
@@ -217,7 +213,7 @@ def plain_config(model: "HuggingFace") -> PretrainedConfig | None:
     return config if _builds_same_model(config, model) else None
 
 
-def _builds_same_model(config: PretrainedConfig, model: "HuggingFace") -> bool:
+def _builds_same_model(config: PretrainedConfig, model: Transformer) -> bool:
     """Whether transformers builds the same model from the config."""
     try:
         net: Any = type(model.net)(config)

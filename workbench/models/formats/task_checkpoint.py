@@ -15,7 +15,7 @@ with a random head. Costs: the bytes of the weights.
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -28,15 +28,12 @@ from workbench.models.formats import checkpoint, pruned_checkpoint
 from workbench.models.output_heads.task_heads import MixHead, Scale, StandardHead, TaskHead
 from workbench.models.output_heads.text_head import TextHead
 from workbench.models.references import BODY, HEAD, LANGUAGE, TASK
-
-if TYPE_CHECKING:
-    from workbench.models.huggingface import HuggingFace
-    from workbench.models.output_heads.standard_heads import LanguageHead
+from workbench.models.transformer import LanguageHead, Transformer
 
 FORMAT = 4  # 3: the net of a `MixHead` was in the folder itself
 
 
-def save(model: "HuggingFace", folder: Path) -> None:
+def save(model: Transformer, folder: Path) -> None:
     """Write a transformers model into a folder, with its task head."""
     own = isinstance(model.task_head, MixHead) or model.added is not None
     net_folder = folder / BODY if own else folder
@@ -99,7 +96,7 @@ def restore_head(model: Model, folder: Path) -> None:
         model.task_head = head_of(folder, model.device)
 
 
-def restore_parts(model: "HuggingFace", folder: Path) -> None:
+def restore_parts(model: Transformer, folder: Path) -> None:
     """Give an opened transformers model what its folder has beside the net, in place."""
     added_modules.restore(model, (folder / TASK).parent)
     model.language_head = language_head_of(folder)
@@ -136,12 +133,10 @@ def head_of(folder: Path, device: torch.device) -> TaskHead:
     return head.to(device).eval()
 
 
-def language_head_of(folder: Path) -> "LanguageHead | None":
+def language_head_of(folder: Path) -> LanguageHead | None:
     """The language-model head that a standard task head has replaced; None without one."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
-
-    from workbench.models.output_heads.standard_heads import LanguageHead
 
     folder = folder / LANGUAGE
     if not folder.is_dir():

@@ -9,12 +9,10 @@ name. Costs: a copy of the body's weights.
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import transformers
-from torch import Tensor
 from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
@@ -28,9 +26,7 @@ from workbench.models import added_modules, head_removal
 from workbench.models.output_heads.lm_heads import partly_random, placed
 from workbench.models.output_heads.task_heads import Scale, StandardHead
 from workbench.models.tokenization import pad_id
-
-if TYPE_CHECKING:
-    from workbench.models.huggingface import HuggingFace
+from workbench.models.transformer import LanguageHead, T, Transformer
 
 CLASSIFIER, TAGGER, ANSWERER = (
     "ForSequenceClassification",
@@ -96,9 +92,7 @@ def _class_name(task: Task) -> str:
     return str(_CLASSES[task.kind].__name__).removeprefix("AutoModel")
 
 
-def with_standard_head(
-    model: "HuggingFace", task: Task, seed: int, scale: Scale | None = None
-) -> "HuggingFace":
+def with_standard_head(model: T, task: Task, seed: int, scale: Scale | None = None) -> T:
     """The model's body under a random head of transformers for the task, by the seed."""
     if task.kind == "class" and len(task.names) < 2:
         raise WorkbenchError(
@@ -135,14 +129,14 @@ def with_standard_head(
     return tuned
 
 
-def last_layer(model: "HuggingFace") -> torch.nn.Linear:
+def last_layer(model: Transformer) -> torch.nn.Linear:
     """The last linear layer of the head of a net, whose outputs are its logits."""
     body = set(model.net.base_model.modules())
     layers = [m for m in model.net.modules() if isinstance(m, torch.nn.Linear) and m not in body]
     return layers[-1]
 
 
-def has_bias(model: "HuggingFace") -> bool:
+def has_bias(model: Transformer) -> bool:
     """Whether the head can shift its outputs: those of decoders cannot."""
     return last_layer(model).bias is not None
 
@@ -165,7 +159,7 @@ def finish(model: Any) -> None:
     model.task_head = StandardHead(head.task)
 
 
-def _same_body(model: "HuggingFace", build: Callable[[], PreTrainedModel]) -> "HuggingFace":
+def _same_body(model: T, build: Callable[[], PreTrainedModel]) -> T:
     """A new net around a copy of the model's body, with its removed heads and added modules."""
     net: Any = build()
     net.train(False)
@@ -185,25 +179,17 @@ def _same_body(model: "HuggingFace", build: Callable[[], PreTrainedModel]) -> "H
 # --- the language-model head that a standard head replaces ----------------------------------------
 
 
-@dataclass(frozen=True)
-class LanguageHead:
-    """The language-model head of a net whose body has got a task head."""
-
-    class_name: str  # of transformers
-    task: Task
-    weights: dict[str, Tensor]  # those that are not the body's, nor tied to them
-
-    def model_of(self, model: "HuggingFace") -> "HuggingFace":
-        """The language model: this head over the model's body."""
-        config: Any = copy.deepcopy(model.net.config)
-        config.architectures = [self.class_name]
-        made = _same_body(model, lambda: getattr(transformers, self.class_name)(config))
-        made.net.load_state_dict(self.weights, strict=False)
-        made.net.tie_weights()
-        return made
+def with_language_head(model: T, head: LanguageHead) -> T:
+    """The language model: this head over the model's body."""
+    config: Any = copy.deepcopy(model.net.config)
+    config.architectures = [head.class_name]
+    made = _same_body(model, lambda: getattr(transformers, head.class_name)(config))
+    made.net.load_state_dict(head.weights, strict=False)
+    made.net.tie_weights()
+    return made
 
 
-def language_head(model: "HuggingFace") -> LanguageHead | None:
+def language_head(model: Transformer) -> LanguageHead | None:
     """The language-model head of a model, apart from its body; None without one."""
     if not model.language_model:
         return model.language_head
