@@ -16,7 +16,8 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 from tests import not_tested, warm
-from workbench.runs import launch, run, starter
+from workbench.runs import launch, run
+from workbench.runs.processes import starter
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

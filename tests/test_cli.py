@@ -214,7 +214,7 @@ def test_interrupt_ends_with_130(workbench: Command, monkeypatch: pytest.MonkeyP
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("workbench.doctor.facts", interrupted)
+    monkeypatch.setattr("workbench.core.doctor.facts", interrupted)
     answer = workbench("doctor")
     assert (answer.code, answer.out) == (130, "")
 
@@ -225,7 +225,7 @@ def test_a_bug_of_ours_keeps_its_traceback(
     def broken() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("workbench.doctor.facts", broken)
+    monkeypatch.setattr("workbench.core.doctor.facts", broken)
     with pytest.raises(ZeroDivisionError):
         workbench("doctor")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workbench import WorkbenchError
-from workbench.corpora.conllu import LineError
+from workbench.corpora.readers.conllu import LineError
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = [

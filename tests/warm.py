@@ -21,7 +21,8 @@ import pytest
 
 from workbench.core.ending import run_process
 from workbench.models.references import require_model
-from workbench.runs import isolated, process, starter
+from workbench.runs import isolated, process
+from workbench.runs.processes import starter
 
 FORK = starter.fork
 FOLDER = "WORKBENCH_TESTS_STARTER"  # where the starter of these tests listens
@@ -29,7 +30,8 @@ IMPORTED = (
     "tests.later", "tests.warm", "pyarrow.parquet",
     "workbench.runs.worker", "workbench.runs.subruns",
     "workbench.runs.execute", "workbench.cli.main", "workbench.cli.output",
-    "workbench.corpora.conllu", "workbench.corpora.content_hash", "workbench.corpora.encode",
+    "workbench.corpora.readers.conllu", "workbench.corpora.content_hash",
+    "workbench.corpora.encode",
     "workbench.corpora.primer.gold", "workbench.corpora.show", "workbench.models.loading",
     "transformers.models.bert.modeling_bert", "workbench.analyses.basics.experiments",
     "workbench.analyses.basics.describe", "workbench.analyses.basics.lm_profile",

@@ -66,6 +66,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from workbench.core.version import __version__
+
 if TYPE_CHECKING:
     from workbench.core.analysis import Analysis, Page
     from workbench.core.errors import WorkbenchError
@@ -151,8 +153,6 @@ if TYPE_CHECKING:
         "word_states",
         "write",
     ]
-
-__version__ = "0.1.0"
 
 # Before torch is loaded: threads of OpenMP spin for milliseconds while they wait for each other,
 # which makes small models ten times slower next to a busy process (see docs/decisions/runs.md).

@@ -69,7 +69,7 @@ def tasks(corpus: str) -> dict[str, str]:
 @st.cache_data(max_entries=64, show_spinner=False)
 def _tasks(corpus: str, stamp: str) -> dict[str, str]:
     from probes.probe_inputs import tasks_about
-    from workbench.runs.forked_call import forked_call
+    from workbench.runs.processes.forked_call import forked_call
 
     return forked_call(tasks_about, corpus)
 

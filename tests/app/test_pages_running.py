@@ -19,8 +19,9 @@ from workbench import Run, experiments
 from workbench.app.frame import demo_report
 from workbench.core.experiment import built_in_experiments
 from workbench.core.machine import app_file
-from workbench.runs import locks, status
+from workbench.runs import status
 from workbench.runs.launch import start
+from workbench.runs.processes import locks
 from workbench.runs.request import make_request
 from workbench.runs.subruns import in_process
 

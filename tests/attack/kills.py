@@ -197,7 +197,8 @@ def _state(run: Path) -> str:
 
 def _looked(place: _Place, run: Path, told: Kills, ended: bool) -> Iterator[str]:
     """After the kill: finished runs are as they were, the dead hold nothing, states are true."""
-    from workbench.runs import locks, status
+    from workbench.runs import status
+    from workbench.runs.processes import locks
 
     deadline = time.monotonic() + WAIT
     while _workers(run.parent) and ended and time.monotonic() < deadline:
@@ -220,7 +221,8 @@ def _orphaned(run: Path) -> bool:
 
     A process that ends gives its command line back to the system a moment before its locks.
     """
-    from workbench.runs import locks, status
+    from workbench.runs import status
+    from workbench.runs.processes import locks
 
     deadline = time.monotonic() + ENDS
     while locks.is_held(run / status.LOCK) and not _workers(run.parent):
@@ -232,7 +234,8 @@ def _orphaned(run: Path) -> bool:
 
 def _finished(place: _Place, run: Path) -> Iterator[str]:
     """The run is done, is right, and nothing of the dead is left."""
-    from workbench.runs import locks, status
+    from workbench.runs import status
+    from workbench.runs.processes import locks
 
     if (state := _state(run)) != "done":
         yield f"finished, it is {state}"

@@ -5,13 +5,13 @@ from functools import cache
 
 import pytest
 
-from workbench.corpora import text
+from workbench.corpora.readers import text
 
 
 @pytest.fixture(scope="module")
 def one_pipeline() -> Iterator[None]:
     """Make each tokenizer once: spaCy takes 70 ms, and an example reads in one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workbench.corpora.text.load_pipeline", cache(text.load_pipeline))
-        patch.setattr("workbench.corpora.tables.tokenizer", cache(text.tokenizer))
+        patch.setattr("workbench.corpora.readers.text.load_pipeline", cache(text.load_pipeline))
+        patch.setattr("workbench.corpora.readers.tables.tokenizer", cache(text.tokenizer))
         yield

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.corpora.strategies import contents
 from workbench import WorkbenchError
-from workbench.corpora import conllu, docbin
 from workbench.corpora.corpus import Options
 from workbench.corpora.formats import FORMATS
 from workbench.corpora.layers import edges, layers
+from workbench.corpora.readers import conllu, docbin
 
 pytestmark = pytest.mark.usefixtures("one_pipeline")
 

@@ -9,10 +9,10 @@ from spacy.tokens import Doc
 
 from workbench import WorkbenchError
 from workbench.corpora import read as corpus
-from workbench.corpora.conllu import reader, write
 from workbench.corpora.corpus import Options, Unit
-from workbench.corpora.gum_entities import brackets
 from workbench.corpora.layers import Mention, layers, mentions, set_spans, vocabulary
+from workbench.corpora.readers.conllu import reader, write
+from workbench.corpora.readers.gum_entities import brackets
 
 GUM = "# global.Entity = GRP-etype-infstat-salience-centering-minspan-link-identity"
 

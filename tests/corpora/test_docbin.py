@@ -11,8 +11,8 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
 from workbench import WorkbenchError
 from workbench.corpora.corpus import Options
-from workbench.corpora.docbin import reader, write
 from workbench.corpora.layers import Edge, Mention, edges, layers, mentions, set_spans, vocabulary
+from workbench.corpora.readers.docbin import reader, write
 
 NO_STRING = 1234567890123456789
 

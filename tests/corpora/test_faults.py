@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from workbench import WorkbenchError
 from workbench.corpora import read, write
-from workbench.corpora.tables import columns
+from workbench.corpora.readers.tables import columns
 from workbench.corpora.validate import CHUNK, faults
 
 pytestmark = pytest.mark.usefixtures("one_pipeline")

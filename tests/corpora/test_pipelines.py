@@ -6,7 +6,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from workbench.corpora.text import LONGEST, blank
+from workbench.corpora.readers.text import LONGEST, blank
 
 SIGNS = ["(", "'", "'''", "-", "....", "_", "😀", "$", "'s", "\u2019s", "a(", "\u0301", "http://a."]
 

@@ -13,10 +13,10 @@ import conllu as independent
 import pytest
 from spacy.training.converters import conllu_to_docs
 
-from workbench.corpora import docbin
-from workbench.corpora.conllu import reader, write
 from workbench.corpora.corpus import Options, Unit
 from workbench.corpora.layers import chains, mentions
+from workbench.corpora.readers import docbin
+from workbench.corpora.readers.conllu import reader, write
 
 DATA = os.environ.get("WORKBENCH_DATA", "")
 pytestmark = [

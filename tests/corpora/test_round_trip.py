@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from tests.corpora.strategies import contents, docs
-from workbench.corpora import conllu, docbin
 from workbench.corpora.corpus import Options
+from workbench.corpora.readers import conllu, docbin
 
 DRAWN = settings(
     deadline=None,

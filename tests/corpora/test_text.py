@@ -10,8 +10,9 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from workbench import WorkbenchError
-from workbench.corpora import layers, mentions, read, text
-from workbench.corpora.text import load_pipeline
+from workbench.corpora import layers, mentions, read
+from workbench.corpora.readers import text
+from workbench.corpora.readers.text import load_pipeline
 
 NOVEL = """Title
 
@@ -97,7 +98,7 @@ def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
 
 
 def test_a_note_says_what_rules_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.corpora.text.get_installed_models", lambda: ["de_x"])
+    monkeypatch.setattr("workbench.corpora.readers.text.get_installed_models", lambda: ["de_x"])
     (doc,) = _docs(tmp_path, "Hello there.")
     assert layers(doc) == {"words", "sentences"}
     (note,) = read(tmp_path / "book.txt").notes
@@ -173,7 +174,7 @@ def test_an_installed_pipeline_of_the_language_is_taken(
     planted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "workbench.corpora.text.get_installed_models", lambda: ["en_b", "en_a", "da_a"]
+        "workbench.corpora.readers.text.get_installed_models", lambda: ["en_b", "en_a", "da_a"]
     )
     loaded: list[str] = []
 
@@ -181,7 +182,7 @@ def test_an_installed_pipeline_of_the_language_is_taken(
         loaded.append(name)
         return spacy.blank("en")
 
-    monkeypatch.setattr("workbench.corpora.text.spacy.load", load)
+    monkeypatch.setattr("workbench.corpora.readers.text.spacy.load", load)
     _, notes = load_pipeline(None, "en")
     assert loaded == ["en_a"]
     assert "en_a" in notes[0]

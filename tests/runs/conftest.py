@@ -13,7 +13,8 @@ import pytest
 
 from workbench import experiments
 from workbench.core.analysis import forget
-from workbench.runs import launch, locks, starter, status
+from workbench.runs import launch, status
+from workbench.runs.processes import locks, starter
 from workbench.runs.request import make_request
 from workbench.runs.run import Run, all_runs
 from workbench.runs.spec import Spec

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from workbench.core.ending import run_process
-from workbench.runs import resources
+from workbench.runs.processes import resources
 
 
 def main() -> int:

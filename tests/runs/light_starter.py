@@ -5,7 +5,7 @@ import threading
 import time
 
 from workbench.core.ending import run_process
-from workbench.runs import starter
+from workbench.runs.processes import starter
 
 starter._FIRST = starter._THEN = ()
 starter._analyses = tuple  # type: ignore[assignment]

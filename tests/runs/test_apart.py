@@ -14,8 +14,9 @@ import pytest
 from tests import warm
 from workbench import WorkbenchError
 from workbench.core.machine import machine_memory
-from workbench.runs import isolated, locks
+from workbench.runs import isolated
 from workbench.runs.isolated import PATIENCE, look
+from workbench.runs.processes import locks
 
 MINI = Path(isolated.__file__).parents[1] / "models" / "mini" / "bert"
 

@@ -19,8 +19,9 @@ from tests.runs.conftest import (
     wait_until,
 )
 from workbench import WorkbenchError
-from workbench.runs import launch, locks, status
+from workbench.runs import launch, status
 from workbench.runs.launch import cancel, remove, start
+from workbench.runs.processes import locks
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 from workbench.runs.subruns import in_process

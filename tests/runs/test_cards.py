@@ -15,9 +15,10 @@ from tests.runs.test_queue import in_line, never, stop
 from workbench import WorkbenchError
 from workbench.core import machine
 from workbench.core.machine import peak_memory
-from workbench.runs import cluster, device_queue, launch
-from workbench.runs.device_queue import VISIBLE
+from workbench.runs import cluster, launch
 from workbench.runs.launch import start
+from workbench.runs.processes import device_queue
+from workbench.runs.processes.device_queue import VISIBLE
 from workbench.runs.request import _gpu_of
 from workbench.runs.run import Run
 from workbench.runs.status import Status

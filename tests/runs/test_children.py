@@ -12,9 +12,9 @@ import pytest
 
 from tests.runs.conftest import Asking, await_free, finished, logged, process_of, wait_until
 from workbench.app.frame import demo_report
-from workbench.runs import locks
 from workbench.runs.api import start_sweep
 from workbench.runs.launch import cancel, start
+from workbench.runs.processes import locks
 from workbench.runs.run import Run
 
 

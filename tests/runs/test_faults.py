@@ -26,8 +26,9 @@ from tests.runs.conftest import (
     process_of,
 )
 from workbench import WorkbenchError
-from workbench.runs import api, launch, locks, spec, status
+from workbench.runs import api, launch, spec, status
 from workbench.runs.launch import start
+from workbench.runs.processes import locks
 from workbench.runs.request import make_request
 from workbench.runs.run import PROVENANCE, Run, all_runs
 from workbench.runs.spec import Spec

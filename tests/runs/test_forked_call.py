@@ -19,7 +19,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from workbench.core.errors import WorkbenchError
-from workbench.runs import starter
+from workbench.runs.processes import starter
 from workbench.runs.request import make_request
 starter._place = lambda: starter._Place(Path(sys.argv[1]), "tests")
 answers = []

@@ -29,8 +29,9 @@ from tests.runs.conftest import (
     process_of,
     wait_until,
 )
-from workbench.runs import locks, process, status
+from workbench.runs import process, status
 from workbench.runs.launch import remove, start
+from workbench.runs.processes import locks
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 

@@ -49,7 +49,7 @@ def starters(place: Path) -> list[psutil.Process]:
     found = []
     for process in left(place):
         with suppress(psutil.Error):
-            if "workbench.runs.starter" in process.cmdline():
+            if "workbench.runs.processes.starter" in process.cmdline():
                 found.append(process)
     return found
 

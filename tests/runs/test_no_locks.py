@@ -11,7 +11,8 @@ import pytest
 
 from tests.runs.conftest import Asking, done_here
 from workbench import WorkbenchError
-from workbench.runs import device_queue, launch, locks, status
+from workbench.runs import launch, status
+from workbench.runs.processes import device_queue, locks
 from workbench.runs.run import all_runs
 
 

@@ -10,7 +10,8 @@ import pytest
 from tests.cli.harms import in_time
 from workbench import WorkbenchError
 from workbench.core.files import DEEPEST, open_regular, parse_json
-from workbench.runs import device_queue, status
+from workbench.runs import status
+from workbench.runs.processes import device_queue
 from workbench.runs.run import Run
 
 FILES = ("spec.json", "provenance.json", "status.json", "events.jsonl", "log.txt")

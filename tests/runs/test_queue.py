@@ -10,8 +10,9 @@ import pytest
 
 from tests.runs.conftest import Asking, done, finished, wait_until
 from workbench import WorkbenchError
-from workbench.runs import device_queue, launch, status
+from workbench.runs import launch, status
 from workbench.runs.launch import start
+from workbench.runs.processes import device_queue
 from workbench.runs.run import Run
 
 

@@ -10,13 +10,13 @@ import pytest
 from tests import warm
 from tests.runs.conftest import Asking, done, process_of, wait_until
 from workbench.core import machine
-from workbench.runs import resources
 from workbench.runs.launch import cancel, start
+from workbench.runs.processes import resources
 
 COMPUTES = """
 import json, os, sys, time
 import torch
-from workbench.runs import resources
+from workbench.runs.processes import resources
 for name in resources.THREADS:
     os.environ.pop(name, None)
 torch.set_num_threads(4)

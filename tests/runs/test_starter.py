@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from tests.runs.conftest import wait_until
-from workbench.runs import locks, resources, starter
-from workbench.runs.starter import Forked
+from workbench.runs.processes import locks, resources, starter
+from workbench.runs.processes.starter import Forked
 
 ROOT = Path(__file__).parents[2]
 PLACE, FORK = starter._place, starter.fork  # as users have them

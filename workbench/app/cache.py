@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
+    from workbench.core.doctor import Facts
     from workbench.corpora import Corpus
     from workbench.corpora.browse import Found, Size
-    from workbench.doctor import Facts
     from workbench.engine.model import Model
     from workbench.engine.text_pieces import Splitter
     from workbench.runs.isolated import Question
@@ -40,7 +40,7 @@ _COUNTED: "dict[tuple[str, str], Sequence[Size]]" = {}  # by stamp and reference
 @st.cache_resource(show_spinner=False)
 def machine() -> "Facts":
     """Facts of this machine; they do not change while the app runs."""
-    from workbench.doctor import facts
+    from workbench.core.doctor import facts
 
     return facts()
 
@@ -169,7 +169,7 @@ def sizes_if_known(ref: str) -> "Sequence[Size]":
     if "workbench.corpora" not in sys.modules or is_remote_corpus(ref):
         return ()
     from workbench.corpora.browse import stamp
-    from workbench.runs import starter
+    from workbench.runs.processes import starter
 
     key = stamp(ref), ref
     if key not in _COUNTED and starter.is_ready() and _size_of(ref) <= SMALL:
@@ -232,7 +232,7 @@ def _corpus(ref: str, stamp: str) -> "Corpus":
 @st.cache_data(max_entries=64, show_spinner=False)
 def _sizes(ref: str, whole: bool, stamp: str) -> "Sequence[Size]":
     from workbench.corpora.browse import COUNTED, Size, counted
-    from workbench.runs.forked_call import forked_call
+    from workbench.runs.processes.forked_call import forked_call
 
     rows = forked_call(counted, ref, None if whole else COUNTED)
     sizes = _COUNTED[stamp, ref] = tuple(Size(*row) for row in rows)
@@ -242,7 +242,7 @@ def _sizes(ref: str, whole: bool, stamp: str) -> "Sequence[Size]":
 @st.cache_data(max_entries=64, show_spinner=False)
 def _layers(ref: str, stamp: str) -> list[str]:
     from workbench.corpora.browse import layer_names
-    from workbench.runs.forked_call import forked_call
+    from workbench.runs.processes.forked_call import forked_call
 
     return forked_call(layer_names, ref)
 
@@ -307,6 +307,6 @@ def _typed(text: str) -> "Doc":
 
 @st.cache_resource(max_entries=1, show_spinner="Starting spaCy …")
 def _pipeline() -> "Language":
-    from workbench.corpora.text import load_pipeline
+    from workbench.corpora.readers.text import load_pipeline
 
     return load_pipeline(None, "en")[0]

@@ -274,7 +274,7 @@ def tour(json: bool = False, open_report: bool = False) -> None:
         json: Print one JSON object instead of the story.
         open_report: Open the report in a browser.
     """
-    from workbench.runs import starter
+    from workbench.runs.processes import starter
 
     starter.begin()
     planned = stops()

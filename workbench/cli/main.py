@@ -18,13 +18,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from workbench import __version__
 from workbench.cli import corpora_models, report_fetch, run, runs
 from workbench.cli.options import WITH_SETTINGS, Json, takes_settings
 from workbench.core.analysis import announced
 from workbench.core.ending import run_process
 from workbench.core.errors import WorkbenchError
 from workbench.core.registry import imported
+from workbench.core.version import __version__
 
 _OUTPUT_FAULTS = {errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT}
 
@@ -128,7 +128,7 @@ def workbench(
 def doctor(json: Json = False) -> None:
     """Check this machine: device, versions, caches, missing packages and how to install them."""
     from workbench.cli import output
-    from workbench.doctor import facts
+    from workbench.core.doctor import facts
 
     with output.progress("checking"):
         machine = facts()

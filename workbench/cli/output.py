@@ -33,9 +33,9 @@ from workbench.runs.status import CODES, Status
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.core.doctor import Facts
     from workbench.corpora.catalogue import Catalogue
     from workbench.corpora.describe import Description
-    from workbench.doctor import Facts
     from workbench.runs.run import Run
 
 _OF_RUN = re.compile(r"[A-Z] ")  # beginning of a column of one run, or of a difference

@@ -123,7 +123,7 @@ def begin_starter(experiment: str) -> None:
     """Have the starter import while the request is checked, unless it may be answered from disk."""
     from workbench.core.experiment import EXPERIMENTS
     from workbench.core.machine import runs
-    from workbench.runs import starter
+    from workbench.runs.processes import starter
 
     if experiment in EXPERIMENTS and not next(runs().glob(f"{experiment}-*"), None):
         starter.begin()

@@ -117,8 +117,8 @@ def resume(
 ) -> None:
     """Continue runs that failed, died or were cancelled, from their last checkpoint."""
     from workbench.cli import output
-    from workbench.runs import starter
     from workbench.runs.launch import start
+    from workbench.runs.processes import starter
     from workbench.runs.run import open_run, require_own
 
     opened = [open_run(name) for name in runs]

@@ -92,7 +92,7 @@ def doc_of(text: "str | Doc") -> "Doc":
             code="text-encoding",
             remedy="Remove lone surrogates, such as \\ud800.",
         ) from None
-    from workbench.corpora.text import tokenizer
+    from workbench.corpora.readers.text import tokenizer
 
     return tokenizer(None, "en")(text)
 

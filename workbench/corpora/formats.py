@@ -17,18 +17,18 @@ from workbench.core.files import COMPRESSED, unreadable
 from workbench.core.machine import require_allowed
 
 FORMATS: Mapping[str, str] = {
-    ".conllu": "workbench.corpora.conllu",
-    ".conll": "workbench.corpora.conll",
-    ".bio": "workbench.corpora.conll",
-    ".jsonl": "workbench.corpora.jsonlines",
-    ".json": "workbench.corpora.jsonlines",
-    ".mrg": "workbench.corpora.brackets",
-    ".ptb": "workbench.corpora.brackets",
-    ".parse": "workbench.corpora.brackets",
-    ".spacy": "workbench.corpora.docbin",
-    ".tsv": "workbench.corpora.tables",
-    ".csv": "workbench.corpora.tables",
-    ".txt": "workbench.corpora.text",
+    ".conllu": "workbench.corpora.readers.conllu",
+    ".conll": "workbench.corpora.readers.conll",
+    ".bio": "workbench.corpora.readers.conll",
+    ".jsonl": "workbench.corpora.readers.jsonlines",
+    ".json": "workbench.corpora.readers.jsonlines",
+    ".mrg": "workbench.corpora.readers.brackets",
+    ".ptb": "workbench.corpora.readers.brackets",
+    ".parse": "workbench.corpora.readers.brackets",
+    ".spacy": "workbench.corpora.readers.docbin",
+    ".tsv": "workbench.corpora.readers.tables",
+    ".csv": "workbench.corpora.readers.tables",
+    ".txt": "workbench.corpora.readers.text",
 }
 WHOLE = "all"  # the single split of a corpus without split names
 SPLIT_NAMES = {"training": "train", "valid": "dev", "validation": "dev", "val": "dev"}

@@ -17,8 +17,8 @@ from spacy.tokens import Doc
 from workbench.core.errors import WorkbenchError, missing_package
 from workbench.corpora.corpus import Corpus, Options
 from workbench.corpora.formats import SPLIT_NAMES
-from workbench.corpora.tables import Row, columns_of, survey, task_docs
-from workbench.corpora.text import tokenizer
+from workbench.corpora.readers.tables import Row, columns_of, survey, task_docs
+from workbench.corpora.readers.text import tokenizer
 
 _SURVEYED = 1000  # rows read per split if the dataset declares no types
 

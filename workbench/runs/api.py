@@ -20,8 +20,8 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS
 from workbench.core.public import public
-from workbench.runs import starter
 from workbench.runs.launch import cancel, follow, start
+from workbench.runs.processes import starter
 from workbench.runs.request import Request, make_request, refs
 from workbench.runs.run import Run, open_run
 from workbench.runs.subruns import compute_here, make_sweep

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from workbench.core.errors import WorkbenchError
-from workbench.runs import locks, spec, status
+from workbench.runs import spec, status
 from workbench.runs.process import GRACE, open_log, worker_command
-from workbench.runs.resources import environment, thread_limits
+from workbench.runs.processes import locks
+from workbench.runs.processes.resources import environment, thread_limits
 from workbench.runs.status import CANCEL, LOCK, Failure, Status
 
 EVERY = 0.5  # seconds between checks

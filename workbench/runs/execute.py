@@ -19,7 +19,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench import __version__
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import (
     EXPERIMENTS,
@@ -31,8 +30,10 @@ from workbench.core.experiment import (
 )
 from workbench.core.files import FULL, atomic_write, unwritable
 from workbench.core.machine import peak_memory
+from workbench.core.version import __version__
 from workbench.models.references import TRAINED, folder_of
-from workbench.runs import device_queue, effort, resources, run, spec, status, time_left
+from workbench.runs import effort, run, spec, status, time_left
+from workbench.runs.processes import device_queue, resources
 from workbench.runs.request import checked_settings
 from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import unlinked

@@ -27,9 +27,9 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.core.machine import is_out_of_memory, limit_memory, machine_memory
 from workbench.models.references import MINI, RANDOM, require_model
-from workbench.runs import starter
-from workbench.runs.forked_call import forked_call
 from workbench.runs.model_facts import Known, files_of, known, stored
+from workbench.runs.processes import starter
+from workbench.runs.processes.forked_call import forked_call
 
 Question = Literal["facts", "parts"]
 FETCHING = 900.0  # maximum seconds of a download

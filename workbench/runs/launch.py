@@ -22,8 +22,9 @@ from typing import Any
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_for_append, unwritable
-from workbench.runs import locks, process, spec, status
+from workbench.runs import process, spec, status
 from workbench.runs.process import GRACE
+from workbench.runs.processes import locks
 from workbench.runs.run import Run, is_whole, require_own
 from workbench.runs.spec import checked, no_link, unlinked
 from workbench.runs.status import CANCEL, LOCK, SCRATCH, Failure, Journal, Status

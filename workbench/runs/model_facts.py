@@ -23,7 +23,7 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
 from workbench.models.references import PARTS, RANDOM, folder_of, gguf_of, has_adapter, located
-from workbench.runs.forked_call import forked_call
+from workbench.runs.processes.forked_call import forked_call
 
 FORMAT = 5
 LARGE = 64 << 20  # bytes from which the hash of a file is cached

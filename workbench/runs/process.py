@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.core.files import open_for_append
-from workbench.runs import resources, starter
+from workbench.runs.processes import resources, starter
 from workbench.runs.status import LOG
 
 GRACE = 10.0  # seconds that a cancelled process has to end, before it is killed

@@ -33,8 +33,8 @@ from workbench.models.references import (
     located,
     only_fp32,
 )
-from workbench.runs.forked_call import forked_call
 from workbench.runs.model_facts import known
+from workbench.runs.processes.forked_call import forked_call
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, plain
 
 if TYPE_CHECKING:

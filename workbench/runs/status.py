@@ -29,7 +29,7 @@ from workbench.core.files import (
     reason_of,
     unwritable,
 )
-from workbench.runs import locks
+from workbench.runs.processes import locks
 from workbench.runs.spec import unlinked
 
 if TYPE_CHECKING:

@@ -25,11 +25,12 @@ from workbench.core.experiment import (
     Table,
 )
 from workbench.core.findings import check_findings, summary
-from workbench.runs import device_queue, spec
+from workbench.runs import spec
 from workbench.runs.execute import Open, SubRuns, execute, open_objects
 from workbench.runs.launch import end, follow, looked, start
+from workbench.runs.processes import device_queue
+from workbench.runs.processes.resources import thread_limits
 from workbench.runs.request import Request, Seen, make_request
-from workbench.runs.resources import thread_limits
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 from workbench.runs.status import CANCEL, Cancelled, Journal, Status

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from workbench.core.ending import run_process
-from workbench.runs.resources import lower_priority
+from workbench.runs.processes.resources import lower_priority
 from workbench.runs.status import Cancelled, Journal
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 import workbench as wb
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.corpora.encode import encode
-from workbench.corpora.text import tokenizer
+from workbench.corpora.readers.text import tokenizer
 from workbench.engine.batch import Pieces
 from workbench.models.word_models import Vectors
 

@@ -13,11 +13,11 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from tests import warm
 from tests.analyses.training.lessons import keep_models, lesson, settings
 from workbench import WorkbenchError
-from workbench.analyses.training.distillation import Distilled
-from workbench.analyses.training.electra import Electra
 from workbench.analyses.training.families import FAMILIES, SIZES, build, size_of
-from workbench.analyses.training.skipgram import SkipGram
-from workbench.analyses.training.spanbert import SpanBert
+from workbench.analyses.training.objectives.distillation import Distilled
+from workbench.analyses.training.objectives.electra import Electra
+from workbench.analyses.training.objectives.skipgram import SkipGram
+from workbench.analyses.training.objectives.spanbert import SpanBert
 from workbench.analyses.training.train import Trained, train
 from workbench.analyses.training.vocabulary import vocabulary_of
 from workbench.models import loading

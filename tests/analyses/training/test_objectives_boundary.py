@@ -13,7 +13,7 @@ from tests.analyses.training.texts import tokenizer
 from workbench.analyses.training.batches import micro
 from workbench.analyses.training.families import Size, build
 from workbench.analyses.training.objectives.masked import IGNORED, boundaries, spans
-from workbench.analyses.training.spanbert import SpanBert, spanbert_losses
+from workbench.analyses.training.objectives.spanbert import SpanBert, spanbert_losses
 
 TINY = Size(2, 32, 2, 400, 40)
 

@@ -7,8 +7,8 @@ from torch import Generator
 from torch.nn import functional
 
 from tests.analyses.training.batches import Drawn, batch, batches
-from workbench.analyses.training.distillation import distillation
 from workbench.analyses.training.objectives import BY_SENTENCE, OBJECTIVES, sentence_pairs
+from workbench.analyses.training.objectives.distillation import distillation
 from workbench.analyses.training.objectives.masked import (
     IGNORED,
     bidirectional,

@@ -11,7 +11,7 @@ from tests.analyses.training.lessons import lesson, settings
 from tests.cli.harms import in_time, put
 from workbench import WorkbenchError
 from workbench.analyses.training.curves import read_curves
-from workbench.analyses.training.electra import Electra, open_electra
+from workbench.analyses.training.objectives.electra import Electra, open_electra
 from workbench.analyses.training.train import CURVES, PREPARED, RECIPE, SCRATCH, read_recipe, train
 
 HARMFUL = ["pipe", "socket", "endless", "deep", "no text"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.analyses.training.lessons import settings
-from workbench.analyses.training.skipgram import WordSampler, pairs
+from workbench.analyses.training.objectives.skipgram import WordSampler, pairs
 from workbench.analyses.training.train import train
 from workbench.models.bilm import Words
 from workbench.models.word_models import read_vectors

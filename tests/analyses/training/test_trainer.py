@@ -17,9 +17,9 @@ from tests.analyses.training.texts import tokenizer
 from workbench import WorkbenchError
 from workbench.analyses.training import curves
 from workbench.analyses.training.batches import piece_task, split_held_out
-from workbench.analyses.training.chunked_lm_loss import head_start, linear_nats, nats_at
 from workbench.analyses.training.distributed import Process
 from workbench.analyses.training.families import SIZES, build
+from workbench.analyses.training.objectives.chunked_lm_loss import head_start, linear_nats, nats_at
 from workbench.analyses.training.packing import pack
 from workbench.analyses.training.task import Micro, Plan, Quiet, Task, multiplier
 from workbench.analyses.training.token_store import tokenize_text

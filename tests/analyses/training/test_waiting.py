@@ -17,11 +17,12 @@ from transformers import PreTrainedModel, masking_utils
 
 from tests.analyses.training.lessons import lesson, settings
 from tests.analyses.training.test_trainer import Line, line_task
-from workbench.analyses.training import electra, trainer
 from workbench.analyses.training import train as training
-from workbench.analyses.training.distillation import Distilled
+from workbench.analyses.training import trainer
 from workbench.analyses.training.distributed import Process
 from workbench.analyses.training.families import FAMILIES
+from workbench.analyses.training.objectives import electra
+from workbench.analyses.training.objectives.distillation import Distilled
 from workbench.analyses.training.task import Micro, Plan, Quiet, Task
 
 META = Process(torch.device("meta"))

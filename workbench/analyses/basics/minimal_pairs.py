@@ -24,7 +24,7 @@ from workbench.analyses.basics.experiments import MinimalPairs
 from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.stats import SIGNIFICANT, holm, sign_flip_p_value, wilson_interval
 from workbench.corpora.encode import encode
-from workbench.corpora.tables import Pair, minimal_pairs
+from workbench.corpora.readers.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model

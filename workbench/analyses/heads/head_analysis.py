@@ -25,7 +25,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
-from workbench.corpora.text import READ_WITH
+from workbench.corpora.readers.text import READ_WITH
 from workbench.engine.taps import Site
 
 MIN_RELIABLE = 0.5  # share of reliable maxima below which there is a caveat

@@ -16,20 +16,27 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from workbench.analyses.training import distillation, electra, spanbert
-from workbench.analyses.training.chunked_lm_loss import nats_at, output_map
 from workbench.analyses.training.curves import Work
 from workbench.analyses.training.elmo import SAMPLED, bilm_losses, sample, spell
-from workbench.analyses.training.objectives import BY_SENTENCE, IGNORED, OBJECTIVES, takes
+from workbench.analyses.training.objectives import (
+    BY_SENTENCE,
+    IGNORED,
+    OBJECTIVES,
+    distillation,
+    electra,
+    spanbert,
+    takes,
+)
+from workbench.analyses.training.objectives.chunked_lm_loss import nats_at, output_map
 from workbench.analyses.training.objectives.masked import masked_statically
-from workbench.analyses.training.packing import Packing, Sentences, Sequences
-from workbench.analyses.training.skipgram import (
+from workbench.analyses.training.objectives.skipgram import (
     NEGATIVES,
     WINDOW,
     WordSampler,
     pairs,
     skipgram_losses,
 )
+from workbench.analyses.training.packing import Packing, Sentences, Sequences
 from workbench.analyses.training.task import Losses, Micro, Plan, Task
 from workbench.analyses.training.trainer import seed_of
 from workbench.analyses.training.vocabulary import Vocabulary

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from workbench.analyses.training.chunked_lm_loss import linear_nats
+from workbench.analyses.training.objectives.chunked_lm_loss import linear_nats
 from workbench.core.errors import WorkbenchError
 from workbench.models.bilm import BEGIN, END, MARKS, UNKNOWN, BiLM, Words, targets_by_direction
 from workbench.models.elmo import character_ids

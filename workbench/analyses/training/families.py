@@ -13,8 +13,8 @@ import transformers as hf
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from workbench.analyses.training.electra import Electra
-from workbench.analyses.training.spanbert import SpanBert
+from workbench.analyses.training.objectives.electra import Electra
+from workbench.analyses.training.objectives.spanbert import SpanBert
 from workbench.analyses.training.tokenizers import Algorithm, Layout
 from workbench.core.errors import WorkbenchError, did_you_mean
 

@@ -14,12 +14,12 @@ import transformers as hf
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from workbench.analyses.training.distillation import Distilled, copy_teacher_layers
-from workbench.analyses.training.electra import open_electra
 from workbench.analyses.training.experiments import continued_type
 from workbench.analyses.training.families import Size, build, family_of
-from workbench.analyses.training.skipgram import SkipGram
-from workbench.analyses.training.spanbert import SpanBert
+from workbench.analyses.training.objectives.distillation import Distilled, copy_teacher_layers
+from workbench.analyses.training.objectives.electra import open_electra
+from workbench.analyses.training.objectives.skipgram import SkipGram
+from workbench.analyses.training.objectives.spanbert import SpanBert
 from workbench.analyses.training.task import Progress
 from workbench.core.errors import WorkbenchError, listed
 from workbench.models.bilm import BiLM, Words, load_trained

@@ -56,8 +56,8 @@ def offer() -> None:
 
 def begin() -> None:
     """Start the demo, unless it is running."""
-    from workbench.runs import locks
     from workbench.runs.process import reap_when_ended
+    from workbench.runs.processes import locks
 
     folder = _folder()
     try:
@@ -101,7 +101,7 @@ def _can_be_interrupted() -> None:
 
 def is_under_way() -> bool:
     """Whether the demo is running."""
-    from workbench.runs import locks
+    from workbench.runs.processes import locks
 
     return locks.is_held(_folder() / LOCK)
 

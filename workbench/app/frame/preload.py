@@ -21,13 +21,13 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from workbench.app import foreground
 from workbench.core.analysis import analyses
 from workbench.core.errors import WorkbenchError
-from workbench.runs import starter
-from workbench.runs.forked_call import always_fork
+from workbench.runs.processes import starter
+from workbench.runs.processes.forked_call import always_fork
 
 MODULES = (  # in the order in which a reader is likely to need them
     "pandas", "plotly.graph_objects", "workbench.corpora", "torch", "transformers",
     "workbench.runs.api", "workbench.models.loading", "workbench.corpora.primer.gold",
-    "transformers.models.bert.modeling_bert", "workbench.doctor",
+    "transformers.models.bert.modeling_bert", "workbench.core.doctor",
     "workbench.app.library.corpus_browser",
     "workbench.app.runs.any_experiment", "workbench.app.runs.run_view", "workbench.app.frame.home",
     "workbench.app.runs.runs_page", "workbench.app.library.model_facts", "workbench.report.content",

@@ -225,7 +225,7 @@ def draw_corpus_upload(place: str = PAGE) -> None:
     )
     if not files:
         return
-    from workbench.corpora.tables import ENOUGH, columns
+    from workbench.corpora.readers.tables import ENOUGH, columns
 
     header = columns(files[0].name, bytes(files[0].getbuffer()[:ENOUGH]))
     text, labels = (

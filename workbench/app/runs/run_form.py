@@ -18,7 +18,7 @@ from workbench.app.uploaded_files import Kind
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import EXPERIMENTS, PLURALS, Experiment, counted
 from workbench.core.objectives import described, name_of
-from workbench.runs import starter
+from workbench.runs.processes import starter
 
 if TYPE_CHECKING:
     from workbench.runs.request import Request

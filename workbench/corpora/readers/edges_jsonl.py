@@ -25,8 +25,8 @@ from workbench.core.errors import WorkbenchError, listed
 from workbench.core.files import atomic_write, stem
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.formats import layer_of
-from workbench.corpora.json_objects import numbered_objects
 from workbench.corpora.layers import Edge, Mention, Range, edges, layers, set_spans, vocabulary
+from workbench.corpora.readers.json_objects import numbered_objects
 
 _SPANS = ("entities", "constituents")  # layers stored in doc.spans
 _FORM = (

@@ -21,7 +21,7 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_for_append, read_regular
 from workbench.core.machine import require_cuda
-from workbench.runs import locks
+from workbench.runs.processes import locks
 
 # --- GPUs by UUID ---------------------------------------------------------------------------------
 #

@@ -14,8 +14,8 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from workbench import __version__
 from workbench.core.machine import home, runs
+from workbench.core.version import __version__
 
 EXTRAS = {  # optional extras and their purpose
     "hub": "reading corpora from the Hugging Face hub",

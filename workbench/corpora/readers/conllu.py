@@ -6,8 +6,8 @@ of a multiword token show one part of it each; `token._.form` is the real form i
 means no value; enhanced dependencies and empty nodes are left out.
 
 If a file has entity brackets, each of its Docs has the layers `entities` and `coreference`. Both
-have every mention, unless fields distinguish them (see `workbench.corpora.gum_entities`). A Doc of
-one sentence leaves out mentions that continue into the next.
+have every mention, unless fields distinguish them (see `gum_entities`). A Doc of one sentence
+leaves out mentions that continue into the next.
 
 Costs: about 1 s for 10,000 sentences, 2 s with entities, and the memory of one Doc. A first pass
 searches the file for brackets, until both layers are found.
@@ -30,10 +30,16 @@ from spacy.vocab import Vocab
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import COMPRESSED, numbered_lines
-from workbench.corpora.conllu_writer import write
 from workbench.corpora.corpus import Options, Reading, Unit
-from workbench.corpora.gum_entities import GUM_FIELDS, LAYERS, Brackets, LayeredMention, layers_of
 from workbench.corpora.layers import Mention, set_spans, vocabulary
+from workbench.corpora.readers.conllu_writer import write
+from workbench.corpora.readers.gum_entities import (
+    GUM_FIELDS,
+    LAYERS,
+    Brackets,
+    LayeredMention,
+    layers_of,
+)
 
 # --- one sentence of CoNLL-U: from its lines to words, spaces and columns of spaCy's codes --------
 #

@@ -2,7 +2,7 @@
 
 Each Doc opens a `# newdoc`, unless it has the document name of the Doc before it. The mentions of
 `coreference` become brackets, and so do mentions that only `entities` (or spaCy's `doc.ents`) has;
-where the two layers differ, extra fields distinguish them (see `workbench.corpora.gum_entities`). A
+where the two layers differ, extra fields distinguish them (see `gum_entities`). A
 mention without a chain gets a new one: e1, e2, and so on; or name1, if the chain is dropped on
 reading. Values that CoNLL-U cannot hold are errors; layers it cannot hold (edges, labels, the space
 after a Doc's end) are left out. `_` means no value: a tag `_` is read back as none, and the word
@@ -20,8 +20,8 @@ from spacy.tokens import Doc, Span, Token
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write
-from workbench.corpora.gum_entities import LAYERS, WRITTEN_FIELDS, brackets
 from workbench.corpora.layers import Mention, mentions
+from workbench.corpora.readers.gum_entities import LAYERS, WRITTEN_FIELDS, brackets
 
 _MISSING = "_"
 _NEW_CHAIN = {"yes": "e", "no": "name"}  # prefix, by whether coreference has the mention

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.runs import locks
+from workbench.runs.processes import locks
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 NICE = 5  # of 19; the priority of a run on a CPU

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertForMaskedLM
 
-from workbench.analyses.training.chunked_lm_loss import linear_nats, nats_at, output_map
+from workbench.analyses.training.objectives.chunked_lm_loss import linear_nats, nats_at, output_map
 
 TERMS, WEIGHTS = ("masked", "boundary"), (1.0, 1.0)
 BOUNDARY_INPUTS = ("left", "right", "within")  # inputs of the boundary head in a batch

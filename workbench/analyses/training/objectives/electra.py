@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from workbench.analyses.training.chunked_lm_loss import logits_at
+from workbench.analyses.training.objectives.chunked_lm_loss import logits_at
 from workbench.analyses.training.objectives.masked import detect
 from workbench.analyses.training.vocabulary import Vocabulary
 from workbench.core.errors import WorkbenchError

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from workbench.core.errors import WorkbenchError
-from workbench.runs import starter
+from workbench.runs.processes import starter
 
 T = TypeVar("T")
 _ERROR = ("what", "code", "where", "remedy")

@@ -7,10 +7,10 @@ Costs: the reading of one line, then the cost of `edges_jsonl` or `tables`.
 from collections.abc import Sequence
 from pathlib import Path
 
-from workbench.corpora import edges_jsonl, tables
 from workbench.corpora.corpus import Options, Reading
-from workbench.corpora.edges_jsonl import write
-from workbench.corpora.json_objects import numbered_objects
+from workbench.corpora.readers import edges_jsonl, tables
+from workbench.corpora.readers.edges_jsonl import write
+from workbench.corpora.readers.json_objects import numbered_objects
 
 __all__ = ["reader", "write"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench import doctor
-from workbench.doctor import Device, Package, facts
+from workbench.core import doctor
+from workbench.core.doctor import Device, Package, facts
 
 CPU = Device("cpu", (), 2, 1)
 

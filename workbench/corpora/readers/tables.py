@@ -35,9 +35,9 @@ from workbench.corpora.counterfactuals import (
     mark_predicted,
     phenomenon_of,
 )
-from workbench.corpora.json_objects import numbered_objects
 from workbench.corpora.layers import Mention, mentions, set_spans
-from workbench.corpora.text import tokenizer
+from workbench.corpora.readers.json_objects import numbered_objects
+from workbench.corpora.readers.text import tokenizer
 
 # --- columns of a table ---------------------------------------------------------------------------
 #

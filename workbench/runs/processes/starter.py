@@ -40,7 +40,7 @@ from typing import Any
 
 from workbench.core.ending import run_process
 from workbench.core.errors import WorkbenchError
-from workbench.runs import locks, resources
+from workbench.runs.processes import locks, resources
 
 SWITCH = "WORKBENCH_STARTER"  # 0: no starter; another number: seconds until it ends unused
 IDLE = 180.0  # default number of these seconds
@@ -49,7 +49,7 @@ ANSWER = 10.0  # seconds to wait for it when it has imported everything
 EVERY = 10.0  # seconds between checks of whether it is still needed
 FIRST_FORKS = 3  # processes of a first command: two that check its request, and its run
 _LONGEST = 100  # bytes of the path of a socket
-_PROGRAM = "workbench.runs.starter"
+_PROGRAM = "workbench.runs.processes.starter"
 _READY, _GO = b"r", b"g"
 _GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dxg")
 _ROOM = " " * 300  # in its command line, for those of its children
@@ -57,7 +57,7 @@ _FIRST = (  # what nearly every run imports
     "numpy", "pandas", "pyarrow.parquet", "threadpoolctl", "spacy", "torch", "transformers",
     "workbench.runs.worker", "workbench.runs.execute", "workbench.runs.subruns",
     "workbench.models.loading", "workbench.corpora.content_hash", "workbench.corpora.primer.gold",
-    "workbench.corpora.conllu",
+    "workbench.corpora.readers.conllu",
 )  # fmt: skip
 _THEN = (
     "transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2",

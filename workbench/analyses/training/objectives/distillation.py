@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from workbench.analyses.training.chunked_lm_loss import logits_at
+from workbench.analyses.training.objectives.chunked_lm_loss import logits_at
 from workbench.analyses.training.objectives.masked import IGNORED
 from workbench.engine.batch import sent
 

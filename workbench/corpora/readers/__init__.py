@@ -1,0 +1,1 @@
+"""One module for each format of a corpus: from a file to documents, and where it can, back."""
