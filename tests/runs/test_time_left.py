@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.runs.conftest import Asking, done_here, wait_until
-from workbench.runs import api, launch, status, time_left
+from workbench.runs import api, launch, similar, status, time_left
 from workbench.runs.launch import start
+from workbench.runs.similar import Earlier
 from workbench.runs.status import Journal, Status
-from workbench.runs.time_left import Earlier
 
 STAGES = {("reading", 0): (0.0, 10.0), ("training", 0): (10.0, 40.0), ("writing", 0): (40.0, 50.0)}
 EARLIER = Earlier(50.0, STAGES)
@@ -67,7 +67,7 @@ def test_what_is_left_of_a_run(
 
 def test_a_run_is_not_taken_to_be_a_hundred_times_as_slow() -> None:
     left = EARLIER.left(1000.0, ("training", 0), 990.0, 0.0, None)
-    assert left == pytest.approx(time_left.FACTOR * 40)
+    assert left == pytest.approx(similar.FACTOR * 40)
 
 
 def test_stages_are_read_from_the_events_of_a_run(tmp_path: Path, clock: Clock) -> None:

@@ -5,16 +5,13 @@ there is not drawn. Costs: importing the page of an analysis, when one of its re
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 
 from workbench.core import analysis
 from workbench.core.analysis import Analysis, Page, analyses, announced, is_built_in
 from workbench.core.registry import imported
-
-if TYPE_CHECKING:
-    from workbench.app.runs.result_page import ResultPage
 
 ANY = "experiments"  # the page of experiments that have none of their own
 HOME = Page("home", "Home", icon="home", on_phone=True)
@@ -101,8 +98,7 @@ def page_of(experiment: str) -> str:
     return analysis.page_of(experiment) or ANY
 
 
-def result_page_of(experiment: str) -> "ResultPage":
-    """How results of an experiment are shown."""
+def result_page_of(experiment: str) -> Any:
+    """The `ResultPage` that shows results of an experiment."""
     home = announced("results").get(experiment, "workbench.app.runs.result_page:PLAIN")
-    found: ResultPage = imported(home, f"the page of {experiment}")
-    return found
+    return imported(home, f"the page of {experiment}")

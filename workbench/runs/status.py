@@ -17,7 +17,7 @@ from dataclasses import Field, asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
@@ -30,10 +30,8 @@ from workbench.core.files import (
     unwritable,
 )
 from workbench.runs.processes import locks
+from workbench.runs.similar import Earlier
 from workbench.runs.spec import unlinked
-
-if TYPE_CHECKING:
-    from workbench.runs.time_left import Earlier
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 UNDER_WAY = ("queued", "running")

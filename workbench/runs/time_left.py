@@ -13,58 +13,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from workbench.core.files import parse_json, read_regular
 from workbench.runs import spec, status
-from workbench.runs.similar import Candidate, most_similar
+from workbench.runs.similar import Candidate, Earlier, most_similar
 from workbench.runs.status import Status
 
 NEWEST = 30  # earlier runs that are looked at
-SETTLED = 2.0  # seconds of the earlier run, before which the speed of a run is not compared
-FACTOR = 5.0  # a run is taken to be at most this many times as fast or slow as the earlier one
 STEPS = (1, 2, 3, 5, 10, 15, 20, 30, 40, 50)  # seconds that an estimate is rounded to
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """A finished run that another is compared with: its duration and its stages."""
-
-    seconds: float | None  # None: of other settings or another corpus, so it does not tell
-    stages: Mapping[tuple[str, int], tuple[float, float]]  # name, how often before: begin, end
-
-    def left(
-        self,
-        elapsed: float,
-        stage: tuple[str, int],
-        in_stage: float,
-        share: float | None = None,
-        left_of_stage: float | None = None,
-    ) -> float | None:
-        """Return the seconds that a run has left; None if that is not known.
-
-        It is not known if the run takes longer than the earlier one.
-
-        `stage` is its current stage, `in_stage` the seconds since that began, `share` what is done
-        of it, and `left_of_stage` the seconds left by its own rate.
-        """
-        if self.seconds is None:
-            return None
-        if stage not in self.stages:
-            left = self.seconds - elapsed
-        else:
-            begin, end = self.stages[stage]
-            length = end - begin
-            if share is None:
-                share = min(1.0, in_stage / length) if length else 1.0
-            then = begin + share * length  # the same moment in the earlier run
-            speed = min(FACTOR, max(1 / FACTOR, elapsed / then)) if then > SETTLED else 1.0
-            own = (1 - share) * length * speed if left_of_stage is None else left_of_stage
-            left = own + (self.seconds - end) * speed
-        return round(left, 1) if left > 0 else None
 
 
 def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
