@@ -159,7 +159,7 @@ def _metavar(parameter: Any) -> str:
 
 
 def _experiments() -> dict[str, Any]:
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench.experiment.definition import EXPERIMENTS
 
     return dict(EXPERIMENTS.items())
 

@@ -27,12 +27,12 @@ from probes.dependency_trees import Floats, Truths
 from probes.experiments import MAX_DATA_GAIN, AttentionProbe
 from probes.representations import MODEL, NO_LAYER, RANDOM, STATIC, static
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
-from workbench.core.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
 from workbench.core.stats import interval, resampled, share
 from workbench.corpora.encode import encode
+from workbench.corpora.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import Progress as Passing
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 ATTENTION, BOTH, WORDS = "attention", "attention and words", "words"
 ALL = NO_LAYER  # the layer of a probe that reads all heads

@@ -31,13 +31,13 @@ from probes.probe_training import Data, Probe, Schedule, controls_of, outputs
 from probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, build_banks
 from probes.targets import order_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import (
     folder_or_temporary,
 )
-from workbench.core.splits import TRAIN
 from workbench.core.stats import interval, resampled
 from workbench.corpora.corpus import Corpus
+from workbench.corpora.splits import TRAIN
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 Floats = NDArray[np.float64]
 DEV_TARGETS = 300  # maximum for the dev loss of an epoch

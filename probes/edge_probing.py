@@ -30,11 +30,11 @@ from probes.probe_grid import majority, modes_of
 from probes.probe_inputs import ProbeInputs, open_inputs, tasks_in
 from probes.representations import BARE, MODEL, NO_LAYER, RANDOM, STATIC, Bank, build_banks
 from probes.targets import Examples
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
-from workbench.core.splits import DEV
 from workbench.core.stats import Floats, f1, interval, p_value, resampled
 from workbench.corpora.corpus import Corpus
+from workbench.corpora.splits import DEV
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 MAX_NAMED = 4  # probes that a caveat names
 ONE_PROBE = ["task", "probe", "encoder", "stack", "layer", "control"]

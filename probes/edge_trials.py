@@ -35,8 +35,8 @@ from probes.probe_training import (
 from probes.representations import MODEL, Bank
 from probes.targets import Examples, control_labels, examples_of, order_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Progress
-from workbench.core.splits import DEV, TEST, TRAIN
+from workbench.corpora.splits import DEV, TEST, TRAIN
+from workbench.experiment.definition import Caveat, Progress
 
 HALF = 0.5  # of the targets, to check whether more data would change the curve
 

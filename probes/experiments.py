@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from workbench.core.experiment import HEADS, Experiment, Table
-from workbench.core.growth import Effort, Growth
-from workbench.core.splits import SplitSettings
+from workbench.experiment.definition import HEADS, Experiment, Table
+from workbench.experiment.growth import Growth
+from workbench.experiment.sizes import Effort, SplitSettings
 
 
 def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ from probes.probe_training import (
 )
 from probes.representations import MODEL, RANDOM, Bank, Source
 from probes.targets import Examples
-from workbench.core.splits import TRAIN
+from workbench.corpora.splits import TRAIN
 
 
 def plan_probes(

@@ -28,14 +28,14 @@ from probes.representations import (
     without_positions,
 )
 from probes.targets import Task, tasks_of
-from workbench.core.experiment import Caveat, Inputs, Progress
 from workbench.core.files import DAMAGED, atomic_write, parse_json, require_regular
 from workbench.core.machine import require_allowed
-from workbench.core.splits import Parts, SplitSizes, parts_of
 from workbench.corpora.corpus import PEEK, Corpus
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import layers
+from workbench.corpora.splits import Parts, SplitSizes, parts_of
 from workbench.engine.batch import Batch
+from workbench.experiment.definition import Caveat, Inputs, Progress
 from workbench.models.word_models import read_vectors, words_of
 
 WINDOW = "cnn{}"  # a convolution over layer 0, with this many words on either side

@@ -28,7 +28,7 @@ from workbench.engine.words import by_word
 from workbench.models.word_models import Vectors, words_of
 
 if TYPE_CHECKING:
-    from workbench.core.experiment import Progress
+    from workbench.experiment.definition import Progress
 
 WINDOW = 4  # words on either side
 MAX_WORDS = 20_000  # with a vector

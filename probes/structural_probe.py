@@ -34,11 +34,11 @@ from probes.representations import (
 )
 from probes.structural_training import INPUTS, Probe, States, predicted, trained
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
-from workbench.core.splits import PARTS, TRAIN, Parts, parts_of
 from workbench.core.stats import difference, interval, resampled, share
 from workbench.corpora.encode import encode
+from workbench.corpora.splits import PARTS, TRAIN, Parts, parts_of
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 CHAIN = "chain"
 PROBE = "structural"

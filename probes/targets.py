@@ -18,7 +18,7 @@ from torch import Tensor
 
 from probes.experiments import LossName
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.splits import PARTS, TRAIN
+from workbench.corpora.splits import PARTS, TRAIN
 from workbench.engine.batch import Batch, Edges
 
 

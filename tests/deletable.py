@@ -54,7 +54,7 @@ print(json.dumps(wrong))
 """
 DEMO = """
 from workbench.cli import demo
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import (EXPERIMENTS)
 print(len(demo.stops()))
 """
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import pytest
 
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.findings import MOST, Finding
+from workbench.experiment.definition import EXPERIMENTS
 
 Tables = Mapping[str, pd.DataFrame]
 

@@ -21,8 +21,8 @@ and after. How each figure is measured:
   the core, the runs and the analysis' own package.
 - *Import circles*: strongly connected components of two or more files, or rooms. A room is a
   subpackage or a file directly in `workbench`, a folder in `workbench/analyses`, or `probes`.
-  Imports inside functions count, and `import_module("NAME")`; imports under `TYPE_CHECKING` do not,
-  nor names in strings that are resolved later.
+  Imports inside functions and under `TYPE_CHECKING` count, and `import_module("NAME")`; names in
+  strings that are resolved later do not.
 - *Upward imports*: from a lower floor to a higher, or between rooms of one floor that are kept
   apart (`|`). The floors are those of the import-linter contracts in the checkout's
   `pyproject.toml`.
@@ -281,22 +281,13 @@ def imports(files: Files) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for module, tree in own.items():
         home = module if module in packages else module.rpartition(".")[0]
-        named = (name for node in _running(tree) for name in _imported(node, home))
+        named = (name for node in ast.walk(tree) for name in _imported(node, home))
         found[module] = {_known(name, own) for name in named} - {"", module}
     return found
 
 
 def module_of(name: str) -> str:
     return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """Every node, except the bodies of `if TYPE_CHECKING`."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(node, ast.If) and child in node.body and _last(node.test) == "TYPE_CHECKING":
-            continue
-        yield from _running(child)
 
 
 def _imported(node: ast.AST, home: str) -> Iterator[str]:

@@ -70,6 +70,7 @@ WAYS = [
     "from ..corpora.b import f",
     "def g():\n    from workbench.corpora.b import f",
     "if TYPE_CHECKING:\n    pass\nelse:\n    from .b import f",
+    "if TYPE_CHECKING:\n    from .b import f",
 ]
 LATER = "from importlib import import_module\nimport_module('workbench.corpora.b')"
 PAIR = dict.fromkeys(["workbench/corpora/__init__.py", "workbench/corpora/b.py"], "")
@@ -81,19 +82,16 @@ def test_imports_are_found_wherever_they_stand(text: str, tmp_path: Path) -> Non
     assert found["workbench.corpora.a"] == {"workbench.corpora.b"}
 
 
-def test_imports_of_types_and_of_other_packages_do_not_count(tmp_path: Path) -> None:
+def test_imports_of_other_packages_do_not_count(tmp_path: Path) -> None:
     text = "import os\nfrom workbenches import b\nimport typing\n"
-    text += "if typing.TYPE_CHECKING:\n    from workbench.b import f\n"
     assert not imports(tmp_path, {"workbench/a.py": text, "workbench/b.py": ""})["workbench.a"]
 
 
 def test_the_linter_finds_the_same_imports(tmp_path: Path) -> None:
     ways = {f"workbench/corpora/a{number}.py": text for number, text in enumerate(WAYS)}
-    types = "if TYPE_CHECKING:\n    from workbench.corpora import b\nimport workbench.corpora"
-    ours = imports(tmp_path, {**PAIR, **ways, "workbench/corpora/types.py": types})
+    ours = imports(tmp_path, {**PAIR, **ways})
     program = (
-        "import grimp, json; g = grimp.build_graph('workbench', cache_dir=None,"
-        " exclude_type_checking_imports=True);"
+        "import grimp, json; g = grimp.build_graph('workbench', cache_dir=None);"
         "print(json.dumps({m: sorted(g.find_modules_directly_imported_by(m)) for m in g.modules}))"
     )
     printed = subprocess.run(
@@ -104,7 +102,6 @@ def test_the_linter_finds_the_same_imports(tmp_path: Path) -> None:
         check=True,
     ).stdout
     assert {module: sorted(found) for module, found in ours.items()} == json.loads(printed)
-    assert ours["workbench.corpora.types"] == {"workbench.corpora"}
 
 
 def test_circles_of_files_and_of_rooms(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typer.main import get_command
 import workbench
 from tests.examples import ROOT
 from workbench.cli.main import commands as all_commands
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 
 @pytest.fixture(scope="module")

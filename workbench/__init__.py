@@ -71,15 +71,6 @@ from workbench.core.version import __version__
 if TYPE_CHECKING:
     from workbench.core.analysis import Analysis, Page
     from workbench.core.errors import WorkbenchError
-    from workbench.core.experiment import (
-        Caveat,
-        Experiment,
-        Inputs,
-        Progress,
-        Result,
-        Settings,
-        Table,
-    )
     from workbench.core.findings import Finding
     from workbench.corpora import read, write
     from workbench.corpora.corpus import Corpus
@@ -92,6 +83,15 @@ if TYPE_CHECKING:
     from workbench.engine.forward_pass import forward
     from workbench.engine.model import Model, Output
     from workbench.engine.taps import Capture, Gate, Reduce, Site
+    from workbench.experiment.definition import (
+        Caveat,
+        Experiment,
+        Inputs,
+        Progress,
+        Result,
+        Settings,
+        Table,
+    )
     from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
     from workbench.models.tiny import tiny_bert
@@ -203,13 +203,13 @@ _HOMES = {
     # write an experiment
     "Analysis": "workbench.core.analysis",
     "Page": "workbench.core.analysis",
-    "Experiment": "workbench.core.experiment",
-    "Settings": "workbench.core.experiment",
-    "Inputs": "workbench.core.experiment",
-    "Progress": "workbench.core.experiment",
-    "Result": "workbench.core.experiment",
-    "Table": "workbench.core.experiment",
-    "Caveat": "workbench.core.experiment",
+    "Experiment": "workbench.experiment.definition",
+    "Settings": "workbench.experiment.definition",
+    "Inputs": "workbench.experiment.definition",
+    "Progress": "workbench.experiment.definition",
+    "Result": "workbench.experiment.definition",
+    "Table": "workbench.experiment.definition",
+    "Caveat": "workbench.experiment.definition",
     "Finding": "workbench.core.findings",
     "WorkbenchError": "workbench.core.errors",
 }

@@ -17,8 +17,8 @@ from tests.app.pages import home  # noqa: F401
 from tests.runs.conftest import forget_experiments, installed, wait_until
 from workbench import Run, experiments
 from workbench.app.frame import demo_report
-from workbench.core.experiment import built_in_experiments
 from workbench.core.machine import app_file
+from workbench.experiment.definition import built_in_experiments
 from workbench.runs import status
 from workbench.runs.launch import start
 from workbench.runs.processes import locks

@@ -12,7 +12,7 @@ import workbench as wb
 from tests.app.drive import still, typed
 from workbench import Run
 from workbench.app.runs.settings_form import sentence_of
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 pytestmark = pytest.mark.browser
 SMALL: dict[str, Any] = {

@@ -26,7 +26,7 @@ from probes.representations import Bank, build_banks, encoded
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
 from workbench import Batch
-from workbench.core.splits import DEV, TRAIN
+from workbench.corpora.splits import DEV, TRAIN
 from workbench.engine import batch as batches
 
 TASKS = ("pos", "dependencies", "constituents", "entities", "roles")

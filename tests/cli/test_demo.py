@@ -12,7 +12,7 @@ import typer
 
 from workbench.cli import demo, demo_all, pictures
 from workbench.cli.main import commands, main
-from workbench.core.experiment import built_in_experiments
+from workbench.experiment.definition import built_in_experiments
 from workbench.runs.builtin import builtin_names
 
 LINES, BYTES = 60, 2_000_000  # of the output, and of the report

@@ -17,8 +17,8 @@ import workbench as wb
 from tests.composition.producers import PRIMER, Producer, producers
 from workbench import WorkbenchError
 from workbench.analyses.training.families import FAMILIES
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.objectives import PREDICTED
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.runs import status
 
 PRODUCERS = {producer.name: producer for producer in producers()}

@@ -88,7 +88,7 @@ def test_other_encodings_are_reported_with_the_command_that_converts_them(
 
 
 def test_it_can_be_probed_like_any_corpus_with_entities(tmp_path: Path) -> None:
-    from workbench.core.splits import SplitSizes
+    from workbench.corpora.splits import SplitSizes
     from workbench.corpora.tasks import split_of, task_of
 
     text = "".join(f"Mary{n} B-PER\nsaw O\nNew B-LOC\nYork I-LOC\n\n" for n in range(40))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tests.judges.odd import Quiet
 from workbench import Caveat, Inputs, Result, experiments
-from workbench.core.experiment import SubrunRequest
+from workbench.experiment.definition import SubrunRequest
 
 Arrays = Mapping[str, NDArray[np.generic]]
 

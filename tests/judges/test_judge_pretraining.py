@@ -18,7 +18,7 @@ import workbench as wb
 from tests.judges.in_process import Answered
 from tests.judges.odd import Quiet
 from workbench import Inputs, experiments
-from workbench.core.experiment import SubrunRequest
+from workbench.experiment.definition import SubrunRequest
 
 DRAWS = 4000
 ROOM = 0.02  # of the level of a percentile: of 1,000 draws, the 2.5th one is the 1st to 4.5th

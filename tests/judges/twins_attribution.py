@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.judges.odd import run_here
 from workbench import Corpus
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 LEVEL = 0.05
 METHODS = ("gradient-x-input", "occlusion")

@@ -12,7 +12,7 @@ from typing import Any
 import workbench as wb
 from tests.judges.odd import odd_corpus, run_here
 from workbench import Corpus
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 PAIRS = 75
 LEVEL = 0.05

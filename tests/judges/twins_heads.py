@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.judges.odd import run_here
 from workbench import Corpus
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.head_names import ROLES
+from workbench.experiment.definition import EXPERIMENTS
 
 SENTENCES = 300
 LEVEL = 0.01

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.judges.odd import run_here
 from workbench import Corpus
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 WORDS = 150
 LEVEL = 0.05

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.judges.odd import run_here
 from workbench import Corpus
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 QUERIES = 200
 LEVEL = 0.05

@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 
 from tests.judges.odd import run_here
 from workbench import Corpus, Result
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 LEVEL = 0.05
 Claims = tuple[int, int, float]  # tried, false, at this level

@@ -30,8 +30,8 @@ from workbench import Corpus
 from workbench.analyses.pruning.ablation import ablated
 from workbench.analyses.pruning.evaluation import build_head_evaluation
 from workbench.analyses.pruning.head_masks import heads_of
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.stats import SIGNIFICANT, prediction_p_value, sign_flip_p_values
+from workbench.experiment.definition import EXPERIMENTS
 
 Claims = tuple[int, int, float]
 FEW = 30  # texts that a claim is made on

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.judges.odd import odd_corpus, run_here
 from workbench import Corpus
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 LEVEL = 0.05
 Claims = tuple[int, int, float]

@@ -16,7 +16,7 @@ import workbench as wb
 from tests.judges.odd import Quiet, run_here
 from tests.models import real_shapes
 from workbench import HuggingFace, Inputs
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.runs.effort import grown
 
 SENTENCES = 40

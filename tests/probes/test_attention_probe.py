@@ -33,9 +33,9 @@ from workbench import (
     forward,
     load,
 )
-from workbench.core.experiment import unmet_requirements
-from workbench.core.splits import SplitSizes, parts_of
+from workbench.corpora.splits import SplitSizes, parts_of
 from workbench.drawing.theme import BASELINE, MODEL
+from workbench.experiment.definition import unmet_requirements
 from workbench.models.references import facts
 from workbench.models.word_models import Vectors
 

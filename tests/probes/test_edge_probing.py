@@ -16,7 +16,7 @@ from tests.cli.harms import in_time, put
 from tests.probes import planted
 from tests.probes.conftest import Silent
 from workbench import Corpus, Inputs, Result, WorkbenchError
-from workbench.core.experiment import unmet_requirements
+from workbench.experiment.definition import unmet_requirements
 
 SIZES = {"train": 120, "dev": 30, "test": 50}
 FEW = {"seeds": (0,), "epochs": 12, "rate": 1e-2, "hidden": 32, "batch": 64, "halves": False}

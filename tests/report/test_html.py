@@ -25,7 +25,7 @@ from tests.report.making import (
     words_and_sizes,
 )
 from workbench import Caveat, Run, Table, WorkbenchError
-from workbench.core.experiment import few_sentences_caveat
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.report import write_report
 from workbench.report.format import FEWER, MOST
 from workbench.runs.status import Failure

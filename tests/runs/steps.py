@@ -19,8 +19,8 @@ from pydantic import Field
 
 from workbench import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
 from workbench.core.analysis import Analysis
-from workbench.core.experiment import SubrunRequest
 from workbench.core.files import atomic_write
+from workbench.experiment.definition import SubrunRequest
 
 Mood = Literal[
     "well",

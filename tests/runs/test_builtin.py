@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import workbench as wb
 from workbench import WorkbenchError
 from workbench.cli.main import commands
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import MINI
 from workbench.runs import builtin
 from workbench.runs.builtin import RECIPES, REMAKE, builtin_run, builtin_run_of, builtin_runs

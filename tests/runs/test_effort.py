@@ -14,7 +14,8 @@ from spacy.vocab import Vocab
 import workbench as wb
 from tests.judges.odd import Quiet
 from workbench.core.findings import Finding, judged
-from workbench.core.growth import GrowingSettings, Growth, open_claims, seconds_of
+from workbench.experiment.growth import Growth, open_claims
+from workbench.experiment.sizes import GrowingSettings, seconds_of
 from workbench.runs import effort
 
 

@@ -11,7 +11,7 @@ import workbench as wb
 from tests.runs.conftest import done_here, finished
 from workbench import WorkbenchError
 from workbench.cli import output
-from workbench.core.experiment import EXPERIMENTS, Settings, Table, built_in_experiments
+from workbench.experiment.definition import EXPERIMENTS, Settings, Table, built_in_experiments
 from workbench.report.content import command, facts
 from workbench.runs import run as results
 from workbench.runs import spec

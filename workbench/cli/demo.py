@@ -249,7 +249,7 @@ STOPS = (
 
 def stops() -> tuple[Stop, ...]:
     """Return the stops whose experiments are installed; a note names each of the others."""
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench.experiment.definition import EXPERIMENTS
     from workbench.runs.run import builtin_names
 
     there = builtin_names()

@@ -15,7 +15,7 @@ from typing import Any
 from workbench.cli import output
 from workbench.cli.demo import begin, cancel
 from workbench.core import machine
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import MINI_CORPUS
 from workbench.runs.run import Run
 

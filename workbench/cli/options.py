@@ -89,7 +89,7 @@ def model_refs(incomplete: str) -> list[str]:
 
 def experiment_names(incomplete: str) -> list[str]:
     """Return the experiments that begin with the text."""
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench.experiment.definition import EXPERIMENTS
 
     return [name for name in EXPERIMENTS if name.startswith(incomplete)]
 

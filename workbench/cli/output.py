@@ -369,7 +369,7 @@ def _records(table: "pd.DataFrame") -> list[dict[str, object]]:
 
 def experiments() -> list[dict[str, Any]]:
     """Return the name and description of every experiment, or why it cannot be imported."""
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench.experiment.definition import EXPERIMENTS
 
     rows = []
     for name in EXPERIMENTS:
@@ -395,7 +395,7 @@ def experiment(
 
     If models or corpora are named, also whether the experiment can use them, and why not.
     """
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench.experiment.definition import EXPERIMENTS
     from workbench.runs.request import checked_settings, fits
 
     kind = EXPERIMENTS[name]

@@ -121,8 +121,8 @@ def run(
 
 def begin_starter(experiment: str) -> None:
     """Have the starter import while the request is checked, unless it may be answered from disk."""
-    from workbench.core.experiment import EXPERIMENTS
     from workbench.core.machine import runs
+    from workbench.experiment.definition import EXPERIMENTS
     from workbench.runs.processes import starter
 
     if experiment in EXPERIMENTS and not next(runs().glob(f"{experiment}-*"), None):
@@ -187,7 +187,7 @@ def given_settings(
     settings = named(pairs or (), "setting")
     if not extra:
         return settings
-    from workbench.core.experiment import EXPERIMENTS, Settings
+    from workbench.experiment.definition import EXPERIMENTS, Settings
 
     kind: type[Settings] = EXPERIMENTS[experiment].settings
     settings = kind.with_current_names(settings)
@@ -202,7 +202,7 @@ def given_settings(
 def _flags(command: str, experiment: str, extra: list[str]) -> dict[str, str]:
     """Parse `--seeds 3` and `--seeds=3` as `--set seeds=3`; a flag without a value is true."""
     from workbench.core.errors import did_you_mean
-    from workbench.core.experiment import EXPERIMENTS, Settings
+    from workbench.experiment.definition import EXPERIMENTS, Settings
 
     kind: type[Settings] = EXPERIMENTS[experiment].settings
     known = kind.model_fields

@@ -24,7 +24,7 @@ from workbench.core.metrics import (
     tag_metrics,
 )
 from workbench.core.registry import once
-from workbench.core.splits import DEV, TRAIN, Parts, SplitSizes, parts_of
+from workbench.corpora.splits import DEV, TRAIN, Parts, SplitSizes, parts_of
 from workbench.corpora.task_gold import ATTRIBUTE, gold_of, tags_of
 from workbench.engine.batch import Batch, text_of_span
 from workbench.engine.task import METRICS, Gold, Labelling, Task

@@ -25,12 +25,12 @@ from spacy.util import registry
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import drafted, unwritable, user_path
-from workbench.core.splits import DEV, TEST, TRAIN, cut
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.layers import layers
 from workbench.corpora.readers.docbin import write
 from workbench.corpora.readers.text import blank
+from workbench.corpora.splits import DEV, TEST, TRAIN, cut
 
 NEEDED = frozenset({"pos", "dependencies"})
 TOGETHER = 10  # maximum sentences of a document per Doc: a single sentence shows no boundary

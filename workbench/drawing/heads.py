@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.core.experiment import HEAD
 from workbench.core.findings import MINUS
 from workbench.core.head_names import ROLES
 from workbench.drawing.primitives import (
@@ -22,6 +21,7 @@ from workbench.drawing.primitives import (
     plot,
 )
 from workbench.drawing.theme import MANY
+from workbench.experiment.definition import HEAD
 
 NOTHING, PALE = "rgba(128,128,128,.25)", "rgba(128,128,128,.4)"  # a head without a role
 

@@ -19,9 +19,9 @@ import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
-from workbench.core.experiment import HEAD
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import DASHES, EITHER, MARKS, SERIES
+from workbench.experiment.definition import HEAD
 
 Tables = Mapping[str, pd.DataFrame]
 Draw = Callable[[Tables], go.Figure]

@@ -18,10 +18,10 @@ from typing import Any
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Caveat, Experiment
 from workbench.core.findings import Finding, Unit, shown, span
 from workbench.drawing.sanitize import harmless
 from workbench.drawing.shared import on_shared_scales
+from workbench.experiment.definition import EXPERIMENTS, Caveat, Experiment
 from workbench.report.format import FEWER, MOST, NONE, Column, Grid, grid, number
 from workbench.report.prose import (
     Limit,

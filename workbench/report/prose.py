@@ -12,8 +12,9 @@ from importlib.resources import files
 from typing import Any
 from unicodedata import normalize
 
-from workbench.core.experiment import FEW, Caveat, Experiment
 from workbench.core.findings import listing, plural, whole
+from workbench.corpora.splits import FEW
+from workbench.experiment.definition import Caveat, Experiment
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, current_settings, current_sweep
 
 # --- titles ---------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.public import public
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.runs.launch import cancel, follow, start
 from workbench.runs.processes import starter
 from workbench.runs.request import Request, make_request, refs

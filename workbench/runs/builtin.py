@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.files import atomic_write, drafted
 from workbench.core.public import public
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import MINI, MINI_CORPUS, RANDOM
 from workbench.runs import spec, status
 from workbench.runs.run import (

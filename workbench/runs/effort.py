@@ -1,4 +1,4 @@
-"""Run an experiment at growing sizes until its findings are decided (`workbench.core.growth`).
+"""Run an experiment at growing sizes until its findings are decided (`experiment/growth.py`).
 
 Each step is a whole run of the experiment at larger sizes, in this process; the result is that of
 the last step. It ends when nothing is open, when the data end, after the last step, or before a
@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.experiment import Caveat, Experiment, Inputs, Progress, Result, Settings
 from workbench.core.findings import listing
-from workbench.core.growth import FACTOR, GrowingSettings, Growth, seconds_of
-from workbench.core.splits import PARTS, SplitSettings
+from workbench.corpora.splits import PARTS
+from workbench.experiment.definition import Caveat, Experiment, Inputs, Progress, Result, Settings
+from workbench.experiment.growth import FACTOR, Growth
+from workbench.experiment.sizes import GrowingSettings, SplitSettings, seconds_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import (
+from workbench.core.files import FULL, atomic_write, unwritable
+from workbench.core.machine import peak_memory
+from workbench.core.version import __version__
+from workbench.experiment.definition import (
     EXPERIMENTS,
     Inputs,
     Progress,
@@ -28,9 +31,6 @@ from workbench.core.experiment import (
     RunSubruns,
     unmet_requirements,
 )
-from workbench.core.files import FULL, atomic_write, unwritable
-from workbench.core.machine import peak_memory
-from workbench.core.version import __version__
 from workbench.models.references import TRAINED, folder_of
 from workbench.runs import effort, run, spec, status, time_left
 from workbench.runs.processes import device_queue, resources

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.core.findings import Finding
 from workbench.core.machine import MEBI
 from workbench.core.objectives import PREDICTED, described
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import TASK, has_adapter, net_folder
 from workbench.runs.spec import Spec, current_settings
 

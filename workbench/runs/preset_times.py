@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workbench.core.experiment import EXPERIMENTS, FULL, STANDARD
 from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.experiment.definition import EXPERIMENTS, FULL, STANDARD
 from workbench.models.references import MINI
 from workbench.runs.builtin import alone
 

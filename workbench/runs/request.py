@@ -15,16 +15,16 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.experiment import (
+from workbench.core.files import user_path
+from workbench.core.machine import has_no_gpu
+from workbench.core.objectives import facts_for, index_of, name_of
+from workbench.experiment.definition import (
     EXPERIMENTS,
     Experiment,
     Settings,
     require_input_counts,
     unmet_requirements,
 )
-from workbench.core.files import user_path
-from workbench.core.machine import has_no_gpu
-from workbench.core.objectives import facts_for, index_of, name_of
 from workbench.models.references import (
     RANDOM,
     folder_name,

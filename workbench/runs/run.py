@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from workbench.core import machine
 from workbench.core.errors import LISTED, WorkbenchError, did_you_mean
-from workbench.core.experiment import EXPERIMENTS, Caveat, Experiment, Progress, Result, Table
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
 from workbench.core.findings import Finding
 from workbench.core.public import public
+from workbench.experiment.definition import EXPERIMENTS, Caveat, Experiment, Progress, Result, Table
 from workbench.models.references import TRAINED
 from workbench.runs import spec, status
 from workbench.runs.spec import checked, inside, is_name, no_link, unlinked

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Settings
 from workbench.core.files import atomic_write, parse_json, read_regular, reason_of
+from workbench.experiment.definition import EXPERIMENTS, Settings
 
 FILE = "spec.json"
 FORMAT = 2  # 2: specs have former_names

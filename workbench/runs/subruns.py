@@ -15,7 +15,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
-from workbench.core.experiment import (
+from workbench.core.findings import check_findings, summary
+from workbench.experiment.definition import (
     EXPERIMENTS,
     Caveat,
     Experiment,
@@ -24,7 +25,6 @@ from workbench.core.experiment import (
     SubrunRequest,
     Table,
 )
-from workbench.core.findings import check_findings, summary
 from workbench.runs import spec
 from workbench.runs.execute import Open, SubRuns, execute, open_objects
 from workbench.runs.launch import end, follow, looked, start

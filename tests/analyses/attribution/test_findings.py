@@ -9,7 +9,7 @@ import workbench as wb
 from tests.findings import Tables, findings_of
 from tests.judges.odd import run_here
 from workbench.analyses.attribution.attribution_corpus import COLUMNS
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 BEST = "gain of the most faithful method over random orders"
 FAITHFUL = "methods faithful beyond random orders"

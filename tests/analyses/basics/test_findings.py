@@ -7,7 +7,7 @@ import pytest
 
 from tests.findings import Tables, findings_of
 from workbench import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 # --- minimal-pairs --------------------------------------------------------------------------------
 

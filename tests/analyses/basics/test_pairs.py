@@ -25,9 +25,9 @@ from workbench import (
 )
 from workbench.analyses.basics.experiments import MINIMAL_PAIRS, MinimalPairs
 from workbench.analyses.basics.minimal_pairs import exchanges
-from workbench.core.experiment import unmet_requirements
 from workbench.core.stats import holm, sign_flip_p_value
 from workbench.corpora.readers.tables import minimal_pairs
+from workbench.experiment.definition import unmet_requirements
 from workbench.models.references import facts
 from workbench.models.scoring.lm_scoring import score
 

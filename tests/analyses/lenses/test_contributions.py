@@ -25,10 +25,10 @@ from workbench import Corpus, HuggingFace, WorkbenchError
 from workbench.analyses.lenses.contributions_corpus import half
 from workbench.analyses.predictions.prediction import of_word
 from workbench.analyses.predictions.target import Target
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.stats import permutation_p_values_of_means
 from workbench.corpora.encode import doc_of
 from workbench.engine.batch import Pieces
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.head_removal import parts
 from workbench.models.interventions.direct_contributions import (
     Contributions,

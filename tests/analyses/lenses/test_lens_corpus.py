@@ -9,9 +9,9 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import run_here
-from workbench.core.experiment import EXPERIMENTS
 from workbench.core.stats import p_value_beyond
 from workbench.corpora.layers import vocabulary
+from workbench.experiment.definition import EXPERIMENTS
 
 
 def untagged(*texts: list[str]) -> wb.Corpus:

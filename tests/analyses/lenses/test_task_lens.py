@@ -13,8 +13,8 @@ from tests.models import headed
 from workbench import WorkbenchError
 from workbench.analyses.lenses.task_lens import labels_of_prediction, open_task_lens
 from workbench.analyses.predictions.prediction import labelled
-from workbench.core.experiment import EXPERIMENTS, unmet_requirements
 from workbench.engine.task import Labelling as Kind
+from workbench.experiment.definition import EXPERIMENTS, unmet_requirements
 from workbench.models.references import facts
 
 TEXT = "Ben walks to the old house on the hill ."

@@ -8,7 +8,7 @@ import pytest
 
 from tests.findings import findings_of
 from workbench import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 NAN = float("nan")
 Table = dict[str, pd.DataFrame]

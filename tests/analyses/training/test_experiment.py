@@ -14,7 +14,7 @@ from workbench import Inputs, Result, Run, WorkbenchError, experiments, open_run
 from workbench.analyses.training.experiments import EXPERIMENT, FamilyName, recipe_of
 from workbench.analyses.training.families import FAMILIES
 from workbench.analyses.training.training_run import run, text_of
-from workbench.core.experiment import unmet_requirements
+from workbench.experiment.definition import unmet_requirements
 from workbench.models.references import facts, folder_of, located, trained_by
 from workbench.runs.launch import cancel
 from workbench.runs.request import checked_settings, make_request

@@ -59,7 +59,7 @@ PROFILES = """
 import json, sys
 from pathlib import Path
 from workbench.corpora import read
-from workbench.core.experiment import Inputs
+from workbench.experiment.definition import (Inputs)
 from workbench.analyses.basics.lm_profile import Profile, run
 from workbench.models.loading import load
 from workbench.analyses.training.task import Quiet

@@ -19,9 +19,9 @@ from workbench.analyses.training import mini
 from workbench.analyses.training.commands import quartet
 from workbench.analyses.training.experiments import EXPERIMENT
 from workbench.cli.main import main
-from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.readers.tables import Pair, minimal_pairs
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import MINI, MINI_CORPUS, folder_of, located
 from workbench.models.scoring.lm_scoring import PSEUDO, score
 from workbench.runs import builtin

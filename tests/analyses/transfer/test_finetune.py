@@ -13,7 +13,7 @@ from tests.analyses.heads.conftest import Silent
 from tests.analyses.transfer.conftest import corpus_of, doc_of, of_order, of_words, parted
 from tests.models import zoo
 from workbench import Corpus, HuggingFace, Inputs, Model, Result, WorkbenchError, experiments
-from workbench.core.splits import SplitSizes
+from workbench.corpora.splits import SplitSizes
 from workbench.models.word_models import WordModel
 
 SENTIMENT = "primer/sentiment:size=400"

@@ -15,8 +15,8 @@ from workbench.analyses.transfer.backbone import body_of
 from workbench.analyses.transfer.experiments import Sizes
 from workbench.analyses.transfer.features import Live
 from workbench.analyses.transfer.trainer import guessed
-from workbench.core.splits import SplitSizes
 from workbench.corpora.layers import set_spans
+from workbench.corpora.splits import SplitSizes
 from workbench.corpora.tasks import (
     Examples,
     Task,

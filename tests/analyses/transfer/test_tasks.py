@@ -7,7 +7,7 @@ import pytest
 from workbench import Inputs, WorkbenchError, load, read
 from workbench.analyses.transfer.experiments import FINETUNE, Finetune
 from workbench.analyses.transfer.finetune import adapter_of
-from workbench.core.splits import SplitSizes
+from workbench.corpora.splits import SplitSizes
 from workbench.corpora.tasks import Task, corpora_of, corpus_of, scored_of, split_of, task_of
 
 

@@ -23,7 +23,7 @@ from workbench.analyses.transfer.backbone import Body, body_of
 from workbench.analyses.transfer.experiments import Method, Sizes
 from workbench.analyses.transfer.features import Cached, Live
 from workbench.analyses.transfer.trainer import Plan, steps_of, train_head
-from workbench.core.splits import SplitSizes
+from workbench.corpora.splits import SplitSizes
 from workbench.corpora.tasks import Split, split_of, task_of
 from workbench.models.formats.peft_adapter import merge
 from workbench.models.output_heads.task_heads import MixHead, Scale

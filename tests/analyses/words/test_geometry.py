@@ -21,8 +21,8 @@ from workbench.analyses.words.geometry import (
     unit,
     without_top,
 )
-from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora.layers import vocabulary
+from workbench.experiment.definition import EXPERIMENTS
 
 SMALL = {"random_models": 2, "max_sentences": 60, "min_contexts": 3, "n_permutations": 99}
 

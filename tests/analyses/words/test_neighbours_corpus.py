@@ -11,8 +11,8 @@ import workbench as wb
 from tests.judges.odd import Quiet, run_here
 from tests.planted.senses import doc_of, planted_corpus, planted_model
 from workbench.analyses.words.neighbours_corpus import exchanged_rows
-from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora.layers import vocabulary
+from workbench.experiment.definition import EXPERIMENTS
 
 SMALL = {"random_models": 2, "n_permutations": 19, "min_count": 4, "max_sentences": 80}
 VALUES = {"neighbours": "share", "separation": "value", "tests": "difference"}

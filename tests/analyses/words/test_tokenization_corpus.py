@@ -9,8 +9,8 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.judges.odd import run_here
 from tests.models.bag_of_embeddings import BagOfEmbeddings
-from workbench.core.experiment import EXPERIMENTS
 from workbench.corpora.layers import vocabulary
+from workbench.experiment.definition import EXPERIMENTS
 
 
 def corpus(*texts: tuple[list[str], list[str] | None]) -> wb.Corpus:

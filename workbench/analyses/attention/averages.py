@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from workbench.analyses.attention.experiments import Averages
-from workbench.core.experiment import HEAD, Caveat, Inputs, Progress, Result
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import forward
 from workbench.engine.taps import Reduce, Site, View
 from workbench.engine.words import by_words, owners, piece_shares
+from workbench.experiment.definition import HEAD, Caveat, Inputs, Progress, Result
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from workbench.core.experiment import HEAD, HEADS, Experiment, Settings, Table
 from workbench.core.findings import plural
+from workbench.experiment.definition import HEAD, HEADS, Experiment, Settings, Table
 
 
 class Averages(Settings):

@@ -6,7 +6,6 @@ Pure functions of the tables of `attention-averages`. Costs: milliseconds.
 import plotly.graph_objects as go
 
 from workbench.analyses.attention.findings import above_average
-from workbench.core.experiment import HEAD
 from workbench.drawing.heads import named, offset_map
 from workbench.drawing.primitives import (
     CELLS,
@@ -18,6 +17,7 @@ from workbench.drawing.primitives import (
     matrix,
     panels,
 )
+from workbench.experiment.definition import HEAD
 
 LEAST = 0.25  # minimum of the ends of the scale, so that noise stays pale
 SIDE = 210  # pixels of a map of tags

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.core.experiment import HEAD
 from workbench.core.findings import Finding, capital, percent, plural, signed, whole
 from workbench.core.head_names import has_several_kinds, head_name
+from workbench.experiment.definition import HEAD
 
 Tables = Mapping[str, pd.DataFrame]
 

@@ -48,12 +48,13 @@ from workbench.analyses.predictions.prediction import (
 )
 from workbench.analyses.predictions.target import Target, Unit, units_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import SIGNIFICANT, holm, ratio_intervals, sign_flip_p_value
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.model import Model
 from workbench.engine.task import objective_table
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -8,15 +8,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from workbench.core.experiment import (
-    PREDICTS,
-    Experiment,
-    Need,
-    Table,
-    predicts_any_but,
-)
-from workbench.core.growth import GrowingSettings, Growth
-from workbench.core.measured import OBJECTIVE
+from workbench.experiment.definition import PREDICTS, Experiment, Need, Table, predicts_any_but
+from workbench.experiment.growth import Growth
+from workbench.experiment.measured import OBJECTIVE
+from workbench.experiment.sizes import GrowingSettings
 
 SCORES_LABELS = Need(
     "a language-model head or a task head that scores its labels",

@@ -18,7 +18,7 @@ from workbench.core.findings import (
     rows_of,
     signed,
 )
-from workbench.core.measured import on_measured
+from workbench.experiment.measured import on_measured
 
 Tables = Mapping[str, pd.DataFrame]
 

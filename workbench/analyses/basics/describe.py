@@ -7,10 +7,10 @@ corpus has. Costs: one pass over the corpus.
 import pandas as pd
 
 from workbench.analyses.basics.experiments import Describe
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.describe import Description, describe
 from workbench.corpora.formats import WHOLE
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 
 def run(inputs: Inputs, settings: Describe, progress: Progress) -> Result:

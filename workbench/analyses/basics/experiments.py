@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from workbench.core.experiment import LM_HEAD, Experiment, Settings, Table
+from workbench.experiment.definition import LM_HEAD, Experiment, Settings, Table
 from workbench.models.references import Pseudo
 
 # --- describe -------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from workbench.analyses.basics.experiments import Profile
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import DAMAGED, atomic_write, require_regular
 from workbench.corpora.encode import encode
 from workbench.corpora.formats import WHOLE
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.output_heads.lm_losses import CORRUPTED, INFILLED, MASKED
 from workbench.models.references import facts
 from workbench.models.scoring.lm_scoring import FIELDS, PSEUDO, Scores, joined, measures, score

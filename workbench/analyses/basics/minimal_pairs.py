@@ -21,13 +21,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import MinimalPairs
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.stats import SIGNIFICANT, holm, sign_flip_p_value, wilson_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.references import Pseudo
 from workbench.models.scoring.lm_scoring import PSEUDO, START_TOKEN_TEXTS, score, start_of
 

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import AgainstTrigrams
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import interval, p_value, resampled
 from workbench.corpora.encode import encode
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import PIECES, chunks
 from workbench.engine.model import Model
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.output_heads.lm_losses import candidates, hidden_spans
 from workbench.models.references import Pseudo
 from workbench.models.scoring.lm_scoring import PSEUDO, losses_of, score

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.analyses.heads.examples import HeadSample
-from workbench.core.experiment import HEAD
+from workbench.experiment.definition import HEAD
 
 APART = 0.5  # of the largest merge distance; clusters are not merged above it
 TINY = torch.finfo(torch.float32).tiny

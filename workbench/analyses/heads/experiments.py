@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from workbench.core.experiment import HEAD, HEADS, Experiment, Settings, Table
+from workbench.experiment.definition import HEAD, HEADS, Experiment, Settings, Table
 
 ENDS = ("", "_lower", "_upper")
 

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from workbench.analyses.heads.roles import Rules
-from workbench.core.experiment import HEAD
 from workbench.core.findings import (
     Finding,
     capital,
@@ -27,6 +26,7 @@ from workbench.core.findings import (
     whole,
 )
 from workbench.core.head_names import ROLES, has_several_kinds, head_name
+from workbench.experiment.definition import HEAD
 
 Tables = Mapping[str, pd.DataFrame]
 

@@ -22,11 +22,12 @@ from workbench.analyses.heads.gold import Gold, gold_of
 from workbench.analyses.heads.induction import repeats
 from workbench.analyses.heads.roles import Rules
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.text import READ_WITH
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.taps import Site
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 MIN_RELIABLE = 0.5  # share of reliable maxima below which there is a caveat
 

@@ -18,7 +18,6 @@ from workbench.analyses.heads.gold import DIRECTIONS, FIRST, FIXED, LONGEST, RUL
 from workbench.analyses.heads.induction import Repeats
 from workbench.analyses.heads.measures import EVEN, RELATION_COUNTS, head_parts, shared_parts
 from workbench.analyses.heads.roles import MIN_MASS, Rules, beats, gain, named
-from workbench.core.experiment import HEAD
 from workbench.core.stats import (
     binomial_p_values,
     interval,
@@ -28,6 +27,7 @@ from workbench.core.stats import (
 )
 from workbench.engine.map_statistics import FARTHEST, OFFSETS
 from workbench.engine.taps import Site
+from workbench.experiment.definition import HEAD
 
 if TYPE_CHECKING:
     pass

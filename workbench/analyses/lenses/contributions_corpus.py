@@ -43,12 +43,13 @@ from workbench.analyses.lenses.task_lens import (
 )
 from workbench.analyses.predictions.predict import has_task_head
 from workbench.core.errors import WorkbenchError, listed
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means, ratio_intervals
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.batch import Pieces, sent
 from workbench.engine.task import objective_table
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.interventions.direct_contributions import (
     Component,
     Contributions,

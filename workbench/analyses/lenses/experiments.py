@@ -6,7 +6,7 @@ is imported when an experiment first runs.
 
 from pydantic import Field
 
-from workbench.core.experiment import (
+from workbench.experiment.definition import (
     HEADS,
     LM_HEAD,
     Experiment,
@@ -14,9 +14,9 @@ from workbench.core.experiment import (
     Table,
     predicts_any_but,
 )
-from workbench.core.growth import GrowingSettings, Growth
-from workbench.core.measured import OBJECTIVE
-from workbench.core.splits import SplitSettings
+from workbench.experiment.growth import Growth
+from workbench.experiment.measured import OBJECTIVE
+from workbench.experiment.sizes import GrowingSettings, SplitSettings
 
 # --- what models must predict ---------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from workbench.core.findings import (
     whole,
 )
 from workbench.core.head_names import has_several_kinds, part_name
-from workbench.core.measured import measured, on_measured
+from workbench.experiment.measured import measured, on_measured
 
 Tables = Mapping[str, pd.DataFrame]
 

@@ -42,7 +42,6 @@ from workbench.analyses.lenses.task_lens import (
 )
 from workbench.analyses.predictions.predict import has_task_head
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import (
     SIGNIFICANT,
     holm,
@@ -54,10 +53,12 @@ from workbench.core.stats import (
 )
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.corpora.word_groups import FREQUENT, Group, frequency_ranks, word_groups
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, UnsupportedError
 from workbench.engine.task import objective_table
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.interventions.head_replay import Point
 
 if TYPE_CHECKING:

@@ -31,12 +31,12 @@ from workbench.analyses.lenses.tuned_maps import (
     trained_maps,
 )
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
-from workbench.core.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
 from workbench.core.stats import document_weights, interval, ratio, resampled
 from workbench.corpora.encode import encode
+from workbench.corpora.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 LOGIT, TUNED = "logit", "tuned"
 LENSES = (LOGIT, TUNED)

@@ -8,15 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from workbench.core.experiment import (
-    HEAD,
-    LM_HEAD,
-    Experiment,
-    Need,
-    Settings,
-    Table,
-)
-from workbench.core.measured import OBJECTIVE
+from workbench.experiment.definition import HEAD, LM_HEAD, Experiment, Need, Settings, Table
+from workbench.experiment.measured import OBJECTIVE
 
 EXCHANGES = Need(
     "a language-model head, for its pairs exchange a predicted word",

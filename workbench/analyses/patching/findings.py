@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from workbench.core.experiment import HEAD
 from workbench.core.findings import (
     Finding,
     Row,
@@ -20,7 +19,8 @@ from workbench.core.findings import (
     signed,
 )
 from workbench.core.head_names import has_several_kinds, head_name
-from workbench.core.measured import on_measured
+from workbench.experiment.definition import HEAD
+from workbench.experiment.measured import on_measured
 
 Tables = Mapping[str, pd.DataFrame]
 

@@ -29,7 +29,6 @@ from workbench.analyses.patching.patch import MARGIN, open_points
 from workbench.analyses.predictions.prediction import Prediction, of_word
 from workbench.analyses.predictions.target import Target, fixed_pieces
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.experiment import FEW, Caveat, Inputs, Progress, Result
 from workbench.core.findings import listing, plural
 from workbench.core.stats import (
     SIGNIFICANT,
@@ -42,10 +41,12 @@ from workbench.core.stats import (
     sign_flip_p_values,
 )
 from workbench.corpora.counterfactuals import Counterfactual, counterfactual_pairs
+from workbench.corpora.splits import FEW
 from workbench.engine.batch import NO_WORD, joined
 from workbench.engine.model import Model, UnsupportedError, refusal
 from workbench.engine.taps import StackName
 from workbench.engine.task import objective_table
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.interventions.patching import (
     Patch,
     PatchPoints,

@@ -35,7 +35,6 @@ from workbench.analyses.pruning.experiments import HeadAblation
 from workbench.analyses.pruning.head_masks import Head, each_closed, heads_of, named
 from workbench.analyses.pruning.importance import GateGradients, gate_gradients, table_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import HEAD, Caveat, Inputs, Progress, Result
 from workbench.core.racing import Round, along, race, sizes
 from workbench.core.stats import SIGNIFICANT, ratio_intervals, sign_flip_p_values
 from workbench.engine.batch import Pieces, sent
@@ -43,6 +42,7 @@ from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.taps import Gate, Site, StackName, Tap
 from workbench.engine.task import objective_table
+from workbench.experiment.definition import HEAD, Caveat, Inputs, Progress, Result
 from workbench.models.huggingface import HuggingFace
 from workbench.models.interventions.prefix_cache import recorded, replay_points
 from workbench.models.scoring.eval_tasks import EvalTask, Question

@@ -25,7 +25,6 @@ from workbench.analyses.pruning.evaluation import (
 from workbench.analyses.pruning.experiments import ONCE, By
 from workbench.analyses.pruning.head_masks import Head, heads_of, named
 from workbench.analyses.pruning.importance import gate_gradients
-from workbench.core.experiment import HEAD
 from workbench.core.machine import MEBI, Stretch, stretch
 from workbench.core.stats import (
     SIGNIFICANT,
@@ -35,6 +34,7 @@ from workbench.core.stats import (
     sign_flip_p_values,
 )
 from workbench.engine.batch import Pieces
+from workbench.experiment.definition import HEAD
 from workbench.models.head_removal import Unit, magnitudes, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load

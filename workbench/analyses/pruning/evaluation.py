@@ -1,7 +1,7 @@
 """Scores of a model on texts, for the pruning experiments: by its own loss or by classes of texts.
 
 Weights are trained and heads are chosen on train texts; scores are on other texts
-(`workbench.core.splits`). Costs: reading the corpus.
+(`workbench.corpora.splits`). Costs: reading the corpus.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from workbench.analyses.pruning.experiments import Aimed
 from workbench.analyses.pruning.head_masks import require_heads
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, few_sentences_caveat
-from workbench.core.splits import Parts
 from workbench.core.stats import ratio_intervals
 from workbench.corpora.encode import encode
+from workbench.corpora.splits import Parts, few_sentences_caveat
 from workbench.corpora.task_gold import gold_of, task_on
 from workbench.engine.batch import Batch
 from workbench.engine.halving import Limit, in_halves
@@ -28,6 +27,7 @@ from workbench.engine.model import Model
 from workbench.engine.taps import Tap
 from workbench.engine.task import Task
 from workbench.engine.words import owners
+from workbench.experiment.definition import Caveat, Inputs
 from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.output_heads.standard_heads import with_standard_head
 from workbench.models.output_heads.task_heads import BatchScores

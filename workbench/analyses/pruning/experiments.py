@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from workbench.core.experiment import (
+from workbench.corpora.splits import Parts, SplitSizes, parts_of
+from workbench.experiment.definition import (
     FULL,
     HEAD,
     HEADS,
@@ -21,9 +22,8 @@ from workbench.core.experiment import (
     Settings,
     Table,
 )
-from workbench.core.growth import Effort
-from workbench.core.measured import OBJECTIVE
-from workbench.core.splits import Parts, SplitSizes, parts_of
+from workbench.experiment.measured import OBJECTIVE
+from workbench.experiment.sizes import Effort
 
 DEV_TEXTS = 200  # default: enough to see a loss rise
 

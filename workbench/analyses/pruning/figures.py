@@ -12,9 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.pruning.findings import NAMES, way
-from workbench.core.experiment import HEAD
 from workbench.core.head_names import ROLES
-from workbench.core.measured import measured
 from workbench.core.stats import SIGNIFICANT
 from workbench.drawing.heads import COLOUR, NONE, PALE, grid, groups, named
 from workbench.drawing.primitives import (
@@ -35,6 +33,8 @@ from workbench.drawing.primitives import (
     plot,
 )
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT, SERIES, TUNED
+from workbench.experiment.definition import HEAD
+from workbench.experiment.measured import measured
 
 UNITS = {"loss": "nats", "accuracy": "share correct", "r2": "share of variance explained"}
 BEST = 20  # pairs shown

@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.core.experiment import HEAD
 from workbench.core.findings import (
     Finding,
     Row,
@@ -27,8 +26,9 @@ from workbench.core.findings import (
     signed,
     whole,
 )
-from workbench.core.measured import measured, name_of_measured
 from workbench.core.stats import SIGNIFICANT
+from workbench.experiment.definition import HEAD
+from workbench.experiment.measured import measured, name_of_measured
 
 Tables = Mapping[str, pd.DataFrame]
 

@@ -27,7 +27,6 @@ from workbench.analyses.pruning.evaluation import (
 )
 from workbench.analyses.pruning.experiments import HeadGates
 from workbench.analyses.pruning.head_masks import Head, named, opened
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.stats import (
     SIGNIFICANT,
     holm,
@@ -37,6 +36,7 @@ from workbench.core.stats import (
 )
 from workbench.engine.taps import Gate
 from workbench.engine.task import objective_table
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import Plan, Question, learn

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import HEAD
 from workbench.engine.batch import sent
 from workbench.engine.taps import Site
+from workbench.experiment.definition import HEAD
 from workbench.models.huggingface import HuggingFace
 
 Head = tuple[int, int]  # index of its site, and its number there

@@ -29,10 +29,10 @@ from workbench.analyses.pruning.evaluation import (
 )
 from workbench.analyses.pruning.experiments import ONCE, HeadPruning
 from workbench.analyses.pruning.head_masks import Head
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
-from workbench.core.splits import Parts
+from workbench.corpora.splits import Parts
 from workbench.engine.model import Model
 from workbench.engine.task import objective_table
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.head_removal import Unit, units, without
 from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import Learnt, Plan, learn

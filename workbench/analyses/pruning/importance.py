@@ -24,11 +24,11 @@ from workbench.analyses.pruning.evaluation import (
 )
 from workbench.analyses.pruning.experiments import HeadImportance
 from workbench.analyses.pruning.head_masks import Head, heads_of, named, opened
-from workbench.core.experiment import Inputs, Progress, Result
 from workbench.core.stats import ratio_intervals
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Gate
 from workbench.engine.task import objective_table
+from workbench.experiment.definition import Inputs, Progress, Result
 from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import EvalTask, Question
 

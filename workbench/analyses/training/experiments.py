@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from workbench.core.experiment import Experiment, Need, Settings, Table
 from workbench.core.findings import percent
+from workbench.experiment.definition import Experiment, Need, Settings, Table
 
 if TYPE_CHECKING:
     from workbench.analyses.training.config import Settings as Recipe

@@ -15,8 +15,8 @@ import pandas as pd
 
 from workbench.analyses.training.experiments import Training, recipe_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import drafted
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.references import has_adapter
 
 if TYPE_CHECKING:

@@ -34,17 +34,9 @@ from workbench.analyses.transfer.similarity import (
 )
 from workbench.analyses.transfer.trainer import guessed
 from workbench.analyses.transfer.weight_change import WeightChange, require_same, weight_change
-from workbench.core.experiment import (
-    HEAD,
-    Caveat,
-    Inputs,
-    Progress,
-    Result,
-    SubrunResult,
-    few_sentences_caveat,
-)
 from workbench.core.metrics import Metric
 from workbench.core.stats import Floats, difference, f1, interval, ratio, resampled
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.corpora.task_gold import gold_of
 from workbench.corpora.tasks import Examples, metrics_of, scored_of
 from workbench.engine.batch import Batch, Pieces
@@ -52,6 +44,7 @@ from workbench.engine.forward_pass import CHUNK, PIECES, chunks, forward
 from workbench.engine.forward_pass import Progress as Passing
 from workbench.engine.model import Model, Output
 from workbench.engine.taps import Capture, Site, Tap, View
+from workbench.experiment.definition import HEAD, Caveat, Inputs, Progress, Result, SubrunResult
 from workbench.models.output_heads.task_heads import TaskHead
 from workbench.models.scoring.lm_scoring import Scores, joined, measures, score
 

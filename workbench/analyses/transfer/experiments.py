@@ -12,9 +12,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from workbench.core.experiment import HEAD, Experiment, Settings, Table
-from workbench.core.growth import GrowingSettings, Growth
-from workbench.core.splits import SplitSettings
+from workbench.experiment.definition import HEAD, Experiment, Settings, Table
+from workbench.experiment.growth import Growth
+from workbench.experiment.sizes import GrowingSettings, SplitSettings
 
 Method = Literal[
     "frozen", "fine-tuned", "gradual", "top", "lora", "adapters", "prefix", "prompt", "bitfit"

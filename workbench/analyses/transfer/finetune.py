@@ -15,7 +15,6 @@ import pandas as pd
 from workbench.analyses.transfer.experiments import FROZEN, Finetune, HeadKind
 from workbench.analyses.transfer.text_to_text import Writer
 from workbench.analyses.transfer.trainer import Adapter, Trial, checkpoints, trials
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
 from workbench.core.metrics import Metric
 from workbench.core.stats import Floats, interval, resampled
@@ -30,6 +29,7 @@ from workbench.corpora.tasks import (
 )
 from workbench.engine.model import Model, UnsupportedError
 from workbench.engine.task import Task
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.formats import peft_adapter
 from workbench.models.formats.task_checkpoint import save_task
 from workbench.models.huggingface import require_transformer

@@ -26,7 +26,6 @@ from workbench.analyses.transfer.experiments import (
     Method,
 )
 from workbench.core.errors import listed
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, SubrunRequest, SubrunResult
 from workbench.core.stats import difference, resampled
 from workbench.corpora.tasks import (
     Split,
@@ -38,6 +37,14 @@ from workbench.corpora.tasks import (
 )
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
+from workbench.experiment.definition import (
+    Caveat,
+    Inputs,
+    Progress,
+    Result,
+    SubrunRequest,
+    SubrunResult,
+)
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus

@@ -16,9 +16,16 @@ import pandas as pd
 from workbench.analyses.transfer.experiments import HeadKind, Pretraining
 from workbench.analyses.transfer.frozen_vs_finetuned import finetune_request, texts_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, SubrunRequest, SubrunResult
 from workbench.core.stats import Floats, difference, interval, resampled
 from workbench.corpora.tasks import Split, corpora_of, metrics_of, task_of
+from workbench.experiment.definition import (
+    Caveat,
+    Inputs,
+    Progress,
+    Result,
+    SubrunRequest,
+    SubrunResult,
+)
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus

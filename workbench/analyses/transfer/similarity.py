@@ -24,13 +24,13 @@ from torch import Tensor
 from workbench.analyses.transfer.backbone import names_of
 from workbench.analyses.transfer.experiments import LAYER_PAIR, Similarity
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result
 from workbench.core.files import folder_or_temporary
 from workbench.corpora.encode import encode
 from workbench.engine.activation_store import Store, word_states
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.references import RANDOM
 
 # --- moments of states ----------------------------------------------------------------------------

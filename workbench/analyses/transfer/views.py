@@ -15,7 +15,7 @@ from workbench.app.runs import context, new_run, run_form
 from workbench.app.runs.result_page import ResultPage, View, figure_view
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Experiment
+from workbench.experiment.definition import Experiment
 from workbench.models.references import TRAINED
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ is imported when an experiment first runs.
 
 from pydantic import Field
 
-from workbench.core.experiment import Experiment, Settings, Table
-from workbench.core.growth import GrowingSettings, Growth
+from workbench.experiment.definition import Experiment, Settings, Table
+from workbench.experiment.growth import Growth
+from workbench.experiment.sizes import GrowingSettings
 
 # --- geometry -------------------------------------------------------------------------------------
 

@@ -24,7 +24,6 @@ from spacy.tokens import Doc
 from workbench.analyses.words.experiments import GeometrySettings
 from workbench.analyses.words.geometry import Layer, Sample, layer_measures
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.files import folder_or_temporary
 from workbench.core.stats import (
     DRAWS,
@@ -37,10 +36,12 @@ from workbench.core.stats import (
 )
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.corpora.word_groups import CONTENT, FUNCTION
 from workbench.engine.activation_store import Store, word_states
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model, UnsupportedError, not_a_number
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

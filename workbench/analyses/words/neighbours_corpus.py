@@ -30,7 +30,6 @@ from workbench.analyses.words.occurrences import (
 )
 from workbench.analyses.words.senses import Clustered, Separation, k_means, permutations, separation
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import plural
 from workbench.core.stats import (
@@ -43,8 +42,10 @@ from workbench.core.stats import (
     resampled,
 )
 from workbench.corpora.layers import FEW_DOCUMENTS
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.model import Model, UnsupportedError
 from workbench.engine.taps import StackName
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -17,7 +17,6 @@ from spacy.tokens import Doc
 
 from workbench.analyses.words.experiments import TokenizationSettings
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.stats import (
     DRAWS,
     SIGNIFICANT,
@@ -29,6 +28,7 @@ from workbench.core.stats import (
 )
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
+from workbench.corpora.splits import few_sentences_caveat
 from workbench.corpora.word_groups import (
     CONTENT,
     FREQUENT,
@@ -41,6 +41,7 @@ from workbench.corpora.word_groups import (
 from workbench.engine.batch import NO_WORD, Batch
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

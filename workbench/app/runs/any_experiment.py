@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.app import navigation
 from workbench.app.runs import new_run, run_list
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 EXPERIMENT = "experiment"  # in the address
 

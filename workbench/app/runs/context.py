@@ -15,7 +15,7 @@ from workbench.app import choice
 from workbench.app.runs import run_list
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import Experiment
+from workbench.experiment.definition import Experiment
 from workbench.models.references import RANDOM, trained_by
 
 if TYPE_CHECKING:

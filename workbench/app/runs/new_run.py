@@ -18,7 +18,7 @@ from workbench.app import cache, navigation
 from workbench.app.runs import context, run_form, run_list, settings_form
 from workbench.app.text import errors_shown, plain, shortened
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import (
+from workbench.experiment.definition import (
     EXPERIMENTS,
     FULL,
     PRESETS,
@@ -27,7 +27,7 @@ from workbench.core.experiment import (
     Experiment,
     Settings,
 )
-from workbench.core.growth import GrowingSettings, seconds_of
+from workbench.experiment.sizes import GrowingSettings, seconds_of
 from workbench.runs.estimate import Estimate, Finished, Size, estimate
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import streamlit as st
 from workbench.app import tables_and_figures
 from workbench.app.runs import context, export, new_run, next_steps, result, run_form, run_view
 from workbench.app.text import errors_shown
-from workbench.core.experiment import EXPERIMENTS, Experiment
+from workbench.experiment.definition import EXPERIMENTS, Experiment
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run

@@ -16,8 +16,8 @@ from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.app.uploaded_files import Kind
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, PLURALS, Experiment, counted
 from workbench.core.objectives import described, name_of
+from workbench.experiment.definition import EXPERIMENTS, PLURALS, Experiment, counted
 from workbench.runs.processes import starter
 
 if TYPE_CHECKING:

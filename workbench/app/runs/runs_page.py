@@ -11,7 +11,7 @@ from workbench.app import navigation
 from workbench.app.runs import context, new_run, result_page, run_comparison, run_list, run_view
 from workbench.app.text import errors_shown, show_error
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run

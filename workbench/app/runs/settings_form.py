@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from workbench.app import glossary
 from workbench.app.text import plain
-from workbench.core.experiment import Experiment
+from workbench.experiment.definition import Experiment
 
 COLUMNS = 2
 _MARKS = re.compile(r"([\\`*_\[\]$:<>~#])")  # only these: screen readers read a label unrendered

@@ -12,7 +12,7 @@ Weights are read from safetensors only. Costs: the bytes of the updates and of t
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,9 +25,7 @@ from workbench.models.formats import checkpoint
 from workbench.models.formats.task_checkpoint import head_of
 from workbench.models.output_heads import standard_heads
 from workbench.models.references import ADAPTER
-
-if TYPE_CHECKING:
-    from workbench.models.huggingface import HuggingFace
+from workbench.models.transformer import Transformer
 
 WEIGHTS = "adapter_model.safetensors"
 PREFIX = "base_model.model."  # of the names in an adapter
@@ -41,7 +39,7 @@ _TYPES = {  # peft's name of a task, by its kind
 _HEADS = ("classifier.out_proj", "classifier", "score", "qa_outputs", "logits_proj")  # last layers
 
 
-def inject(model: "HuggingFace", names: Collection[str], rank: int, seed: int) -> list[Tensor]:
+def inject(model: Transformer, names: Collection[str], rank: int, seed: int) -> list[Tensor]:
     """Add a low-rank update to each of these modules, in place; returns the weights that learn."""
     from peft import LoraConfig, inject_adapter_in_model
 
@@ -58,7 +56,7 @@ def inject(model: "HuggingFace", names: Collection[str], rank: int, seed: int) -
     return [weights for name, weights in model.net.named_parameters() if "lora_" in name]
 
 
-def merge(model: "HuggingFace") -> None:
+def merge(model: Transformer) -> None:
     """Add the updates to the weights they belong to, and remove their modules."""
     from peft.tuners.lora import LoraLayer
 
@@ -71,7 +69,7 @@ def merge(model: "HuggingFace") -> None:
     net.__dict__.pop("peft_config", None)
 
 
-def save(model: "HuggingFace", original: "HuggingFace", folder: Path, base: str) -> None:
+def save(model: Transformer, original: Transformer, folder: Path, base: str) -> None:
     """Write the updates of a model as an adapter of its base; `original` is the model before."""
     from safetensors.torch import save_file
 
@@ -97,12 +95,12 @@ def save(model: "HuggingFace", original: "HuggingFace", folder: Path, base: str)
     config.save_pretrained(folder)
 
 
-def _module(model: "HuggingFace", name: str) -> str:
+def _module(model: Transformer, name: str) -> str:
     """The module that a weight belongs to, below the net or below its body."""
     return model.bare_name(name).partition(".")[0]
 
 
-def _has_weights(model: "HuggingFace", name: str, child: nn.Module) -> bool:
+def _has_weights(model: Transformer, name: str, child: nn.Module) -> bool:
     """Whether a child of the net is a part of its head with weights."""
     return name != model.net.base_model_prefix and any(True for _ in child.parameters())
 
@@ -121,7 +119,7 @@ def base_of(folder: Path) -> str:
     return base
 
 
-def opened(folder: Path, open_base: "Callable[[str], Any]") -> "HuggingFace":
+def opened(folder: Path, open_base: "Callable[[str], Any]") -> Transformer:
     """The base of an adapter, with the adapter merged into it."""
     from peft import PeftModel
 

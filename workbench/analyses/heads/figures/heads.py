@@ -19,7 +19,6 @@ from workbench.analyses.heads.figures.grid import (
     by_role,
     role_of,
 )
-from workbench.core.experiment import HEAD
 from workbench.core.head_names import ROLES
 from workbench.drawing.heads import COLOUR, groups, in_percent, named, offset_map, short
 from workbench.drawing.primitives import (
@@ -42,6 +41,7 @@ from workbench.drawing.primitives import (
     plot,
 )
 from workbench.drawing.theme import BASELINE, CONTROL, MODEL, NOT_SIGNIFICANT
+from workbench.experiment.definition import HEAD
 
 PALE = "rgba(131,141,151,.4)"
 MEASURES = {

@@ -17,11 +17,11 @@ from workbench.app import tables_and_figures
 from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import shortened
-from workbench.core.experiment import HEAD as COLUMNS
 from workbench.core.head_names import ROLES
 from workbench.drawing import heads as names
 from workbench.drawing.heads import NOTHING
 from workbench.drawing.theme import INK
+from workbench.experiment.definition import HEAD as COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

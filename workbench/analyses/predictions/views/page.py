@@ -19,7 +19,7 @@ from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 from workbench.core.analysis import tabs_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS, Need
+from workbench.experiment.definition import EXPERIMENTS, Need
 from workbench.models.references import facts
 from workbench.report.format import number
 

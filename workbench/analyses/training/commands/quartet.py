@@ -192,7 +192,7 @@ def _watching() -> Iterator[Any]:
 
 def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
     """Return the scores of a model, and those of a trigram model."""
-    from workbench.core.experiment import EXPERIMENTS
+    from workbench.experiment.definition import EXPERIMENTS
     from workbench.models.references import MINI_CORPUS
     from workbench.runs.api import answered, require_finished
     from workbench.runs.request import make_request

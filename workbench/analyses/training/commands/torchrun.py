@@ -11,7 +11,7 @@ import time
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 from workbench.runs import status
 from workbench.runs.request import Request
 from workbench.runs.run import Run, is_whole

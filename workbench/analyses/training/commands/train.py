@@ -154,7 +154,7 @@ def _with_options(settings: dict[str, str], options: dict[str, str | None]) -> d
     """Add the options that were given to the settings; a setting with two values is an error."""
     if not any(options.values()):
         return settings
-    from workbench.core.experiment import EXPERIMENTS, Settings
+    from workbench.experiment.definition import EXPERIMENTS, Settings
 
     kind: type[Settings] = EXPERIMENTS["train"].settings
     merged = kind.with_current_names(settings)

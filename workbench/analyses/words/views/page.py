@@ -18,7 +18,7 @@ from workbench.app.runs import run_list
 from workbench.app.text import ago, errors_shown, plain, prose
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, index_in, strip
-from workbench.core.experiment import EXPERIMENTS
+from workbench.experiment.definition import EXPERIMENTS
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

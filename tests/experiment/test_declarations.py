@@ -12,9 +12,10 @@ import pytest
 import workbench as wb
 from workbench import Corpus
 from workbench.cli.run import given_settings
-from workbench.core import experiment as declaring
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import (
+from workbench.core.registry import Placed
+from workbench.experiment import definition as declaring
+from workbench.experiment.definition import (
     EXPERIMENTS,
     Experiment,
     Inputs,
@@ -23,7 +24,6 @@ from workbench.core.experiment import (
     Table,
     built_in_experiments,
 )
-from workbench.core.registry import Placed
 
 HEAVY = (
     "torch", "transformers", "spacy", "scipy", "sklearn", "plotly", "streamlit", "pandas",
@@ -31,7 +31,7 @@ HEAVY = (
 PROGRAM = f"""
 import json, sys
 from workbench.cli.output import experiment, experiments
-from workbench.core.experiment import EXPERIMENTS, built_in_experiments
+from workbench.experiment.definition import (EXPERIMENTS, built_in_experiments)
 listed = experiments()
 names = built_in_experiments()
 shown = [experiment(name, (), (), {{}}) for name in names]
@@ -101,9 +101,9 @@ def test_code_may_be_a_function_or_its_place() -> None:
         return Result({})
 
     assert declared(run=run).run is run and declared(run=run).fits is None
-    placed = declared(run="tests.core.test_declarations:answer", fits="builtins:print")
+    placed = declared(run="tests.experiment.test_declarations:answer", fits="builtins:print")
     assert placed.run(Inputs(), Settings(), None) == Result({}, {"asked": ()})  # type: ignore[arg-type]
-    assert placed == declared(run="tests.core.test_declarations:answer", fits="builtins:print")
+    assert placed == declared(run="tests.experiment.test_declarations:answer", fits="builtins:print")
     with pytest.raises(TypeError, match="run"):
         declared()
 
@@ -132,7 +132,7 @@ import random
 
 import pandas as pd
 
-from workbench.core.experiment import Result
+from workbench.experiment.definition import (Result)
 
 drawn = random.random()
 
@@ -141,7 +141,7 @@ def run(inputs, settings, progress):
     return Result({"drawn": pd.DataFrame({"number": [random.random()]})})
 """
 DECLARED = """
-from workbench.core.experiment import Experiment, Settings, Table
+from workbench.experiment.definition import (Experiment, Settings, Table)
 
 EXPERIMENT = Experiment(
     name="drawing", about="", settings=Settings, run="drawing:run", models=(0, 0),

@@ -25,6 +25,7 @@ from workbench.core.findings import Finding, check_findings
 from workbench.core.objectives import facts_for, name_of
 from workbench.core.public import check_fields
 from workbench.core.registry import Code, Placed, Registry, imported
+from workbench.experiment.growth import Growth
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from spacy.tokens import Doc
 
-    from workbench.core.growth import Growth
     from workbench.corpora.corpus import Corpus
     from workbench.engine.model import Model
 
@@ -45,7 +45,6 @@ TRAIN = ("train",)  # the splits to train a model on
 HEAD = ("stack", "kind", "layer", "head")  # the columns that identify the head of a row
 QUICK, STANDARD, FULL = PRESETS = ("Quick", "Standard", "Full")
 QUICK_SENTENCES = 200  # of the preset Quick, unless an experiment declares others
-FEW = 30  # sentences; bootstrap intervals over fewer are unreliable
 
 
 # In the place of pydantic's own messages, by the type of the mistake.
@@ -353,17 +352,6 @@ class Caveat:
     applies_to: tuple[str, ...] = ()
 
 
-def few_sentences_caveat(n_sentences: int) -> tuple[str, ...]:
-    """Return a caveat for intervals over few sentences; nothing where there are enough."""
-    if n_sentences >= FEW:
-        return ()
-    counted = "1 sentence is" if n_sentences == 1 else f"{n_sentences} sentences are"
-    return (
-        f"Only {counted} scored: with fewer than {FEW}, intervals are too narrow and p-values too "
-        "small.",
-    )
-
-
 @dataclass(frozen=True)
 class Table:
     """The description of a table; its `keys` identify a row, and align it with another run's row.
@@ -522,7 +510,7 @@ class Experiment(Generic[S]):
     figures: "str | Mapping[str, Draw]" = field(default_factory=dict)
     findings: "Code[Callable[[Tables], Iterable[Finding]] | None]" = Code(None)  # noqa: RUF009
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    growth: "Growth | None" = None
+    growth: Growth | None = None
     papers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
     question: str = ""
     subject: str = "More"

@@ -6,7 +6,7 @@ from spacy.vocab import Vocab
 
 from workbench import Corpus
 from workbench.core.errors import WorkbenchError
-from workbench.core.splits import Parts, SplitSizes, parts_of
+from workbench.corpora.splits import Parts, SplitSizes, parts_of
 
 VOCAB = Vocab()
 

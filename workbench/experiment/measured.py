@@ -8,7 +8,7 @@ bare name. Costs: nothing.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from workbench.core.experiment import Table
+from workbench.experiment.definition import Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,17 +10,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from workbench.core.errors import WorkbenchError
-from workbench.core.experiment import few_sentences_caveat
-from workbench.core.growth import GrowingSettings
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from workbench.corpora.corpus import Corpus
 
+FEW = 30  # sentences; bootstrap intervals over fewer are unreliable
 SHARE = 0.1  # share of the documents in each part that is split off
 TRAIN, DEV, TEST = "train", "dev", "test"
 PARTS = (TRAIN, DEV, TEST)
@@ -33,33 +30,6 @@ class SplitSizes:
     train: int | None = None
     dev: int | None = None
     test: int | None = None
-
-
-class SplitSettings(GrowingSettings):
-    """Settings of an experiment that trains: how many sentences of each split it uses."""
-
-    max_sentences: int | None = Field(
-        1000,
-        ge=1,
-        description="Maximum number of sentences of each split (default 1000; empty: all).",
-    )
-    max_train: int | None = Field(
-        None, ge=1, description="Maximum number of sentences to train on (default: max_sentences)."
-    )
-    max_dev: int | None = Field(
-        None,
-        ge=1,
-        description="Maximum number of dev sentences, for early stopping (default: max_sentences).",
-    )
-    max_test: int | None = Field(
-        None, ge=1, description="Maximum number of sentences to score (default: max_sentences)."
-    )
-
-    @property
-    def split_sizes(self) -> SplitSizes:
-        """Return the maximum of each split."""
-        each = (self.max_train, self.max_dev, self.max_test)
-        return SplitSizes(*(self.max_sentences if size is None else size for size in each))
 
 
 @dataclass(frozen=True)
@@ -200,3 +170,14 @@ def cut(docs: Sequence["Doc"], seed: int, where: str) -> tuple[list["Doc"], list
         mask = [index in indices for index in range(len(docs))]
     stays = [doc for doc, is_cut in zip(docs, mask, strict=True) if not is_cut]
     return stays, [doc for doc, is_cut in zip(docs, mask, strict=True) if is_cut]
+
+
+def few_sentences_caveat(n_sentences: int) -> tuple[str, ...]:
+    """Return a caveat for intervals over few sentences; nothing where there are enough."""
+    if n_sentences >= FEW:
+        return ()
+    counted = "1 sentence is" if n_sentences == 1 else f"{n_sentences} sentences are"
+    return (
+        f"Only {counted} scored: with fewer than {FEW}, intervals are too narrow and p-values too "
+        "small.",
+    )

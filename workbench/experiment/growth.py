@@ -12,14 +12,12 @@ claims of a single look. The result is that of the last step alone. Costs: nothi
 `workbench.runs.effort` has the loop.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BaseModel
 
-from workbench.core.experiment import Settings
 from workbench.core.findings import Finding
 from workbench.core.registry import imported
 
@@ -28,49 +26,10 @@ if TYPE_CHECKING:
 
     Tables = Mapping[str, pd.DataFrame]
 
-Effort = Literal["quick", "standard", "full"]
 FACTOR = 4  # from one step to the next
 STEPS = 5  # maximum
 QUICK = 5  # times smaller than the first step
 WIDER = 3.29 / 1.96  # an interval of 99.9 % to one of 95 %, before the last step
-_UNITS = {"s": 1, "m": 60, "h": 3600}
-
-
-def seconds_of(time: str) -> float:
-    """Return a time limit in seconds: `90s`, `10m`, `1.5h`; a number alone is seconds."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]|)\s*", time.lower())
-    if match is None:
-        raise ValueError("a time limit is a number with a unit, such as 90s, 10m or 2h")
-    return float(match[1]) * _UNITS[match[2] or "s"]
-
-
-def _checked_time(time: str) -> str:
-    seconds_of(time)
-    return time.strip()
-
-
-Time = Annotated[
-    str,
-    BeforeValidator(lambda time: f"{time:g}s" if isinstance(time, int | float) else time),
-    AfterValidator(_checked_time),
-]
-
-
-class GrowingSettings(Settings):
-    """Settings of an experiment whose sample grows until its question is decided."""
-
-    effort: Effort = Field(
-        "standard",
-        description="How much to compute (default: standard). quick: one small sample, marked as "
-        "rough. standard: from the sizes below, four times as much at each step, until the "
-        "findings are decided, the data or the time ends; sizes that you set do not grow. full: "
-        "all data.",
-    )
-    time: Time = Field(
-        "10m",
-        description="Time after which a sample no longer grows, such as 90s, 10m or 2h (default "
-        "10m). 0s: one step. A step that has begun is finished.",
-    )
 
 
 @dataclass(frozen=True)
@@ -86,7 +45,7 @@ class Growth:
     start: Mapping[str, int]
     still_open: "str | Callable[[Tables], Iterable[str]] | None" = None
 
-    def growing(self, settings: Settings) -> dict[str, int]:
+    def growing(self, settings: BaseModel) -> dict[str, int]:
         """Return the sizes of the first step that grow: of the settings left at their default."""
         fields = type(settings).model_fields
         return {
@@ -95,7 +54,7 @@ class Growth:
             if getattr(settings, name) == fields[name].default
         }
 
-    def steps(self, settings: Settings) -> list[dict[str, int | None]]:
+    def steps(self, settings: BaseModel) -> list[dict[str, int | None]]:
         """Return the settings of each step; one step without settings where nothing grows."""
         effort, growing = getattr(settings, "effort", "standard"), self.growing(settings)
         if not growing:
@@ -123,7 +82,7 @@ class Growth:
         return [*dict.fromkeys([*more, *open_claims(findings)])]
 
 
-def _largest(settings: Settings, name: str) -> int | None:
+def _largest(settings: BaseModel, name: str) -> int | None:
     """The largest value of a setting: None for all data, or its upper bound."""
     field = type(settings).model_fields[name]
     if type(None) in getattr(field.annotation, "__args__", ()):
