@@ -101,9 +101,12 @@ def test_code_may_be_a_function_or_its_place() -> None:
         return Result({})
 
     assert declared(run=run).run is run and declared(run=run).fits is None
-    placed = declared(run="tests.experiment.test_declarations:answer", fits="builtins:print")
+    home = "tests.experiment.test_declarations:answer"
+    placed = declared(run=home, fits="builtins:print")
     assert placed.run(Inputs(), Settings(), None) == Result({}, {"asked": ()})  # type: ignore[arg-type]
-    assert placed == declared(run="tests.experiment.test_declarations:answer", fits="builtins:print")
+    assert placed == declared(
+        run="tests.experiment.test_declarations:answer", fits="builtins:print"
+    )
     with pytest.raises(TypeError, match="run"):
         declared()
 

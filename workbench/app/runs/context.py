@@ -1,4 +1,4 @@
-"""Which result a page shows: the opened one, else the latest for the model and corpus of the chips.
+"""Which result a page shows: the opened one, else the most thorough for the model and corpus.
 
 Opening a run sets the chips to its model and corpus. If the user then chooses another model or
 corpus, the opened run is closed, so the top bar never contradicts the result. Costs: one look at
@@ -20,6 +20,7 @@ from workbench.models.references import RANDOM, trained_by
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
+    from workbench.runs.thoroughness import Thoroughness
 
 _FOLLOWED = "the run that set the chips, and whether they showed it since"
 LOOKED_AT = 100  # runs of an experiment, the latest first
@@ -57,24 +58,50 @@ def _first(refs: Sequence[str]) -> str:
 
 
 def result_of(experiment: Experiment[Any]) -> "Run | None":
-    """The latest run of the user's own for the chosen model and corpus, else the built-in result.
+    """The most thorough run for the chosen model and corpus, the user's own or built-in.
 
-    A run that failed or was cancelled is no result, but one under way is shown.
+    A run that failed or was cancelled is no result; one under way is shown if there is no other.
     """
+    return next(iter(results_of(experiment.name, (choice.model(),), (choice.corpus(),))), None)
+
+
+def others_of(run: "Run") -> "list[Run]":
+    """The other runs of the same question: same experiment, models and corpora; best first."""
+    models, corpora = inputs_of(run)
+    if run.spec.sweep or (models, corpora) == ((), ()):
+        return []
+    found = results_of(run.spec.experiment, models, corpora)
+    return [
+        each for each in found if each.path != run.path and inputs_of(each) == (models, corpora)
+    ]
+
+
+def results_of(experiment: str, models: Sequence[str], corpora: Sequence[str]) -> "list[Run]":
+    """All results of an experiment with these models and corpora among its own, best first."""
     from workbench.runs.builtin import builtin_run_of
 
-    chosen = known_as(choice.model()), known_as(choice.corpus())
-    for name in _latest(experiment.name):
+    asked = tuple(map(known_as, models)), tuple(map(known_as, corpora))
+    found = []
+    for name in _latest(experiment):
         try:
             run = run_list.open_named(name)
             inputs = inputs_of(run)
             if inputs != ((), ()) and all(
-                not refs or ref in refs for refs, ref in zip(inputs, chosen, strict=True)
+                not refs or set(ones) <= set(refs) for refs, ones in zip(inputs, asked, strict=True)
             ):
-                return run
+                found.append(run)
         except WorkbenchError:  # one that cannot be read is shown in the list of runs
             continue
-    return builtin_run_of(experiment.name, choice.model(), choice.corpus())
+    first = (next(iter(ones), None) for ones in (models, corpora))
+    if (built_in := builtin_run_of(experiment, *first)) is not None:
+        found.append(built_in)
+    return sorted(found, key=_thoroughness, reverse=True)
+
+
+def _thoroughness(run: "Run") -> "Thoroughness":
+    from workbench.runs.thoroughness import thoroughness
+
+    return thoroughness(run)
 
 
 def _latest(experiment: str) -> list[str]:

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from workbench.app import table_slice, tables_and_figures, text
-from workbench.app.runs import export, run_view
-from workbench.app.text import as_html, plain
+from workbench.app import navigation, table_slice, tables_and_figures, text
+from workbench.app.runs import export, run_list, run_view
+from workbench.app.text import as_html, plain, prose
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import capital
+from workbench.runs.thoroughness import disagreements as disagreements_of
+from workbench.runs.thoroughness import thoroughness
 
 if TYPE_CHECKING:
     from workbench.core.findings import Finding
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 IN_VIEW = 3  # findings; more are behind a click
 NUMBERS = 4  # key numbers
+COMPARED = 5  # other runs of the same question
 CAUTION = 90  # characters of the first caution in the closed line
 TABLES = "tables"  # in the address: whether the data tables are open
 _STYLE = """<style>
@@ -85,9 +89,10 @@ def heading(run: "Run", rough: str = "", actions: Callable[[], None] | None = No
         if actions is not None:
             with st.container(key="controls-result", horizontal=True, width="content", gap="small"):
                 actions()
-    facts = [text.ago(run.status.created), run_view.duration_of(run), run.name]
+    thorough = str(thoroughness(run))
+    facts = [thorough, text.ago(run.status.created), run_view.duration_of(run), run.name]
     if run.is_builtin:
-        facts = ["shipped with Workbench; it is not a run of yours", run.name]
+        facts = [thorough, "shipped with Workbench; it is not a run of yours", run.name]
     with st.container(key="result-facts"):
         st.caption(plain(" · ".join(filter(None, facts))))
 
@@ -122,6 +127,27 @@ def findings(found: "Sequence[Finding]") -> None:
     if rest := found[IN_VIEW:]:
         with st.expander(f"{len(rest)} more", type="compact"):
             run_view.findings(rest, IN_VIEW + 1)
+
+
+def disagreements(run: "Run", others: "Sequence[Run]") -> None:
+    """Say where other runs of the same question found something else, beyond the intervals."""
+    done = [other for other in others if other.status.state == "done"][:COMPARED]
+    for sentence in disagreements_of(run, done)[:IN_VIEW]:
+        st.markdown(f":material/compare_arrows: {prose(sentence)}")
+
+
+def link(run: "Run") -> None:
+    """Draw a link to another run of the same question: how thorough it is, and from when."""
+    words = [str(thoroughness(run)), text.ago(run.status.created)]
+    if run.is_builtin:
+        words[1] = "built-in"
+    if run.status.state != "done":
+        words.append(run.status.state)
+    navigation.link(
+        navigation.page_of(run.spec.experiment),
+        capital(", ".join(filter(None, words))),
+        query_params={run_list.OPENED: run.name},
+    )
 
 
 def numbers(found: "Sequence[Finding]") -> str:

@@ -155,6 +155,7 @@ def draw_result(run: "Run", page: ResultPage = PLAIN) -> None:
     with result.top() as (words, figure, numbers):
         with words, errors_shown():
             result.findings(run.findings)
+            result.disagreements(run, context.others_of(run))
         with words:
             next_steps.draw(run)
         claims = (finding.claim for finding in run.findings[: result.IN_VIEW])
@@ -189,10 +190,13 @@ def _tabs(views: Mapping[str, View], selection: Any) -> None:
 
 
 def _actions(run: "Run", page: ResultPage, is_done: bool) -> None:
-    """Draw the menus of a result: earlier runs, Export, New run."""
+    """Draw the menus of a result: other runs, Export, New run."""
+    others = context.others_of(run)
     titles = run_form.titles(run.spec.experiment, include_unfinished=True)
-    if [name for name in titles if name != run.name]:
-        with st.popover("Earlier runs", icon=":material/history:", type="tertiary"):
+    if others or [name for name in titles if name != run.name]:
+        with st.popover("Other runs", icon=":material/history:", type="tertiary"):
+            for other in others:
+                result.link(other)
             run_form.choose_run(run.spec.experiment, run.name, page.query_keys)
     if is_done:
         export.menu([run], main_figure(run))

@@ -1,0 +1,151 @@
+"""How thoroughly a run was computed, and where two runs of one question disagree.
+
+Of several runs with the same experiment, models and corpora, the most thorough one answers the
+question: not a rough one before a full one, the settings of the experiment before narrower ones,
+then the larger sample, more seeds, one of the user's own, and the later date. Costs: reading the request and the
+provenance of each run.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.findings import Finding, plural, shown, span
+from workbench.experiment.definition import EXPERIMENTS, QUICK, Experiment
+from workbench.runs.run import Run
+
+ALL = 1e9  # the size of a sample without a maximum
+LEVELS = ("quick", "standard", "full")
+NOT_SIZES = ("effort", "time", "seeds")
+OWN = "own settings"
+
+
+@dataclass(frozen=True, order=True)
+class Thoroughness:
+    """Runs are compared by these, in this order."""
+
+    is_done: bool
+    is_not_rough: bool
+    is_whole_question: bool  # all settings but sizes are at their defaults
+    size: float  # log of the sizes of the sample
+    seeds: int
+    is_own: bool  # not shipped with Workbench
+    created: str
+    level: str  # quick, standard, full, or "own settings"
+
+    def __str__(self) -> str:
+        """In words: `full, 3 seeds`."""
+        parts = [self.level] if self.level else []
+        if self.seeds:
+            parts.append(plural(self.seeds, "seed"))
+        if not self.is_whole_question and self.level != OWN:
+            parts.append("other settings")
+        return ", ".join(parts)
+
+
+def thoroughness(run: Run) -> Thoroughness:
+    """Return how thoroughly a run was computed."""
+    now, settings = run.status, dict(run.settings)
+    try:
+        experiment = EXPERIMENTS[run.spec.experiment]
+    except (WorkbenchError, KeyError):  # of a package that is not installed
+        return Thoroughness(now.state == "done", True, True, 0.0, 0, True, now.created, "")
+    sizes = _sizes(experiment, settings)
+    if now.state == "done":
+        sizes |= run.provenance.get("growth", {}).get("sizes", {})
+    defaults = {name: each.default for name, each in experiment.settings.model_fields.items()}
+    is_whole = all(
+        name in NOT_SIZES or _is_limit(name, sizes) or _same(value, defaults.get(name, value))
+        for name, value in settings.items()
+    )
+    level = _level(experiment, settings)
+    return Thoroughness(
+        now.state == "done",
+        level != QUICK.lower(),
+        is_whole,
+        sum(math.log(ALL if size is None else max(1, size)) for size in sizes.values()),
+        len(_seeds(experiment, settings)),
+        not run.is_builtin,
+        now.created,
+        level,
+    )
+
+
+def disagreements(run: Run, others: Sequence[Run]) -> list[str]:
+    """Return a sentence for each measure whose intervals in two runs do not overlap."""
+    found = {}
+    for other in others:
+        by_measure = {each.measure: each for each in other.findings}
+        for ours in run.findings:
+            theirs = by_measure.get(ours.measure)
+            if theirs is not None and ours.measure not in found and _apart(ours, theirs):
+                words = str(thoroughness(other))
+                found[ours.measure] = (
+                    f"Another run ({words + ', ' if words else ''}{other.status.created[:10]}) "
+                    f"disagrees on {ours.measure}: {_number(theirs)} there, {_number(ours)} here."
+                )
+    return list(found.values())
+
+
+def _apart(one: Finding, other: Finding) -> bool:
+    if one.interval is None or other.interval is None or one.unit != other.unit:
+        return False
+    return one.interval[1] < other.interval[0] or other.interval[1] < one.interval[0]
+
+
+def _number(finding: Finding) -> str:
+    unit = f" {finding.unit}" if finding.unit not in ("", "F1") else ""
+    interval = span(*(finding.interval or (0, 0)), finding.unit)
+    return f"{shown(finding.value, finding.unit)}{unit} ({interval})"
+
+
+def _sizes(experiment: Experiment[Any], settings: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return the sizes of the sample by setting: those of presets, and those that grow."""
+    fields = experiment.settings.model_fields
+    names = {name for changes in experiment.settings_of_presets().values() for name in changes}
+    sizes = {
+        name: settings.get(name)
+        for name in sorted(names - {*NOT_SIZES})
+        if fields[name].default is None or type(fields[name].default) is int
+    }
+    if experiment.growth is not None:
+        first = experiment.growth.steps(experiment.settings(**settings))[0]
+        sizes |= {name: settings.get(name) for name in experiment.growth.start} | first
+    return sizes
+
+
+def _is_limit(name: str, sizes: Mapping[str, int | None]) -> bool:
+    return name in sizes or name.startswith("max_")
+
+
+def _same(value: object, default: object) -> bool:
+    return value == (list(default) if isinstance(default, tuple) else default)
+
+
+def _level(experiment: Experiment[Any], settings: Mapping[str, Any]) -> str:
+    """Return the effort, or the preset whose settings these are."""
+    if experiment.growth is not None:
+        return str(settings.get("effort", ""))
+    defaults = {name: each.default for name, each in experiment.settings.model_fields.items()}
+    presets = experiment.settings_of_presets()
+    for name, changes in presets.items():
+        if all(_same(settings.get(key), {**defaults, **changes}[key]) for key in _keys(presets)):
+            return name.lower() if len(presets) > 1 else ""
+    return OWN
+
+
+def _keys(presets: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    return {key for changes in presets.values() for key in changes}
+
+
+def _seeds(experiment: Experiment[Any], settings: Mapping[str, Any]) -> Sequence[int]:
+    """Return the seeds of a run; those of its effort where none were set."""
+    seeds = settings.get("seeds")
+    if not isinstance(seeds, list | tuple):
+        return ()
+    if not seeds:
+        budget = getattr(experiment.settings(**settings), "budget", None)
+        seeds = getattr(budget, "seeds", ())
+    return tuple(seeds)
