@@ -2,8 +2,8 @@
 
 Of several runs with the same experiment, models and corpora, the most thorough one answers the
 question: not a rough one before a full one, the settings of the experiment before narrower ones,
-then the larger sample, more seeds, one of the user's own, and the later date. Costs: reading the request and the
-provenance of each run.
+then the larger sample, more seeds, one of the user's own, and the later date. Costs: reading the
+request and the provenance of each run.
 """
 
 import math
