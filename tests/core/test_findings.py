@@ -164,7 +164,7 @@ def test_a_difference_of_facts_needs_no_test() -> None:
     )
     assert more[0].verdict == "supported" and "200 in A, 300 in B (+100)" in more[0].claim
     assert same[0].verdict == "not supported" and "no change" in same[0].claim
-    assert "supported in" not in summary([words[:1], words[1:2]])[0].claim
+    assert "supported in" not in summary({"": [words[:1], words[1:2]]})[0].claim
 
 
 def test_the_best_rows_of_two_runs_are_named_and_not_tested_against_each_other() -> None:
@@ -174,9 +174,24 @@ def test_the_best_rows_of_two_runs_are_named_and_not_tested_against_each_other()
     assert "layer 2 in A, layer 3 in B" in change.claim
 
 
-def test_a_sweep_says_where_its_runs_agree() -> None:
-    same = summary([[finding(0.8)], [finding(0.9)]])
-    assert same[0].value == pytest.approx(0.85) and same[0].verdict == "supported"
-    assert "80.0 to 90.0 % over 2 runs" in same[0].claim
-    (mixed,) = summary([[finding(0.8)], [finding(0.5, verdict="not supported")]])
+def test_a_sweep_over_seeds_says_its_mean_and_spread() -> None:
+    (same,) = summary({"": [[finding(0.8)], [finding(0.9)]]})
+    assert same.value == pytest.approx(0.85) and same.verdict == "supported"
+    assert "85.0 % (80.0 to 90.0 in 2 runs); supported in every run." in same.claim
+    (mixed,) = summary({"": [[finding(0.8)], [finding(0.5, verdict="not supported")]]})
     assert mixed.verdict == "undecided" and "differ" in mixed.decided_by
+    assert "supported in 1 of 2 runs." in mixed.claim
+
+
+def test_a_sweep_over_models_says_the_number_of_each() -> None:
+    bert, gpt = [[finding(0.8)], [finding(0.9)]], [[finding(0.6)], [finding(0.62)]]
+    (both,) = summary({"mini:bert": bert, "mini:gpt": gpt})
+    numbers = (
+        "mini:bert 85.0 % (80.0 to 90.0 in 2 runs) and mini:gpt 61.0 % (60.0 to 62.0 in 2 runs)"
+    )
+    assert numbers in both.claim and "supported in every run" in both.claim
+    assert both.value is None, "the mean of two models is the number of none"
+    (alone,) = summary({"a": [[finding(0.8, 0.1)]], "b": [[finding(0.7, 0.1)]]})
+    assert "a 80.0 % (70.0 to 90.0) and b 70.0 % (60.0 to 80.0)" in alone.claim
+    (some,) = summary({"a": bert, "b": [[finding(0.5, verdict="not supported")] for _ in bert]})
+    assert "supported in every run of a and no run of b." in some.claim

@@ -46,6 +46,22 @@ def test_two_dimensions_are_gathered_with_their_values_in_front() -> None:
     assert contents(finished(swept({"rows": 3}, steps=["1", "2"], seed=["0", "1", "2"]))) == first
 
 
+def test_it_has_the_numbers_of_its_runs_by_group_and_a_figure() -> None:
+    corpora = ["primer:size=20", "primer:size=40"]
+    swept = {"corpus": corpora, "seed": ["0", "1"]}
+    run = finished(start_sweep("describe", [], [], {}, swept, share=True))
+    numbers, parts = run.tables["numbers_of_runs"], run.provenance["runs"]
+    assert list(dict.fromkeys(numbers["group"])) == corpora
+    by_group = numbers.groupby("group", sort=False)["run"].unique()
+    assert [list(each) for each in by_group] == [parts[:2], parts[2:]]
+    stored = [each.value for part in parts for each in Run(run.path.parent / part).findings]
+    assert numbers["value"].tolist() == [each for each in stored if each is not None]
+    figure = run.figures["numbers"]
+    assert {*figure.data[0].y} == {*corpora}
+    assert [*figure.data[0].customdata][:4] == parts
+    assert all(each in run.findings[0].claim for each in corpora)
+
+
 def test_a_part_that_fails_is_named_and_the_others_are_kept() -> None:
     run = finished(swept(mood=["well", "raises"]))
     failure = run.status.failure

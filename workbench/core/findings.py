@@ -36,6 +36,7 @@ UNITS: tuple[str, ...] = get_args(Unit)
 VERDICTS: tuple[Verdict, ...] = ("supported", "not supported", "undecided")
 SCALED = ("%", "F1")  # units whose values are shares, written times 100
 MOST = 7  # maximum number of findings of an experiment
+NAMED = 6  # groups of a sweep that a sentence names
 OF_RUN = ("model", "corpus", "method")  # keys that name what runs are compared by, not a row
 MINUS = "−"
 
@@ -287,32 +288,37 @@ def _error(what: str) -> WorkbenchError:
 # --- several runs ---------------------------------------------------------------------------------
 
 
-def summary(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
-    """Return the range of each measure over the runs of a sweep, and where it was supported."""
-    by_measure = [{each.measure: each for each in findings} for findings in runs]
+def summary(runs: Mapping[str, Sequence[Sequence[Finding]]]) -> tuple[Finding, ...]:
+    """Return each measure over the runs of a sweep: for each group its number with its spread.
+
+    `runs` are the findings of each run by group. Runs of one group are repetitions: their mean
+    stands with its range. A group of one run has its interval.
+    """
+    every = [findings for group in runs.values() for findings in group]
     found: list[Finding] = []
-    for measure, first in by_measure[0].items() if by_measure else ():
-        same = [run[measure] for run in by_measure if measure in run]
-        values = [_present(each.value) for each in same if each.value is not None]
-        if len(values) < len(runs) or len(found) == MOST:
+    for first in every[0] if every else ():
+        groups = {name: _values(group, first.measure) for name, group in runs.items()}
+        same = [each for group in groups.values() for each in group]
+        if len(same) < len(every) or len(found) == MOST:
             continue
         n_supported = sum(each.verdict == "supported" for each in same)
-        mean = math.fsum(values) / len(values)
-        unit = f" {first.unit}" if first.unit and first.unit != "F1" else ""
         is_open = any(each.verdict == "undecided" for each in same)
-        disagree = n_supported < len(runs) and (n_supported > 0 or is_open)
-        agreement = "" if first.null is None else f"; supported in {n_supported}"
+        disagree = n_supported < len(same) and (n_supported > 0 or is_open)
+        numbers = [f"{name} {_with_spread(group)}".strip() for name, group in groups.items()]
+        sizes = {len(group) for group in groups.values()}
+        each_of = f"; {plural(sizes.pop(), 'run')} each" if len(sizes) == 1 != len(groups) else ""
+        support = "" if first.null is None else _support(groups)
+        alone = len(groups) == 1
         found.append(
             Finding(
-                f"{capital(measure)}: {span(min(values), max(values), first.unit)}{unit} over "
-                f"{plural(len(runs), 'run')} (mean {shown(mean, first.unit)}){agreement}.",
-                mean,
+                f"{capital(first.measure)}: {listing(numbers, NAMED)}{each_of}{support}.",
+                math.fsum(_present(each.value) for each in same) / len(same) if alone else None,
                 None,
-                first.null if len({each.null for each in same}) == 1 else None,
-                judged(n_supported == len(runs), not disagree),
+                first.null if alone and len({each.null for each in same}) == 1 else None,
+                judged(n_supported == len(same), not disagree),
                 first.table,
                 {},
-                measure=f"mean over runs: {measure}",
+                measure=f"mean over runs: {first.measure}",
                 unit=first.unit,
                 decided_by="a look at each run: their verdicts differ"
                 if n_supported
@@ -320,6 +326,41 @@ def summary(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
             )
         )
     return tuple(found)
+
+
+def _values(group: Sequence[Sequence[Finding]], measure: str) -> list[Finding]:
+    """Return the findings of a measure that have a number, of each run of a group."""
+    found = (each for findings in group for each in findings if each.measure == measure)
+    return [each for each in found if each.value is not None]
+
+
+def _with_spread(group: Sequence[Finding]) -> str:
+    """Return `93.1 (92.8 to 93.4 in 4 runs)`; of one run, its interval."""
+    values, unit = [_present(each.value) for each in group], group[0].unit
+    number = shown(math.fsum(values) / len(values), unit)
+    number += f" {unit}" if unit and unit != "F1" else ""
+    if len(group) > 1:
+        return f"{number} ({span(min(values), max(values), unit)} in {len(group)} runs)"
+    interval = group[0].interval
+    return number if interval is None else f"{number} ({span(*interval, unit)})"
+
+
+def _support(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """Return in which runs of each group the effect is supported."""
+    counts = {
+        name: (sum(each.verdict == "supported" for each in group), len(group))
+        for name, group in groups.items()
+    }
+    if all(n == most for n, most in counts.values()):
+        return "; supported in every run"
+    if not any(n for n, _ in counts.values()):
+        return "; supported in no run"
+    parts = [
+        ("every run" if n == most else f"{n} of {most} runs" if n else "no run")
+        + (f" of {name}" if name else "")
+        for name, (n, most) in counts.items()
+    ]
+    return f"; supported in {listing(parts, NAMED)}"
 
 
 def changes(runs: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:

@@ -35,7 +35,7 @@ from workbench.report.prose import (
     title_of_several,
 )
 from workbench.runs.compare import LETTERS, compared, what_changed
-from workbench.runs.run import PROVENANCE, Run, damaged
+from workbench.runs.run import PROVENANCE, Run, damaged, drawings_of
 from workbench.runs.spec import (
     CorpusSpec,
     ModelSpec,
@@ -408,12 +408,12 @@ def drawings(run: Run) -> Mapping[str, Drawing]:
 
 
 def _draws(run: Run) -> Mapping[str, Callable[..., Any]]:
-    """Return the functions that draw; none for a sweep, whose tables have several runs."""
-    experiment = None if run.spec.sweep else registered(run.spec.experiment)
+    """Return the functions that draw the figures of a run."""
+    experiment = registered(run.spec.experiment)
     if experiment is None or experiment.version != run.spec.version:
         return {}
     try:
-        return {name: draw for name, draw in experiment.drawings().items() if is_name(name)}
+        return {name: draw for name, draw in drawings_of(run.spec).items() if is_name(name)}
     except Exception:  # the module of the figures may be missing
         return {}
 

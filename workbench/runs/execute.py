@@ -232,7 +232,7 @@ def _run(
         about = facts.pop("about", experiment.tables)
         rows = run.write(folder, result, about)
         tables = run.Tables(folder)  # as they are on disk, each read once
-        drawn = [] if run_spec.sweep else run.write_figures(folder, tables, experiment, journal)
+        drawn = run.write_figures(folder, tables, run_spec, journal)
         findings = facts.pop("findings", experiment.findings_of)
         run.write_findings(folder, tables, findings, journal)
         _write_card(journal, run_spec, result)

@@ -21,7 +21,8 @@ from workbench.core.errors import LISTED, WorkbenchError, did_you_mean
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
 from workbench.core.findings import Finding
 from workbench.core.public import public
-from workbench.experiment.definition import EXPERIMENTS, Caveat, Experiment, Progress, Result, Table
+from workbench.core.registry import imported
+from workbench.experiment.definition import EXPERIMENTS, Caveat, Progress, Result, Table
 from workbench.models.references import TRAINED
 from workbench.runs import spec, status
 from workbench.runs.spec import checked, inside, is_name, no_link, unlinked
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
     from numpy.typing import NDArray
+
+    Draw = Callable[[Mapping[str, pd.DataFrame]], go.Figure]
 
 BUILT_IN = "built-in/"  # the beginning of the names of built-in results
 SHIPPED = Path(__file__).parent / "built_in"  # their folder; `workbench.runs.builtin` lists them
@@ -106,17 +109,25 @@ def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
         draft.write_bytes(save({name: array}))
 
 
+def drawings_of(request: spec.Spec) -> "Mapping[str, Draw]":
+    """Return what draws the figures of a run: those of its experiment, or that of a sweep."""
+    if request.sweep:
+        of_sweep: Mapping[str, Draw] = imported("workbench.drawing.sweep:FIGURES", "its figure")
+        return of_sweep
+    return EXPERIMENTS[request.experiment].drawings()
+
+
 def write_figures(
-    folder: Path, tables: "Tables", experiment: Experiment[Any], progress: Progress
+    folder: Path, tables: "Tables", request: spec.Spec, progress: Progress
 ) -> list[str]:
     """Draw the figures of the tables on disk; return their names. A failure is a warning."""
     written: list[str] = []
     try:
-        drawings = experiment.drawings()
+        drawn_by = drawings_of(request)
     except WorkbenchError as error:
         progress.warn(f"No figure was drawn: {error}")
         return written
-    for name, draw in drawings.items():
+    for name, draw in drawn_by.items():
         try:
             figure = draw(tables)
             figure.layout.template = None  # the viewer sets its own template

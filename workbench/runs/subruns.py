@@ -222,6 +222,13 @@ def run_parts(
 # concatenates their tables with the swept values in front. Costs: its parts.
 
 MOST = 10_000  # maximum number of runs of a sweep
+NUMBERS = "numbers_of_runs"
+_NUMBERS = "measure group run value lower upper null unit verdict".split()
+NUMBERS_TABLE = Table(
+    "The numbers of each run's findings. `group` has the swept values but the seed: runs of one "
+    "group are repetitions.",
+    ("measure", "run"),
+)
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 INPUTS = ("model", "corpus", "seed", "split", "precision", "objective")  # swept beside settings
 
@@ -344,17 +351,53 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
         tables[name] = _concatenated(keys, parts)
         declared = experiment.tables[name]
         about[name] = Table(declared.about, (*keys, *declared.keys))
+    by_group: dict[str, list[Run]] = {}
+    for run, combination in zip(runs, product(*sweep.values()), strict=True):
+        by_group.setdefault(_group(sweep, combination), []).append(run)
+    numbers = _numbers(by_group)
+    if len(numbers):  # of an experiment that states findings
+        tables[NUMBERS], about[NUMBERS] = numbers, NUMBERS_TABLE
     caveats = dict.fromkeys(Caveat(c.text, c.applies_to) for run in runs for c in run.caveats)
     models = {m["content_hash"]: m for run in runs for m in _facts(run, "models")}
     corpora = {c["hash"]: c for run in runs for c in _facts(run, "corpora")}
     facts = {
         "about": about,
-        "findings": lambda tables: check_findings(summary([r.findings for r in runs]), tables),
+        "findings": lambda tables: check_findings(
+            summary({name: [run.findings for run in group] for name, group in by_group.items()}),
+            tables,
+        ),
         "runs": [run.name for run in runs],
         "models": list(models.values()),
         "corpora": list(corpora.values()),
     }
     return Result(tables, caveats=tuple(caveats)), facts
+
+
+def _group(sweep: Mapping[str, Sequence[Any]], combination: Sequence[Any]) -> str:
+    """Return what tells a run from others: its swept values but the seed, which repeats it."""
+    values = [
+        str(value) if name in ("model", "corpus") else f"{name} {value}"
+        for name, value in zip(sweep, combination, strict=True)
+        if name != "seed"
+    ]
+    return ", ".join(values)
+
+
+def _numbers(groups: "Mapping[str, Sequence[Run]]") -> "pd.DataFrame":
+    """Return the numbers of the findings of each run."""
+    import pandas as pd
+
+    rows = [
+        (each.measure, group, run.name, each.value, *(each.interval or (None, None)), each.null,
+         each.unit, each.verdict)
+        for group, runs in groups.items()
+        for run in runs
+        for each in run.findings
+        if each.value is not None
+    ]  # fmt: skip
+    numbers = pd.DataFrame(rows, columns=_NUMBERS)
+    floats = ["value", "lower", "upper", "null"]
+    return numbers.astype(dict.fromkeys(floats, float))
 
 
 def _concatenated(
