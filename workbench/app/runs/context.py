@@ -62,7 +62,14 @@ def result_of(experiment: Experiment[Any]) -> "Run | None":
 
     A run that failed or was cancelled is no result; one under way is shown if there is no other.
     """
-    return next(iter(results_of(experiment.name, (choice.model(),), (choice.corpus(),))), None)
+    found = results_of(experiment.name, (choice.model(),), (choice.corpus(),))
+    return next(iter(found), None)
+
+
+def best_result(experiment: str, model: str, corpus: str) -> "Run | None":
+    """The most thorough finished run of an experiment with a model and a corpus."""
+    found = results_of(experiment, (model,), (corpus,))
+    return next((run for run in found if run.status.state == "done"), None)
 
 
 def others_of(run: "Run") -> "list[Run]":

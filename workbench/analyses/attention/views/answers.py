@@ -229,23 +229,11 @@ def _similar(model: "Model", doc: "Doc", group: "Group", request: "Request") -> 
 
 
 def on_corpus(ref: str) -> "OnCorpus | None":
-    """The result of the experiment `heads` for the model and the corpus, the user's own first."""
-    from workbench.app.runs import run_list
-    from workbench.runs.builtin import builtin_run_of
-    from workbench.runs.run import open_run
+    """The most thorough result of the experiment `heads` for the model and the corpus."""
+    from workbench.app.runs.context import best_result
 
     corpus = choice.corpus()
-    own = next(
-        (
-            open_run(name)
-            for name, now in run_list.all_statuses()
-            if now.experiment == "heads"
-            and now.state == "done"
-            and (now.models, now.corpora) == ((ref,), (corpus,))
-        ),
-        None,
-    )
-    run = own or builtin_run_of("heads", ref, corpus)
+    run = best_result("heads", ref, corpus)
     if run is None:
         return None
     name = " ".join([choice.chip(corpus, "corpora"), *([run.spec.split] if run.spec.split else [])])

@@ -14,7 +14,7 @@ from workbench.analyses.words.views import senses as words_senses
 from workbench.analyses.words.views import tokenizers as words_tokenizers
 from workbench.app import choice, style
 from workbench.app import navigation as analyses
-from workbench.app.runs import run_list
+from workbench.app.runs import context, run_list
 from workbench.app.text import ago, errors_shown, plain, prose
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, index_in, strip
@@ -131,7 +131,7 @@ def _over_a_corpus(experiments: Sequence[OverCorpus]) -> None:
 def _result(experiment: OverCorpus) -> None:
     """Draw the first finding of the last run, else of the built-in result, and a link to it."""
     model, corpus = choice.model(), choice.corpus()
-    run, when = _last_run(experiment.name, model, corpus)
+    run, when = _best_run(experiment.name, model, corpus)
     heading = f"**{experiment.label}**"
     form = {**choice.in_url(), "experiment": experiment.name}
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -153,12 +153,9 @@ def _result(experiment: OverCorpus) -> None:
         )
 
 
-def _last_run(experiment: str, model: str, corpus: str) -> "tuple[Run | None, str]":
-    """The last run of an experiment with a model and a corpus, and when it was."""
-    from workbench.runs.builtin import builtin_run_of
-
-    for name, now in run_list.all_statuses():
-        is_done = (now.experiment, now.state) == (experiment, "done")
-        if is_done and model in now.models and corpus in now.corpora:
-            return run_list.open_named(name), ago(now.created)
-    return builtin_run_of(experiment, model, corpus), "built-in"
+def _best_run(experiment: str, model: str, corpus: str) -> "tuple[Run | None, str]":
+    """The most thorough run of an experiment with a model and a corpus, and when it was."""
+    run = context.best_result(experiment, model, corpus)
+    if run is None or run.is_builtin:
+        return run, "built-in"
+    return run, ago(run.status.created)
