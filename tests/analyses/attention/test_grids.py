@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
-from workbench import Model, Site, WorkbenchError
+from workbench import Model, WorkbenchError
 from workbench.analyses.attention.capture import AttentionMaps, Text, attention
 from workbench.analyses.attention.grids import TOGETHER, Options, grid_of, groups, items, numbers
+from workbench.engine.taps import Site
 
 Models = Callable[[str], Model]
 

@@ -21,7 +21,8 @@ from workbench.core.experiment import HEAD, Caveat, Inputs, Progress, Result
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import forward
-from workbench.engine.taps import Reduce, Site, View
+from workbench.engine.map_statistics import Reduce
+from workbench.engine.taps import Site, View
 from workbench.engine.words import by_words, owners, piece_shares
 
 if TYPE_CHECKING:

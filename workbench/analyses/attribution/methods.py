@@ -41,6 +41,7 @@ from workbench.models.layer_points import head_points, layer_points
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
 
 Method = Literal[
     "integrated-gradients",
@@ -137,6 +138,21 @@ class Attribution:
                 "fixed": [unit.fixed for unit in self.units],
             }
         )
+
+    def figure(self) -> "Figure":
+        """Draw the score of each unit, in reading order.
+
+        Returns:
+            A Plotly figure; its title names the unit that speaks most for the target, or against.
+
+        Example:
+            >>> found = wb.attribute(wb.load("mini:bert", device="cpu"), "Ben [MASK] to the hill.")
+            >>> list(found.figure().data[0].y)
+            ['Ben', 'to', 'the', 'hill', '.']
+        """
+        from workbench.analyses.attribution.figures.one_prediction import attribution_map
+
+        return attribution_map(self.table, self.label)
 
     @property
     def layer_table(self) -> "pd.DataFrame":

@@ -40,6 +40,7 @@ from workbench.models.task_heads import MixHead
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
 Floats = NDArray[np.float64]
@@ -72,6 +73,22 @@ class DirectContributions:
     total: float  # the sum of the contributions
     logit: float  # the value of the target
     notes: tuple[str, ...] = ()
+
+    def figure(self) -> "Figure":
+        """Draw the contributions of heads and MLPs by layer, the last layer on top.
+
+        Returns:
+            A Plotly figure: blue parts speak for the choice, orange ones against it.
+
+        Example:
+            >>> model = wb.load("mini:gpt", device="cpu")
+            >>> found = wb.contributions(model, "Ben walks to the hill.", word=4)
+            >>> found.figure().data[0].x
+            ('head 0', 'head 1', 'head 2', 'head 3', 'MLP')
+        """
+        from workbench.analyses.lenses.figures.contributions import one_prediction
+
+        return one_prediction(self.table)
 
     def __repr__(self) -> str:
         """The largest contributions, by size."""

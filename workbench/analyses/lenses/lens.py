@@ -59,6 +59,7 @@ from workbench.models.net_parts import probe
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
 Floats = NDArray[np.float64]
@@ -386,6 +387,21 @@ class LensReading:
     def tables(self) -> "dict[str, pd.DataFrame]":
         """The three tables by name, as the figures of `figures.lens` read them."""
         return {"table": self.table, "choices": self.choices, "final": self.final}
+
+    def figure(self) -> "Figure":
+        """Draw the top choice of each layer for each word, as a heat map of its probability.
+
+        Returns:
+            A Plotly figure. For one word the columns are its most probable choices.
+
+        Example:
+            >>> reading = wb.lens(wb.load("mini:gpt", device="cpu"), "Ben walks to the hill.")
+            >>> reading.figure().data[0].type
+            'heatmap'
+        """
+        from workbench.analyses.lenses.figures.lens import grid
+
+        return grid(self.tables)
 
     def __repr__(self) -> str:
         """The top choice of every layer: in one column per place, or with the next choices."""

@@ -37,6 +37,7 @@ from workbench.engine.taps import StackName
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
 
 Floats = NDArray[np.float64]
 
@@ -87,6 +88,29 @@ class Senses:
             "silhouettes": self.silhouettes,
             "measures": self.measures,
         }
+
+    @public
+    def figure(self, colour: str = "tag") -> "Figure":
+        """Draw the occurrences on a map, with their sentences on hover.
+
+        Args:
+            colour: The column of `table` that colours the marks (default: `tag`); their shapes are
+                the clusters.
+
+        Returns:
+            A Plotly figure.
+
+        Raises:
+            WorkbenchError: The table has no such column.
+
+        Example:
+            >>> model, corpus = wb.load("mini:bert", device="cpu"), wb.read("primer:size=200")
+            >>> wb.senses(model, corpus, "to").figure().data[0].type
+            'scatter'
+        """
+        from workbench.analyses.words.figures.neighbours import one_form
+
+        return one_form(self, colour)
 
     def __repr__(self) -> str:
         """The clusters with a few occurrences of each, and how well they fit labels."""
