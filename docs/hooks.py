@@ -12,6 +12,7 @@ import re
 import types
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -278,7 +279,7 @@ def _default(info: Any) -> str:
 
 
 def python_api() -> str:
-    """Every name of `workbench.__all__`: by the package's own list, and by analysis."""
+    """Every name of `workbench.__all__` by subject, each followed by the classes it returns."""
     from importlib import import_module
 
     import workbench
@@ -292,29 +293,86 @@ def python_api() -> str:
         "",
         "`import workbench as wb` gives all names below. `help(wb.NAME)` shows the same text. "
         "Names are imported when they are first used, so the import itself takes milliseconds. "
-        "Modules below `workbench` may move from one version to the next; these names do not.",
+        "Modules below `workbench` may move from one version to the next; these names do not. "
+        "A function is followed by the class of what it returns, which nobody needs to import.",
         "",
     ]
+    entries: list[tuple[str, str]] = []  # name and home; without a home, a heading
     for line in group[1].splitlines():
         if title := re.fullmatch(r"\s*# (.*)", line):
-            lines += [f"## {title[1][0].upper()}{title[1][1:]}", ""]
+            entries.append((f"{title[1][0].upper()}{title[1][1:]}", ""))
         elif found := re.match(r'\s*"(\w+)":', line):
             name = found[1]
             function = re.search(rf"from ([\w.]+) import (\w+) as {name}$", source, re.MULTILINE)
             home = ".".join(function.groups()) if function else f"workbench.{name}"
-            lines += _documented(name, home)
+            entries.append((name, home))
     for package, analysis in analyses().items():
         if analysis.functions:
             question = (import_module(package).__doc__ or package).partition("\n")[0]
-            lines += [f"## {question}", ""]
-        for name, module in analysis.functions.items():
-            lines += _documented(name, f"{package}.{module}.{name}")
+            entries.append((question, ""))
+        entries += [(n, f"{package}.{m}.{n}") for n, m in analysis.functions.items()]
+    shown = {found[0] for _, home in entries if home and (found := _definition(home))}
+    for name, home in entries:
+        lines += _documented(name, home) if home else [f"## {name}", ""]
+        for returned in _returned(home, shown) if home else ():
+            lines += _documented(returned.rpartition(".")[2], returned, is_returned=True)
     return "\n".join(lines)
 
 
-def _documented(name: str, home: str) -> list[str]:
+def _documented(name: str, home: str, is_returned: bool = False) -> list[str]:
     """The lines that have mkdocstrings document one name."""
-    return [f"::: {home}", "    options:", f"      heading: {name}", f"      toc_label: {name}", ""]
+    lines = [f"::: {home}", "    options:", f"      heading: {name}", f"      toc_label: {name}"]
+    if is_returned:
+        lines += ["      heading_level: 4", "      inherited_members: true"]
+    return [*lines, ""]
+
+
+def _returned(home: str, shown: set[str]) -> Iterator[str]:
+    """The classes that a function, or the methods of a class, return; `shown` gets them."""
+    found = _definition(home)
+    if found is None:
+        return
+    home, node = found
+    functions = node.body if isinstance(node, ast.ClassDef) else [node]
+    for function in functions:
+        if not isinstance(function, ast.FunctionDef) or function.name.startswith("_"):
+            continue
+        for name in _names_in(function.returns):
+            below = _definition(f"{home.rpartition('.')[0]}.{name}")
+            if below and isinstance(below[1], ast.ClassDef) and below[0] not in shown:
+                shown.add(below[0])
+                yield below[0]
+                yield from _returned(below[0], shown)
+
+
+def _names_in(annotation: ast.AST | None) -> Iterator[str]:
+    for node in ast.walk(annotation) if annotation else ():
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _names_in(ast.parse(node.value, mode="eval"))
+
+
+def _definition(home: str) -> tuple[str, ast.stmt] | None:
+    """The function or class of this name, with its full name; imports are followed."""
+    module, _, name = home.rpartition(".")
+    path = ROOT.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tree = _parsed(path)
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return home, node
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("workb", "probes")):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return _definition(f"{node.module}.{alias.name}")
+    return None
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
 
 
 # --- errors ---------------------------------------------------------------------------------------

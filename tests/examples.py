@@ -6,11 +6,13 @@ run in this process. Costs: what the commands cost; slow blocks run only with `-
 """
 
 import doctest
+import importlib.util
 import re
 import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -21,6 +23,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 QUICK = ("describe", "profile")  # experiments that take a second; all others are slow
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"`([\w./-]+\.\w+)`:\s*\Z")
+
+
+def site_hooks() -> ModuleType:
+    """`docs/hooks.py`, which generates the reference pages."""
+    spec = importlib.util.spec_from_file_location("docs_hooks", ROOT / "docs" / "hooks.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @dataclass(frozen=True)

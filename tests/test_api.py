@@ -1,8 +1,11 @@
-"""The public API: every name of `workbench` is documented, and its example prints what it says."""
+"""The public API: every name of `workbench` is documented, and what it returns; examples print what
+they say."""
 
 import doctest
 import inspect
 import re
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -10,10 +13,13 @@ from typing import Any
 import pytest
 
 import workbench as wb
+from tests.examples import site_hooks
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
 NAMES = [name for name in wb.__all__ if name != "__version__"]
+HOMES = re.findall(r"^::: (\S+)$", site_hooks().python_api(), re.MULTILINE)  # of the reference
+MOST = 50  # names, so that one can read the list
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -29,17 +35,34 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("study")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_example_of_each_name_prints_what_it_shows(
-    name: str, study: Path, monkeypatch: pytest.MonkeyPatch
+def docstrings(found: Any) -> Iterator[str]:
+    """Of an object of the reference, and of the public methods of a class."""
+    yield found.__doc__ or ""
+    for name, member in vars(found).items() if inspect.isclass(found) else ():
+        if not name.startswith("_") and inspect.isroutine(member):
+            yield member.__doc__ or ""
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_the_examples_of_the_reference_print_what_they_show(
+    home: str, study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(study)
-    text = documented(name).__doc__
-    test = doctest.DocTestParser().get_doctest(text, {"wb": wb}, name, None, None)
-    assert test.examples or isinstance(getattr(wb, name), ModuleType), "no example"
-    printed: list[str] = []
-    result = doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=printed.append)
-    assert not result.failed, "".join(printed)
+    module, _, name = home.rpartition(".")
+    for text in docstrings(getattr(import_module(module), name)):
+        test = doctest.DocTestParser().get_doctest(text, {"wb": wb}, home, None, None)
+        printed: list[str] = []
+        runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+        assert not runner.run(test, out=printed.append).failed, "".join(printed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_name_has_an_example(name: str) -> None:
+    assert isinstance(getattr(wb, name), ModuleType) or ">>> " in (documented(name).__doc__ or "")
+
+
+def test_the_list_of_names_is_short() -> None:
+    assert len(NAMES) <= MOST
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -409,7 +409,7 @@ def test_models_lists_the_families_and_how_to_name_one(workbench: Command) -> No
 
 
 def test_models_show_opens_a_model(workbench: Command, tmp_path: Path) -> None:
-    from workbench import tiny_bert
+    from tests.tiny import tiny_bert
 
     for part in tiny_bert(["the", "cat"]):
         part.save_pretrained(tmp_path)  # type: ignore[attr-defined]

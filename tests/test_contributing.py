@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from tests.examples import blocks, write_files
-from workbench import read, tiny_bert
+from tests.tiny import tiny_bert
+from workbench import read
 
 ROOT = Path(__file__).parents[1]
 SHOWN = ROOT / "docs" / "how-to" / "write-an-experiment.md"

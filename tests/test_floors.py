@@ -34,10 +34,17 @@ FOR_FIGURES = ("plotly", "workbench.drawing")
 FOR_COMMANDS = ("typer", "rich", "workbench.cli")
 
 
-def imported(file: Path) -> set[str]:
-    """Every module a file imports, wherever in it."""
+def imported(file: Path, for_types: bool = True, later: bool = True) -> set[str]:
+    """Every module a file imports: also for types alone, and later, when a function is called."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    nodes: list[ast.AST] = [ast.parse(file.read_text())]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.FunctionDef) and not later:
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types:
+            continue
+        nodes += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -64,16 +71,27 @@ def test_only_views_know_the_app_only_figures_the_toolkit_and_only_commands_the_
     analysis: Analysis,
 ) -> None:
     for file, part in parts(folder_of(analysis)):
-        found = imported(file)
-        for prefixes, allowed in (
-            (FOR_VIEWS, VIEWS),
-            (FOR_FIGURES, (*FIGURES, *VIEWS)),
-            (FOR_COMMANDS, COMMANDS),
+        for prefixes, allowed, for_types in (
+            (FOR_VIEWS, VIEWS, True),
+            (FOR_FIGURES, (*FIGURES, *VIEWS), False),  # `figure() -> Figure` names the type
+            (FOR_COMMANDS, COMMANDS, True),
         ):
+            found = imported(file, for_types)
             wrong = {
                 name for name in found if f"{name}.".startswith(tuple(f"{p}." for p in prefixes))
             }
             assert part in allowed or not wrong, (file, wrong)
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.package)
+def test_computation_imports_figures_only_when_one_is_drawn(analysis: Analysis) -> None:
+    """An object draws itself: its method `figure` imports `figures` of its analysis, so that
+    computing needs no toolkit."""
+    for file, part in parts(folder_of(analysis)):
+        found = imported(file, for_types=False, later=False)
+        figures = f"{analysis.package}.figures"
+        wrong = {name for name in found if f"{name}.".startswith(f"{figures}.")}
+        assert part in (*FIGURES, *VIEWS) or not wrong, (file, wrong)
 
 
 @pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.package)
@@ -123,5 +141,10 @@ def test_every_module_has_its_floor() -> None:
 
 def test_the_finder_of_imports_finds_them(tmp_path: Path) -> None:
     file = tmp_path / "page.py"
-    file.write_text("def show():\n    from torch.nn import functional\n    import numpy as np\n")
-    assert first_parts(imported(file)) == {"torch", "numpy"}
+    file.write_text(
+        "import re\nif TYPE_CHECKING:\n    import plotly\n"
+        "class Page:\n    import json\n"
+        "    def show():\n        from torch.nn import functional\n        import numpy as np\n"
+    )
+    assert first_parts(imported(file)) == {"re", "plotly", "json", "torch", "numpy"}
+    assert first_parts(imported(file, for_types=False, later=False)) == {"re", "json"}

@@ -31,6 +31,20 @@ def test_import_takes_under_a_fifth_of_a_second_and_imports_nothing_heavy() -> N
     assert [heavy for _, *heavy in answers] == [[], [], []]
 
 
+def test_computing_imports_neither_the_drawing_toolkit_nor_the_app() -> None:
+    program = """
+import sys
+import workbench as wb
+from workbench.core.analysis import announced
+for name in announced("functions"):
+    getattr(wb, name)
+wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks home.").grid().map(0, 0)
+print(*{"plotly", "streamlit"} & set(sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (found.returncode, found.stdout.split()) == (0, []), found.stderr
+
+
 def test_the_app_imports_models_and_corpora_only_when_a_page_needs_them() -> None:
     """Pages open faster, and visitors of a new server do not import the same packages at once."""
     modules = sorted(

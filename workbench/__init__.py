@@ -8,20 +8,24 @@
 
 Open models and corpora:
 
-    load         a model: a folder, a hub id, a run, `mini:bert`, ...     (Model, HuggingFace)
+    load         a model: a folder, a hub id, a run, `mini:bert`, ...     (Model)
+    HuggingFace  a model of transformers that is in memory
     read, write  a corpus: a file, a folder, `primer`, a hub name, ...    (Corpus)
     describe     the counts of a corpus
-    edges        a layer of a Doc as targets of probes; `mentions`: its spans (Edge, Mention)
-    tiny_bert    a small random model for tests
+    edges        a layer of a Doc as targets of probes
 
 Predict, for a text:
 
     predict      what the model can: hidden words, the next piece, a label, a written text
-    attribute    which words of the text speak for it
-    patch        which states, heads and MLPs carry what a counterfactual destroys  (Patching)
-    patch_figure  draws it
     fill         the hidden words of a text, written `[MASK]`, `<mask>` or `___`
     generate     a continuation, or what an encoder-decoder writes; `summarise`, `answer`
+
+Explain a prediction:
+
+    attribute    which words of the text speak for it
+    lens         what each layer of the model would predict
+    contributions  what each head and MLP adds to a logit
+    patch        which states, heads and MLPs carry what a counterfactual destroys
 
 Run experiments, and read their results:
 
@@ -29,33 +33,30 @@ Run experiments, and read their results:
     run          run an experiment, or read the result of the same request  (Run)
     train        train a model
     runs         the runs on disk; `open_run` opens a run by its name
-    builtin_runs  the results that are shipped with Workbench
     compare      several runs: what changed, and their tables row by row
     report       write a report of one or more runs; `export` writes one table or figure
-    export_model  a folder that plain transformers opens                   (ExportedModel)
+    export_model  write a folder that plain transformers opens
 
 Look inside a forward pass:
 
-    attention    the attention maps of a text; `head_grid` arranges them
-    encode       Docs as a batch                                          (Batch, Pieces)
-    forward      send a batch through a model, with taps                  (Output, Site)
-    Capture, Gate, Reduce   the taps: store maps, scale heads, summarise maps (map_statistics)
+    attention    the attention maps of a text
+    encode       Docs as a batch
+    forward      send a batch through a model, with taps
+    Capture, Gate, Reduce   the taps: store maps, scale heads, sum statistics of maps
     word_states  the hidden state of every word in every layer
-    lens         what each layer of a model would predict                 (LensReading)
-    contributions  what each head and MLP adds to a logit        (DirectContributions)
-    lens_figure  draws it
 
 Words in their contexts:
 
-    neighbours   the occurrences of a corpus nearest to a word of a text  (Neighbours)
-    senses       the occurrences of a word form on a map, in clusters     (Senses)
-    senses_figure  draws it
-    occurrences  the index of a corpus that both search                   (Occurrences)
-    tokenizations  how the tokenizers of several models split a text      (Tokenizations)
-    tokenization_steps  the merges, matches or scores behind it       (TokenizationSteps)
+    neighbours   the occurrences of a corpus nearest to a word of a text
+    senses       the occurrences of a word form on a map, in clusters
+    occurrences  the index of a corpus that both search
+    tokenizations  how the tokenizers of several models split a text, and step by step
 
 Write an analysis: Analysis, Page, Experiment, Settings, Inputs, Progress, Result, Table, Caveat,
 Finding. A user error raises WorkbenchError, with a code and a remedy.
+
+What functions return need not be named: printed, an object shows what it is, `.table` has its
+numbers as a pandas DataFrame, and `.figure()` draws it.
 
 `help(wb.NAME)` documents each name with an example. These names are the public interface; the
 modules inside may change from one version to the next. Costs: milliseconds for `import workbench`,
@@ -76,13 +77,12 @@ if TYPE_CHECKING:
     from workbench.corpora.corpus import Corpus
     from workbench.corpora.describe import describe
     from workbench.corpora.encode import encode
-    from workbench.corpora.layers import Edge, Mention, edges, mentions
-    from workbench.engine import map_statistics
+    from workbench.corpora.layers import edges
     from workbench.engine.activation_store import word_states
-    from workbench.engine.batch import Batch, Pieces
     from workbench.engine.forward_pass import forward
-    from workbench.engine.model import Model, Output
-    from workbench.engine.taps import Capture, Gate, Reduce, Site
+    from workbench.engine.map_statistics import Reduce
+    from workbench.engine.model import Model
+    from workbench.engine.taps import Capture, Gate
     from workbench.experiment.definition import (
         Caveat,
         Experiment,
@@ -94,44 +94,34 @@ if TYPE_CHECKING:
     )
     from workbench.models.huggingface import HuggingFace
     from workbench.models.loading import load
-    from workbench.models.tiny import tiny_bert
     from workbench.report import write_report as report
     from workbench.report.export import export
     from workbench.runs import list_runs as runs
     from workbench.runs.api import experiments, run, train
-    from workbench.runs.builtin import builtin_runs
     from workbench.runs.compare import compare
-    from workbench.runs.exported_model import ExportedModel, export_model
+    from workbench.runs.exported_model import export_model
     from workbench.runs.run import Run, open_run
 
     __all__ = [
         "Analysis",
-        "Batch",
         "Capture",
         "Caveat",
         "Corpus",
-        "Edge",
         "Experiment",
-        "ExportedModel",
         "Finding",
         "Gate",
         "HuggingFace",
         "Inputs",
-        "Mention",
         "Model",
-        "Output",
         "Page",
-        "Pieces",
         "Progress",
         "Reduce",
         "Result",
         "Run",
         "Settings",
-        "Site",
         "Table",
         "WorkbenchError",
         "__version__",
-        "builtin_runs",
         "compare",
         "describe",
         "edges",
@@ -141,14 +131,11 @@ if TYPE_CHECKING:
         "export_model",
         "forward",
         "load",
-        "map_statistics",
-        "mentions",
         "open_run",
         "read",
         "report",
         "run",
         "runs",
-        "tiny_bert",
         "train",
         "word_states",
         "write",
@@ -170,36 +157,25 @@ _HOMES = {
     "Model": "workbench.engine.model",
     "Corpus": "workbench.corpora.corpus",
     "HuggingFace": "workbench.models.huggingface",
-    "tiny_bert": "workbench.models.tiny",
     "edges": "workbench.corpora.layers",
-    "mentions": "workbench.corpora.layers",
-    "Edge": "workbench.corpora.layers",
-    "Mention": "workbench.corpora.layers",
     # run experiments, and read their results
     "run": "workbench.runs.api",
     "train": "workbench.runs.api",
     "experiments": "workbench.runs.api",
     "runs": "workbench.runs:",
     "open_run": "workbench.runs.run",
-    "builtin_runs": "workbench.runs.builtin",
     "compare": "workbench.runs.compare",
     "report": "workbench.report:",
     "export": "workbench.report.export",
     "export_model": "workbench.runs.exported_model",
-    "ExportedModel": "workbench.runs.exported_model",
     "Run": "workbench.runs.run",
     # look inside a forward pass
     "encode": "workbench.corpora.encode",
     "forward": "workbench.engine.forward_pass",
     "word_states": "workbench.engine.activation_store",
-    "map_statistics": "workbench.engine.map_statistics:",
-    "Batch": "workbench.engine.batch",
-    "Pieces": "workbench.engine.batch",
-    "Output": "workbench.engine.model",
-    "Site": "workbench.engine.taps",
     "Capture": "workbench.engine.taps",
     "Gate": "workbench.engine.taps",
-    "Reduce": "workbench.engine.taps",
+    "Reduce": "workbench.engine.map_statistics",
     # write an experiment
     "Analysis": "workbench.core.analysis",
     "Page": "workbench.core.analysis",

@@ -358,7 +358,7 @@ def test_pieces_stand_in_the_row_of_their_word() -> None:
 
 
 def test_a_merge_is_marked_and_named_in_its_step() -> None:
-    part = wb.tokenization_steps("mini:gpt", "The dog barks.", word="dog").parts[0]
+    part = wb.tokenizations("The dog barks.", "mini:gpt").steps("dog").parts[0]
     found = steps_of("mini:gpt", part)
     assert found.ordered and len(found.rows) == len(part.steps)
     for row, step in zip(found.rows[1:], part.steps[1:], strict=True):
@@ -368,7 +368,7 @@ def test_a_merge_is_marked_and_named_in_its_step() -> None:
 
 @pytest.mark.parametrize("model", ["mini:bert", "mini:t5", "mini:elmo"])
 def test_steps_end_in_the_pieces_of_the_tokenizer(model: str) -> None:
-    part = wb.tokenization_steps(model, "Ben unlocks it.", word=1).parts[0]
+    part = wb.tokenizations("Ben unlocks it.", model).steps(1).parts[0]
     found = steps_of(model, part)
     last = found.rows[-1] if found.ordered else found.rows[0]  # candidates: the best is first
     assert [box.t for box in last.boxes] == list(part.pieces)

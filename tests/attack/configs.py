@@ -27,7 +27,7 @@ def prepare(folder: Path) -> None:
         T5ForConditionalGeneration,
     )
 
-    from workbench import tiny_bert
+    from tests.tiny import tiny_bert
 
     torch.set_num_threads(1)
     bert, tokenizer = tiny_bert(["the", "dog", "barks", "."])

@@ -318,7 +318,7 @@ def _base_shaped(folder: Path) -> list[str]:
     import torch
     from transformers import BertConfig, BertModel
 
-    from workbench.models.tiny import _tokenizer
+    from tests.tiny import _tokenizer
 
     words = sorted({t.text for doc in wb.read("primer").docs("test") for t in doc if t.is_alpha})
     torch.manual_seed(0)

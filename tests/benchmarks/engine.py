@@ -24,11 +24,12 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertModel, logging
 
-from workbench import Batch, Gate, HuggingFace, Pieces, Reduce
+from tests.tiny import _tokenizer
+from workbench import Gate, HuggingFace, Reduce
 from workbench.engine import batch as batches
+from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import PIECES, Limit, _batches
 from workbench.engine.map_statistics import together
-from workbench.models.tiny import _tokenizer
 
 ARMS = ("eager", "sdpa", "engine", "gates", "reducers")
 PARAMETERS = 85_054_464  # of BERT-base's twelve blocks, which is what a piece passes through

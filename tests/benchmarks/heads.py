@@ -37,8 +37,9 @@ from transformers import logging
 
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
-from workbench import Batch, Capture, HuggingFace, forward
+from workbench import Capture, HuggingFace, forward
 from workbench.engine import batch as batches
+from workbench.engine.batch import Batch
 
 ARMS = ("eager", "sdpa", "ours", "scripts", "scripts_nulls", "captured")
 SHUFFLES = 200

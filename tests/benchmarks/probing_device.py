@@ -25,9 +25,9 @@ from probes.probe_training import Data, Probe, Schedule, Shape, batch_size, init
 from probes.representations import Bank, build_banks, encoded
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
-from workbench import Batch
 from workbench.corpora.splits import DEV, TRAIN
 from workbench.engine import batch as batches
+from workbench.engine.batch import Batch
 
 TASKS = ("pos", "dependencies", "constituents", "entities", "roles")
 SEEDS, HIDDEN = 3, 256

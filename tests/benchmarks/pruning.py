@@ -25,15 +25,16 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForMaskedLM, logging
 
-from workbench import Batch, Gate, HuggingFace
+from tests.tiny import _tokenizer
+from workbench import Gate, HuggingFace
 from workbench.analyses.pruning.ablation import ablated
 from workbench.analyses.pruning.evaluation import score_texts
 from workbench.analyses.pruning.head_masks import closed, heads_of, opened
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine import batch as batches
+from workbench.engine.batch import Batch
 from workbench.models.head_removal import without
 from workbench.models.scoring.eval_tasks import EvalTask, Question, eval_task_of
-from workbench.models.tiny import _tokenizer
 
 RESULTS = Path(__file__).parent / "results"
 Arm = Callable[[], Any]

@@ -12,10 +12,10 @@ from safetensors.numpy import save_file
 from spacy.tokens import Doc
 
 from tests.corpora.strategies import docs
-from workbench import Batch, WorkbenchError
+from workbench import WorkbenchError
 from workbench.corpora import Edge, Mention, edges, encode
 from workbench.corpora.layers import set_spans
-from workbench.engine.batch import load, save
+from workbench.engine.batch import Batch, load, save
 
 VOCAB = spacy.blank("en").vocab
 

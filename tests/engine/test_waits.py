@@ -40,8 +40,8 @@ from workbench.analyses.transfer.backbone import Body
 from workbench.engine.activation_store import word_states
 from workbench.engine.forward_pass import PIECES, forward
 from workbench.engine.halving import Limit, averaged, in_halves
-from workbench.engine.map_statistics import together
-from workbench.engine.taps import Capture, Gate, Reduce
+from workbench.engine.map_statistics import Reduce, together
+from workbench.engine.taps import Capture, Gate
 from workbench.models.scoring.eval_tasks import Plan, eval_task_of, learn
 
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")

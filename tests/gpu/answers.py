@@ -17,7 +17,8 @@ from tests.gpu.checks import Figures, Setting, apart
 from tests.gpu.made import FAMILIES, batch_of, opened, saved
 from tests.models import zoo
 from tests.models.documents import states_by_document
-from workbench import Capture, Gate, HuggingFace, Pieces, forward
+from workbench import Capture, Gate, HuggingFace, forward
+from workbench.engine.batch import Pieces
 
 ARCHITECTURES = (
     "bert", "albert", "modernbert", "gpt2", "llama", "t5", "bart", "xlnet", "deberta-v2",

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from probes.dependency_trees import Tree, ancestors
 from tests.models import headed, zoo
-from workbench import Batch, HuggingFace, load
-from workbench.engine.batch import Edges
+from workbench import HuggingFace, load
+from workbench.engine.batch import Batch, Edges
 
 WORDS = "the cat saw a small bird near old trees and then ran home".split()
 RELATIONS = ("amod", "nsubj", "obj")

@@ -14,7 +14,8 @@ import torch
 from spacy.tokens import Doc
 from transformers import BertConfig, BertForMaskedLM
 
-from workbench import Corpus, HuggingFace, Inputs, Result, experiments, tiny_bert
+from tests.tiny import tiny_bert
+from workbench import Corpus, HuggingFace, Inputs, Result, experiments
 from workbench.corpora.layers import vocabulary
 
 LAYERS, HEADS, HEAD_WIDTH = 7, 6, 20

@@ -21,8 +21,8 @@ from torch import Tensor
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import hidden_with, text_of
-from workbench import Corpus, Mention
-from workbench.corpora.layers import set_spans
+from workbench import Corpus
+from workbench.corpora.layers import Mention, set_spans
 
 EVERY = 10_000
 Key = tuple[str, str, str, int, Any]  # what, stack, kind, layer, place or head

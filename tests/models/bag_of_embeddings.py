@@ -15,9 +15,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from workbench import Batch, Model, Output, Pieces
-from workbench.engine.batch import Row, pad
-from workbench.engine.model import Stack, WeightPlace, require_sites
+from workbench import Model
+from workbench.engine.batch import Batch, Pieces, Row, pad
+from workbench.engine.model import Output, Stack, WeightPlace, require_sites
 from workbench.engine.taps import Tap
 
 ROWS, WIDTH = 512, 16  # words share a row where their hashes do

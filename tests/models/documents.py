@@ -4,7 +4,9 @@ from typing import Any
 
 from torch import Tensor
 
-from workbench import Batch, Output, Pieces, forward
+from workbench import forward
+from workbench.engine.batch import Batch, Pieces
+from workbench.engine.model import Output
 
 
 def states_by_document(model: Any, batch: Batch, **options: Any) -> dict[int, Tensor]:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from tests.models import zoo
-from workbench import Batch, encode, read
+from workbench import encode, read
+from workbench.engine.batch import Batch
 from workbench.models.huggingface import HuggingFace
 
 

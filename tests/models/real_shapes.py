@@ -13,7 +13,8 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 from tests.models.vocabularies import tokenizer
-from workbench import Corpus, HuggingFace, tiny_bert
+from tests.tiny import tiny_bert
+from workbench import Corpus, HuggingFace
 
 MASSIVE = 1000.0  # times larger, the state of the first position
 OUTLIERS = (7, 50)  # features of an encoder that are far larger than others

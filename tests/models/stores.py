@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from workbench import Batch, Model, word_states
+from workbench import Model, word_states
 from workbench.engine.activation_store import Store
+from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import Report
 
 

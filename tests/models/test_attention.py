@@ -15,9 +15,9 @@ from transformers.masking_utils import eager_mask
 
 from tests.models import zoo
 from tests.models.gated import opened, shared
-from workbench import Capture, Gate, Pieces, Reduce, Site, WorkbenchError
-from workbench.engine.batch import NO_WORD
-from workbench.engine.taps import View
+from workbench import Capture, Gate, Reduce, WorkbenchError
+from workbench.engine.batch import NO_WORD, Pieces
+from workbench.engine.taps import Site, View
 from workbench.models.attention_hooks import unrolled
 from workbench.models.huggingface import HuggingFace
 

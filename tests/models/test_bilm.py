@@ -13,7 +13,8 @@ import workbench as wb
 from tests.models import bilms
 from tests.models.test_elmo import Original
 from tests.models.texts import as_in_treebanks, batch_of
-from workbench import Batch, WorkbenchError, encode, forward, read
+from workbench import WorkbenchError, encode, forward, read
+from workbench.engine.batch import Batch
 from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo import Elmo
 from workbench.models.loading import load

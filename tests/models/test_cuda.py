@@ -11,7 +11,8 @@ from tests.models import zoo
 from tests.models.documents import states_by_document
 from tests.models.gated import opened, shared
 from tests.models.test_attention import inputs, pieces
-from workbench import Batch, Capture, Gate, Reduce, forward
+from workbench import Capture, Gate, Reduce, forward
+from workbench.engine.batch import Batch
 from workbench.engine.map_statistics import together
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load

@@ -16,7 +16,8 @@ from tests.models import headed
 from tests.models.gated import shared
 from tests.models.test_logits import HEADED
 from tests.models.texts import as_in_treebanks, batch_of
-from workbench import Batch, Capture, Gate, Pieces, WorkbenchError, encode, read
+from workbench import Capture, Gate, WorkbenchError, encode, read
+from workbench.engine.batch import Batch, Pieces
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load
 from workbench.models.output_heads.lm_heads import symbols

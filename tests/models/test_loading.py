@@ -99,7 +99,7 @@ def test_precision_is_chosen_and_said(zoo_folder: Folder) -> None:
 def test_a_language_model_head_is_kept_where_the_weights_have_one(tmp_path: Path) -> None:
     from transformers import BertForMaskedLM
 
-    from workbench.models.tiny import tiny_bert
+    from tests.tiny import tiny_bert
 
     bare, tokenizer = tiny_bert(["the", "cat"])
     with_head = BertForMaskedLM(bare.config)

@@ -20,11 +20,12 @@ from transformers import AutoConfig, AutoTokenizer
 from tests.analyses.heads.conftest import random_docs
 from tests.models import zoo
 from tests.models.stores import stored
-from workbench import Batch, encode
+from workbench import encode
 from workbench.analyses.heads.collect import PassSettings, look
 from workbench.analyses.heads.gold import gold_of
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine import forward_pass
+from workbench.engine.batch import Batch
 from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring import eval_tasks
 from workbench.models.scoring.eval_tasks import eval_task_of

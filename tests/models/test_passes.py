@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from tests.models.documents import states_by_document
-from workbench import Batch, Capture, Pieces, Reduce, WorkbenchError, encode, forward, read
+from workbench import Capture, Reduce, WorkbenchError, encode, forward, read
+from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import Progress
 from workbench.engine.map_statistics import ALL, OFFSETS, together
 from workbench.models.huggingface import HuggingFace

@@ -13,9 +13,9 @@ import torch
 from tests import warm
 from tests.cli.harms import in_time, put
 from tests.models.stores import stored
-from workbench import Batch, WorkbenchError, encode, read
+from workbench import WorkbenchError, encode, read
 from workbench.engine.activation_store import open_store
-from workbench.engine.batch import save
+from workbench.engine.batch import Batch, save
 from workbench.engine.words import by_word
 from workbench.models.huggingface import HuggingFace
 from workbench.models.loading import load

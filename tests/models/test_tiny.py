@@ -6,9 +6,9 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from tests.tiny import tiny_bert
 from workbench.models.huggingface import HuggingFace
 from workbench.models.references import facts
-from workbench.models.tiny import tiny_bert
 
 WORDS = ["The", "dog", "don't", "naïve", "café", "barks", ".", "1990s", "漢字"]
 

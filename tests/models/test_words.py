@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tests.models.stores import stored
-from workbench import Batch, Capture, Gate, WorkbenchError, encode, forward, read
+from workbench import Capture, Gate, WorkbenchError, encode, forward, read
+from workbench.engine.batch import Batch
 from workbench.models.elmo import Elmo, ElmoOptions
 from workbench.models.loading import load
 

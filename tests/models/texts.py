@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from workbench import Batch
+from workbench.engine.batch import Batch
 
 Ranges = list[tuple[int, int]]
 

@@ -7,7 +7,9 @@ import torch
 from spacy.tokens import Doc
 
 from tests.planted.model import Planted
-from workbench import Capture, Gate, Model, Output, Pieces, encode, forward, load
+from workbench import Capture, Gate, Model, encode, forward, load
+from workbench.engine.batch import Pieces
+from workbench.engine.model import Output
 
 
 @pytest.fixture

@@ -385,8 +385,7 @@ def test_an_edge_probe_is_at_most_a_point_under_a_linear_one(seed: int, mode: st
 
 
 def edges(*sentences: tuple[str, list[Any]]) -> list[Doc]:
-    from workbench import Edge
-    from workbench.corpora.layers import vocabulary
+    from workbench.corpora.layers import Edge, vocabulary
 
     docs = []
     for text, targets in sentences:

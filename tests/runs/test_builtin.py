@@ -172,7 +172,7 @@ def test_figures_are_drawn_from_the_tables() -> None:
 
 def test_they_are_never_among_the_users_runs() -> None:
     assert wb.runs() == [] and own_runs() == []
-    assert [run.name for run in wb.builtin_runs()] == [run.name for run in RUNS]
+    assert [run.name for run in wb.runs(built_in=True)] == [run.name for run in RUNS]
 
 
 def test_they_cannot_be_cancelled_resumed_or_removed() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from workbench import experiments, read, tiny_bert, write
+from tests.tiny import tiny_bert
+from workbench import experiments, read, write
 from workbench.runs import execute
 from workbench.runs.launch import start
 from workbench.runs.request import make_request

@@ -121,7 +121,7 @@ class Analysis:
         package: Its package, `__name__` where it is declared.
         needs: The packages of other analyses without which it does not work.
         experiments: Its experiments by name.
-        functions: The modules of its functions and classes that `import workbench` has, by name.
+        functions: The modules of its functions that `import workbench` has, by name.
         commands: Its commands of the command line, by name.
         results: By experiment, the `ResultPage` that shows its results.
         page: Its page of the app.

@@ -142,7 +142,7 @@ def _wrong_type(name: str, key: str, hint: Any, value: object) -> WorkbenchError
     return WorkbenchError(
         f"{key} must be {wanted}, not {_written(type(value))}{shown}.",
         code="wrong-type",
-        where=f"wb.{name}",
+        where=name if "." in name else f"wb.{name}",  # of a method, its class need not be exported
         remedy=remedies[0] if remedies else f"Pass {wanted} as {key}.",
     )
 

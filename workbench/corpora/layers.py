@@ -50,8 +50,9 @@ class Edge(NamedTuple):
     """One labelled span, or a labelled pair of spans; ranges are half-open over the Doc's words.
 
     Example:
-        >>> wb.Edge((0, 2), None, ("NP",)).labels
-        ('NP',)
+        >>> doc = next(wb.read("primer").docs("test"))
+        >>> wb.edges(doc, "dependencies")[0].labels
+        ('nsubj',)
     """
 
     span1: Range
@@ -60,12 +61,7 @@ class Edge(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A span with its label and, for coreference, the name of its chain.
-
-    Example:
-        >>> wb.Mention(0, 1, "PERSON").label
-        'PERSON'
-    """
+    """A span with its label and, for coreference, the name of its chain."""
 
     start: int
     end: int
@@ -129,21 +125,8 @@ def set_spans(doc: "Doc", layer: str, mentions: Iterable[Mention]) -> None:
     doc.spans[layer] = SpanGroup(doc, name=layer, spans=spans)
 
 
-@public
 def mentions(doc: "Doc", layer: str) -> list[Mention]:
-    """Read a layer of spans of a Doc; without an `entities` layer, `doc.ents` is used.
-
-    Args:
-        doc: A Doc of a corpus.
-        layer: Name of the layer, such as `entities` or `coreference`.
-
-    Returns:
-        The spans; an empty list if the Doc has no such layer.
-
-    Example:
-        >>> wb.mentions(next(wb.read("primer").docs("test")), "entities")[0].label
-        'PERSON'
-    """
+    """The spans of a layer of a Doc; without an `entities` layer, `doc.ents` is used."""
     spans: Iterable[Span]
     if layer in doc.spans:
         spans = doc.spans[layer]
@@ -258,7 +241,8 @@ def edges(doc: "Doc", layer: str) -> list[Edge]:
         layer: Name of the layer, such as `dependencies`.
 
     Returns:
-        The edges, in the order of the text.
+        The edges, in the order of the text: `span1`, `span2` (None of a single span) and `labels`.
+        Spans are ranges of words, from the first to one past the last.
 
     Raises:
         WorkbenchError: The Doc has no such layer, or one of its edges is not within the Doc.

@@ -111,7 +111,7 @@ def forward(
 
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
-        >>> rows = wb.Reduce(wb.map_statistics.count)
+        >>> rows = wb.Reduce(["count"])
         >>> batch = wb.encode(wb.read("primer").docs("test", limit=5))
         >>> report = wb.forward(model, batch, taps=[rows])
         >>> report.documents, rows.total[model.sites[0]].shape  # [heads, numbers]

@@ -1,17 +1,20 @@
-"""Statistics of attention maps, as sums over the attending pieces, for `Reduce`.
+"""The tap `Reduce`: statistics of attention maps, as sums over the attending pieces.
 
 Each statistic turns maps `[batch, heads, queries, keys]` into `[heads, numbers]` on the device and
 ignores padding. Divided by `count`, sums over a corpus are means. Costs: one pass over the map per
 statistic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from workbench.core.errors import WorkbenchError
-from workbench.engine.taps import Statistic, View
+from workbench.core.public import check_fields, require_choice
+from workbench.engine.taps import Site, Tap, View
+
+Statistic = Callable[[View], Tensor]  # -> [heads, numbers]
 
 FARTHEST = 8  # maximum offset that is counted separately
 OFFSETS = tuple(range(-FARTHEST, FARTHEST + 1))
@@ -77,23 +80,57 @@ def offsets(view: View) -> Tensor:
 
 
 ALL: Sequence[Statistic] = (count, confidence, entropy, distance, special_mass, offsets)
+STATISTICS = {statistic.__name__: statistic for statistic in ALL}
 
 
 def together(statistics: Sequence[Statistic] = ALL) -> Statistic:
-    """Several statistics as one: their columns in the given order.  # [heads, numbers of all]
-
-    Args:
-        statistics: Functions of this module, in a list (default: all, in the order of `ALL`).
-    """
-    if callable(statistics):
-        raise WorkbenchError(
-            "statistics must be a list of functions, not one function.",
-            code="wrong-type",
-            where="wb.map_statistics.together",
-            remedy="Write together([count, confidence]).",
-        )
+    """Several statistics as one: their columns in the given order.  # [heads, numbers of all]"""
 
     def all_of(view: View) -> Tensor:
         return torch.cat([statistic(view) for statistic in statistics], dim=1)
 
     return all_of
+
+
+@dataclass(eq=False)
+class Reduce(Tap):
+    """Sum statistics of each head's maps on the device.
+
+    Args:
+        statistic: Names of statistics, in a list: `count` of attending pieces, `confidence` (the
+            largest weight of a row), `entropy`, `distance` in pieces, `special_mass`, and `offsets`
+            (17 numbers). Divided by the count, sums are means. Or a function from a `View` of one
+            site to [heads, numbers] (default: all, in this order).
+
+    `total[site]` is [heads, numbers], for any size of the corpus.
+
+    Example:
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> sums = wb.Reduce(["count", "confidence"])
+        >>> batch = wb.encode(wb.read("primer").docs("test", limit=5))
+        >>> _ = wb.forward(model, batch, taps=[sums], hidden=False)
+        >>> sums.total[model.sites[0]].shape
+        torch.Size([4, 2])
+    """
+
+    statistic: Statistic | Sequence[str] = tuple(STATISTICS)
+    total: dict[Site, Tensor] = field(default_factory=dict)
+    _pending: dict[Site, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if callable(self.statistic):
+            self._statistic = self.statistic
+            return
+        for name in self.statistic:
+            require_choice("statistic", name, STATISTICS)
+        self._statistic = together([STATISTICS[name] for name in self.statistic])
+
+    @torch.no_grad()
+    def see(self, view: View) -> None:
+        self._pending[view.site] = self._statistic(view).to(torch.float64)  # [heads, numbers]
+
+    def close(self, whole: bool) -> None:
+        for site, numbers in self._pending.items() if whole else ():
+            self.total[site] = self.total[site] + numbers if site in self.total else numbers
+        self._pending.clear()

@@ -2,13 +2,12 @@
 
 A `Site` is one call of an attention function, counted in the order of the calls, because models
 share weights (ALBERT) or do not know their own layer (DistilBERT). A tap gets the attention of each
-site as a `View`. `Capture` stores chosen maps, `Reduce` turns each map into a few numbers per head
-and adds them up, `Gate` scales the output of each head, per row if needed, and `Outputs` gets each
-head's output and may replace it.
+site as a `View`. `Capture` stores chosen maps, `Gate` scales the output of each head, per row if
+needed, and `Outputs` gets each head's output and may replace it. `map_statistics.Reduce` turns each
+map into a few numbers per head and adds them up.
 
 The engine computes probabilities only for taps that need them; gates alone keep the fast kernel.
-Costs: Capture the maps that it stores, Reduce a few numbers per head for any corpus, Gate a
-product.
+Costs: Capture the maps that it stores, Gate a product.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -140,44 +139,6 @@ class Capture(Tap):
     def close(self, whole: bool) -> None:
         for site, maps in self._pending.items() if whole else ():
             self.maps.setdefault(site, []).append(maps)
-        self._pending.clear()
-
-
-Statistic = Callable[[View], Tensor]  # -> [heads, numbers]
-
-
-@dataclass(eq=False)
-class Reduce(Tap):
-    """Sum a statistic of each head's maps on the device.
-
-    Args:
-        statistic: Turns a `View` of one site into [heads, numbers]; see `wb.map_statistics`.
-
-    `total[site]` is [heads, numbers], for any size of the corpus.
-
-    Example:
-        >>> model = wb.load("mini:bert", device="cpu")
-        >>> sums = wb.Reduce(wb.map_statistics.together())
-        >>> batch = wb.encode(wb.read("primer").docs("test", limit=5))
-        >>> _ = wb.forward(model, batch, taps=[sums], hidden=False)
-        >>> sums.total[model.sites[0]].shape[0]
-        4
-    """
-
-    statistic: Statistic
-    total: dict[Site, Tensor] = field(default_factory=dict)
-    _pending: dict[Site, Tensor] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @torch.no_grad()
-    def see(self, view: View) -> None:
-        self._pending[view.site] = self.statistic(view).to(torch.float64)  # [heads, numbers]
-
-    def close(self, whole: bool) -> None:
-        for site, numbers in self._pending.items() if whole else ():
-            self.total[site] = self.total[site] + numbers if site in self.total else numbers
         self._pending.clear()
 
 

@@ -78,9 +78,11 @@ class HuggingFace(Transformer):
             tokenizer.
 
     Example:
-        >>> net, tokenizer = wb.tiny_bert(["The", "dog", "barks"])
-        >>> wb.HuggingFace(net, tokenizer, "tiny")
-        <Model tiny: bert; encoder of 2 layers x 2 heads; width 32; 35,710 parameters; cpu, fp32>
+        >>> from transformers import AutoModelForMaskedLM, AutoTokenizer
+        >>> written = wb.export_model("mini:bert", "a-folder")
+        >>> net = AutoModelForMaskedLM.from_pretrained("a-folder")
+        >>> wb.HuggingFace(net, AutoTokenizer.from_pretrained("a-folder"), "mine")
+        <Model mine: bert; encoder of 4 layers x 4 heads; width 128; ... parameters; cpu, fp32>
     """
 
     def __init__(

@@ -12,8 +12,13 @@ if TYPE_CHECKING:
     from workbench.runs.run import Run
 
 
-def list_runs() -> "list[Run]":
-    """List all runs on disk, the newest first.
+def list_runs(built_in: bool = False) -> "list[Run]":
+    """List all runs on disk, the newest first, or the results that are shipped with Workbench.
+
+    Args:
+        built_in: Whether to list the built-in results instead: finished runs of the mini models, in
+            the order of a story (corpus, predictions, heads, pruning, layers, fine-tuning,
+            attribution). Their names begin with `built-in/`, and they cannot be changed.
 
     Returns:
         A list of `Run`s in any state.
@@ -22,7 +27,13 @@ def list_runs() -> "list[Run]":
         >>> run = wb.run("describe", corpus="primer:size=40")
         >>> run in wb.runs()
         True
+        >>> wb.runs(built_in=True)[0].name
+        'built-in/describe-primer'
     """
+    if built_in:
+        from workbench.runs.builtin import builtin_runs
+
+        return builtin_runs()
     from workbench.runs.run import all_runs
 
     return [run for run, _ in all_runs()]

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import atomic_write, drafted
-from workbench.core.public import public
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import MINI, MINI_CORPUS, RANDOM
 from workbench.runs import spec, status
@@ -132,20 +131,8 @@ RECIPES = (  # in the order of a story
 )
 
 
-@public
 def builtin_runs() -> list[Run]:
-    """List the built-in results: finished runs of the mini models, shipped with Workbench.
-
-    Their names begin with `built-in/`. They are not among `wb.runs()`, and cannot be changed.
-
-    Returns:
-        A list of `Run`s, in the order of a story: corpus, predictions, heads, pruning, layers,
-        fine-tuning, attribution.
-
-    Example:
-        >>> [run.name for run in wb.builtin_runs()][0]
-        'built-in/describe-primer'
-    """
+    """The built-in results, in the order of `RECIPES`."""
     there = builtin_names()
     order = [recipe.name for recipe in RECIPES]
     return [Run(SHIPPED / name) for name in order if name in there]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from spacy.tokens import Doc
 
-from workbench import Model, Site, WorkbenchError
+from workbench import Model, WorkbenchError
 from workbench.analyses.attention.capture import AttentionMaps, Text, attention
 from workbench.analyses.attention.grids import TOGETHER, Options, grid_of, groups, items, numbers
+from workbench.engine.taps import Site
 
 Models = Callable[[str], Model]
 
@@ -199,3 +200,18 @@ def test_items_tell_where_they_are(prescribed: AttentionMaps) -> None:
     assert side.names == ("a", "b", "c")
     assert side.places == (1, 2, 4)
     assert side.words == (0, 1, 2)
+
+
+def test_the_figure_has_the_numbers_of_each_map(prescribed: AttentionMaps) -> None:
+    grid = prescribed.grid(unit="words", heads=[0, 2])
+    figure = grid.figure()
+    titles = [title.text for title in figure.layout.annotations]
+    assert titles == [f"layer {layer}, head {head}" for layer in (0, 1) for head in (0, 2)]
+    for trace, (_, _, values) in zip(figure.data, grid.each(), strict=True):
+        assert list(trace.x) == list(trace.y) == ["p0", "a", "b", "c", "p5"]
+        assert (np.array(trace.z) == values.astype(float)).all()
+    many = made(np.ones((7, 7, 1, 1), dtype=np.float32), [0], [False], ["a"])
+    with pytest.raises(WorkbenchError, match="49 maps") as error:
+        many.grid().figure()
+    assert "layers=" in error.value.remedy
+    assert len(many.grid(together="mean over heads").figure().data) == 7

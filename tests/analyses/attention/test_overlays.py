@@ -7,11 +7,10 @@ import pytest
 from spacy.tokens import Doc
 
 from tests.analyses.attention.test_grids import made
-from workbench import Mention
 from workbench.analyses.attention.grids import Options, apart, grid_of
 from workbench.analyses.attention.overlays import Overlay, drawn, overlays, placed
 from workbench.analyses.attention.thumbnails import MAX_BYTES, overview, pooled
-from workbench.corpora.layers import set_spans
+from workbench.corpora.layers import Mention, set_spans
 
 GROUP = ("encoder", "self")
 TREE = Overlay("dependencies", "", ((0, 1, "det"), (1, 2, "nsubj"), (3, 2, "obj")))

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench import Batch, Model, Output, Pieces, Site
-from workbench.engine.batch import NO_WORD, Row, pad
-from workbench.engine.model import Stack
-from workbench.engine.taps import Kind, StackName, Tap, session
+from workbench import Model
+from workbench.engine.batch import NO_WORD, Batch, Pieces, Row, pad
+from workbench.engine.model import Output, Stack
+from workbench.engine.taps import Kind, Site, StackName, Tap, session
 from workbench.models.word_models import words_of
 
 LAYERS, HEADS = 2, 3

@@ -6,7 +6,8 @@ import pytest
 
 from tests.analyses.heads.conftest import doc_of, random_docs
 from tests.analyses.heads.prescribed import Prescribed
-from workbench import HuggingFace, Result, WorkbenchError, read, tiny_bert
+from tests.tiny import tiny_bert
+from workbench import HuggingFace, Result, WorkbenchError, read
 
 RunHeads = Callable[..., Result]
 SEEDS = 20

@@ -138,7 +138,8 @@ def test_the_level_of_pieces_has_no_relations(run_heads: RunHeads) -> None:
 
 def test_coreference_with_its_baselines(run_heads: RunHeads) -> None:
     docs = list(read("primer").docs("dev", 250))
-    from workbench import HuggingFace, tiny_bert
+    from tests.tiny import tiny_bert
+    from workbench import HuggingFace
 
     net, tokenizer = tiny_bert(token.text for doc in docs for token in doc)
     heads = run_heads(HuggingFace(net, tokenizer, "random"), docs, n_frequent_words=100).tables[

@@ -23,6 +23,7 @@ from tests.models.test_logits import HEADED
 from tests.planted import bert, gpt2
 from workbench import Corpus, HuggingFace, WorkbenchError
 from workbench.analyses.lenses.contributions_corpus import half
+from workbench.analyses.lenses.figures.contributions import by_layer
 from workbench.analyses.predictions.prediction import of_word
 from workbench.analyses.predictions.target import Target
 from workbench.core.stats import permutation_p_values_of_means
@@ -540,3 +541,17 @@ def test_a_corpus_without_the_classes_is_refused(tmp_path: Path) -> None:
     model = with_head(wb.load("mini:bert", device="cpu"), tmp_path, "class")
     with pytest.raises(WorkbenchError, match="labels"):
         run_here("contributions", model, wb.read("primer:size=200"), max_sentences=6)
+
+
+def test_the_figure_has_heads_then_cross_heads_then_the_mlp_the_last_layer_on_top() -> None:
+    kinds = [("head", "causal", 0, 1), ("head", "cross", 0, 0), ("mlp", "", 0, -1)]
+    kinds += [("head", "causal", 1, 0), ("mlp", "", 1, -1), ("embeddings", "", -1, -1)]
+    table = pd.DataFrame(kinds, columns=["part", "kind", "layer", "head"])
+    table = table.assign(stack="decoder", contribution=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    wide = by_layer(table)
+    assert list(wide.columns) == ["head 0", "head 1", "cross head 0", "MLP"]
+    assert wide.fillna(-1.0).to_dict("index") == {
+        "layer 1": {"head 0": 4.0, "head 1": -1.0, "cross head 0": -1.0, "MLP": 5.0},
+        "layer 0": {"head 0": -1.0, "head 1": 1.0, "cross head 0": 2.0, "MLP": 3.0},
+    }
+    assert list(wide.index) == ["layer 1", "layer 0"]

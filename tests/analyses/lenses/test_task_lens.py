@@ -48,7 +48,7 @@ def test_each_layer_is_read_as_by_a_plain_loop(
     assert ends["agrees"].all() and reading.final["layer"].max() <= 4
     places = {"class": 1, "score": 1, "tags": 10, "answers": 2}[kind]
     assert len(reading.table) == 5 * places and str(reading).count("final from") >= 1
-    assert wb.lens_figure(reading).data
+    assert reading.figure().data
 
 
 @pytest.mark.parametrize("name", ["mini:gpt", "mini:t5", "mini:elmo"])

@@ -12,7 +12,8 @@ import workbench as wb
 from tests.judges.odd import odd_corpus, run_here
 from tests.models.headed import made
 from tests.models.test_logits import HEADED
-from workbench import HuggingFace, Result, WorkbenchError, tiny_bert
+from tests.tiny import tiny_bert
+from workbench import HuggingFace, Result, WorkbenchError
 from workbench.analyses.lenses.tuned_maps import Maps, Reader, maps_of, tuned_change
 from workbench.engine.model import Model
 from workbench.models.interventions.head_replay import layer_logits, recorded_states

@@ -324,7 +324,7 @@ def test_shares_of_a_tiny_difference_are_not_claimed() -> None:
     assert abs(found.clean_value - found.corrupt_value) == pytest.approx(0.05, abs=1e-3)
     assert not found.is_distinguished and not found.as_dict()["is_distinguished"]
     assert any("by only 0.05" in note and "shares say little" in note for note in found.notes)
-    title = wb.patch_figure(found).layout.title.text
+    title = found.figure().layout.title.text
     assert "hardly differ" in title and "%" not in title
 
 

@@ -16,10 +16,10 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.judges.odd import run_here
 from tests.planted.look import BUILDERS, eager
-from workbench import Corpus, Mention, Result, WorkbenchError
+from workbench import Corpus, Result, WorkbenchError
 from workbench.analyses.patching.patching_corpus import aligned
 from workbench.corpora.counterfactuals import counterfactual_pairs
-from workbench.corpora.layers import set_spans, vocabulary
+from workbench.corpora.layers import Mention, set_spans, vocabulary
 
 Words = Sequence[str]
 VOCABULARY = vocabulary("en")

@@ -9,6 +9,7 @@ from spacy.tokens import Doc
 from torch import Tensor
 
 import workbench as wb
+from tests.tiny import tiny_bert
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.text import tokenizer
@@ -49,7 +50,7 @@ def planted() -> wb.HuggingFace:
     one vector, because without it the norm of the embeddings ignores their scale, and gradient x
     input is zero for every token.
     """
-    net, words = wb.tiny_bert([KEY, *OTHERS])
+    net, words = tiny_bert([KEY, *OTHERS])
     key = torch.tensor([1.0, 1, -1, -1]).repeat(8)
     other = torch.tensor([1.0, -1, 1, -1]).repeat(8)
     with torch.no_grad():

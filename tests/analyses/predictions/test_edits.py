@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-import workbench as wb
 from tests.analyses.predictions.test_predict import MINI, model_of
 from tests.planted import bert
+from tests.tiny import tiny_bert
 from workbench import HuggingFace, WorkbenchError
 from workbench.analyses.predictions.edits import editable, token_effects
 from workbench.analyses.predictions.predict import fill
@@ -108,7 +108,7 @@ def test_edits_that_cannot_be_made_have_a_remedy() -> None:
 
 
 def test_five_hundred_words_are_edited_in_batches() -> None:
-    net, tokenizer = wb.tiny_bert(["a", "b", "c"])
+    net, tokenizer = tiny_bert(["a", "b", "c"])
     model = HuggingFace(net, tokenizer, "tiny")
     assert model.max_pieces == 512
     text = " ".join("abc"[n % 3] for n in range(509))

@@ -82,7 +82,7 @@ def test_a_head_that_writes_nothing_is_nothing_to_lose(mini: Mini) -> None:
 
 @QUARTET
 def test_a_mean_is_that_of_all_pieces(name: str, mini: Mini) -> None:
-    from workbench import Site
+    from workbench.engine.taps import Site
 
     evaluation = mini(name)
     seen: dict[Site, list[torch.Tensor]] = {}

@@ -10,8 +10,8 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from tests.models.conftest import zoo_folder
-from workbench import Corpus, Mention
-from workbench.corpora.layers import set_spans
+from workbench import Corpus
+from workbench.corpora.layers import Mention, set_spans
 from workbench.models.word_models import Vectors, WordModel, open_vectors
 
 __all__ = ["zoo_folder"]

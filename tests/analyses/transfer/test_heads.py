@@ -9,13 +9,12 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import workbench as wb
 from tests.analyses.transfer.conftest import corpus_of, doc_of, of_words
-from workbench import Mention
 from workbench.analyses.transfer.adaptation import fitting_of
 from workbench.analyses.transfer.backbone import body_of
 from workbench.analyses.transfer.experiments import Sizes
 from workbench.analyses.transfer.features import Live
 from workbench.analyses.transfer.trainer import guessed
-from workbench.corpora.layers import set_spans
+from workbench.corpora.layers import Mention, set_spans
 from workbench.corpora.splits import SplitSizes
 from workbench.corpora.tasks import (
     Examples,

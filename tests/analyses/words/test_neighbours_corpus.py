@@ -11,7 +11,7 @@ import workbench as wb
 from tests.judges.odd import Quiet, run_here
 from tests.planted.senses import doc_of, planted_corpus, planted_model
 from workbench.analyses.words.neighbours_corpus import exchanged_rows
-from workbench.corpora.layers import vocabulary
+from workbench.corpora.layers import Edge, vocabulary
 from workbench.experiment.definition import EXPERIMENTS
 
 SMALL = {"random_models": 2, "n_permutations": 19, "min_count": 4, "max_sentences": 80}
@@ -158,7 +158,7 @@ def test_words_without_states_are_left_out_and_counted() -> None:
 def test_senses_may_be_spans_of_a_layer() -> None:
     docs = [doc_of(["the", "play", f"x{n}"], ["DET", "NOUN", "X"], f"d{n}") for n in range(40)]
     for number, doc in enumerate(docs):
-        doc._.edges = {"wordnet": [wb.Edge((1, 2), None, (f"play.{number % 2}",))]}
+        doc._.edges = {"wordnet": [Edge((1, 2), None, (f"play.{number % 2}",))]}
     corpus = wb.Corpus("senses", {"test": lambda: iter(docs)})
     tables = run_here(
         "neighbours", planted_model(), corpus, random_models=0, senses="wordnet"

@@ -14,7 +14,7 @@ import workbench as wb
 from tests.planted.senses import doc_of, planted_corpus, planted_model
 from workbench.analyses.words import occurrences as module
 from workbench.analyses.words.occurrences import in_context
-from workbench.corpora.layers import vocabulary
+from workbench.corpora.layers import Edge, vocabulary
 from workbench.engine.words import by_word
 
 
@@ -155,9 +155,9 @@ def test_white_space_is_no_word_and_a_word_shown_in_part_has_its_form() -> None:
 def test_spans_of_one_word_label_it() -> None:
     docs = [doc_of(["the", "play", "x"], ["DET", "NOUN", "X"], "a") for _ in range(3)]
     for number, doc in enumerate(docs):
-        doc._.edges = {"senses": [wb.Edge((1, 2), None, (f"sense{number % 2}",)),
-                                  wb.Edge((0, 2), None, ("long",)),
-                                  wb.Edge((0, 1), (1, 2), ("pair",))]}  # fmt: skip
+        doc._.edges = {"senses": [Edge((1, 2), None, (f"sense{number % 2}",)),
+                                  Edge((0, 2), None, ("long",)),
+                                  Edge((0, 1), (1, 2), ("pair",))]}  # fmt: skip
     corpus = wb.Corpus("senses", {"test": lambda: iter(docs)})
     index = wb.occurrences(planted_model(), corpus, labels=["senses"])
     given = index.table["senses"].tolist()

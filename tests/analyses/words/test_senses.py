@@ -12,6 +12,7 @@ from sklearn.metrics import silhouette_score, v_measure_score
 import workbench as wb
 from tests.planted.senses import doc_of, planted_corpus, planted_model
 from workbench.analyses.words.nearest import Rows
+from workbench.analyses.words.occurrences import Occurrences
 from workbench.analyses.words.senses import permutations, separation, v_measures
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
@@ -22,9 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
 
 
-def planted_index(
-    gap: float, size: int = 40, width: int = 12, form: str = "play"
-) -> wb.Occurrences:
+def planted_index(gap: float, size: int = 40, width: int = 12, form: str = "play") -> Occurrences:
     """A word of two senses, `gap` apart, in sentences of their own, and another word."""
     random = np.random.default_rng(1)
     senses = np.arange(2 * size) % 2
@@ -42,7 +41,7 @@ def planted_index(
         "sense": pd.Categorical(np.array(["one", "two"])[senses]),
     })  # fmt: skip
     tensor = torch.from_numpy(states.astype(np.float32))
-    return wb.Occurrences("planted", "hand-made", table, sentences, {"encoder": (tensor,)})
+    return Occurrences("planted", "hand-made", table, sentences, {"encoder": (tensor,)})
 
 
 def test_planted_senses_are_found_and_are_the_labels() -> None:
@@ -163,14 +162,14 @@ def test_frequent_words_are_named_where_a_word_is_unknown() -> None:
 
 def test_the_figure_has_each_sentence_on_hover_and_no_markup_of_the_corpus() -> None:
     found = wb.senses(planted_model(), planted_index(30.0, form=EVIL), EVIL)
-    figure = wb.senses_figure(found)
+    figure = found.figure()
     assert [trace.name for trace in figure.data] == ["NOUN", "VERB"]
     shown = [text for trace in figure.data for text in trace.customdata]
     assert len(shown) == 80 and all(text.startswith("[&lt;img") for text in shown)
     assert {len(set(trace.marker.symbol)) for trace in figure.data} == {1}
     assert "V-measure 1.00 with the tag" in figure.layout.title.text
     assert "<img" not in figure.to_json().replace("\\u003c", "<")
-    assert len(wb.senses_figure(found, "sense").data) == 2
+    assert len(found.figure("sense").data) == 2
     with pytest.raises(wb.WorkbenchError, match="column") as error:
-        wb.senses_figure(found, "colour")
+        found.figure("colour")
     assert error.value.code == "column-not-found"

@@ -9,6 +9,7 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.judges.odd import run_here
 from tests.models.bag_of_embeddings import BagOfEmbeddings
+from tests.tiny import tiny_bert
 from workbench.corpora.layers import vocabulary
 from workbench.experiment.definition import EXPERIMENTS
 
@@ -20,7 +21,7 @@ def corpus(*texts: tuple[list[str], list[str] | None]) -> wb.Corpus:
 
 def model_of(*whole: str) -> wb.HuggingFace:
     """A tokenizer that knows these words; it splits others into characters."""
-    return wb.HuggingFace(*wb.tiny_bert(whole), "tiny")
+    return wb.HuggingFace(*tiny_bert(whole), "tiny")
 
 
 def test_pieces_by_hand() -> None:
@@ -102,7 +103,7 @@ def test_unknown_words_are_neither_whole_nor_compared() -> None:
     tables = run_here("tokenization", few, texts).tables
     claims = [each.claim for each in EXPERIMENTS["tokenization"].findings_of(tables)]
     assert "100 % of 2 known words stay whole; 2 of 4 words are unknown" in claims[0]
-    both: list[Any] = [few, wb.HuggingFace(*wb.tiny_bert(["the", "\u2603"]), "other")]
+    both: list[Any] = [few, wb.HuggingFace(*tiny_bert(["the", "\u2603"]), "other")]
     test = run_here("tokenization", both, texts).tables["tests"]
     row = test[test["comparison"] == "tiny"].iloc[0]
     assert row["n_first"] == 1  # only "the" is known to both

@@ -241,26 +241,30 @@ def test_pieces_and_words_are_those_that_the_model_reads(
 @pytest.mark.parametrize("name", MINIS)
 def test_steps_of_the_minis_end_in_their_pieces(name: str, opened: dict[str, wb.Model]) -> None:
     for text in filter(str.strip, ODD.values()):
-        (own,) = wb.tokenizations(text, opened[name]).results
-        steps = wb.tokenization_steps(opened[name], text)
+        found = wb.tokenizations(text, opened[name])
+        (own,), steps = found.results, found.steps()
         assert steps.pieces == tuple(piece.piece for piece in own.pieces if not piece.special)
         assert len(steps.table) == sum(len(part.steps) for part in steps.parts)
         assert repr(steps).count("\n") >= len(steps.table)
 
 
 def test_steps_of_one_word_have_its_place_in_the_text(opened: dict[str, wb.Model]) -> None:
-    model, text = opened["mini:gpt"], "the unlocks unlocks"
-    first, second = (wb.tokenization_steps(model, text, word=word) for word in (1, "2"))
+    found = wb.tokenizations("the unlocks unlocks", opened["mini:bert"], opened["mini:gpt"])
+    first, second = (found.steps(word, model="mini:gpt") for word in (1, "2"))
     assert (first.parts[0].first, second.parts[0].first) == (3, 11)  # with the space before it
     assert first.pieces == second.pieces
     (row,) = [line for line in repr(first).splitlines() if "merge 76" in line]
     assert row.split("merge")[0].split()[-3:] == ["u", "+", "n"]
     with pytest.raises(wb.WorkbenchError, match="no word") as error:
-        wb.tokenization_steps(model, text, word="absent")
+        found.steps("absent")
     assert error.value.code == "word-unknown"
     with pytest.raises(wb.WorkbenchError, match="2 times") as several:
-        wb.tokenization_steps(model, text, word="unlocks")
+        found.steps("unlocks")
     assert "1, 2" in several.value.remedy
+    assert found.steps().model == "mini:bert"
+    with pytest.raises(wb.WorkbenchError, match="mini:elmo") as unknown:
+        found.steps(model="mini:elmo")
+    assert unknown.value.code == "model-missing"
 
 
 def test_elmo_reads_characters_and_says_where_it_stops(opened: dict[str, wb.Model]) -> None:
@@ -269,7 +273,7 @@ def test_elmo_reads_characters_and_says_where_it_stops(opened: dict[str, wb.Mode
     assert own.pieces[0].characters == ("<C3>", "<A9>") and own.pieces[0].says == "é"
     (lost,) = own.losses
     assert lost.kind == "dropped" and long.endswith(lost.characters)
-    (part,) = wb.tokenization_steps(opened["mini:elmo"], "dog").parts
+    (part,) = wb.tokenizations("dog", opened["mini:elmo"]).steps().parts
     assert [step.pieces for step in part.steps] == [("d", "o", "g"), ("dog",)]
 
 
@@ -283,15 +287,16 @@ def test_vectors_look_words_up(tmp_path: Path) -> None:
     assert [loss.kind for loss in own.losses] == ["case", "unknown"]
     text = model.encode(wb.encode(wb.read("primer").docs("test", limit=1)))
     assert not bool(model.unknown_pieces(text)[0, 3])  # `the`
-    steps = wb.tokenization_steps(model, "The dog")
+    steps = wb.tokenizations("The dog", model).steps()
     assert [len(part.steps[0].pieces) for part in steps.parts] == [2, 1]
 
 
 def test_a_model_of_ones_own_is_read_by_its_words() -> None:
-    (own,) = wb.tokenizations("Ben walks.", BagOfEmbeddings()).results
+    found = wb.tokenizations("Ben walks.", BagOfEmbeddings())
+    (own,) = found.results
     assert own.joined == "Ben walks." and own.n_pieces == 3 and own.algorithm == "words"
     with pytest.raises(wb.WorkbenchError, match="does not show how"):
-        wb.tokenization_steps(BagOfEmbeddings(), "Ben walks.")
+        found.steps()
 
 
 def test_mistakes_are_named() -> None:
@@ -309,11 +314,10 @@ def test_mistakes_are_named() -> None:
         with pytest.raises(wb.WorkbenchError, match="no tokenization") as absent:
             found[name]  # type: ignore[index]
         assert BagOfEmbeddings().name in absent.value.remedy
-    for split in (wb.tokenizations, lambda text, model: wb.tokenization_steps(model, text)):
-        for text in ("", " \n"):
-            with pytest.raises(wb.WorkbenchError) as empty:
-                split(text, "mini:gpt")
-            assert empty.value.code == "text-empty"
+    for text in ("", " \n"):
+        with pytest.raises(wb.WorkbenchError) as empty:
+            wb.tokenizations(text, "mini:gpt")
+        assert empty.value.code == "text-empty"
 
 
 def test_a_text_too_long_for_the_model_is_split_whole_and_says_so(

@@ -10,7 +10,7 @@ ANALYSIS = Analysis(
     __name__,
     needs=("workbench.analyses.predictions",),
     experiments={"attention-averages": "experiments:EXPERIMENT"},
-    functions={"attention": "capture", "head_grid": "grids"},
+    functions={"attention": "capture"},
     page=Page("attention", "Attention", "Understand", "visibility", "views.page:page", 1, True),
     first_look="views.home:LOOK",
     cards=(

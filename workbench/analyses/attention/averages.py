@@ -20,7 +20,8 @@ from workbench.analyses.attention.experiments import Averages
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import forward
-from workbench.engine.taps import Reduce, Site, View
+from workbench.engine.map_statistics import Reduce
+from workbench.engine.taps import Site, View
 from workbench.engine.words import by_words, owners, piece_shares
 from workbench.experiment.definition import HEAD, Caveat, Inputs, Progress, Result
 

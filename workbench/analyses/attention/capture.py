@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from threading import RLock
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -21,15 +21,17 @@ from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
-from workbench.core.registry import once
+from workbench.core.registry import imported, once
 from workbench.corpora.encode import content_key, doc_of, encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import ALONE
 from workbench.engine.model import Model
-from workbench.engine.taps import Site, StackName, Tap, View
+from workbench.engine.taps import Kind, Site, StackName, Tap, View
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
+
+    from workbench.analyses.attention.grids import Grid
 
 # --- a cache of least recently used values, bounded by bytes --------------------------------------
 #
@@ -116,7 +118,16 @@ class Scores:
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """All attention maps of one forward pass."""
+    """All attention maps of one forward pass.
+
+    `maps` has an array [heads, queries, keys] for each `Site` of `model.sites`, `norms` the norms
+    of the values, and `texts` the pieces and words of each stack.
+
+    Example:
+        >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
+        >>> maps
+        <AttentionMaps mini:bert: encoder: 8 pieces; 4 sites, 16 heads>
+    """
 
     id: str  # a hash of weights, tokenizer, text, precision and device
     model: str
@@ -146,6 +157,36 @@ class AttentionMaps:
         biases = {id(s.bias): s.bias for s in self.scores.values() if s.bias is not None}
         return sum(array.nbytes for array in [*arrays, *biases.values()])
 
+    @public
+    def grid(self, group: tuple[StackName, Kind] | None = None, **options: Any) -> "Grid":
+        """Arrange the maps of one kind of attention as a grid of layers by heads.
+
+        Args:
+            group: Stack and kind, such as `("decoder", "cross")` (default: the first of the model).
+            **options: `unit` (`pieces` or `words`), `special` (`shown`, `hidden`, `renormalised`),
+                `weigh` (`attention`, or `norms`: times the norm of each value), `together`
+                (`each head`, `mean over heads`, `max over layers`, `rollout` …), and `layers` and
+                `heads` (numbers to show; default: all).
+
+        Returns:
+            A `Grid`; `grid.map(row, column)` is one map, [rows, columns], `grid.figure()` draws
+            all.
+
+        Raises:
+            WorkbenchError: The model has no such attention, layer or head, or an option is unknown.
+
+        Example:
+            >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
+            >>> grid = maps.grid(unit="words", special="renormalised")
+            >>> grid.sides.rows.names
+            ('Ben', 'walks', 'to', 'the', 'hill', '.')
+            >>> grid.map(0, 3).shape  # layer 0, head 3
+            (6, 6)
+        """
+        of_text = imported("workbench.analyses.attention.grids:of_text", "the grid of a text")
+        grid: Grid = of_text(self, group, options)
+        return grid
+
     def queries(self, site: Site) -> Text:
         return self.texts[site.stack]
 
@@ -171,7 +212,8 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
         target: The text of the decoder in an encoder-decoder model (default: `text`).
 
     Returns:
-        `AttentionMaps`: plain arrays; `maps[site]` is [heads, queries, keys].
+        `AttentionMaps`: plain arrays; `maps[site]` is [heads, queries, keys], and `grid()`
+        arranges and draws them.
 
     Raises:
         WorkbenchError: The model has no attention, or the maps would not fit into memory.

@@ -1,17 +1,23 @@
-"""Figures of mean attention over a corpus: by relative offset, and by pairs of tags.
+"""Figures of attention: its mean over a corpus, by offset and by pairs of tags, and maps of a text.
 
-Pure functions of the tables of `attention-averages`. Costs: milliseconds.
+Pure functions of the tables of `attention-averages`, and of a `Grid`. Costs: milliseconds.
 """
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.attention.findings import above_average
+from workbench.core.errors import WorkbenchError
 from workbench.drawing.heads import named, offset_map
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
     Tables,
     Trace,
+    distinct,
     heat_map,
     largest,
     matrix,
@@ -19,8 +25,13 @@ from workbench.drawing.primitives import (
 )
 from workbench.experiment.definition import HEAD
 
+if TYPE_CHECKING:
+    from workbench.analyses.attention.grids import Grid
+
 LEAST = 0.25  # minimum of the ends of the scale, so that noise stays pale
 SIDE = 210  # pixels of a map of tags
+PLOTS = 48  # maps of a text in one figure
+ITEM, MAP = 20, 150  # pixels of a piece or word in a map of a text; the smallest map
 
 
 def offsets(tables: Tables) -> go.Figure:
@@ -86,3 +97,58 @@ def tags(tables: Tables) -> go.Figure:
 
 
 FIGURES = {"offsets": offsets, "tags": tags}
+
+
+# --- the maps of one text -------------------------------------------------------------------------
+
+
+def maps_of_text(grid: "Grid") -> go.Figure:
+    """Attention of each piece or word (rows) to each other one (columns), for each head.
+
+    How to read: a row is an attending item; dark cells get most of its attention.
+    """
+    found = [*grid.each()]
+    if len(found) > PLOTS:
+        raise WorkbenchError(
+            f"the grid has {len(found)} maps; a figure draws at most {PLOTS}.",
+            code="setting-invalid",
+            where="Grid.figure",
+            remedy="Choose layers and heads, such as maps.grid(layers=[0], heads=[1, 2]), or "
+            'combine them with together="mean over heads".',
+        )
+    rows, columns = (
+        distinct(pd.Series(side.names)) for side in (grid.sides.rows, grid.sides.columns)
+    )
+    top = max(float(np.max(values)) for *_, values in found)
+    across = min(len(grid.columns), 4)
+    is_share = grid.options.weigh == "attention"
+    parts: list[tuple[str, list[Trace]]] = []
+    for row, column, values in found:
+        cells = heat_map(
+            pd.DataFrame(values, rows, columns),
+            "%{y} to %{x}: %{z:.1%}" if is_share else "%{y} to %{x}: %{z:.3f}",
+            tickformat=".0%" if is_share else None,
+            gap=0,
+            showscale=not parts,
+            zmin=0,
+            zmax=top,
+        )
+        parts.append((_title(grid, row, column), [cells]))
+    return panels(
+        parts,
+        max(MAP, ITEM * len(rows)),
+        across,
+        gap=90,
+        top=0,
+        x={**CELLS, "type": "category", "tickangle": -90},
+        y=[{**CELLS, **DOWN, "showticklabels": at % across == 0} for at in range(len(parts))],
+    )
+
+
+def _title(grid: "Grid", row: int, column: int) -> str:
+    """Of one map: `layer 2, head 3`, or how layers and heads are combined."""
+    names = (("layer", "layers", grid.rows[row]), ("head", "heads", grid.columns[column]))
+    return ", ".join(
+        f"{one} {name}" if name.isdigit() else name if name == "rollout" else f"{name} over {all_}"
+        for one, all_, name in names
+    )

@@ -8,19 +8,27 @@ product, from the lowest layer up, of each layer's mean map, averaged with the i
 pass over a map when it is requested; no other copy of the maps is stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from workbench.analyses.attention.capture import AttentionMaps, Floats, Text
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.public import public
+from workbench.core.registry import imported
 from workbench.engine.taps import Kind, Site, StackName
 from workbench.engine.words import PieceGroups, merged
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from workbench.analyses.attention.capture import AttentionMaps, Text
+
+Floats = NDArray[np.float32]
 
 # --- the rows and columns of a map: pieces or words; special pieces shown or hidden ---------------
 #
@@ -54,7 +62,7 @@ class Items:
         return tuple(zip(self.names, self.words, strict=True))
 
 
-def items(text: Text, unit: Unit, special: Special) -> Items:
+def items(text: "Text", unit: Unit, special: Special) -> Items:
     """The items of a text: its pieces or its words."""
     hidden = [is_special and special != "shown" for is_special in text.special]
     item_of_piece = np.full(len(text.pieces), -1, dtype=np.int64)
@@ -103,7 +111,7 @@ class Sides:
         return np.where(mass > MIN_MASS, maps / np.maximum(mass, MIN_MASS), 0).astype(np.float32)
 
 
-def sides(look: AttentionMaps, site: Site, unit: Unit, special: Special) -> Sides:
+def sides(look: "AttentionMaps", site: Site, unit: Unit, special: Special) -> Sides:
     """The rows and columns of a site's maps."""
     rows = items(look.queries(site), unit, special)
     columns = items(look.keys(site), unit, special)
@@ -145,9 +153,15 @@ class Options:
 
 @dataclass(frozen=True)
 class Grid:
-    """Maps by row and column, each with its name."""
+    """Maps by row and column, each with its name.
 
-    look: AttentionMaps
+    Example:
+        >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
+        >>> maps.grid(together="mean over heads")
+        <Grid mini:bert encoder self: 4 rows x 1 columns; maps of 8 x 8 pieces>
+    """
+
+    look: "AttentionMaps"
     group: Group
     options: Options
     rows: tuple[str, ...]  # the layers, or how they are combined
@@ -195,6 +209,24 @@ class Grid:
                 if values is not None:
                     yield row, column, values
 
+    def figure(self) -> "Figure":
+        """Draw the maps as heat maps: attending items are rows, attended items columns.
+
+        Returns:
+            A Plotly figure, with a panel for each map.
+
+        Raises:
+            WorkbenchError: The grid has more maps than can be read next to each other.
+
+        Example:
+            >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
+            >>> len(maps.grid(unit="words", layers=[0, 1]).figure().data)
+            8
+        """
+        draw = imported("workbench.analyses.attention.figures:maps_of_text", "its figure")
+        drawn: Figure = draw(self)
+        return drawn
+
     def site(self, row: int, column: int) -> tuple[Site, int] | None:
         """The site and head of one map; None for a combination of several."""
         if self.options.together != "each head":
@@ -203,44 +235,20 @@ class Grid:
         return next((s, head) for s in self.look.maps if _is(s, self.group) and s.layer == layer)
 
 
-def groups(look: AttentionMaps) -> list[Group]:
+def groups(look: "AttentionMaps") -> list[Group]:
     """The kinds of attention of a model, in the order of the forward pass."""
     return list(dict.fromkeys((site.stack, site.kind) for site in look.maps))
 
 
-def numbers(look: AttentionMaps, group: Group) -> tuple[list[int], list[int]]:
+def numbers(look: "AttentionMaps", group: Group) -> tuple[list[int], list[int]]:
     """The layers and the heads of a kind of attention."""
     sites = [site for site in look.maps if _is(site, group)]
     return [site.layer for site in sites], list(range(max(site.heads for site in sites)))
 
 
-@public
-def head_grid(look: AttentionMaps, group: Group | None = None, **options: Any) -> Grid:
-    """Arrange the maps of one kind of attention as a grid of layers by heads.
-
-    Args:
-        look: The result of `wb.attention`.
-        group: Stack and kind, such as `("decoder", "cross")` (default: the first of the model).
-        **options: `unit` (`pieces` or `words`), `special` (`shown`, `hidden`, `renormalised`),
-            `weigh` (`attention`, or `norms`: times the norm of each value), `together`
-            (`each head`, `mean over heads`, `max over layers`, `rollout` …), and `layers` and
-            `heads` (numbers to show; default: all).
-
-    Returns:
-        A `Grid`; `grid.map(row, column)` is one map, [rows, columns].
-
-    Raises:
-        WorkbenchError: The model has no such attention, layer or head, or an option is unknown.
-
-    Example:
-        >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
-        >>> grid = wb.head_grid(maps, unit="words", special="renormalised")
-        >>> grid.sides.rows.names
-        ('Ben', 'walks', 'to', 'the', 'hill', '.')
-        >>> grid.map(0, 3).shape  # layer 0, head 3
-        (6, 6)
-    """
-    for name, value in options.items():
+def options_of(given: Mapping[str, Any]) -> Options:
+    """Options by their names; an error names the one that is wrong."""
+    for name, value in given.items():
         if name not in _CHOICES:
             raise WorkbenchError(
                 f"There is no option {name!r}.",
@@ -253,7 +261,7 @@ def head_grid(look: AttentionMaps, group: Group | None = None, **options: Any) -
             raise WorkbenchError(
                 f"{name} is {value!r:.60}, not a list of indices.",
                 code="wrong-type",
-                where="wb.head_grid",
+                where="AttentionMaps.grid",
                 remedy=f"Pass a list, such as {name}=[2].",
             )
         if (known := _CHOICES[name]) and value not in known:
@@ -262,10 +270,15 @@ def head_grid(look: AttentionMaps, group: Group | None = None, **options: Any) -
                 code="setting-invalid",
                 remedy=did_you_mean(str(value), known),
             )
-    return grid_of(look, group or groups(look)[0], Options(**options))
+    return Options(**given)
 
 
-def grid_of(look: AttentionMaps, group: Group, options: Options) -> Grid:
+def of_text(look: "AttentionMaps", group: Group | None, options: Mapping[str, Any]) -> Grid:
+    """The grid of one kind of attention (default: the first of the model), by named options."""
+    return grid_of(look, group or groups(look)[0], options_of(options))
+
+
+def grid_of(look: "AttentionMaps", group: Group, options: Options) -> Grid:
     """The grid of one kind of attention."""
     sites = {site.layer: site for site in look.maps if _is(site, group)}
     if not sites:

@@ -35,12 +35,14 @@ from workbench.analyses.predictions.target import (
 )
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import require_choice, require_seed
+from workbench.core.registry import imported
 from workbench.engine.model import refusal
 from workbench.engine.taps import Site, StackName, Tap, View
 from workbench.models.interventions.layer_points import head_points, layer_points
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
 
 Method = Literal[
     "integrated-gradients",
@@ -137,6 +139,24 @@ class Attribution:
                 "fixed": [unit.fixed for unit in self.units],
             }
         )
+
+    def figure(self) -> "Figure":
+        """Draw the score of each unit, in reading order.
+
+        Returns:
+            A Plotly figure; its title names the unit that speaks most for the target, or against.
+
+        Example:
+            >>> found = wb.attribute(wb.load("mini:bert", device="cpu"), "Ben [MASK] to the hill.")
+            >>> list(found.figure().data[0].y)
+            ['Ben', 'to', 'the', 'hill', '.']
+        """
+        draw = imported(
+            "workbench.analyses.attribution.figures.one_prediction:attribution_map", "its figure"
+        )
+
+        drawn: Figure = draw(self.table, self.label)
+        return drawn
 
     @property
     def layer_table(self) -> "pd.DataFrame":

@@ -29,8 +29,6 @@ from workbench.app.token_views.views import Token, View, grid, strip
 from workbench.report.format import number
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from workbench.analyses.attribution.faithfulness import Faithfulness, Randomised
     from workbench.analyses.attribution.methods import Attribution, Method
     from workbench.analyses.predictions.target import Baseline, By, Measure
@@ -248,7 +246,7 @@ def _map(side: Side, explained: Explanation) -> None:
         f"attribution-{explained.method}",
         found.table if found.by_layer is None else found.layer_table,
         lambda: [(title, views)],
-        lambda: bars_of(found),
+        found.figure,
         title,
     )
 
@@ -352,12 +350,6 @@ def is_rough(found: "Attribution") -> bool:
     from workbench.analyses.attribution.methods import UNEXPLAINED
 
     return found.missed > UNEXPLAINED
-
-
-def bars_of(found: "Attribution") -> "go.Figure":
-    from workbench.analyses.attribution.figures.one_prediction import attribution_map
-
-    return attribution_map(found.table, found.label)
 
 
 # --- the check ------------------------------------------------------------------------------------

@@ -13,13 +13,7 @@ ANALYSIS = Analysis(
         "tuned-lens": "experiments:TUNED_LENS",
         "contributions": "experiments:CONTRIBUTIONS",
     },
-    functions={
-        "lens": "lens",
-        "LensReading": "lens",
-        "lens_figure": "figures.lens",
-        "contributions": "contributions",
-        "DirectContributions": "contributions",
-    },
+    functions={"lens": "lens", "contributions": "contributions"},
     tabs=(
         Tab(
             "predict",

@@ -25,6 +25,7 @@ from workbench.analyses.predictions.target import Target
 from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import has_several_kinds, part_name
 from workbench.core.public import public
+from workbench.core.registry import imported
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
 from workbench.models.interventions.direct_contributions import (
@@ -40,6 +41,7 @@ from workbench.models.output_heads.task_heads import MixHead
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
 Floats = NDArray[np.float64]
@@ -72,6 +74,25 @@ class DirectContributions:
     total: float  # the sum of the contributions
     logit: float  # the value of the target
     notes: tuple[str, ...] = ()
+
+    def figure(self) -> "Figure":
+        """Draw the contributions of heads and MLPs by layer, the last layer on top.
+
+        Returns:
+            A Plotly figure: blue parts speak for the choice, orange ones against it.
+
+        Example:
+            >>> model = wb.load("mini:gpt", device="cpu")
+            >>> found = wb.contributions(model, "Ben walks to the hill.", word=4)
+            >>> found.figure().data[0].x
+            ('head 0', 'head 1', 'head 2', 'head 3', 'MLP')
+        """
+        draw = imported(
+            "workbench.analyses.lenses.figures.contributions:one_prediction", "its figure"
+        )
+
+        drawn: Figure = draw(self.table)
+        return drawn
 
     def __repr__(self) -> str:
         """The largest contributions, by size."""

@@ -35,6 +35,7 @@ from workbench.analyses.predictions.predict import fill, has_task_head, read_by
 from workbench.analyses.predictions.prediction import Kind, Prediction, following, labelled
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.public import public
+from workbench.core.registry import imported
 from workbench.corpora.encode import encode
 from workbench.corpora.markers import has_marker
 from workbench.corpora.typed import word_index
@@ -65,6 +66,7 @@ from workbench.models.output_heads.lm_losses import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
 Floats = NDArray[np.float64]
@@ -392,6 +394,21 @@ class LensReading:
     def tables(self) -> "dict[str, pd.DataFrame]":
         """The three tables by name, as the figures of `figures.lens` read them."""
         return {"table": self.table, "choices": self.choices, "final": self.final}
+
+    def figure(self) -> "Figure":
+        """Draw the top choice of each layer for each word, as a heat map of its probability.
+
+        Returns:
+            A Plotly figure. For one word the columns are its most probable choices.
+
+        Example:
+            >>> reading = wb.lens(wb.load("mini:gpt", device="cpu"), "Ben walks to the hill.")
+            >>> reading.figure().data[0].type
+            'heatmap'
+        """
+        draw = imported("workbench.analyses.lenses.figures.lens:grid", "its figure")
+        drawn: Figure = draw(self.tables)
+        return drawn
 
     def __repr__(self) -> str:
         """The top choice of every layer: in one column per place, or with the next choices."""

@@ -9,7 +9,7 @@ ANALYSIS = Analysis(
     __name__,
     needs=("workbench.analyses.predictions",),
     experiments={"patching": "experiments:PATCHING"},
-    functions={"patch": "patch", "Patching": "patch", "patch_figure": "figures.patching"},
+    functions={"patch": "patch"},
     commands={"patch": "commands:patch"},
     tabs=(
         Tab(

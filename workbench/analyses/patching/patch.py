@@ -29,6 +29,7 @@ from workbench.analyses.predictions.target import Measure, Target
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
 from workbench.core.public import public
+from workbench.core.registry import imported
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
@@ -48,6 +49,7 @@ from workbench.models.interventions.patching import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
 Floats = NDArray[np.float64]
@@ -307,6 +309,22 @@ class Patching:
         """The explained choice, or the two choices, in quotes."""
         rather = f" rather than {self.against!r}" if self.against else ""
         return f"{self.target!r}{rather}"
+
+    def figure(self) -> "Figure":
+        """Draw the effects: layers by words, or layers by heads.
+
+        Returns:
+            A Plotly figure; its title names the largest effect.
+
+        Example:
+            >>> model = wb.load("mini:bert", device="cpu")
+            >>> found = wb.patch(model, "The girls [MASK] tall.", "The girl [MASK] tall.")
+            >>> found.figure().layout.title.text
+            "The state of “girls” (for “girl”) in layer 1 restores 99 % of 'were' rather than 'was'"
+        """
+        draw = imported("workbench.analyses.patching.figures.patching:effects", "its figure")
+        drawn: Figure = draw(self.table, self.what, self.label, self.is_distinguished)
+        return drawn
 
     def as_dict(self) -> dict[str, Any]:
         """Texts, target, numbers, the rows of the table, and notes, as JSON has them."""

@@ -135,13 +135,13 @@ def tokenize(
     from workbench.cli import output
 
     with output.progress("Loading model"):
-        from workbench.analyses.words.tokenizations import tokenization_steps, tokenizations
+        from workbench.analyses.words.tokenizations import tokenizations
         from workbench.models.loading import load
 
         models = [load(ref, "cpu", pickled=pickled) for ref in model]
     found = tokenizations(text, *models)
     shown = steps or word is not None
-    followed = [tokenization_steps(one, text, word=word) for one in models] if shown else []
+    followed = [tokenizations(text, one).steps(word) for one in models] if shown else []
     if json:
         data = found.as_dict()
         if shown:

@@ -30,6 +30,7 @@ from workbench.analyses.words.occurrences import (
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.findings import plural
 from workbench.core.public import public
+from workbench.core.registry import imported
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
 from workbench.corpora.typed import readable, word_index
@@ -39,6 +40,7 @@ from workbench.engine.words import by_word
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
 SHOWN = 32  # characters on either side of a neighbour, as it is printed
@@ -67,6 +69,22 @@ class Neighbours:
     table: "pd.DataFrame"
     context: str = ""  # the word in its text, as it is printed
     notes: tuple[str, ...] = ()
+
+    def figure(self) -> "Figure":
+        """Draw the similarity of the neighbours of each layer, in their sentences.
+
+        Returns:
+            A Plotly figure, with a panel for each layer.
+
+        Example:
+            >>> model, corpus = wb.load("mini:bert", device="cpu"), wb.read("primer:size=40")
+            >>> found = wb.neighbours(model, corpus, "Ben walks to the hill.", "hill", k=3)
+            >>> [len(bars.x) for bars in found.figure().data]
+            [3, 3, 3]
+        """
+        draw = imported("workbench.analyses.words.figures.words:nearest", "its figure")
+        drawn: Figure = draw(self.table.assign(model=self.model, text=1))
+        return drawn
 
     def as_dict(self) -> dict[str, Any]:
         """The word, and the rows of the table, as JSON has them."""

@@ -31,12 +31,14 @@ from workbench.analyses.words.occurrences import (
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.findings import plural
 from workbench.core.public import public
+from workbench.core.registry import imported
 from workbench.corpora.corpus import Corpus
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
 
 Floats = NDArray[np.float64]
 
@@ -87,6 +89,29 @@ class Senses:
             "silhouettes": self.silhouettes,
             "measures": self.measures,
         }
+
+    @public
+    def figure(self, colour: str = "tag") -> "Figure":
+        """Draw the occurrences on a map, with their sentences on hover.
+
+        Args:
+            colour: The column of `table` that colours the marks (default: `tag`); their shapes are
+                the clusters.
+
+        Returns:
+            A Plotly figure.
+
+        Raises:
+            WorkbenchError: The table has no such column.
+
+        Example:
+            >>> model, corpus = wb.load("mini:bert", device="cpu"), wb.read("primer:size=200")
+            >>> wb.senses(model, corpus, "to").figure().data[0].type
+            'scatter'
+        """
+        draw = imported("workbench.analyses.words.figures.neighbours:one_form", "its figure")
+        drawn: Figure = draw(self, colour)
+        return drawn
 
     def __repr__(self) -> str:
         """The clusters with a few occurrences of each, and how well they fit labels."""

@@ -3,7 +3,7 @@
     found = tokenizations("Ben walks home.", "mini:bert", "mini:gpt")
     print(found)             # a row for each word, a column for each model
     found.table              # a row for each piece
-    tokenization_steps("mini:gpt", "walking")     # merge by merge
+    found.steps("walks")     # how the first model splits a word, match by match
 
 The pieces of each model are put together again: what they do not say of the text, such as upper
 case or unknown characters, is listed. Costs: opening the models, then milliseconds.
@@ -20,6 +20,7 @@ import numpy as np
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.public import public
+from workbench.core.registry import imported
 from workbench.corpora.typed import index_of, readable
 from workbench.engine.batch import NO_WORD
 from workbench.engine.model import Model
@@ -27,6 +28,7 @@ from workbench.engine.text_pieces import Segmentation, Segmented, TextPiece
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
 # What happened to characters; added: a space that the text does not have.
@@ -203,9 +205,13 @@ class Tokenizations:
 
     text: str
     results: tuple[Tokenization, ...]
+    models: tuple[Model, ...] = ()  # of the results, in their order; not needed without steps
 
     def __getitem__(self, model: str) -> Tokenization:
         """The result of one model, by its name."""
+        return self.results[self._index(model)]
+
+    def _index(self, model: str) -> int:
         names = [each.model for each in self.results]
         if model not in names:
             raise WorkbenchError(
@@ -213,7 +219,7 @@ class Tokenizations:
                 code="model-missing",
                 remedy=did_you_mean(str(model), names),
             )
-        return self.results[names.index(model)]
+        return names.index(model)
 
     @property
     def table(self) -> "pd.DataFrame":
@@ -254,6 +260,58 @@ class Tokenizations:
 
         rows = [(each.model, *loss) for each in self.results for loss in each.losses]
         return pd.DataFrame(rows, columns=["model", *Loss._fields])
+
+    @public
+    def steps(
+        self, word: str | int | None = None, *, model: str | None = None
+    ) -> "TokenizationSteps":
+        """Follow one tokenizer step by step, from the characters of the text to its pieces.
+
+        BPE: each merge with its rank. WordPiece: each longest match, and what was tried before.
+        Unigram: the best segmentation with the score of each piece, and the runners-up. ELMo: the
+        characters.
+
+        Args:
+            word: A word of the text, or its index (default: all words). A word of a text has the
+                space before it.
+            model: The name of one of the models (default: the first).
+
+        Returns:
+            `TokenizationSteps`: print it to see the steps; `table` has a row for each.
+
+        Raises:
+            WorkbenchError: The text has no such word or has it several times, no tokenization is
+                of this model, or its tokenizer cannot be followed.
+
+        Example:
+            >>> wb.tokenizations("Ben walks.", "mini:gpt").steps("walks")
+            mini:gpt (byte-level BPE): Ben walks.
+            ...
+        """
+        opened = self.models[0 if model is None else self._index(model)]
+        ranges = self.results[0].words
+        parts = opened.segmentation_steps(
+            self.text, np.array(ranges, dtype=np.int64).reshape(-1, 2)
+        )
+        if word is not None:
+            first, last = ranges[index_of([self.text[slice(*each)] for each in ranges], word)]
+            parts = [part for part in parts if part.first < last and part.last > first]
+        return TokenizationSteps(opened.name, self.text, tuple(parts))
+
+    def figure(self) -> "Figure":
+        """Draw the number of pieces of each word by each model, with the pieces on hover.
+
+        Returns:
+            A Plotly figure, of the first words of a long text.
+
+        Example:
+            >>> found = wb.tokenizations("Ben unlocks it.", "mini:bert", "mini:gpt")
+            >>> found.figure().data[0].y
+            ('1. Ben', '2. unlocks', '3. it', '4. .')
+        """
+        draw = imported("workbench.analyses.words.figures.words:pieces", "its figure")
+        drawn: Figure = draw(self.words)
+        return drawn
 
     def as_dict(self) -> dict[str, Any]:
         """The results of all models, as JSON has them."""
@@ -346,7 +404,8 @@ def tokenizations(text: "str | Doc", *models: "Model | str") -> Tokenizations:
 
     Returns:
         `Tokenizations`: print it to see the models next to each other; `table`, `words` and
-        `losses` are tables, `results` has each model's `pieces` and what they do not say.
+        `losses` are tables, `results` has each model's `pieces` and what they do not say,
+        `steps(word)` follows a tokenizer, `figure()` draws the pieces.
 
     Raises:
         WorkbenchError: No model is given, one cannot be opened, or the text is empty.
@@ -365,9 +424,9 @@ def tokenizations(text: "str | Doc", *models: "Model | str") -> Tokenizations:
         )
     doc = readable(text)
     ranges = tuple((token.idx, token.idx + len(token)) for token in doc if not token.is_space)
-    return Tokenizations(
-        doc.text, tuple(_tokenization(_opened(model), doc.text, ranges) for model in models)
-    )
+    opened = tuple(map(_opened, models))
+    results = tuple(_tokenization(model, doc.text, ranges) for model in opened)
+    return Tokenizations(doc.text, results, opened)
 
 
 def _opened(given: "Model | str") -> Model:
@@ -498,7 +557,7 @@ class TokenizationSteps:
     `parts` has a `Segmentation` for each part of the text that is split on its own.
 
     Example:
-        >>> steps = wb.tokenization_steps("mini:gpt", "The dog barks.", word="dog")
+        >>> steps = wb.tokenizations("The dog barks.", "mini:gpt").steps("dog")
         >>> steps.parts[0].pieces, steps.algorithm
         (('▁dog',), 'byte-level BPE')
     """
@@ -615,40 +674,3 @@ _PRINT: Mapping[str, Callable[[Segmentation], Iterator[tuple[str, ...]]]] = {
     "characters": _as_read,
     "words": _as_read,
 }
-
-
-@public
-def tokenization_steps(
-    model: "Model | str", text: "str | Doc", *, word: str | int | None = None
-) -> TokenizationSteps:
-    """Follow a tokenizer step by step, from the characters of a text to its pieces.
-
-    BPE: each merge with its rank. WordPiece: each longest match, and what was tried before.
-    Unigram: the best segmentation with the score of each piece, and the runners-up. ELMo: the
-    characters.
-
-    Args:
-        model: A model, or a reference that `wb.load` opens.
-        text: A text, or a Doc. In a text, a word has the space before it; alone it has none.
-        word: A word of the text, or its index (default: all words).
-
-    Returns:
-        `TokenizationSteps`: print it to see the steps; `table` has a row for each.
-
-    Raises:
-        WorkbenchError: The model cannot be opened, the text is empty, it has no such word or has
-            it several times, or the tokenizer cannot be followed.
-
-    Example:
-        >>> wb.tokenization_steps("mini:gpt", "walks")
-        mini:gpt (byte-level BPE): walks
-        ...
-    """
-    opened, doc = _opened(model), readable(text)
-    ranges = [(token.idx, token.idx + len(token)) for token in doc if not token.is_space]
-    words = np.array(ranges, dtype=np.int64).reshape(-1, 2)
-    parts = opened.segmentation_steps(doc.text, words)
-    if word is not None:
-        first, last = ranges[index_of([doc.text[slice(*each)] for each in ranges], word)]
-        parts = [part for part in parts if part.first < last and part.last > first]
-    return TokenizationSteps(opened.name, doc.text, tuple(parts))

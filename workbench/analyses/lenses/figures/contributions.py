@@ -160,14 +160,34 @@ def _largest(table: pd.DataFrame, column: str) -> pd.DataFrame:
 FIGURES = {"layers": layers, "heads": heads, "gains": gains, "tags": tags}
 
 
-def one_prediction(tables: Tables) -> go.Figure:
+# --- one prediction -------------------------------------------------------------------------------
+
+
+def one_prediction(table: pd.DataFrame) -> go.Figure:
     """The direct contribution of each head and MLP to one prediction, the last layer on top.
 
     How to read: blue parts speak for the prediction, orange ones against it.
     """
-    table = tables["parts"]
-    order = [list(dict.fromkeys(table[name])) for name in ("layer", "part")]
-    wide = table.pivot(index="layer", columns="part", values="contribution")
-    wide = wide.loc[order[0], order[1]]
-    cells = heat_map(wide, "%{y}, %{x}: %{z:+.4f}", form="%{z:+.2f}", **ends(table["contribution"]))
+    wide = by_layer(table)
+    scale = ends(table["contribution"])
+    cells = heat_map(wide, "%{y}, %{x}: %{z:+.4f}", form="%{z:+.2f}", **scale)
     return plot([cells], 110 + 24 * len(wide), {**CELLS, "side": "top"}, {**CELLS, **DOWN})
+
+
+def by_layer(table: pd.DataFrame) -> pd.DataFrame:
+    """Contributions of heads and MLPs by layer, the last on top.  # [layers, heads and MLP]"""
+    table = table[table["part"].isin(["head", "mlp"])]
+    several = table["stack"].nunique() > 1
+    kinds = {"self", "causal", "cross"} & {*table["kind"]}
+    rows: list[str] = []
+    columns: list[tuple[bool, bool, int, str]] = []  # heads before cross heads before the MLP
+    for record in table.to_dict("records"):
+        rows.append(f"{record['stack'] if several else 'layer'} {int(record['layer'])}")
+        if record["part"] == "head":
+            is_cross = record["kind"] == "cross" and len(kinds) > 1
+            name = f"{'cross ' if is_cross else ''}head {int(record['head'])}"
+            columns.append((False, is_cross, int(record["head"]), name))
+        else:
+            columns.append((True, False, 0, "MLP"))
+    wide = matrix(rows, [name for *_, name in columns], table["contribution"])
+    return wide.loc[::-1, [name for *_, name in sorted(set(columns))]]

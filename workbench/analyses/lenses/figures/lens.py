@@ -4,13 +4,11 @@ Pure functions of the tables of `lens`, and of one `LensReading`. Costs: millise
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.errors import listed
-from workbench.core.public import public
 from workbench.drawing.primitives import (
     CELLS,
     Look,
@@ -26,9 +24,6 @@ from workbench.drawing.primitives import (
 )
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, MODEL, TUNED
-
-if TYPE_CHECKING:
-    from workbench.analyses.lenses.lens import LensReading
 
 SHARE: Look = {"title": "share of words", "tickformat": ".0%", "range": [0, 1.03]}
 FEW = 10  # words of a tag; rarer tags are left out of the figure
@@ -168,24 +163,6 @@ def grid(tables: Tables) -> go.Figure:
         parts.append((stack if choices["stack"].nunique() > 1 else "", [cells]))
         heights.append(max(120, 24 * len(wide)))
     return panels(parts, heights, x={**CELLS, "type": "category"}, y={**CELLS, "type": "category"})
-
-
-@public
-def lens_figure(reading: "LensReading") -> go.Figure:
-    """Draw what each layer would predict, as a heat map: layers by words, with the top choices.
-
-    Args:
-        reading: What `wb.lens` returned. For one word the columns are its most probable choices.
-
-    Returns:
-        A Plotly figure.
-
-    Example:
-        >>> reading = wb.lens(wb.load("mini:gpt", device="cpu"), "Ben walks to the hill.")
-        >>> wb.lens_figure(reading).data[0].type
-        'heatmap'
-    """
-    return grid(reading.tables)
 
 
 FIGURES = {

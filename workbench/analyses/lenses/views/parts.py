@@ -3,13 +3,14 @@
 Costs: a forward pass, and the backward pass of the model's head.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import streamlit as st
 
+from workbench.analyses.lenses.figures.contributions import by_layer, one_prediction
 from workbench.analyses.predictions.views.results import (
     ENTRIES,
     Explained,
@@ -28,7 +29,7 @@ from workbench.app.token_views.views import View, grid
 from workbench.report.format import number
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
+    import pandas as pd
 
 OF = {
     "logit": "The contributions sum to the logit, with the scale of every norm held.",
@@ -113,37 +114,32 @@ def _grid(side: Side, found: Parts) -> None:
         )
     )
     title = f"Contributions to {found.target}, {side.name}"
-    downloads("contributions", found.table, lambda: [(title, [view])], lambda: _figure(view), title)
+    downloads(
+        "contributions",
+        found.table,
+        lambda: [(title, [view])],
+        lambda: one_prediction(found.table),
+        title,
+    )
 
 
 def grid_of(found: Parts) -> View:
     """Layers, the last on top, by heads and MLP."""
-    table = found.table[found.table["part"].isin(["head", "mlp"])]
-    several = table["stack"].nunique() > 1
-    kinds = [kind for kind in dict.fromkeys(table["kind"]) if kind in ("self", "causal", "cross")]
-    rows: list[str] = []
-    columns: list[str] = []
-    cells: dict[tuple[str, str], float] = {}
-    for record in table.to_dict("records"):
-        name = f"{record['stack'] if several else 'layer'} {int(record['layer'])}"
-        column = "MLP"
-        if record["part"] == "head":
-            kind = "cross " if record["kind"] == "cross" and len(kinds) > 1 else ""
-            column = f"{kind}head {int(record['head'])}"
-        rows += [] if name in rows else [name]
-        columns += [] if column in columns else [column]
-        cells[name, column] = float(record["contribution"])
-    columns.sort(key=lambda name: (name == "MLP", name.startswith("cross"), _number(name)))
-    rows.reverse()
+    wide = by_layer(found.table)
+    rows, columns = list(wide.index), list(wide.columns)
+    cells = wide.to_numpy().tolist()  # [rows, columns], NaN: no such head
     return grid(
         "parts",
         "Contributions of heads and MLPs",
         rows,
         columns,
-        [[cells.get((name, column)) for column in columns] for name in rows],
+        cells,
         tips=[
-            [f"{name}, {column}: {cells.get((name, column), 0.0):+.4f}" for column in columns]
-            for name in rows
+            [
+                "" if math.isnan(value) else f"{name}, {column}: {value:+.4f}"
+                for column, value in zip(columns, line, strict=True)
+            ]
+            for name, line in zip(rows, cells, strict=True)
         ],
         diverging=True,
         legend=("against", "for"),
@@ -151,11 +147,6 @@ def grid_of(found: Parts) -> View:
         "heads are counted from 0, as on the pages Attention and Heads: layer 0 here makes the "
         "states that Why? and When? call layer 1.",
     )
-
-
-def _number(name: str) -> int:
-    number = name.rpartition(" ")[2]
-    return int(number) if number.isdecimal() else 0
 
 
 def _link(side: Side) -> None:
@@ -169,15 +160,3 @@ def _link(side: Side) -> None:
         icon=":material/visibility:",
         query_params={**query, "from": OWN, "text": side.doc.text[:2000]},
     )
-
-
-def _figure(view: View) -> "go.Figure":
-    """The grid as a figure."""
-    from workbench.analyses.lenses.figures.contributions import one_prediction
-
-    rows = [
-        {"layer": row, "part": column, "contribution": view["values"][r][c]}
-        for r, row in enumerate(view["rows"])
-        for c, column in enumerate(view["columns"])
-    ]
-    return one_prediction({"parts": pd.DataFrame(rows)})

@@ -3,19 +3,13 @@
 Pure functions of the table of a `Patching`. Costs: milliseconds.
 """
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.findings import percent
 from workbench.core.head_names import has_several_kinds, head_name
-from workbench.core.public import public
 from workbench.drawing.primitives import CELLS, Trace, ends, head_grid, heat_map, panels
 from workbench.drawing.sanitize import escaped
-
-if TYPE_CHECKING:
-    from workbench.analyses.patching.patch import Patching
 
 LONGEST = 60  # words; of a longer text those with the largest effects are drawn
 ROW = 26  # pixels
@@ -152,22 +146,3 @@ def _names(table: pd.DataFrame) -> list[str]:
         names.append(text + " " * seen.get(text, 0))
         seen[text] = seen.get(text, 0) + 1
     return names
-
-
-@public
-def patch_figure(found: "Patching") -> go.Figure:
-    """Draw the effects of restored activations: layers by words, or layers by heads.
-
-    Args:
-        found: What `wb.patch` returned.
-
-    Returns:
-        A Plotly figure; its title names the largest effect.
-
-    Example:
-        >>> model = wb.load("mini:bert", device="cpu")
-        >>> found = wb.patch(model, "The girls [MASK] tall.", "The girl [MASK] tall.")
-        >>> wb.patch_figure(found).layout.title.text
-        "The state of “girls” (for “girl”) in layer 1 restores 99 % of 'were' rather than 'was'"
-    """
-    return effects(found.table, found.what, found.label, found.is_distinguished)

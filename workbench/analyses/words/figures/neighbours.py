@@ -10,7 +10,6 @@ import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.findings import plural
-from workbench.core.public import public
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
@@ -188,23 +187,10 @@ def _dashed(rows: pd.DataFrame, column: str, name: str, colour: str, style: int)
 # --- one word -------------------------------------------------------------------------------------
 
 
-@public
-def senses_figure(found: "Senses", colour: str = "tag") -> go.Figure:
-    """Draw the occurrences of a word form on a map, with their sentences on hover.
+def one_form(found: "Senses", colour: str = "tag") -> go.Figure:
+    """The occurrences of a word form on a map, with their sentences on hover.
 
-    Args:
-        found: What `wb.senses` returned.
-        colour: The column of its table that colours the marks (default: `tag`); their shapes are
-            the clusters.
-
-    Returns:
-        A Plotly figure.
-
-    Example:
-        >>> model, corpus = wb.load("mini:bert", device="cpu"), wb.read("primer:size=200")
-        >>> figure = wb.senses_figure(wb.senses(model, corpus, "to"))
-        >>> figure.data[0].type
-        'scatter'
+    How to read: each mark is an occurrence; its colour is its label, its shape its cluster.
     """
     from workbench.analyses.words.occurrences import in_context
 

@@ -140,9 +140,9 @@ def steps(ref: str, doc: "Doc", word: int) -> "TokenizationSteps":
 def _steps(
     name: str, content: str, text: str, word: int, _doc: "Doc", _splitter: Any
 ) -> "TokenizationSteps":
-    from workbench.analyses.words.tokenizations import tokenization_steps
+    from workbench.analyses.words.tokenizations import tokenizations
 
-    return tokenization_steps(_splitter, _doc, word=word)
+    return tokenizations(_doc, _splitter).steps(word)
 
 
 # --- one occurrence -------------------------------------------------------------------------------

@@ -246,11 +246,10 @@ def clusters(found: "Senses") -> list[Contexts]:
 
 def _map(found: "Senses", colour: str, key: str) -> None:
     """Draw the map; a click on a mark opens its sentence."""
-    from workbench.analyses.words.figures.neighbours import senses_figure
     from workbench.drawing.sanitize import harmless
     from workbench.report.content import Drawing
 
-    figure = _marked(senses_figure(found, colour), found.table)
+    figure = _marked(found.figure(colour), found.table)
     title = figure.layout.title.text or ""
     figure.update_layout(title=None, margin={"t": 32})
     key = f"{key} {found.word} {found.layer} {colour} {words.opened()}"
@@ -301,12 +300,10 @@ def _marked(figure: "go.Figure", table: pd.DataFrame) -> "go.Figure":
 
 
 def _downloads(found: "Senses", colour: str, view: View, title: str) -> None:
-    from workbench.analyses.words.figures.neighbours import senses_figure
-
     downloads(
         "senses",
         found.table,
         lambda: [(title, [view])],
-        lambda: senses_figure(found, colour),
+        lambda: found.figure(colour),
         title,
     )

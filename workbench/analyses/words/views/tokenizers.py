@@ -205,9 +205,8 @@ def why(part: "Segmentation", number: int) -> str:
 
 
 def _downloads(found: "Sequence[Tokenization]", view: View) -> None:
-    from workbench.analyses.words.figures.words import pieces as figure
     from workbench.analyses.words.tokenizations import Tokenizations
 
     both = Tokenizations(found[0].text, tuple(found))
     title = f"Pieces of “{words.clipped(both.text)}”"
-    downloads("pieces", both.table, lambda: [(title, [view])], lambda: figure(both.words), title)
+    downloads("pieces", both.table, lambda: [(title, [view])], both.figure, title)

@@ -8,28 +8,15 @@ from collections.abc import Iterable
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
-from workbench.core.public import public
-
 LAYERS, HEADS, WIDTH = 2, 2, 32
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-@public
 def tiny_bert(words: Iterable[str], seed: int = 0) -> tuple[BertForMaskedLM, BertTokenizer]:
     """Create a random BERT with two layers of two heads, and a cased WordPiece tokenizer.
 
-    Args:
-        words: Words that are one piece each; other words are split into characters.
-        seed: Seed of the weights.
-
-    Returns:
-        The transformers model and its tokenizer; `save_pretrained` writes both into a folder that
-        `wb.load` opens.
-
-    Example:
-        >>> net, tokenizer = wb.tiny_bert(["The", "dog", "barks"])
-        >>> wb.HuggingFace(net, tokenizer, "tiny").sites[0].name
-        'encoder.0.self'
+    These words are one piece each; other words are split into characters. `save_pretrained` of both
+    writes a folder that `wb.load` opens.
     """
     tokenizer = _tokenizer(words)
     config = BertConfig(
