@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from workbench.analyses.attention.grids import Grid, grid_of, groups, options_of
+from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Scores, Text
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
-from workbench.core.registry import imported, once
+from workbench.core.registry import once
 from workbench.corpora.encode import content_key, doc_of, encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import ALONE
@@ -31,7 +31,6 @@ from workbench.engine.taps import Kind, Site, StackName, Tap, View
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from workbench.analyses.attention.grids import Grid
 
 # --- a cache of least recently used values, bounded by bytes --------------------------------------
 #
@@ -87,7 +86,6 @@ class ByteCache(Generic[T]):
 
 # --- capturing the maps of a text -----------------------------------------------------------------
 
-Floats = NDArray[np.float32]
 LONGEST = 2_048  # pieces
 CACHE_BYTES = 1 << 30
 MAX_BYTES = 2 << 30  # of the maps of one text
@@ -97,27 +95,7 @@ _passes = 0
 
 
 @dataclass(frozen=True)
-class Text:
-    """The input of one stack."""
-
-    pieces: tuple[str, ...]  # as they are shown
-    owners: tuple[int, ...]  # the index of the word that owns each piece; -1: none
-    special: tuple[bool, ...]
-    words: tuple[str, ...]  # of the Doc
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The input of a site's softmax: `scale * query . key + bias`."""
-
-    query: Floats  # [heads, queries, width of a head]
-    key: Floats  # [groups, keys, width of a head]
-    scale: float
-    bias: Floats | None  # [heads, queries, keys]
-
-
-@dataclass(frozen=True)
-class AttentionMaps:
+class AttentionMaps(MapsOfText):
     """All attention maps of one forward pass.
 
     `maps` has an array [heads, queries, keys] for each `Site` of `model.sites`, `norms` the norms
@@ -129,36 +107,8 @@ class AttentionMaps:
         <AttentionMaps mini:bert: encoder: 8 pieces; 4 sites, 16 heads>
     """
 
-    id: str  # a hash of weights, tokenizer, text, precision and device
-    model: str
-    precision: str
-    texts: Mapping[StackName, Text]
-    maps: Mapping[Site, Floats]  # [heads, queries, keys] each
-    norms: Mapping[Site, Floats]  # [heads, keys]: of each value through its slice of the output map
-    scores: Mapping[Site, Scores]
-    cut: int  # words beyond the model's length
-    unaligned: int  # words that own no piece
-
-    def __repr__(self) -> str:
-        """Model, texts and number of maps; not their numbers."""
-        read = ", ".join(
-            f"{stack}: {len(text.pieces)} pieces" for stack, text in self.texts.items()
-        )
-        heads = sum(site.heads for site in self.maps)
-        cut = f"; {self.cut:,} words beyond the model's length are left out" if self.cut else ""
-        return f"<AttentionMaps {self.model}: {read}; {len(self.maps)} sites, {heads} heads{cut}>"
-
-    @property
-    def size(self) -> int:
-        """Bytes held."""
-        arrays = [*self.maps.values(), *self.norms.values()]
-        for scores in self.scores.values():
-            arrays += [scores.query, scores.key]
-        biases = {id(s.bias): s.bias for s in self.scores.values() if s.bias is not None}
-        return sum(array.nbytes for array in [*arrays, *biases.values()])
-
     @public
-    def grid(self, group: tuple[StackName, Kind] | None = None, **options: Any) -> "Grid":
+    def grid(self, group: tuple[StackName, Kind] | None = None, **options: Any) -> Grid:
         """Arrange the maps of one kind of attention as a grid of layers by heads.
 
         Args:
@@ -183,15 +133,7 @@ class AttentionMaps:
             >>> grid.map(0, 3).shape  # layer 0, head 3
             (6, 6)
         """
-        of_text = imported("workbench.analyses.attention.grids:of_text", "the grid of a text")
-        grid: Grid = of_text(self, group, options)
-        return grid
-
-    def queries(self, site: Site) -> Text:
-        return self.texts[site.stack]
-
-    def keys(self, site: Site) -> Text:
-        return self.texts["encoder" if site.kind == "cross" else site.stack]
+        return grid_of(self, group or groups(self)[0], options_of(options))
 
 
 def passes() -> int:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Text
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.public import public
 from workbench.core.registry import imported
@@ -25,10 +25,6 @@ from workbench.engine.words import PieceGroups, merged
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-
-    from workbench.analyses.attention.capture import AttentionMaps, Text
-
-Floats = NDArray[np.float32]
 
 # --- the rows and columns of a map: pieces or words; special pieces shown or hidden ---------------
 #
@@ -62,7 +58,7 @@ class Items:
         return tuple(zip(self.names, self.words, strict=True))
 
 
-def items(text: "Text", unit: Unit, special: Special) -> Items:
+def items(text: Text, unit: Unit, special: Special) -> Items:
     """The items of a text: its pieces or its words."""
     hidden = [is_special and special != "shown" for is_special in text.special]
     item_of_piece = np.full(len(text.pieces), -1, dtype=np.int64)
@@ -111,7 +107,7 @@ class Sides:
         return np.where(mass > MIN_MASS, maps / np.maximum(mass, MIN_MASS), 0).astype(np.float32)
 
 
-def sides(look: "AttentionMaps", site: Site, unit: Unit, special: Special) -> Sides:
+def sides(look: MapsOfText, site: Site, unit: Unit, special: Special) -> Sides:
     """The rows and columns of a site's maps."""
     rows = items(look.queries(site), unit, special)
     columns = items(look.keys(site), unit, special)
@@ -161,7 +157,7 @@ class Grid:
         <Grid mini:bert encoder self: 4 rows x 1 columns; maps of 8 x 8 pieces>
     """
 
-    look: "AttentionMaps"
+    look: MapsOfText
     group: Group
     options: Options
     rows: tuple[str, ...]  # the layers, or how they are combined
@@ -235,12 +231,12 @@ class Grid:
         return next((s, head) for s in self.look.maps if _is(s, self.group) and s.layer == layer)
 
 
-def groups(look: "AttentionMaps") -> list[Group]:
+def groups(look: MapsOfText) -> list[Group]:
     """The kinds of attention of a model, in the order of the forward pass."""
     return list(dict.fromkeys((site.stack, site.kind) for site in look.maps))
 
 
-def numbers(look: "AttentionMaps", group: Group) -> tuple[list[int], list[int]]:
+def numbers(look: MapsOfText, group: Group) -> tuple[list[int], list[int]]:
     """The layers and the heads of a kind of attention."""
     sites = [site for site in look.maps if _is(site, group)]
     return [site.layer for site in sites], list(range(max(site.heads for site in sites)))
@@ -273,12 +269,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     return Options(**given)
 
 
-def of_text(look: "AttentionMaps", group: Group | None, options: Mapping[str, Any]) -> Grid:
-    """The grid of one kind of attention (default: the first of the model), by named options."""
-    return grid_of(look, group or groups(look)[0], options_of(options))
-
-
-def grid_of(look: "AttentionMaps", group: Group, options: Options) -> Grid:
+def grid_of(look: MapsOfText, group: Group, options: Options) -> Grid:
     """The grid of one kind of attention."""
     sites = {site.layer: site for site in look.maps if _is(site, group)}
     if not sites:

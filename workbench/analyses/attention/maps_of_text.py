@@ -1,0 +1,70 @@
+"""The attention maps of one text, as arrays. Costs: their bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.engine.taps import Site, StackName
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Text:
+    """The input of one stack."""
+
+    pieces: tuple[str, ...]  # as they are shown
+    owners: tuple[int, ...]  # the index of the word that owns each piece; -1: none
+    special: tuple[bool, ...]
+    words: tuple[str, ...]  # of the Doc
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The input of a site's softmax: `scale * query . key + bias`."""
+
+    query: Floats  # [heads, queries, width of a head]
+    key: Floats  # [groups, keys, width of a head]
+    scale: float
+    bias: Floats | None  # [heads, queries, keys]
+
+
+@dataclass(frozen=True)
+class MapsOfText:
+    """All attention maps of one forward pass: an array for each `Site` of `model.sites`."""
+
+    id: str  # a hash of weights, tokenizer, text, precision and device
+    model: str
+    precision: str
+    texts: Mapping[StackName, Text]
+    maps: Mapping[Site, Floats]  # [heads, queries, keys] each
+    norms: Mapping[Site, Floats]  # [heads, keys]: of each value through its slice of the output map
+    scores: Mapping[Site, Scores]
+    cut: int  # words beyond the model's length
+    unaligned: int  # words that own no piece
+
+    def __repr__(self) -> str:
+        """Model, texts and number of maps; not their numbers."""
+        read = ", ".join(
+            f"{stack}: {len(text.pieces)} pieces" for stack, text in self.texts.items()
+        )
+        heads = sum(site.heads for site in self.maps)
+        cut = f"; {self.cut:,} words beyond the model's length are left out" if self.cut else ""
+        return f"<AttentionMaps {self.model}: {read}; {len(self.maps)} sites, {heads} heads{cut}>"
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        arrays = [*self.maps.values(), *self.norms.values()]
+        for scores in self.scores.values():
+            arrays += [scores.query, scores.key]
+        biases = {id(s.bias): s.bias for s in self.scores.values() if s.bias is not None}
+        return sum(array.nbytes for array in [*arrays, *biases.values()])
+
+    def queries(self, site: Site) -> Text:
+        return self.texts[site.stack]
+
+    def keys(self, site: Site) -> Text:
+        return self.texts["encoder" if site.kind == "cross" else site.stack]
