@@ -19,9 +19,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import AgainstTrigrams
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
-from workbench.core.stats import interval, p_value, resampled
+from workbench.core.stats import interval, p_value
 from workbench.corpora.encode import encode
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import PIECES, chunks
@@ -264,8 +265,8 @@ def _rows(sums: _Both, seed: int) -> Iterator[tuple[object, ...]]:
             sums.trigram.each[:, 0] - sums.model.each[:, 0],
         ]
     )  # [measures, documents]
-    counts = np.stack([gains, np.broadcast_to(pieces, gains.shape)], axis=-1)[:, None]
-    draws = resampled(counts, lambda both: both[..., 0] / np.maximum(both[..., 1], 1), seed)
+    sample = ClusterSample.of(np.arange(len(pieces)), seed)  # each document
+    draws = np.nan_to_num(sample.ratio_draws(gains.T, pieces[:, None]))  # [measures, draws]
     lower, upper = interval(draws)  # [measures]
     p = np.minimum(1, 2 * p_value(draws))  # corrected for two measures
     values = [side / n for side in right], [math.exp(min(side / n, 700)) for side in nats]

@@ -23,6 +23,7 @@ from spacy.tokens import Doc
 
 from workbench.analyses.words.experiments import GeometrySettings
 from workbench.analyses.words.geometry import Layer, Sample, layer_measures
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.files import folder_or_temporary
@@ -329,9 +330,8 @@ class _Tables:
     ) -> None:
         self.drawn, self.read, self.random, self.seed = drawn, read, random, seed
         self.n_permutations = settings.n_permutations
-        documents = drawn.sample.n_documents
-        draw = np.random.default_rng([seed, documents])
-        self.weights = bootstrap_weights(documents, draw)  # [draws, documents]
+        documents, n_documents = drawn.sample.documents, drawn.sample.n_documents
+        self.weights = ClusterSample(documents, seed, n_documents).weights  # [draws, documents]
         self.similarities = {
             place: _complete(layer.forms.drawn(self.weights), layer.forms.similarity())
             for place, layer in read.items()

@@ -29,6 +29,7 @@ from workbench.analyses.words.occurrences import (
     tabulated,
 )
 from workbench.analyses.words.senses import Clustered, Separation, k_means, permutations, separation
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.files import folder_or_temporary
@@ -36,11 +37,9 @@ from workbench.core.findings import plural
 from workbench.core.stats import (
     SIGNIFICANT,
     holm,
-    interval,
+    interval_around,
     p_value,
     prediction_p_value,
-    ratio,
-    resampled,
 )
 from workbench.corpora.layers import FEW_DOCUMENTS
 from workbench.engine.model import Model, UnsupportedError
@@ -90,10 +89,14 @@ class _Drawn:
     words: Words
     candidates: Ints  # [candidates], rows of the index
     queries: Ints  # [queries], indices of candidates
-    documents: Ints  # [queries], index of the document that is resampled
+    sample: ClusterSample  # the queries in documents
     apart: Mapping[str, Sequence[Ints]]  # codes that neighbours do not share, by candidates
     labels: Mapping[str, _Labels]
     forms: Sequence[_Form]
+
+    @property
+    def sample_of_forms(self) -> ClusterSample:
+        return ClusterSample.of(np.arange(len(self.forms)), self.sample.seed)
 
     def properties(self, candidates: str) -> list[str]:
         return [name for name in self.labels if name != "form" or candidates == ALL]
@@ -130,12 +133,12 @@ def run(inputs: Inputs, settings: NeighboursOverCorpus, progress: Progress) -> R
         except UnsupportedError as error:
             notes.append(f"There is no random-weight baseline: {error.what}")
         tables = {
-            "neighbours": _neighbours(drawn, read, random, inputs.seed),
-            "separation": _separation(drawn, read, random, inputs.seed),
+            "neighbours": _neighbours(drawn, read, random),
+            "separation": _separation(drawn, read, random),
             "senses": _senses(drawn, read, random),
             "map": _map(index, drawn, read, inputs.seed),
             "examples": examples,
-            "tests": _tests(drawn, read, random, inputs.seed),
+            "tests": _tests(drawn, read, random),
         }
     notes += _caveats(words, drawn, everything, chosen, settings)
     return Result(tables, caveats=tuple(map(Caveat, notes)))
@@ -228,7 +231,6 @@ def _drawn(
     documents, names = pd.factorize(words.sentences["document"])
     documents = documents.astype(np.int64)[sentences[candidates]]
     resampled = documents if len(names) >= FEW_DOCUMENTS else sentences[candidates]
-    _, own_documents = np.unique(resampled[queries], return_inverse=True)
     table = words.table.iloc[candidates]
     codes, _ = lowered_codes(table["form"])
     known = []
@@ -243,7 +245,7 @@ def _drawn(
         words,
         candidates,
         queries,
-        own_documents,
+        ClusterSample.of(resampled[queries], seed),
         {ALL: [sentences[candidates]], OTHER: [sentences[candidates], codes]},
         _labels(table, codes, documents, settings.n_permutations, random),
         known,
@@ -403,37 +405,16 @@ def _shared(drawn: _Drawn, pairs: Pairs, labels: _Labels) -> tuple[Floats, Float
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _resampled(values: Floats, units: Ints, seed: int) -> Floats:
-    """Means in bootstrap samples of units; NaN values count for nothing.
-
-    # [rows, values], [values] -> [rows, draws]
-    """
-    n_units = int(units.max()) + 1
-    known = ~np.isnan(values)
-    parts, whole = (
-        np.array([np.bincount(units, row, n_units) for row in each])
-        for each in (np.where(known, values, 0.0), known.astype(np.float64))
-    )  # [rows, units] each
-    return resampled(
-        np.stack([parts, whole], -1)[:, None],
-        lambda sums: ratio(sums[..., 0], sums[..., 1], np.nan),
-        seed,
-    )
-
-
-def _bounds(values: Floats, units: Ints, seed: int) -> tuple[Floats, Floats]:
-    """Bootstrap intervals of means, which contain the means.  # [rows, values] -> [rows], [rows]"""
-    mean = np.nanmean(values, 1)
-    draws = _resampled(values, units, seed)
-    lower, upper = interval(np.where(np.isnan(draws), mean[:, None], draws))
-    return np.minimum(lower, mean), np.maximum(upper, mean)
+def _known(values: Floats) -> tuple[Floats, Mask]:
+    """Values without NaN, and where they are known.  # [..., units] -> [units, ...] twice"""
+    return np.nan_to_num(values).T, ~np.isnan(values).T
 
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def _neighbours(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
+def _neighbours(drawn: _Drawn, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
     keys = [key for key, own in read.shares.items() if not np.isnan(own).all()]
     columns = [
         "stack", "layer", "candidates", "property", "share", "lower", "upper", "chance", "p",
@@ -442,7 +423,7 @@ def _neighbours(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) 
     if not keys:
         return pd.DataFrame(columns=columns)
     values = np.stack([read.shares[key] for key in keys])
-    lower, upper = _bounds(values, drawn.documents, seed)
+    lower, upper = drawn.sample.ratio_interval(*_known(values))
     rows = []
     for number, key in enumerate(keys):
         share, null = read.share(*key), read.chances[key]
@@ -459,13 +440,13 @@ def _neighbours(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) 
 MEASURES = {"v_measure": "v_chance", "accuracy": "chance"}  # and what permuted senses have
 
 
-def _separation(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
+def _separation(drawn: _Drawn, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
     columns = ["stack", "layer", "measure", "value", "lower", "upper", "chance", "random", "n"]
     if not drawn.forms:
         return pd.DataFrame(columns=columns)
     keys = [(point, measure) for point in read.points for measure in MEASURES]
     values = np.stack([read.separations(*key, drawn.forms) for key in keys])  # [rows, forms]
-    lower, upper = _bounds(values, np.arange(len(drawn.forms)), seed)
+    lower, upper = drawn.sample_of_forms.ratio_interval(*_known(values))
     rows = []
     for number, (point, measure) in enumerate(keys):
         chance = read.separations(point, MEASURES[measure], drawn.forms)
@@ -563,13 +544,6 @@ class _Test(NamedTuple):
     n: int
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """The interval of the difference, which contains it."""
-        value = self.first - self.second
-        lower, upper = interval(np.where(np.isnan(self.draws), value, self.draws))
-        return min(float(lower), value), max(float(upper), value)
-
-    @property
     def p(self) -> float:
         """Of a difference above those of random weights; 1 without several.
 
@@ -583,17 +557,17 @@ class _Test(NamedTuple):
         return prediction_p_value(self.second - self.first, -self.random)
 
 
-def _tests(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
+def _tests(drawn: _Drawn, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
     tests: list[_Test] = []
     for stack in read.stacks:
         for name in (name for name in TESTED if name in drawn.labels):
-            tests += _tests_of_shares(drawn, read, random, stack, name, seed)
+            tests += _tests_of_shares(drawn, read, random, stack, name)
         for measure in MEASURES if drawn.forms else ():
-            tests.append(_test_of_senses(drawn, read, random, stack, measure, seed))
+            tests.append(_test_of_senses(drawn, read, random, stack, measure))
     corrected = holm([test.p for test in tests])
     rows = []
     for test, p in zip(tests, corrected, strict=True):
-        low, high = test.ends
+        low, high = interval_around(test.first - test.second, test.draws)
         rows.append(
             (test.stack, test.comparison, test.layer, test.first, test.second,
              test.first - test.second, low, high, _mean(test.random.tolist()), p,
@@ -611,7 +585,7 @@ def _best(read: _Read, points: Sequence[Point], name: str) -> Point:
 
 
 def _tests_of_shares(
-    drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, name: str, seed: int
+    drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, name: str
 ) -> list[_Test]:
     """The best layer for a property of other forms against chance, and the best above layer 0."""
     points = read.of(stack)
@@ -635,7 +609,7 @@ def _tests_of_shares(
         comparisons[f"{name} above layer 0"] = against_layer_0, points[1:]
     for comparison, (against, tried) in comparisons.items():
         best, second = against(read)
-        (draws,) = _resampled(gain(read, best, second)[None], drawn.documents, seed)
+        draws = drawn.sample.ratio_draws(*_known(gain(read, best, second)))
         known = ~np.isnan(read.shares[best, OTHER, name])
         twins = [float(np.nanmean(gain(each, *against(each)))) for each in random]
         tests.append(
@@ -646,7 +620,7 @@ def _tests_of_shares(
 
 
 def _test_of_senses(
-    drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, measure: str, seed: int
+    drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, measure: str
 ) -> _Test:
     """The layer that separates the senses of forms best, against permuted senses."""
 
@@ -659,7 +633,7 @@ def _test_of_senses(
 
     point = best(read)
     own = gains(read, point)  # [forms]
-    (draws,) = _resampled(own[None], np.arange(len(own)), seed)
+    draws = drawn.sample_of_forms.ratio_draws(*_known(own))
     first = read.separations(point, measure, drawn.forms)
     return _Test(
         stack,
