@@ -44,9 +44,10 @@ from workbench.analyses.lenses.task_lens import (
 )
 from workbench.analyses.predictions.predict import has_task_head
 from workbench.core.cluster_sample import ClusterSample
+from workbench.core.comparisons import Comparison, comparison_table
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
-from workbench.core.stats import SIGNIFICANT, holm, interval_around, p_value, p_value_beyond
+from workbench.core.stats import p_value, p_value_beyond
 from workbench.corpora.encode import encode
 from workbench.corpora.word_groups import FREQUENT, Group, frequency_ranks, word_groups
 from workbench.engine.batch import Batch
@@ -347,39 +348,15 @@ def _top(read: _Read, stack: str) -> int:
 # --- tests ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Test:
-    comparison: str
-    first: float
-    second: float
-    draws: Floats  # bootstrap samples of the difference
-    random: Floats  # [twins], the same difference with random weights
-    p: float
-    higher: bool  # the direction of the claim
-    sizes: tuple[int, int]
-
-
 def _tests(words: _Words, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
-    tests = list(_compared(words, read, random))
-    corrected = holm([test.p for test in tests])
-    rows = []
-    for test, p in zip(tests, corrected, strict=True):
-        difference = test.first - test.second
-        low, high = interval_around(difference, test.draws)
-        excludes = low > 0 if test.higher else high < 0
-        mean = test.random.mean() if len(test.random) else np.nan
-        rows.append(
-            (test.comparison, test.first, test.second, difference, low, high, mean, p,
-             bool(excludes and p < SIGNIFICANT), *test.sizes, len(test.random))
-        )  # fmt: skip
     columns = [
         "comparison", "first", "second", "difference", "lower", "upper", "random", "p", "holds",
         "n_first", "n_second", "random_models",
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+    return comparison_table(list(_compared(words, read, random)), columns)
 
 
-def _compared(words: _Words, read: _Read, random: Sequence[_Read]) -> Iterator[_Test]:
+def _compared(words: _Words, read: _Read, random: Sequence[_Read]) -> Iterator[Comparison]:
     def baseline(gold: Ints) -> Floats:
         """Whether the most frequent true piece is the true one; one of a tie."""
         values, counts = np.unique(gold, return_counts=True)
@@ -391,10 +368,9 @@ def _compared(words: _Words, read: _Read, random: Sequence[_Read]) -> Iterator[_
         right, guessed = read.values["correct"][-1], baseline(read.gold)
         draws = _differences(words, right, everything, guessed, everything)
         known = [float((each.values["correct"][-1] - guessed).mean()) for each in random]
-        n = len(everything)
-        yield _Test(
-            "accuracy", right.mean(), guessed.mean(), draws, np.array(known),
-            float(p_value(draws)), True, (n, n),
+        yield Comparison(
+            _about("accuracy", everything, everything), right.mean(), guessed.mean(), draws,
+            np.array(known), float(p_value(draws)), "higher",
         )  # fmt: skip
     groups = {(by, name): inside for by, name, inside in words.groups}
     frequent = words.ranks <= FREQUENT
@@ -412,10 +388,15 @@ def _compared(words: _Words, read: _Read, random: Sequence[_Read]) -> Iterator[_
         twins = [each.final[each.last] for each in random]
         null = np.array([twin[first].mean() - twin[second].mean() for twin in twins])
         draws = _differences(words, layers, first, layers, second)
-        yield _Test(
-            name, layers[first].mean(), layers[second].mean(), draws, null,
-            p_value_beyond(difference, null, draws), False, (int(first.sum()), int(second.sum())),
+        yield Comparison(
+            _about(name, first, second), layers[first].mean(), layers[second].mean(), draws, null,
+            p_value_beyond(difference, null, draws), "lower",
         )  # fmt: skip
+
+
+def _about(name: str, first: Mask, second: Mask) -> dict[str, object]:
+    sizes = {"n_first": int(first.sum()), "n_second": int(second.sum())}
+    return {"comparison": name, **sizes}
 
 
 def _differences(words: _Words, one: Floats, first: Mask, other: Floats, second: Mask) -> Floats:

@@ -30,17 +30,12 @@ from workbench.analyses.words.occurrences import (
 )
 from workbench.analyses.words.senses import Clustered, Separation, k_means, permutations, separation
 from workbench.core.cluster_sample import ClusterSample
+from workbench.core.comparisons import Comparison, comparison_table
 from workbench.core.errors import WorkbenchError
 from workbench.core.experiment import Caveat, Inputs, Progress, Result, few_sentences_caveat
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import plural
-from workbench.core.stats import (
-    SIGNIFICANT,
-    holm,
-    interval_around,
-    p_value,
-    prediction_p_value,
-)
+from workbench.core.stats import p_value, prediction_p_value
 from workbench.corpora.layers import FEW_DOCUMENTS
 from workbench.engine.model import Model, UnsupportedError
 from workbench.engine.taps import StackName
@@ -532,52 +527,38 @@ def _examples(index: Occurrences, drawn: _Drawn, number: int, seed: int) -> pd.D
 # --- tests ----------------------------------------------------------------------------------------
 
 
-class _Test(NamedTuple):
-    stack: StackName
-    comparison: str
-    layer: int
-    n_layers: int  # of which this one is the best
-    first: float
-    second: float
-    draws: Floats  # [draws], bootstrap samples of the difference
-    random: Floats  # [random models], the same difference at their best layers
-    n: int
-
-    @property
-    def p(self) -> float:
-        """Of a difference above those of random weights; 1 without several.
-
-        Where they are all equal, it is the bootstrap's, times the number of layers.
-        """
-        if len(self.random) < 2:
-            return 1.0
-        if np.ptp(self.random) < 1e-12:
-            above = float(p_value(self.draws - self.random[0]))
-            return min(1.0, self.n_layers * above)
-        return prediction_p_value(self.second - self.first, -self.random)
-
-
 def _tests(drawn: _Drawn, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
-    tests: list[_Test] = []
+    tests: list[Comparison] = []
     for stack in read.stacks:
         for name in (name for name in TESTED if name in drawn.labels):
             tests += _tests_of_shares(drawn, read, random, stack, name)
         for measure in MEASURES if drawn.forms else ():
             tests.append(_test_of_senses(drawn, read, random, stack, measure))
-    corrected = holm([test.p for test in tests])
-    rows = []
-    for test, p in zip(tests, corrected, strict=True):
-        low, high = interval_around(test.first - test.second, test.draws)
-        rows.append(
-            (test.stack, test.comparison, test.layer, test.first, test.second,
-             test.first - test.second, low, high, _mean(test.random.tolist()), p,
-             bool(low > 0 and p < SIGNIFICANT), test.n, len(test.random))
-        )  # fmt: skip
     columns = [
         "stack", "comparison", "layer", "first", "second", "difference", "lower", "upper",
         "random", "p", "holds", "n", "random_models",
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+    return comparison_table(tests, columns)
+
+
+def _of_best(
+    point: Point, name: str, tried: int, numbers: tuple[float, float], draws: Floats,
+    random: Floats, n: int,
+) -> Comparison:  # fmt: skip
+    """Two numbers at the best of several layers, and the difference at those of random models.
+
+    Its p-value is of being above those of random weights; 1 without several. Where they are all
+    equal, it is the bootstrap's, times the number of layers.
+    """
+    first, second = numbers
+    if len(random) < 2:
+        p = 1.0
+    elif np.ptp(random) < 1e-12:
+        p = min(1.0, tried * float(p_value(draws - random[0])))
+    else:
+        p = prediction_p_value(second - first, -random)
+    about = {"stack": point[0], "comparison": name, "layer": point[1], "n": n}
+    return Comparison(about, first, second, draws, random, p, "higher")
 
 
 def _best(read: _Read, points: Sequence[Point], name: str) -> Point:
@@ -586,7 +567,7 @@ def _best(read: _Read, points: Sequence[Point], name: str) -> Point:
 
 def _tests_of_shares(
     drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, name: str
-) -> list[_Test]:
+) -> list[Comparison]:
     """The best layer for a property of other forms against chance, and the best above layer 0."""
     points = read.of(stack)
     if np.isnan(read.shares[points[0], OTHER, name]).all():
@@ -613,15 +594,16 @@ def _tests_of_shares(
         known = ~np.isnan(read.shares[best, OTHER, name])
         twins = [float(np.nanmean(gain(each, *against(each)))) for each in random]
         tests.append(
-            _Test(stack, comparison, best[1], len(tried), read.share(best, OTHER, name),
-                  float(second[known].mean()), draws, np.array(twins), int(known.sum()))
+            _of_best(best, comparison, len(tried),
+                     (read.share(best, OTHER, name), float(second[known].mean())),
+                     draws, np.array(twins), int(known.sum()))
         )  # fmt: skip
     return tests
 
 
 def _test_of_senses(
     drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, measure: str
-) -> _Test:
+) -> Comparison:
     """The layer that separates the senses of forms best, against permuted senses."""
 
     def gains(each: _Read, point: Point) -> Floats:
@@ -635,13 +617,11 @@ def _test_of_senses(
     own = gains(read, point)  # [forms]
     draws = drawn.sample_of_forms.ratio_draws(*_known(own))
     first = read.separations(point, measure, drawn.forms)
-    return _Test(
-        stack,
+    return _of_best(
+        point,
         f"sense {measure.replace('_', '-')}",
-        point[1],
         len(read.of(stack)),
-        float(np.nanmean(first)),
-        float(np.nanmean(first - own)),
+        (float(np.nanmean(first)), float(np.nanmean(first - own))),
         draws,
         np.array([float(np.nanmean(gains(each, best(each)))) for each in random]),
         len(own),
