@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.core.comparisons import difference_text
 from workbench.core.findings import (
     Finding,
     Row,
@@ -110,17 +111,10 @@ def _earlier(row: Row, name: str, others: str) -> Finding:
     missing = [] if words else ["more words (max_predictions)"]
     missing += [] if models else [f"more random-weight models (random_models={RANDOM_ENOUGH})"]
     does = "become" if row["holds"] else "are not shown to become"
-    null = (
-        f"; with random weights {signed(decimal(row['random'], 2))}"
-        if row["random_models"]
-        else "; no random-weight baseline"
-    )
-    p = f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""  # else there is no test
     return Finding(
         f"Predictions of {name} {does} final earlier than those of {others}: mean layer "
         f"{decimal(row['first'], 2)} against {decimal(row['second'], 2)} (difference "
-        f"{signed(decimal(row['difference'], 2))} layers, 95 % {decimal(row['lower'], 2)} to "
-        f"{decimal(row['upper'], 2)}{null}{p}).",
+        f"{difference_text(row, ' layers')}).",
         row["difference"],
         (row["lower"], row["upper"]),
         row["random"] if row["random_models"] else 0.0,
