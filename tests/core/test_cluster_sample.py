@@ -81,7 +81,7 @@ def test_sums_are_by_cluster_for_any_shape() -> None:
 
 
 def test_of_some_units_only_their_clusters_are_left() -> None:
-    sample = ClusterSample.of([7, 7, 8, 9], SEED).take([1, 3])
+    sample = ClusterSample.of(np.array([7, 7, 8, 9]), SEED).take([1, 3])
     assert sample.n_clusters == 2 and sample.clusters.tolist() == [0, 1]
 
 
@@ -98,7 +98,7 @@ def test_copies_within_a_cluster_say_nothing_new() -> None:
 
 
 def test_units_of_one_cluster_have_an_interval_without_width() -> None:
-    sample, values = ClusterSample.of([0] * 50, SEED), np.random.default_rng(0).normal(size=50)
+    sample, values = ClusterSample.of(np.zeros(50), SEED), np.random.default_rng(0).normal(size=50)
     for ends in (sample.mean_interval(values), sample.ratio_interval(values, np.ones(50))):
         assert ends == pytest.approx((values.mean(), values.mean()))
 

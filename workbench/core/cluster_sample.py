@@ -38,9 +38,9 @@ class ClusterSample:
     n_clusters: int
 
     @classmethod
-    def of(cls, names: Sequence[object] | NDArray[Any], seed: int) -> "ClusterSample":
+    def of(cls, names: Sequence[str] | NDArray[Any], seed: int) -> "ClusterSample":
         """Return the sample whose units are in the clusters of these names or numbers."""
-        distinct, clusters = np.unique(names, return_inverse=True)
+        distinct, clusters = np.unique(np.asarray(names), return_inverse=True)
         return cls(clusters, seed, len(distinct))
 
     def take(self, chosen: NDArray[Any] | Sequence[int]) -> "ClusterSample":

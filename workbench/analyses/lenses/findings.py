@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import pandas as pd
 
@@ -14,6 +13,7 @@ from workbench.core.findings import (
     capital,
     decimal,
     judged,
+    keys_of,
     p_text,
     percent,
     plural,
@@ -167,7 +167,7 @@ def _largest_step(layers: pd.DataFrame, stack: str) -> Finding:
         "supported",
         "layers",
         {
-            **{key: after[key] for key in ("weights", "stack", "layer", "sublayer")},
+            **keys_of(after, "weights", "stack", "layer", "sublayer"),
             "measure": "agreement",
         },
         "predictions",
@@ -359,6 +359,9 @@ def _converged(tables: Tables) -> Finding:
 TESTABLE = 30  # predicted words with another word of their part of speech; fewer show little
 
 
+PART = ("part", "stack", "kind", "layer", "head")
+
+
 def contributions(tables: Tables) -> Iterator[Finding]:
     """What decides: the largest part, how many give half, and which heads and MLPs raise words."""
     parts = rows_of(tables["components"])
@@ -378,7 +381,7 @@ def contributions(tables: Tables) -> Iterator[Finding]:
         None,
         "supported",
         "components",
-        _keys_of_part(largest),
+        keys_of(largest, *PART),
         "layers",
         measure="largest contribution",
         unit="nats",
@@ -452,14 +455,10 @@ def _writers(rows: Sequence[Row], noun: str, choice: str, several: bool) -> Iter
         0,
         judged(best["writes"], best["writes"] or enough),
         "components",
-        _keys_of_part(best),
+        keys_of(best, *PART),
         "gains",
         measure=f"largest gain of {noun}s",
         unit="nats",
         column="gain",
         decided_by=more,
     )
-
-
-def _keys_of_part(row: Row) -> dict[str, Any]:
-    return {name: row[name] for name in ("part", "stack", "kind", "layer", "head")}

@@ -18,6 +18,7 @@ from workbench.core.findings import (
     capital,
     decimal,
     judged,
+    keys_of,
     p_text,
     percent,
     plural,
@@ -226,6 +227,9 @@ OTHERS = {
 }
 
 
+GROUP = ("model", "by", "group")
+
+
 def tokenization(tables: Tables) -> Iterator[Finding]:
     """How many pieces words have, and which words have more."""
     yield from islice(_tokenization(tables), MOST)
@@ -255,10 +259,6 @@ def _in(row: Row, several: bool) -> str:
     return f" in {row['model']}" if several else ""
 
 
-def _keys(row: Row) -> dict[str, object]:
-    return {name: row[name] for name in ("model", "by", "group")}
-
-
 def _fertility(row: Row, several: bool) -> Finding:
     n_unknown = round(row["unknown"] * row["n"])
     n_known = row["n"] - n_unknown
@@ -279,7 +279,7 @@ def _fertility(row: Row, several: bool) -> Finding:
         None,
         "supported",
         "groups",
-        _keys(row),
+        keys_of(row, *GROUP),
         "pieces",
         measure=f"pieces per word{_in(row, several)}",
         column="fertility",
@@ -349,7 +349,7 @@ def _most_split(rows: list[Row], several: bool) -> Finding:
         None,
         "supported",
         "groups",
-        _keys(most),
+        keys_of(most, *GROUP),
         "fertility_by_tag",
         measure=f"pieces per word of the most split part of speech{_in(most, several)}",
         column="fertility",
@@ -366,7 +366,7 @@ def _unknown(row: Row, several: bool) -> Finding:
         None,
         "supported",
         "groups",
-        _keys(row),
+        keys_of(row, *GROUP),
         "",
         measure=f"words with an unknown piece{_in(row, several)}",
         unit="%",
