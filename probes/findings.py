@@ -21,6 +21,7 @@ from workbench.core.findings import (
     Verdict,
     decimal,
     judged,
+    keys_of,
     listing,
     p_text,
     percent,
@@ -320,7 +321,7 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
         best.value if best else None,
         task.judged.verdict,
         "summary",
-        {name: row[name] for name in EDGE},
+        keys_of(row, *EDGE),
         "curves",
         measure=f"F1 of the best layer: {task.title}",
         unit="F1",
@@ -501,7 +502,7 @@ def _data(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
         None,
         judged(not short and not cut),
         "summary",
-        {name: row[name] for name in EDGE},
+        keys_of(row, *EDGE),
         figure,
         measure="largest gain from the second half of the targets",
         unit="F1",
@@ -540,7 +541,7 @@ def _confusion(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
     table = tables["confusion"]
     for task in tasks:
         row = task.row
-        keys = {**{name: row[name] for name in EDGE}, "layer": row["best_layer"]}
+        keys = {**keys_of(row, *EDGE), "layer": row["best_layer"]}
         rows = table[(table[list(keys)] == list(keys.values())).all(axis=1)]
         rows = rows[rows["mode"].isin(("lexical", *SINGLE))]
         errors = rows[rows["gold"] != rows["predicted"]]
@@ -557,7 +558,7 @@ def _confusion(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
             None,
             "supported",
             "confusion",
-            {**keys, **{name: first[name] for name in ("mode", "gold", "predicted")}},
+            {**keys, **keys_of(first, "mode", "gold", "predicted")},
             "confusions",
             measure=f"the most frequent error: {task.title}",
             column="n",
@@ -651,7 +652,7 @@ def _code_task(task: TaskResult, codes: pd.DataFrame) -> Finding:
         best.value if best else None,
         task.judged.verdict,
         "summary",
-        {name: row[name] for name in CODE},
+        keys_of(row, *CODE),
         "compression",
         measure=f"compression of the best layer: {task.title}, {code}",
         column="compression",
@@ -686,7 +687,7 @@ def _code_over_layer_0(task: TaskResult) -> Finding | None:
         1,
         verdict,
         "summary",
-        {name: row[name] for name in CODE},
+        keys_of(row, *CODE),
         "beside",
         measure=f"compression over that of layer 0: {task.title}",
         decided_by=decided_by,
@@ -709,7 +710,7 @@ def _code_of_control(task: TaskResult) -> Finding | None:
         0,
         task.judged.verdict if saved > of_control else "not supported",
         "summary",
-        {name: row[name] for name in CODE},
+        keys_of(row, *CODE),
         "beside",
         measure=f"share saved beyond the control task: {task.title}",
         unit="%",
@@ -720,7 +721,7 @@ def _code_of_control(task: TaskResult) -> Finding | None:
 def _last_block(task: TaskResult, tables: Tables) -> Finding | None:
     """Bits per label of the first and the last block of the online code."""
     table, row = tables["portions"], task.row
-    keys = {name: row[name] for name in ("task", "probe", "stack")}
+    keys = keys_of(row, "task", "probe", "stack")
     keys |= {"encoder": "model", "layer": row["best_layer"], "control": False}
     rows = table[(table[list(keys)] == list(keys.values())).all(axis=1)]
     if rows.empty or row["code"] != "online" or rows["portion"].nunique() < 2:
@@ -850,7 +851,7 @@ def _tree_score(row: Row, means: pd.DataFrame, several: bool) -> Finding:
         best.value if best else None,
         verdict,
         "summary",
-        {name: row[name] for name in ("task", "metric", "stack")},
+        keys_of(row, "task", "metric", "stack"),
         "layers",
         measure=f"{TREE_NAMES[metric]} at the best layer{f', {stack}' if several else ''}",
         unit="%" if metric in SHARES else "",
@@ -892,7 +893,7 @@ def _tree_gain(row: Row, means: pd.DataFrame, of_best: Finding) -> Finding | Non
         0,
         of_best.verdict if rises and most["learnt"] else "not supported",
         "means",
-        {name: most[name] for name in ("task", "encoder", "stack", "layer", "metric")},
+        keys_of(most, "task", "encoder", "stack", "layer", "metric"),
         "layers",
         measure=f"largest gain in {TREE_NAMES[metric]} over the layer below",
         unit="%" if metric in SHARES else "",
@@ -956,7 +957,7 @@ def _tree_data(row: Row, means: pd.DataFrame) -> Finding | None:
         None,
         judged(enough),
         "means",
-        {name: at[name] for name in ("task", "encoder", "stack", "layer", "metric")},
+        keys_of(at, "task", "encoder", "stack", "layer", "metric"),
         "layers",
         measure=f"loss of {name} with half of the sentences",
         unit="%" if metric in SHARES else "",
@@ -1096,7 +1097,7 @@ def _relations(row: Row, by_relation: pd.DataFrame) -> Finding | None:
         None,
         "supported",
         "by_relation",
-        {name: high[name] for name in ("stack", "probe", "relation")},
+        keys_of(high, "stack", "probe", "relation"),
         "relations",
         measure="UAS of the relation found most often",
         unit="%",
@@ -1121,7 +1122,7 @@ def _heaviest_head(row: Row, table: pd.DataFrame) -> Finding | None:
         None,
         "supported",
         "weights",
-        {name: head[name] for name in ("stack", "layer", "head")},
+        keys_of(head, "stack", "layer", "head"),
         "weights",
         measure="largest weight of a head",
         column=column,

@@ -248,6 +248,11 @@ def rows_of(table: "pd.DataFrame") -> list[Row]:
     return rows
 
 
+def keys_of(row: Row, *names: str) -> dict[str, Any]:
+    """Return the columns and values that identify a row."""
+    return {name: row[name] for name in names}
+
+
 def _fixed(number: float, digits: int) -> str:
     text = f"{abs(number):,.{digits}f}"
     is_negative = number < 0 and any(digit in text for digit in "123456789")

@@ -73,6 +73,15 @@ def interval(draws: Floats) -> tuple[Floats, Floats]:
     return lower, upper
 
 
+def interval_around(value: Floats | float, draws: Floats) -> tuple[Floats, Floats]:
+    """Return the interval of the draws of a value, which contains it; NaN draws count as it.
+
+    # [...], [..., draws] -> [...], [...]
+    """
+    lower, upper = interval(np.where(np.isnan(draws), np.asarray(value)[..., None], draws))
+    return np.minimum(lower, value), np.maximum(upper, value)
+
+
 def p_value(differences: Floats) -> Floats:
     """Return two-sided p-values of resampled differences from zero.  # [..., draws] -> [...]
 

@@ -9,7 +9,15 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.core.findings import Finding, capital, percent, plural, signed, whole
+from workbench.core.findings import (
+    Finding,
+    capital,
+    keys_of,
+    percent,
+    plural,
+    signed,
+    whole,
+)
 from workbench.core.head_names import has_several_kinds, head_name
 from workbench.experiment.definition import HEAD
 
@@ -57,7 +65,7 @@ def _strongest(heads: pd.DataFrame, offsets: pd.DataFrame) -> Finding:
         None,
         "supported",
         "heads",
-        {name: row[name] for name in HEAD},
+        keys_of(row, *HEAD),
         "offsets",
         measure="largest mean attention of a head to one offset",
         unit="%",
@@ -156,7 +164,7 @@ def _pair(tags: pd.DataFrame) -> Iterator[Finding]:
         None,
         "supported",
         "tags",
-        {name: row[name] for name in (*layer, "tag", "to_tag")},
+        keys_of(row, *layer, "tag", "to_tag"),
         "tags",
         measure="attention between the two parts of speech furthest above average",
         unit="%",

@@ -47,8 +47,9 @@ from workbench.analyses.predictions.prediction import (
     written,
 )
 from workbench.analyses.predictions.target import Target, Unit, units_of
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import SIGNIFICANT, holm, ratio_intervals, sign_flip_p_value
+from workbench.core.stats import SIGNIFICANT, holm
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
 from workbench.corpora.splits import few_sentences_caveat
@@ -348,27 +349,10 @@ def _text(each: _Explained) -> evidence.Text:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-class _Sums:
-    """Means over texts with bootstrap intervals over documents."""
-
-    def __init__(self, documents: Sequence[int], seed: int) -> None:
-        self.documents, self.seed = np.array(documents), seed
-        self.number = int(self.documents.max()) + 1
-
-    def by_document(self, values: Floats) -> Floats:
-        """Sums of the values.  # [texts] -> [documents]"""
-        return np.bincount(self.documents, values, minlength=self.number).astype(np.float64)
-
-    def interval(self, values: Floats) -> tuple[float, float]:
-        """The interval of the mean.  # [texts]"""
-        counts = self.by_document(np.ones_like(values))
-        lower, upper = ratio_intervals(self.by_document(values)[:, None], counts, self.seed)
-        return float(lower[0]), float(upper[0])
-
-    def p_value(self, values: Floats) -> float:
-        """Of the mean being above 0, by flipping the signs of documents."""
-        sums = self.by_document(values)[np.unique(self.documents)]
-        return sign_flip_p_value(sums, self.seed)
+def _sample(own: Sequence[_Explained], seed: int) -> ClusterSample:
+    """Texts in documents."""
+    documents = np.array([each.document for each in own])
+    return ClusterSample(documents, seed, int(documents.max()) + 1)
 
 
 def _methods(
@@ -380,23 +364,23 @@ def _methods(
     rows, raw = [], []
     for method in names:
         own = [each for each in explained if method in each.erased]
-        sums = _Sums([each.document for each in own], seed)
+        sample = _sample(own, seed)
         erased = np.array([each.erased[method] for each in own])  # [texts, 2]
         null = np.array([each.random for each in own])
         gain = erased[:, 0] - erased[:, 1] - (null[:, 0] - null[:, 1])
-        raw.append(sums.p_value(gain))
+        raw.append(sample.p_above_zero(gain))
         row: dict[str, Any] = {
             "method": method,
             "n": len(own),
-            "documents": len(set(sums.documents)),
+            "documents": len(set(sample.clusters)),
         }
         for column, name in enumerate(("comprehensiveness", "sufficiency")):
             row[name] = erased[:, column].mean()
-            row[f"{name}_lower"], row[f"{name}_upper"] = sums.interval(erased[:, column])
+            row[f"{name}_lower"], row[f"{name}_upper"] = sample.mean_interval(erased[:, column])
             row[f"random_{name}"] = null[:, column].mean()
         row["gain"] = gain.mean()
-        row["lower"], row["upper"] = sums.interval(gain)
-        row |= _over_attention(own, method, sums)
+        row["lower"], row["upper"] = sample.mean_interval(gain)
+        row |= _over_attention(own, method, sample)
         rows.append({**row, **_randomised(own, method, settings, seed), **_deltas(own, method)})
     p_values = [*holm(raw[:-1]), raw[-1]]  # the control comes last, and is a test of its own
     compared = [row for row in rows if np.isfinite(row["p_attention"])]
@@ -422,14 +406,17 @@ def _is_faithful(row: Mapping[str, Any]) -> str:
     return "no" if row["documents"] >= FEWEST_DOCUMENTS else "undecided"
 
 
-def _over_attention(own: Sequence[_Explained], method: str, sums: _Sums) -> dict[str, float]:
+def _over_attention(
+    own: Sequence[_Explained], method: str, sample: ClusterSample
+) -> dict[str, Any]:
     """The gain minus that of attention; NaN for attention, the control, and without attention."""
     lower = upper = mean = p = np.nan
     if method not in (ATTENTION, CONTROL) and own and all(ATTENTION in each.erased for each in own):
         pairs = np.array([[each.erased[name] for name in (method, ATTENTION)] for each in own])
         gain = pairs[..., 0] - pairs[..., 1]  # [texts, 2]
         over = gain[:, 0] - gain[:, 1]
-        mean, (lower, upper), p = over.mean(), sums.interval(over), sums.p_value(over)
+        mean, (lower, upper) = over.mean(), sample.mean_interval(over)
+        p = sample.p_above_zero(over)
     return {
         "over_attention": mean,
         "over_attention_lower": lower,
@@ -438,7 +425,7 @@ def _over_attention(own: Sequence[_Explained], method: str, sums: _Sums) -> dict
     }
 
 
-def _behind(explained: Sequence[_Explained], best: str, method: str, seed: int) -> dict[str, float]:
+def _behind(explained: Sequence[_Explained], best: str, method: str, seed: int) -> dict[str, Any]:
     """The gain of the best method minus that of another, over texts that both explain."""
     mean = lower = upper = np.nan
     both = [each for each in explained if best in each.erased and method in each.erased]
@@ -446,8 +433,7 @@ def _behind(explained: Sequence[_Explained], best: str, method: str, seed: int) 
         pairs = np.array([[each.erased[name] for name in (best, method)] for each in both])
         gain = pairs[..., 0] - pairs[..., 1]  # [texts, 2]; random orders are the same for both
         behind = gain[:, 0] - gain[:, 1]
-        sums = _Sums([each.document for each in both], seed)
-        mean, (lower, upper) = behind.mean(), sums.interval(behind)
+        mean, (lower, upper) = behind.mean(), _sample(both, seed).mean_interval(behind)
     return {"behind": mean, "behind_lower": lower, "behind_upper": upper}
 
 
@@ -462,7 +448,7 @@ def _randomised(
             "chance": np.nan, "n_randomised": 0, "check": "",
         }  # fmt: skip
     values = np.array([each.randomised[method] for each in some])
-    lower, upper = _Sums([each.document for each in some], seed).interval(values)
+    lower, upper = _sample(some, seed).mean_interval(values)
     units = [len(free_units(each.units)) for each in some]
     chance = chance_correlation(units, settings.random_models)
     return {
@@ -490,17 +476,17 @@ def _agreement(explained: Sequence[_Explained], names: Sequence[str], seed: int)
     rows = []
     for index, first in enumerate(names):
         for second in names[index + 1 :]:
-            values, documents = [], []
+            values, own = [], []
             for each in explained:
                 if first in each.scores and second in each.scores:
                     free = free_units(each.units)
                     pair = [each.scores[name][free] for name in (first, second)]
                     if all(np.ptp(scores) > 0 for scores in pair):
                         values.append(float(spearmanr(*pair).statistic))
-                        documents.append(each.document)
+                        own.append(each)
             if values:
                 found = np.array(values)
-                lower, upper = _Sums(documents, seed).interval(found)
+                lower, upper = _sample(own, seed).mean_interval(found)
                 rows.append((first, second, found.mean(), lower, upper, len(values)))
     columns = ["first", "second", "correlation", "lower", "upper", "n"]
     return pd.DataFrame(rows, columns=columns)

@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from workbench.core.stats import holm, ratio, ratio_intervals, sign_flip_p_value, word_permutations
+from workbench.core.cluster_sample import ClusterSample
+from workbench.core.stats import holm, ratio, word_permutations
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -106,22 +107,15 @@ def evidence_of(texts: Sequence[Text], method: str) -> Evidence:
     )
 
 
-def _by_document(evidence: Evidence, values: Floats, mask: Bools) -> Floats:
-    """Sums of values of some words.  # [words] -> [documents]"""
-    return _sums(evidence.document[mask], values[mask], evidence.documents)
-
-
 def _sums(index: Ints, values: Floats, number: int) -> Floats:
     """Sums of values by index.  # [words], [words] -> [number]"""
     return np.bincount(index, values, minlength=number).astype(np.float64)
 
 
-def _interval(evidence: Evidence, values: Floats, mask: Bools, seed: int) -> tuple[float, float]:
+def _interval(evidence: Evidence, values: Floats, mask: Bools, seed: int) -> tuple[Floats, Floats]:
     """Bootstrap interval over documents of the mean value of some words."""
-    part = _by_document(evidence, values, mask)
-    count = _by_document(evidence, np.ones_like(values), mask)
-    lower, upper = ratio_intervals(part[:, None], count, seed)
-    return float(lower[0]), float(upper[0])
+    sample = ClusterSample(evidence.document[mask], seed, evidence.documents)
+    return sample.mean_interval(values[mask])
 
 
 def _at_distance(evidence: Evidence, mask: Bools) -> Floats:
@@ -254,8 +248,8 @@ def relations(evidence: Evidence, method: str, n_shuffles: int, seed: int) -> Ro
         mean = residual[rows].mean()
         means = null[:, key[0], key[1]]
         by_shuffles.append((1 + (means >= mean - 1e-12).sum()) / (1 + n_shuffles))
-        sums = np.bincount(evidence.type_[rows], residual[rows])
-        by_types.append(sign_flip_p_value(sums[np.unique(evidence.type_[rows])], seed))
+        types = ClusterSample.of(evidence.type_[rows], seed)
+        by_types.append(types.p_above_zero(residual[rows]))
     table: Rows = []
     corrected = zip(keys, holm(by_shuffles), holm(by_types), strict=True)
     for key, p_shuffled, p_types in corrected:
@@ -335,20 +329,21 @@ def _shuffled(
 def positions(evidence: Evidence, method: str, seed: int) -> Rows:
     """Rows of the table `positions`."""
     rows: Rows = []
-    whole = _by_document(evidence, evidence.score, np.ones(len(evidence.score), dtype=np.bool_))
+    sample = ClusterSample(evidence.document, seed, evidence.documents)
+    whole = sample.sums(evidence.score)
     for offset in np.unique(evidence.offset).tolist():
         mask = evidence.offset == offset
-        part = _by_document(evidence, evidence.score, mask)
-        lower, upper = ratio_intervals(part[:, None], whole, seed)
+        part = np.where(mask, evidence.score, 0.0)
+        lower, upper = sample.mean_interval(part, evidence.score)
         rows.append(
             {
                 "method": method,
                 "origin": "text start" if evidence.from_start else "predicted word",
                 "offset": offset,
                 "n": int(mask.sum()),
-                "attribution": float(part.sum() / whole.sum()),
-                "lower": float(lower[0]),
-                "upper": float(upper[0]),
+                "attribution": float(sample.sums(part).sum() / whole.sum()),
+                "lower": lower,
+                "upper": upper,
                 "words": float(mask.mean()),
             }
         )

@@ -21,7 +21,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import MinimalPairs
-from workbench.core.stats import SIGNIFICANT, holm, sign_flip_p_value, wilson_interval
+from workbench.core.cluster_sample import ClusterSample
+from workbench.core.stats import SIGNIFICANT, holm, wilson_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
@@ -164,8 +165,7 @@ class _Tests:
     """Rows of the tables: accuracy and tests of any group of pairs."""
 
     def __init__(self, pairs: Sequence[Pair], scored: _Scored, seed: int) -> None:
-        self.scored, self.seed = scored, seed
-        self.exchanges = np.unique(exchanges(pairs), return_inverse=True)[1]  # [pairs]
+        self.scored, self.sample = scored, ClusterSample.of(exchanges(pairs), seed)
 
     def table(self, key: str, groups: Sequence[str], whole: bool = False) -> pd.DataFrame:
         """One row per group, with p-values corrected over them (Holm), then one for all pairs."""
@@ -186,8 +186,7 @@ class _Tests:
         right = gap > 0
         lower, upper = wilson_interval(int(right.sum()), len(gap))
         gain = right - (fewer if fewer.mean() > 0.5 else np.full(len(gap), 0.5))  # [pairs]
-        exchanges = np.unique(self.exchanges[chosen], return_inverse=True)[1]
-        sums: Floats = np.bincount(exchanges, gain).astype(np.float64)  # [exchanges]
+        sample = self.sample.take(chosen)
         return {
             "group": name,
             "accuracy": float(right.mean()),
@@ -196,8 +195,8 @@ class _Tests:
             "n": len(gap),
             "gap": float(gap.mean()),
             "fewer_pieces": float(fewer.mean()),
-            "exchanges": len(sums),
-            "p": sign_flip_p_value(sums, self.seed),
+            "exchanges": sample.n_clusters,
+            "p": sample.p_above_zero(gain),
         }
 
 

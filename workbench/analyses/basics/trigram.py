@@ -19,8 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import AgainstTrigrams
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import interval, p_value, resampled
+from workbench.core.stats import interval, p_value
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.batch import Batch
@@ -265,8 +266,8 @@ def _rows(sums: _Both, seed: int) -> Iterator[tuple[object, ...]]:
             sums.trigram.each[:, 0] - sums.model.each[:, 0],
         ]
     )  # [measures, documents]
-    counts = np.stack([gains, np.broadcast_to(pieces, gains.shape)], axis=-1)[:, None]
-    draws = resampled(counts, lambda both: both[..., 0] / np.maximum(both[..., 1], 1), seed)
+    sample = ClusterSample.of(np.arange(len(pieces)), seed)  # each document
+    draws = np.nan_to_num(sample.ratio_draws(gains.T, pieces[:, None]))  # [measures, draws]
     lower, upper = interval(draws)  # [measures]
     p = np.minimum(1, 2 * p_value(draws))  # corrected for two measures
     values = [side / n for side in right], [math.exp(min(side / n, 700)) for side in nats]

@@ -35,17 +35,19 @@ from workbench.analyses.lenses.task_lens import (
     Labels,
     OpenTaskLens,
     batches_of,
+    drawn,
     drawn_labels,
     head_logits,
     known_labels,
     open_task_lens,
     require_pairs,
+    sample_of,
 )
 from workbench.analyses.predictions.predict import has_task_head
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError, listed
-from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means, ratio_intervals
+from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means
 from workbench.corpora.encode import encode
-from workbench.corpora.layers import document_numbers
 from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.batch import Pieces, sent
 from workbench.engine.task import objective_table
@@ -62,6 +64,7 @@ from workbench.models.output_heads.task_heads import MixHead
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 SOURCES = {  # of a layer
     "embeddings": "embeddings",
     "mlp": "MLP",
@@ -73,19 +76,27 @@ NO_TAG = "(none)"
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """Contributions of each part to each predicted word."""
+class _All:
+    """Contributions to the model's choice and to every distinct true word."""
 
     components: Sequence[Component]
     own: Floats  # [words, components], to the model's choice
     gold: Floats  # [words, components], to the true word
-    gain: Floats  # [words, components]; 0 where not tested
-    null: Floats  # [permutations, components], mean gains over the tested words
-    tested: NDArray[np.bool_]  # [words], whether there is another word of the part of speech
+    every: NDArray[np.float32]  # [words, components, types]
+    column: Ints  # [words], the type of the true word
     totals: Floats  # [words], the sum for the model's choice
     logits: Floats  # [words], the model's choice above the mean
     right: Floats  # [words], 1 if the choice is the true word
     error: float  # largest difference of a sum from what it must be, relative to the mean
+
+
+@dataclass(frozen=True)
+class _Measured(_All):
+    """Also what is tested."""
+
+    gain: Floats  # [words, components]; 0 where not tested
+    null: Floats  # [permutations, components], mean gains over the tested words
+    tested: Mask  # [words], whether there is another word of the part of speech
 
 
 def run(inputs: Inputs, settings: ContributionsOverCorpus, progress: Progress) -> Result:
@@ -97,7 +108,7 @@ def run(inputs: Inputs, settings: ContributionsOverCorpus, progress: Progress) -
     batch = encode(docs)
     if has_task_head(model):
         return _of_task_head(inputs, settings, opened, docs, progress)
-    words = _sampled(predictable(model, batch), settings.max_words, inputs.seed)
+    words = drawn(predictable(model, batch), settings.max_words, inputs.seed)
     if len(words) < 2:
         raise WorkbenchError(
             "the texts have no two words that the model can predict.",
@@ -110,9 +121,9 @@ def run(inputs: Inputs, settings: ContributionsOverCorpus, progress: Progress) -
     tags = [_tag(docs[document], word) for document, word in words]
     found = _measured(opened, places, gold, progress)
     measured = _tested(found, tags, settings.n_permutations, inputs.seed)
-    rows = _Rows(_documents(docs, [document for document, _ in words]), inputs.seed)
+    sample = sample_of(docs, words, inputs.seed)
     n_types = {"distinct words": len(set(gold.tolist()))}
-    return _result(opened, measured, rows, tags, settings, n_types, [])
+    return _result(opened, measured, sample, tags, settings, n_types, [])
 
 
 def _of_task_head(
@@ -137,23 +148,22 @@ def _of_task_head(
             remedy="Choose the corpus that the head was fitted on, or one with the same labels.",
         )
     gold = np.array(choices, dtype=np.int64)
-    documents = _documents(docs, [text for text, _ in places])
-    units, tags = documents, [head.names[each] for each in gold]
+    sample = sample_of(docs, places, inputs.seed)
+    units, tags = sample, [head.names[each] for each in gold]
     if head.of_words:  # the tag of a frequent word is one observation
         forms = [docs[text][word].lower_ for text, word in places]
-        units = np.unique(forms, return_inverse=True)[1]
+        units = ClusterSample.of(forms, inputs.seed)
         tags = [_tag(docs[text], word) for text, word in places]
     found = _measured_labels(opened, head, batches_of(head, batch, places, choices), gold, progress)
     measured = _tested_labels(found, units, settings.n_permutations, inputs.seed)
     n_types = {"classes": len(set(gold.tolist()))}
-    rows = _Rows(documents, inputs.seed)
-    return _result(opened, measured, rows, tags, settings, n_types, notes)
+    return _result(opened, measured, sample, tags, settings, n_types, notes)
 
 
 def _result(
     opened: Reader,
-    measured: "_Measured",
-    rows: "_Rows",
+    measured: _Measured,
+    sample: ClusterSample,
     tags: Sequence[str],
     settings: ContributionsOverCorpus,
     n_types: dict[str, int],
@@ -161,32 +171,24 @@ def _result(
 ) -> Result:
     stack = stack_of(opened)
     tables = {
-        "components": _components(measured, rows, stack),
-        "layers": _layers(measured, rows),
-        "tags": _tags(measured, rows, stack, tags, settings.min_count),
-        "summary": _summary(measured, rows, n_types),
+        "components": _components(measured, sample, stack),
+        "layers": _layers(measured, sample),
+        "tags": _tags(measured, sample, stack, tags, settings.min_count),
+        "summary": _summary(measured, sample, n_types),
         "objective": objective_table(opened.model.predicts),
     }
-    caveats = [*few_sentences_caveat(rows.number), *notes, *_caveats(opened, measured)]
+    caveats = [*few_sentences_caveat(sample.n_clusters), *notes, *_caveats(opened, measured)]
     return Result(tables, caveats=tuple(Caveat(text) for text in caveats))
 
 
 # --- measuring ------------------------------------------------------------------------------------
 
 
-def _sampled(words: list[tuple[int, int]], most: int, seed: int) -> list[tuple[int, int]]:
-    """At most so many words, drawn at random, in the order of the corpus."""
-    if len(words) <= most:
-        return words
-    chosen = np.random.default_rng([seed, len(words)]).permutation(len(words))[:most]
-    return [words[index] for index in sorted(chosen.tolist())]
-
-
 def _tag(doc: Doc, word: int) -> str:
     return doc[word].pos_ or doc[word].tag_ or NO_TAG
 
 
-def _measured(opened: Reader, batches: Sequence[Places], gold: Ints, progress: Progress) -> "_All":
+def _measured(opened: Reader, batches: Sequence[Places], gold: Ints, progress: Progress) -> _All:
     types, column = np.unique(gold, return_inverse=True)
     own, true, totals, logits, right = [], [], [], [], []
     components: Sequence[Component] = ()
@@ -236,21 +238,6 @@ def _measured(opened: Reader, batches: Sequence[Places], gold: Ints, progress: P
     )
 
 
-@dataclass(frozen=True)
-class _All:
-    """Contributions to the model's choice and to every distinct true word."""
-
-    components: Sequence[Component]
-    own: Floats  # [words, components]
-    gold: Floats  # [words, components]
-    every: NDArray[np.float32]  # [words, components, types]
-    column: Ints  # [words], the type of the true word
-    totals: Floats
-    logits: Floats
-    right: Floats
-    error: float
-
-
 def _tested(found: _All, tags: Sequence[str], permutations: int, seed: int) -> _Measured:
     """Gains within each part of speech, and their permutation null."""
     gain, tested = np.zeros_like(found.gold), np.zeros(len(found.gold), dtype=np.bool_)
@@ -271,18 +258,7 @@ def _tested(found: _All, tags: Sequence[str], permutations: int, seed: int) -> _
         for row in null:
             row += sums[np.arange(len(types)), :, random.permutation(len(types))].sum(0)
     null /= max(int(tested.sum()), 1)
-    return _Measured(
-        found.components,
-        found.own,
-        found.gold,
-        gain,
-        null,
-        tested,
-        found.totals,
-        found.logits,
-        found.right,
-        found.error,
-    )
+    return _Measured(**vars(found), gain=gain, null=null, tested=tested)
 
 
 def _measured_labels(
@@ -353,8 +329,8 @@ def _of_labels(
     return contributions_to(opened, labels.text, None, places, explained)
 
 
-def _tested_labels(found: _All, units: Ints, permutations: int, seed: int) -> _Measured:
-    """Gains of the true class, and their null: the classes of units, exchanged.  # units: [places]
+def _tested_labels(found: _All, units: ClusterSample, permutations: int, seed: int) -> _Measured:
+    """Gains of the true class, and their null: the classes of units, exchanged.
 
     A unit is a document, or a distinct word; its class is its most frequent one.
     """
@@ -362,31 +338,17 @@ def _tested_labels(found: _All, units: Ints, permutations: int, seed: int) -> _M
     block -= block.mean(0, keepdims=True)  # the same class elsewhere
     block -= block.mean(2, keepdims=True)  # other classes here
     gain = block[np.arange(len(block)), :, found.column]
-    n_units, n_types = int(units.max()) + 1, block.shape[2]
-    counts = np.zeros((n_units, n_types))
-    np.add.at(counts, (units, found.column), 1)
-    of_unit = counts.argmax(1)
-    sums = np.zeros((n_units, *block.shape[1:]))
-    np.add.at(sums, units, block)
+    of_unit = units.sums(np.eye(block.shape[2])[found.column]).argmax(1)
+    sums = units.sums(block)  # [units, components, classes]
     random = np.random.default_rng([seed, len(gain), permutations])
     null = np.stack(
         [
-            sums[np.arange(n_units), :, random.permutation(of_unit)].sum(0)
+            sums[np.arange(len(sums)), :, random.permutation(of_unit)].sum(0)
             for _ in range(permutations)
         ]
     )
-    return _Measured(
-        found.components,
-        found.own,
-        found.gold,
-        gain,
-        null / len(gain),
-        np.ones(len(gain), dtype=np.bool_),
-        found.totals,
-        found.logits,
-        found.right,
-        found.error,
-    )
+    tested = np.ones(len(gain), dtype=np.bool_)
+    return _Measured(**vars(found), gain=gain, null=null / len(gain), tested=tested)
 
 
 class _Above:
@@ -424,47 +386,29 @@ def _numbers(values: Tensor | None) -> Ints:
     return values.cpu().numpy()
 
 
-def _documents(docs: Sequence[Doc], of_words: Sequence[int]) -> Ints:
-    """The document of each word, from 0.  # [words]"""
-    numbers = np.array(document_numbers(docs))
-    return np.unique(numbers[list(of_words)], return_inverse=True)[1]
-
-
 # --- tables ---------------------------------------------------------------------------------------
 
 
-class _Rows:
-    """Means over words with bootstrap intervals over documents."""
-
-    def __init__(self, documents: Ints, seed: int) -> None:
-        self.documents, self.seed = documents, seed
-        self.number = len(np.unique(documents))
-
-    def of(self, values: Floats, name: str, chosen: Any = slice(None)) -> dict[str, Floats]:
-        """The columns of a mean.  # [words, columns]"""
-        if not len(self.documents[chosen]):
-            chosen = slice(None)  # nothing is tested: all are 0
-        documents = np.unique(self.documents[chosen], return_inverse=True)[1]
-        counts = np.bincount(documents).astype(np.float64)
-        sums = np.zeros((len(counts), values.shape[1]))
-        np.add.at(sums, documents, values[chosen])
-        lower, upper = ratio_intervals(sums, counts, self.seed)
-        prefix = "" if name == "contribution" else f"{name}_"
-        return {
-            name: sums.sum(0) / counts.sum(),
-            f"{prefix}lower": lower,
-            f"{prefix}upper": upper,
-        }
+def _means(
+    sample: ClusterSample, values: Floats, name: str, chosen: Mask | None = None
+) -> dict[str, Floats]:
+    """The columns of means over words, or over the chosen ones.  # [words, columns], [words]"""
+    if chosen is not None and chosen.any():  # if nothing is tested, all are 0
+        sample, values = sample.take(chosen), values[chosen]
+    lower, upper = sample.mean_interval(values)
+    prefix = "" if name == "contribution" else f"{name}_"
+    mean = sample.sums(values).sum(0) / len(values)
+    return {name: mean, f"{prefix}lower": lower, f"{prefix}upper": upper}
 
 
-def _components(measured: _Measured, rows: _Rows, stack: Any) -> pd.DataFrame:
+def _components(measured: _Measured, sample: ClusterSample, stack: Any) -> pd.DataFrame:
     size = np.abs(measured.own).mean(0)  # [components]
-    gain = rows.of(measured.gain, "gain", measured.tested)
+    gain = _means(sample, measured.gain, "gain", measured.tested)
     p_values = permutation_p_values_of_means(gain["gain"], measured.null)
     return pd.DataFrame(
         {
             **columns_of(measured.components, stack),
-            **rows.of(measured.own, "contribution"),
+            **_means(sample, measured.own, "contribution"),
             "share": size / max(size.sum(), 1e-300),
             "gold": measured.gold.mean(0),
             **gain,
@@ -482,7 +426,7 @@ def _source(component: Component) -> str:
     return SOURCES[component.part]
 
 
-def _layers(measured: _Measured, rows: _Rows) -> pd.DataFrame:
+def _layers(measured: _Measured, sample: ClusterSample) -> pd.DataFrame:
     """Sums over the parts of each layer and kind."""
     keys = [(each.layer, _source(each)) for each in measured.components]
     distinct = list(dict.fromkeys(keys))
@@ -493,15 +437,15 @@ def _layers(measured: _Measured, rows: _Rows) -> pd.DataFrame:
         {
             "layer": [layer for layer, _ in distinct],
             "source": [source for _, source in distinct],
-            **rows.of(measured.own @ group, "contribution"),
-            **rows.of(measured.gain @ group, "gain", measured.tested),
+            **_means(sample, measured.own @ group, "contribution"),
+            **_means(sample, measured.gain @ group, "gain", measured.tested),
             "n": len(measured.own),
         }
     )
 
 
 def _tags(
-    measured: _Measured, rows: _Rows, stack: Any, tags: Sequence[str], least: int
+    measured: _Measured, sample: ClusterSample, stack: Any, tags: Sequence[str], least: int
 ) -> pd.DataFrame:
     """Means of each tag, without the biases."""
     counts = Counter(tags)
@@ -519,8 +463,8 @@ def _tags(
                 {
                     "tag": tag,
                     **columns_of([measured.components[index] for index in wanted], stack),
-                    **rows.of(measured.own[:, wanted], "contribution", chosen),
-                    **rows.of(measured.gain[:, wanted], "gain", chosen),
+                    **_means(sample, measured.own[:, wanted], "contribution", chosen),
+                    **_means(sample, measured.gain[:, wanted], "gain", chosen),
                     "n": counts[tag],
                 }
             )
@@ -530,7 +474,7 @@ def _tags(
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
-def _summary(measured: _Measured, rows: _Rows, n_types: dict[str, int]) -> pd.DataFrame:
+def _summary(measured: _Measured, sample: ClusterSample, n_types: dict[str, int]) -> pd.DataFrame:
     parts = [each.part for each in measured.components]
     size = np.abs(measured.own)  # [words, components]
     of_part = {
@@ -549,7 +493,7 @@ def _summary(measured: _Measured, rows: _Rows, n_types: dict[str, int]) -> pd.Da
         "accuracy": measured.right,
         **of_part,
     }
-    found = rows.of(np.stack(list(facts.values()), 1), "contribution")
+    found = _means(sample, np.stack(list(facts.values()), 1), "contribution")
     table = pd.DataFrame(
         {
             "fact": list(facts),
@@ -562,7 +506,7 @@ def _summary(measured: _Measured, rows: _Rows, n_types: dict[str, int]) -> pd.Da
         "parts": len(parts),
         "words": len(measured.own),
         **n_types,
-        "documents": rows.number,
+        "documents": sample.n_clusters,
         "largest error of a sum": measured.error,
     }
     plain = pd.DataFrame({"fact": list(counts), "value": [float(n) for n in counts.values()]})

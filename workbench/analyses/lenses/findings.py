@@ -3,16 +3,17 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import pandas as pd
 
+from workbench.core.comparisons import difference_text
 from workbench.core.findings import (
     Finding,
     Row,
     capital,
     decimal,
     judged,
+    keys_of,
     p_text,
     percent,
     plural,
@@ -110,17 +111,10 @@ def _earlier(row: Row, name: str, others: str) -> Finding:
     missing = [] if words else ["more words (max_predictions)"]
     missing += [] if models else [f"more random-weight models (random_models={RANDOM_ENOUGH})"]
     does = "become" if row["holds"] else "are not shown to become"
-    null = (
-        f"; with random weights {signed(decimal(row['random'], 2))}"
-        if row["random_models"]
-        else "; no random-weight baseline"
-    )
-    p = f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""  # else there is no test
     return Finding(
         f"Predictions of {name} {does} final earlier than those of {others}: mean layer "
         f"{decimal(row['first'], 2)} against {decimal(row['second'], 2)} (difference "
-        f"{signed(decimal(row['difference'], 2))} layers, 95 % {decimal(row['lower'], 2)} to "
-        f"{decimal(row['upper'], 2)}{null}{p}).",
+        f"{difference_text(row, ' layers')}).",
         row["difference"],
         (row["lower"], row["upper"]),
         row["random"] if row["random_models"] else 0.0,
@@ -173,7 +167,7 @@ def _largest_step(layers: pd.DataFrame, stack: str) -> Finding:
         "supported",
         "layers",
         {
-            **{key: after[key] for key in ("weights", "stack", "layer", "sublayer")},
+            **keys_of(after, "weights", "stack", "layer", "sublayer"),
             "measure": "agreement",
         },
         "predictions",
@@ -365,6 +359,9 @@ def _converged(tables: Tables) -> Finding:
 TESTABLE = 30  # predicted words with another word of their part of speech; fewer show little
 
 
+PART = ("part", "stack", "kind", "layer", "head")
+
+
 def contributions(tables: Tables) -> Iterator[Finding]:
     """What decides: the largest part, how many give half, and which heads and MLPs raise words."""
     parts = rows_of(tables["components"])
@@ -384,7 +381,7 @@ def contributions(tables: Tables) -> Iterator[Finding]:
         None,
         "supported",
         "components",
-        _keys_of_part(largest),
+        keys_of(largest, *PART),
         "layers",
         measure="largest contribution",
         unit="nats",
@@ -458,14 +455,10 @@ def _writers(rows: Sequence[Row], noun: str, choice: str, several: bool) -> Iter
         0,
         judged(best["writes"], best["writes"] or enough),
         "components",
-        _keys_of_part(best),
+        keys_of(best, *PART),
         "gains",
         measure=f"largest gain of {noun}s",
         unit="nats",
         column="gain",
         decided_by=more,
     )
-
-
-def _keys_of_part(row: Row) -> dict[str, Any]:
-    return {name: row[name] for name in ("part", "stack", "kind", "layer", "head")}

@@ -35,24 +35,22 @@ from workbench.analyses.lenses.task_lens import (
     Labels,
     OpenTaskLens,
     batches_of,
+    drawn,
     drawn_labels,
     known_labels,
     open_task_lens,
     require_pairs,
+    sample_of,
 )
 from workbench.analyses.predictions.predict import has_task_head
+from workbench.core.cluster_sample import ClusterSample
+from workbench.core.comparisons import Comparison, comparison_table
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import (
-    SIGNIFICANT,
-    holm,
-    interval,
     p_value,
     p_value_beyond,
-    ratio,
-    resampled,
 )
 from workbench.corpora.encode import encode
-from workbench.corpora.layers import document_numbers
 from workbench.corpora.splits import few_sentences_caveat
 from workbench.corpora.word_groups import FREQUENT, Group, frequency_ranks, word_groups
 from workbench.engine.batch import Batch
@@ -66,6 +64,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 # names in the table of what `lens.measured` computes
 MEASURES = {
@@ -86,20 +85,10 @@ class _Words:
     """The words to predict, and what is known of them."""
 
     chosen: Sequence[tuple[int, int]]  # document of the batch, word
-    documents: Ints  # [words], index of the document that is resampled
+    sample: ClusterSample  # the words in documents
     tags: Sequence[str]  # "" without a tag
     ranks: Ints  # [words], rank of the word by frequency in the texts, from 1; of texts 0
     labels: Sequence[str] = ()  # of texts, their true class
-
-    @property
-    def n_documents(self) -> int:
-        return int(self.documents.max()) + 1
-
-    def by_document(self, values: Floats) -> Floats:
-        """Sums of each document.  # [..., words] -> [..., documents]"""
-        flat = values.reshape(-1, len(self.documents))
-        sums = [np.bincount(self.documents, row, self.n_documents) for row in flat]
-        return np.array(sums, dtype=np.float64).reshape(*values.shape[:-1], self.n_documents)
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -169,7 +158,7 @@ def _of_task_head(
     if opened.of_words and not any(docs[text][word].pos_ for text, word in chosen):
         notes.append("The corpus has no parts of speech, so words are not grouped by them.")
     notes.append("The models with random weights have the same task head.")
-    words = _known(docs, chosen, labels)
+    words = _known(docs, chosen, inputs.seed, labels)
 
     def read(model: Model, sublayers: bool, on_progress: Any) -> _Read:
         # random-weight models have the same head
@@ -206,10 +195,10 @@ def _compared_with_random(
     except UnsupportedError as error:
         notes.append(f"There is no random-weight baseline: {error.what}")
     tables = {
-        "layers": _layers(words, read, random, inputs.seed),
-        "final": _final(words, read, random, inputs.seed),
-        "groups": _groups(words, read, random, inputs.seed),
-        "tests": _tests(words, read, random, inputs.seed),
+        "layers": _layers(words, read, random),
+        "final": _final(words, read, random),
+        "groups": _groups(words, read, random),
+        "tests": _tests(words, read, random),
         "objective": objective_table(model.predicts),
     }
     notes += few_sentences_caveat(len({document for document, _ in words.chosen}))
@@ -230,26 +219,25 @@ def _drawn(model: Model, docs: Sequence["Doc"], batch: Batch, most: int, seed: i
             where=model.name,
             remedy="Choose a corpus with longer texts, or in the language of the model.",
         )
-    random = np.random.default_rng([seed, len(possible)])
-    indices = random.permutation(len(possible))[:most]
-    chosen = [possible[index] for index in sorted(indices.tolist())]
-    return _known(docs, chosen)
+    return _known(docs, drawn(possible, most, seed), seed)
 
 
 def _known(
-    docs: Sequence["Doc"], chosen: Sequence[tuple[int, int]], labels: Sequence[str] | None = None
+    docs: Sequence["Doc"],
+    chosen: Sequence[tuple[int, int]],
+    seed: int,
+    labels: Sequence[str] | None = None,
 ) -> _Words:
     """What is known of words, or with `labels` of texts."""
-    numbers = np.array(document_numbers(docs))
-    documents = np.unique(numbers[[doc for doc, _ in chosen]], return_inverse=True)[1]
+    sample = sample_of(docs, chosen, seed)
     if labels is not None:
         nothing = np.zeros(len(chosen), dtype=np.int64)
-        return _Words(chosen, documents, [""] * len(chosen), nothing, labels)
+        return _Words(chosen, sample, [""] * len(chosen), nothing, labels)
     rank = frequency_ranks(docs)
     tokens = [docs[document][word] for document, word in chosen]
     return _Words(
         chosen,
-        documents,
+        sample,
         [token.pos_ for token in tokens],
         np.array([rank[token.lower_] for token in tokens]),
     )
@@ -288,14 +276,14 @@ def _read(
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _layers(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
+def _layers(words: _Words, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
     n = len(words.chosen)
     rows = []
     for measure, name in MEASURES.items():
         if name not in read.values:
             continue  # there is no true choice
         values = read.values[name]
-        lower, upper = _bounds(words, values, np.ones((len(values), n)), seed)
+        lower, upper = _interval(words, values, np.ones((len(values), n)))
         for index, point in enumerate(read.points):
             ends = lower[index], upper[index]
             rows.append(("model", *point, measure, values[index].mean(), *ends, n))
@@ -308,7 +296,7 @@ def _layers(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> p
     return pd.DataFrame(rows, columns=columns)
 
 
-def _final(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
+def _final(words: _Words, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
     keys, until, members, null = [], [], [], []
     for stack, final in read.final.items():
         for by, group, own in words.groups:
@@ -320,7 +308,7 @@ def _final(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> pd
                 null.append(np.mean(known) if known else np.nan)
     values = np.array(until, dtype=np.float64)
     inside: Floats = np.array(members, dtype=np.float64)
-    lower, upper = _bounds(words, values, inside, seed)
+    lower, upper = _interval(words, values, inside)
     table = pd.DataFrame(keys, columns=["stack", "by", "group", "layer"])
     table["cumulative"] = (values * inside).sum(1) / inside.sum(1)
     before = table.groupby(["stack", "by", "group"], sort=False)["cumulative"].shift(fill_value=0)
@@ -328,7 +316,7 @@ def _final(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> pd
     return table.assign(lower=lower, upper=upper, random=null, n=inside.sum(1).astype(np.int64))
 
 
-def _groups(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
+def _groups(words: _Words, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
     keys, layers, members, null = [], [], [], []
     for stack, final in read.final.items():
         for by, group, own in words.groups:
@@ -339,7 +327,7 @@ def _groups(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> p
             null.append(np.mean(known) if known else np.nan)
     values = np.array(layers, dtype=np.float64)
     inside: Floats = np.array(members, dtype=np.float64)
-    lower, upper = _bounds(words, values, inside, seed)
+    lower, upper = _interval(words, values, inside)
     unknown = np.full(inside.shape[1], np.nan)
     right = read.values["correct"][-1] if "correct" in read.values else unknown  # of the last state
     sizes = inside.sum(1)
@@ -349,20 +337,12 @@ def _groups(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> p
     )  # fmt: skip
 
 
-def _bounds(words: _Words, values: Floats, inside: Floats, seed: int) -> tuple[Floats, Floats]:
-    """Bootstrap intervals over documents of the means of groups of words; each contains its mean.
+def _interval(words: _Words, values: Floats, inside: Floats) -> tuple[Floats, Floats]:
+    """Bootstrap intervals over documents of the means of groups of words.
 
-    A sample without a word of the group counts as the mean.  # [rows, words] twice -> [rows] twice
+    # [rows, words] twice -> [rows] twice
     """
-    parts, whole = words.by_document(values * inside), words.by_document(inside)
-    mean = parts.sum(1) / whole.sum(1)
-    draws = resampled(
-        np.stack([parts, whole], -1)[:, None],
-        lambda sums: ratio(sums[..., 0], sums[..., 1], np.nan),
-        seed,
-    )  # [rows, draws]
-    lower, upper = interval(np.where(np.isnan(draws), mean[:, None], draws))
-    return np.minimum(lower, mean), np.maximum(upper, mean)
+    return words.sample.ratio_interval((values * inside).T, inside.T)
 
 
 def _top(read: _Read, stack: str) -> int:
@@ -372,38 +352,15 @@ def _top(read: _Read, stack: str) -> int:
 # --- tests ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Test:
-    comparison: str
-    first: float
-    second: float
-    ends: tuple[float, float]
-    random: Floats  # [twins], the same difference with random weights
-    p: float
-    higher: bool  # the direction of the claim
-    sizes: tuple[int, int]
-
-
-def _tests(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
-    tests = list(_compared(words, read, random, seed))
-    corrected = holm([test.p for test in tests])
-    rows = []
-    for test, p in zip(tests, corrected, strict=True):
-        low, high = test.ends
-        excludes = low > 0 if test.higher else high < 0
-        mean = test.random.mean() if len(test.random) else np.nan
-        rows.append(
-            (test.comparison, test.first, test.second, test.first - test.second, low, high, mean,
-             p, bool(excludes and p < SIGNIFICANT), *test.sizes, len(test.random))
-        )  # fmt: skip
+def _tests(words: _Words, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
     columns = [
         "comparison", "first", "second", "difference", "lower", "upper", "random", "p", "holds",
         "n_first", "n_second", "random_models",
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+    return comparison_table(list(_compared(words, read, random)), columns)
 
 
-def _compared(words: _Words, read: _Read, random: Sequence[_Read], seed: int) -> Iterator[_Test]:
+def _compared(words: _Words, read: _Read, random: Sequence[_Read]) -> Iterator[Comparison]:
     def baseline(gold: Ints) -> Floats:
         """Whether the most frequent true piece is the true one; one of a tie."""
         values, counts = np.unique(gold, return_counts=True)
@@ -413,12 +370,11 @@ def _compared(words: _Words, read: _Read, random: Sequence[_Read], seed: int) ->
     everything = np.ones(len(words.chosen), dtype=bool)
     if read.gold is not None:
         right, guessed = read.values["correct"][-1], baseline(read.gold)
-        draws = _differences(words, right, everything, guessed, everything, seed)
+        draws = _differences(words, right, everything, guessed, everything)
         known = [float((each.values["correct"][-1] - guessed).mean()) for each in random]
-        n = len(everything)
-        yield _Test(
-            "accuracy", right.mean(), guessed.mean(), _ends(draws, right.mean() - guessed.mean()),
-            np.array(known), float(p_value(draws)), True, (n, n),
+        yield Comparison(
+            _about("accuracy", everything, everything), right.mean(), guessed.mean(), draws,
+            np.array(known), float(p_value(draws)), "higher",
         )  # fmt: skip
     groups = {(by, name): inside for by, name, inside in words.groups}
     frequent = words.ranks <= FREQUENT
@@ -435,32 +391,20 @@ def _compared(words: _Words, read: _Read, random: Sequence[_Read], seed: int) ->
         difference = float(layers[first].mean() - layers[second].mean())
         twins = [each.final[each.last] for each in random]
         null = np.array([twin[first].mean() - twin[second].mean() for twin in twins])
-        draws = _differences(words, layers, first, layers, second, seed)
-        yield _Test(
-            name, layers[first].mean(), layers[second].mean(), _ends(draws, difference), null,
-            p_value_beyond(difference, null, draws), False, (int(first.sum()), int(second.sum())),
+        draws = _differences(words, layers, first, layers, second)
+        yield Comparison(
+            _about(name, first, second), layers[first].mean(), layers[second].mean(), draws, null,
+            p_value_beyond(difference, null, draws), "lower",
         )  # fmt: skip
 
 
-def _differences(
-    words: _Words,
-    one: Floats,
-    first: NDArray[np.bool_],
-    other: Floats,
-    second: NDArray[np.bool_],
-    seed: int,
-) -> Floats:
+def _about(name: str, first: Mask, second: Mask) -> dict[str, object]:
+    sizes = {"n_first": int(first.sum()), "n_second": int(second.sum())}
+    return {"comparison": name, **sizes}
+
+
+def _differences(words: _Words, one: Floats, first: Mask, other: Floats, second: Mask) -> Floats:
     """The difference of two means in each bootstrap sample of documents.  # -> [draws]"""
-    sums = [one * first, first.astype(np.float64), other * second, second.astype(np.float64)]
-    counts = words.by_document(np.stack(sums)).T[None, None]  # [1, 1, documents, 4]
-    draws: Floats
-    (draws,) = resampled(
-        counts, lambda each: ratio(each[..., 0], each[..., 1]) - ratio(each[..., 2], each[..., 3]),
-        seed,
-    )  # fmt: skip
-    return draws
-
-
-def _ends(draws: Floats, value: float) -> tuple[float, float]:
-    lower, upper = interval(draws)
-    return min(float(lower), value), max(float(upper), value)
+    parts, wholes = np.stack([one * first, other * second], 1), np.stack([first, second], 1)
+    draws = np.nan_to_num(words.sample.ratio_draws(parts, wholes))  # [2, draws]
+    return draws[0] - draws[1]

@@ -11,15 +11,17 @@ output. Costs: a pass; for each layer the embeddings, the final norm and the hea
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from workbench.analyses.predictions.prediction import Kind, Prediction, writes_labels
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import encode
+from workbench.corpora.layers import document_numbers
 from workbench.corpora.task_gold import gold_of, task_on
 from workbench.corpora.text_prediction import require_texts
 from workbench.engine.batch import Batch, Pieces, sent
@@ -31,6 +33,7 @@ from workbench.models.output_heads.task_heads import MixHead, TaskHead, read_sta
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+T = TypeVar("T")
 ROWS = 32  # texts in a batch
 NO_ANSWER = -1  # the gold of a text without an answer
 NEAR = 0.1  # of the spread of the gold scores: a score so near to the final one counts as the same
@@ -267,8 +270,17 @@ def drawn_labels(
             where=opened.model.name,
             remedy="Choose a corpus with texts.",
         )
-    random = np.random.default_rng([seed, len(possible)])
-    indices = random.permutation(len(possible))[:most]
-    chosen = [possible[index] for index in sorted(indices.tolist())]
-    gold = [known[place] for place in chosen]
-    return chosen, gold, notes
+    chosen = drawn(possible, most, seed)
+    return chosen, [known[place] for place in chosen], notes
+
+
+def drawn(places: Sequence[T], most: int, seed: int) -> list[T]:
+    """So many of the places drawn uniformly, in the order of the texts."""
+    order = np.random.default_rng([seed, len(places)]).permutation(len(places))
+    return [places[index] for index in sorted(order[:most].tolist())]
+
+
+def sample_of(docs: "Sequence[Doc]", places: Sequence[tuple[int, int]], seed: int) -> ClusterSample:
+    """Places (document, word) in the documents that a bootstrap draws."""
+    numbers = np.array(document_numbers(docs))
+    return ClusterSample.of(numbers[[document for document, _ in places]], seed)

@@ -30,8 +30,9 @@ from workbench.analyses.lenses.tuned_maps import (
     train_facts,
     trained_maps,
 )
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import document_weights, interval, ratio, resampled
+from workbench.core.stats import document_weights, interval, interval_around
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
 from workbench.engine.model import Model
@@ -210,12 +211,10 @@ def _tables(model: Model, scores: _Scores, trained: Trained, seed: int) -> dict[
 def _draws(scores: _Scores, seed: int) -> dict[Key, Floats]:
     """Every measure in every bootstrap sample of documents.  # [MEASURES, draws] per key"""
     keys = list(scores.sums)
-    sums = np.stack([scores.sums[key] for key in keys])  # [keys, documents, MEASURES]
-    counts = np.broadcast_to(scores.counts[None, :, None], sums.shape)
-    both = np.stack([sums, counts], -1).transpose(0, 2, 1, 3)  # [keys, MEASURES, documents, 2]
-    flat = both.reshape(-1, 1, *both.shape[2:])
-    drawn = resampled(flat, lambda each: ratio(each[..., 0], each[..., 1]), seed)
-    return dict(zip(keys, drawn.reshape(len(keys), len(MEASURES), -1), strict=True))
+    sums = np.stack([scores.sums[key] for key in keys], 1)  # [documents, keys, MEASURES]
+    sample = ClusterSample.of(np.arange(len(sums)), seed)  # each document
+    drawn = np.nan_to_num(sample.ratio_draws(sums, scores.counts[:, None, None]))
+    return dict(zip(keys, drawn, strict=True))
 
 
 def _values(scores: _Scores, key: Key) -> Floats:
@@ -255,9 +254,9 @@ def _bias(scores: _Scores, key: Key) -> Floats:
 
 def _with_interval(values: Floats) -> tuple[float, float, float]:
     """The first value, and the interval of the others; it contains the value."""
-    lower, upper = (float(each) for each in interval(values[1:]))
     value = float(values[0])
-    return value, min(lower, value), max(upper, value)
+    lower, upper = interval_around(value, values[1:])
+    return value, float(lower), float(upper)
 
 
 def _gains(

@@ -11,6 +11,7 @@ from workbench.core.findings import (
     capital,
     decimal,
     judged,
+    keys_of,
     listing,
     p_text,
     percent,
@@ -174,7 +175,7 @@ def _elsewhere(rows: list[Row], several: bool, enough: bool) -> Finding:
         row["random"],
         judged(row["restores"], enough),
         "states",
-        {name: row[name] for name in ("stack", "layer", "place")},
+        keys_of(row, "stack", "layer", "place"),
         "states",
         measure=measure,
         unit="%",
@@ -209,11 +210,11 @@ def _restoring(
         return
     row = max(known, key=lambda each: (bool(each["restores"]), float(each["effect"])))
     if what == "heads":
-        name, keys = head_name(row, several), {key: row[key] for key in HEAD}
+        name, keys = head_name(row, several), keys_of(row, *HEAD)
     else:
         of_stack = f"{row['stack']} " if len({each["stack"] for each in rows}) > 1 else ""
         name = f"{claim}; the MLP of {of_stack}layer {row['layer']}"
-        keys = {key: row[key] for key in ("stack", "layer")}
+        keys = keys_of(row, "stack", "layer")
     yield Finding(
         f"{capital(name)} restores most: {percent(row['effect'])} of the difference (95 % "
         f"{percent(row['lower'])} to {percent(row['upper'])}; unrelated texts: "

@@ -28,18 +28,10 @@ from workbench.analyses.patching.experiments import PatchingOverCorpus
 from workbench.analyses.patching.patch import MARGIN, open_points
 from workbench.analyses.predictions.prediction import Prediction, of_word
 from workbench.analyses.predictions.target import Target, fixed_pieces
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.findings import listing, plural
-from workbench.core.stats import (
-    SIGNIFICANT,
-    holm,
-    interval,
-    ratio,
-    ratio_intervals,
-    resampled,
-    sign_flip_p_value,
-    sign_flip_p_values,
-)
+from workbench.core.stats import SIGNIFICANT, holm, ratio
 from workbench.corpora.counterfactuals import Counterfactual, counterfactual_pairs
 from workbench.corpora.splits import FEW
 from workbench.engine.batch import NO_WORD, joined
@@ -420,21 +412,11 @@ class _Tables:
     """Means over pairs, with intervals and tests over exchanges of words."""
 
     def __init__(self, pairs: Sequence[Aligned], measured: _Measured, seed: int) -> None:
-        self.pairs, self.measured, self.seed = pairs, measured, seed
-        self.exchanges = _exchanges(pairs)
+        self.pairs, self.measured = pairs, measured
+        self.sample = ClusterSample.of(_exchanges(pairs), seed)
         self.difference: Floats = measured.clean - measured.corrupt  # [pairs]
         self.distinguished: NDArray[np.bool_] = np.greater(self.difference, MARGIN)  # [pairs]
         self.has_random = np.array(~np.isnan(measured.random).all(1), dtype=np.bool_)  # [pairs]
-
-    @property
-    def n_exchanges(self) -> int:
-        return int(self.exchanges.max()) + 1
-
-    def by_exchange(self, values: Floats) -> Floats:
-        """Sums over the pairs of each exchange.  # [pairs, ...] -> [exchanges, ...]"""
-        sums = np.zeros((self.n_exchanges, *values.shape[1:]))
-        np.add.at(sums, self.exchanges, values)
-        return sums
 
     def cells_table(self, what: str) -> pd.DataFrame:
         """Effects of states, heads or MLPs."""
@@ -445,11 +427,11 @@ class _Tables:
         whole = np.where(is_distinct, self.difference[:, None], 0.0)
         part = np.where(is_distinct, effects, 0.0)
         effect = ratio(part.sum(0), whole.sum(0), np.nan)
-        lower, upper = self._bounds(part, whole, effect)
+        lower, upper = self.sample.ratio_interval(part, whole)
         is_tested = ~np.isnan(effects) & ~np.isnan(random)
         above = np.where(is_tested, effects - random, 0.0)  # [pairs, cells], nats
         also_distinct = is_distinct & is_tested
-        p_values = sign_flip_p_values(self.by_exchange(above), self.seed)
+        p_values = self.sample.p_values(above)
         table = pd.DataFrame(cells)[["stack", "kind", "layer", "place", "head"]]
         table = table[["stack", *KEYS[what]]]
         return table.assign(
@@ -467,17 +449,6 @@ class _Tables:
             n=is_distinct.sum(0),
             n_tested=is_tested.sum(0),
         )
-
-    def _bounds(self, part: Floats, whole: Floats, value: Floats) -> tuple[Floats, Floats]:
-        """Bootstrap intervals over exchanges of ratios of sums; each contains its ratio.
-
-        # [pairs, cells] twice, [cells] -> [cells] twice
-        """
-        sums = np.stack([self.by_exchange(part), self.by_exchange(whole)], -1)
-        counts = sums.transpose(1, 0, 2)[:, None]  # [cells, 1, exchanges, 2]
-        draws = resampled(counts, lambda each: ratio(each[..., 0], each[..., 1], np.nan), self.seed)
-        lower, upper = interval(np.where(np.isnan(draws), value[:, None], draws))
-        return np.minimum(lower, value), np.maximum(upper, value)
 
     def pairs_table(self, left_out: Mapping[str, int]) -> pd.DataFrame:
         """What the model predicts for the pairs of each phenomenon, and of all."""
@@ -504,35 +475,33 @@ class _Tables:
             float(right[compares].mean()) if compares.any() else np.nan
             for right in (clean > 0, corrupt < 0)
         ]
-        own = np.unique(self.exchanges[chosen], return_inverse=True)[1]
-        sums = np.bincount(own, clean - corrupt).astype(np.float64)  # [exchanges]
-        counts = np.bincount(own).astype(np.float64)
-        lower, upper = ratio_intervals(sums[:, None], counts, self.seed)
+        sample, difference = self.sample.take(chosen), clean - corrupt
+        lower, upper = sample.mean_interval(difference)
         return {
             "phenomenon": name,
             "clean_prefers": prefers[0],
             "corrupt_prefers": prefers[1],
             "clean": clean.mean(),
             "corrupt": corrupt.mean(),
-            "difference": (clean - corrupt).mean(),
-            "lower": float(lower[0]),
-            "upper": float(upper[0]),
-            "p": sign_flip_p_value(sums, self.seed),
+            "difference": difference.mean(),
+            "lower": lower,
+            "upper": upper,
+            "p": sample.p_above_zero(difference),
             "n": len(clean),
             "distinguished": int(self.distinguished[chosen].sum()),
             "with_random": int(self.has_random[chosen].sum()),
-            "exchanges": len(sums),
+            "exchanges": sample.n_clusters,
             "left_out": left_out,
         }
 
 
-def _exchanges(pairs: Sequence[Aligned]) -> Ints:
+def _exchanges(pairs: Sequence[Aligned]) -> list[str]:
     """The exchange of each pair: within a phenomenon, of the side that has more of them.
 
     Pairs that exchange one determiner for another are independent if they predict other words, and
-    pairs that predict "was" or "were" are if their contexts exchange other words.  # [pairs]
+    pairs that predict "was" or "were" are if their contexts exchange other words.
     """
-    names = np.empty(len(pairs), dtype=object)
+    names = [""] * len(pairs)
     by_phenomenon: dict[str, list[int]] = defaultdict(list)
     for index, pair in enumerate(pairs):
         by_phenomenon[pair.phenomenon].append(index)
@@ -541,7 +510,7 @@ def _exchanges(pairs: Sequence[Aligned]) -> Ints:
         chosen = max(sides, key=lambda side: len(set(side)))
         for index, exchange in zip(members, chosen, strict=True):
             names[index] = f"{phenomenon}: {exchange}"
-    return np.unique(names.astype(str), return_inverse=True)[1].astype(np.int64)
+    return names
 
 
 # --- caveats --------------------------------------------------------------------------------------
@@ -568,13 +537,14 @@ def _caveats(
             f"No other pair has the alignment of {plural(len(pairs) - n_random, 'pair')} and "
             "exchanges other words, so that these have no random pair and are not tested."
         )
-    if tables.n_exchanges < FEW:
+    n_exchanges = tables.sample.n_clusters
+    if n_exchanges < FEW:
         yield (
-            f"The pairs have only {plural(tables.n_exchanges, 'distinct exchange')} of words: "
+            f"The pairs have only {plural(n_exchanges, 'distinct exchange')} of words: "
             f"with fewer than {FEW}, intervals are too narrow"
             + (
                 f", and with fewer than {MANY} nothing can be significant."
-                if tables.n_exchanges < MANY
+                if n_exchanges < MANY
                 else "."
             )
         )

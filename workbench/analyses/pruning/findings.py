@@ -8,7 +8,6 @@ with this fact, and are not supported. Costs: milliseconds.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
 
 import pandas as pd
 
@@ -18,6 +17,7 @@ from workbench.core.findings import (
     Verdict,
     decimal,
     judged,
+    keys_of,
     listing,
     p_text,
     percent,
@@ -151,7 +151,7 @@ def _of_head(claim: str, row: Row, measure: str, is_better: bool) -> Finding:
         None,
         judged(is_better),
         "importance",
-        _keys(row, *HEAD),
+        keys_of(row, *HEAD),
         "importance",
         measure=measure,
         unit="nats",
@@ -289,7 +289,7 @@ def _of_ablation(claim: str, row: Row, measure: str, is_better: bool, enough: bo
         0,
         judged(row["matters"], row["matters"] or (enough and _is_decided(row))),
         "ablation",
-        _keys(row, "mode", "metric", *HEAD),
+        keys_of(row, "mode", "metric", *HEAD),
         "ablation",
         measure=measure,
         unit="nats" if row["metric"] == "loss" else "%",
@@ -493,7 +493,7 @@ def _choice(row: Row, is_better: bool, loss: str) -> Finding:
         row["random"],
         _chosen(row, is_better),
         "survival",
-        _keys(row, "lambda", "budget", "metric"),
+        keys_of(row, "lambda", "budget", "metric"),
         "survival",
         measure=f"change of the {loss} with the heads that stay",
         unit="nats",
@@ -522,7 +522,7 @@ def _no_choice(row: Row, is_better: bool, loss: str) -> Finding:
         None,
         judged(False, not is_better),
         "survival",
-        _keys(row, "lambda", "budget", "metric"),
+        keys_of(row, "lambda", "budget", "metric"),
         "survival",
         measure=f"change of the {loss} with the heads that stay",
         unit="nats",
@@ -546,7 +546,7 @@ def _stay(gates: pd.DataFrame, row: Row, is_better: bool) -> Finding:
         None,
         judged(row["better"] and row["converged"], row["converged"] or not is_better),
         "gates",
-        {**_keys(row, "lambda", "budget"), "kept": True},
+        {**keys_of(row, "lambda", "budget"), "kept": True},
         "gates",
         measure="heads that stay",
         decided_by=MORE_STEPS,
@@ -575,7 +575,7 @@ def _smallest(smaller: Sequence[Row], is_better: bool) -> Iterator[Finding]:
         None,
         judged(is_better and near),
         "survival",
-        _keys(row, "lambda", "budget", "metric"),
+        keys_of(row, "lambda", "budget", "metric"),
         "survival",
         measure=f"heads of the smallest model with a loss at most {percent(NEAR)} higher",
         column="heads" if near else "of",
@@ -600,7 +600,7 @@ def _prices(trials: Sequence[Row], is_better: bool) -> Iterator[Finding]:
         None,
         judged(is_better),
         "survival",
-        _keys(high, "lambda", "budget", "metric"),
+        keys_of(high, "lambda", "budget", "metric"),
         "survival",
         measure="heads that stay at the highest cost",
         column="heads",
@@ -671,7 +671,7 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
         falls.get("falls_1"),
         judged(best["better"], best["better"] or not is_open),
         "summary",
-        _keys(best, "method", "rescored", "seed", "metric"),
+        keys_of(best, "method", "rescored", "seed", "metric"),
         "curve",
         measure=f"share of heads that the best order can remove for 1 % of {of_loss}",
         unit="%",
@@ -786,7 +786,7 @@ def _stage(
         0,
         judged(costs, enough or not is_better),
         "kept",
-        _keys(row, "stage", "metric"),
+        keys_of(row, "stage", "metric"),
         "kept",
         measure=measure,
         unit="nats",
@@ -812,7 +812,7 @@ def _smaller(tables: Tables, pruned: Row, full: Row) -> Finding:
         None,
         "supported",
         "speed",
-        _keys(row, "texts"),
+        keys_of(row, "texts"),
         "speed",
         measure="speed of the smaller model, as a multiple of the whole model's",
         column="speedup",
@@ -839,7 +839,7 @@ def _saved(tables: Tables, is_better: bool, enough: bool) -> Finding:
         0,
         judged(is_better, enough),
         "kept",
-        _keys(saved, "stage", "metric"),
+        keys_of(saved, "stage", "metric"),
         "kept",
         measure=f"change of the {of_metric} of the saved model",
         unit="%",
@@ -869,7 +869,7 @@ def _one_head(table: pd.DataFrame, is_better: bool) -> Finding:
         None,
         judged(is_better),
         "alone",
-        _keys(high, *HEAD, "metric"),
+        keys_of(high, *HEAD, "metric"),
         "alone",
         measure="largest change of the loss if one layer keeps one head",
         unit="nats",
@@ -882,10 +882,6 @@ def _one_head(table: pd.DataFrame, is_better: bool) -> Finding:
 
 def _metric(table: pd.DataFrame, name: str) -> list[Row]:
     return rows_of(table[table["metric"] == name])
-
-
-def _keys(row: Row, *names: str) -> dict[str, Any]:
-    return {name: row[name] for name in names}
 
 
 def _mean(rows: Sequence[Row], column: str) -> float:

@@ -8,7 +8,7 @@ Costs: milliseconds.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from workbench.core.findings import (
     capital,
     decimal,
     judged,
+    keys_of,
     listing,
     p_text,
     percent,
@@ -86,10 +87,6 @@ def _fact(
 
 def _interval(row: Row, low: str = "lower", high: str = "upper") -> tuple[float, float]:
     return float(row[low]), float(row[high])
-
-
-def _keys(row: Row, names: Sequence[str]) -> dict[str, Any]:
-    return {name: row[name] for name in names}
 
 
 # --- differences of scores, for frozen-vs-finetuned and pretraining -------------------------------
@@ -252,7 +249,7 @@ def _gain_of_cell(gain: Gain, measure: str) -> Finding:
         0.0,
         verdict,
         "delta",
-        _keys(row, KEYS),
+        keys_of(row, *KEYS),
         "delta",
         measure=measure,
         unit="F1",
@@ -290,7 +287,7 @@ def _against_lstm(tables: Tables, gains: Sequence[Gain]) -> Iterator[Finding]:
             f"{score(row['tuned'])} against {score(row['strong'])}{apart}."
         )
         value, null = float(row["tuned"]), float(row["strong"])
-        keys, column = _keys(row, KEYS), "tuned"
+        keys, column = keys_of(row, *KEYS), "tuned"
         measure = "score of the adapted model, against the frozen model under an LSTM head"
     else:
         names = f": {_names(ahead, rows)}" if ahead else ""
@@ -448,7 +445,7 @@ def _score(row: Row, scores: pd.DataFrame) -> Finding:
         row["baseline"],
         judged(holds, seeds > 1 and (holds or gap < SMALL)),
         "means",
-        _keys(row, ("task", "model", "method", "head", "metric")),
+        keys_of(row, "task", "model", "method", "head", "metric"),
         "scores",
         measure="score of the adapted model",
         unit=unit,
@@ -670,7 +667,7 @@ def _states(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
         1.0,
         judged(changed),
         "drift",
-        _keys(most, ("stack", "layer")),
+        keys_of(most, "stack", "layer"),
         "drift",
         measure="CKA of the layer that changes most",
         column="cka",
@@ -714,7 +711,7 @@ def _rewound(tables: Tables) -> Iterator[Finding]:
         0.0,
         judged(costs[worst], decided),
         "rewound",
-        _keys(row, ("stack", "layer", "metric")),
+        keys_of(row, "stack", "layer", "metric"),
         "rewound",
         measure="change of the task's score by resetting one layer",
         unit=unit,
@@ -778,7 +775,7 @@ def _moved_weights(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
         0.0,
         judged(most["weight_distance"] > 0),
         "drift",
-        _keys(most, ("stack", "layer")),
+        keys_of(most, "stack", "layer"),
         "modules",
         measure="weight distance of the layer that moves most",
         unit="%",
@@ -814,7 +811,7 @@ def _attention(tables: Tables) -> Iterator[Finding]:
         0.0,
         judged(most["lower"] > SAME),
         "heads",
-        _keys(most, ("stack", "kind", "layer", "head")),
+        keys_of(most, "stack", "kind", "layer", "head"),
         "heads",
         measure="divergence of the head whose attention changes most",
         unit="bits",
@@ -855,7 +852,7 @@ def _probes(tables: Tables, several: bool) -> Iterator[Finding]:
         0.0,
         most.verdict(two_sided=True),
         "probing",
-        _keys(row, ("task", "stack", "layer")),
+        keys_of(row, "task", "stack", "layer"),
         "probing",
         measure="largest change of a probe's score",
         unit="F1",
@@ -942,7 +939,7 @@ def _most_similar(table: pd.DataFrame, stacks: Mapping[str, int]) -> Iterator[Fi
         f"{_cka(between['cka'].mean())}).",
         float(most["cka"]),
         "similarity",
-        _keys(most, (*FIRST, *SECOND)),
+        keys_of(most, *FIRST, *SECOND),
         "similarity",
         measure="CKA of the most similar layers of two models",
         column="cka",
@@ -984,7 +981,7 @@ def _first_and_last(table: pd.DataFrame, stacks: Mapping[str, int]) -> Iterator[
         claim,
         first["cka"],
         "similarity",
-        _keys(first, keys),
+        keys_of(first, *keys),
         "similarity",
         measure="lowest CKA of the embeddings and the last layer of a model",
         column="cka",
@@ -1005,7 +1002,7 @@ def _first_and_last(table: pd.DataFrame, stacks: Mapping[str, int]) -> Iterator[
             other["cka"],
             "undecided",
             "similarity",
-            _keys(row, keys),
+            keys_of(row, *keys),
             "similarity",
             measure="CKA of the embeddings and the last layer, against the random twin",
             column="cka",
@@ -1037,7 +1034,7 @@ def _largest_step(table: pd.DataFrame, stacks: Mapping[str, int]) -> Iterator[Fi
         "average).",
         float(step["cka"]),
         "similarity",
-        _keys(step, (*FIRST, *SECOND)),
+        keys_of(step, *FIRST, *SECOND),
         "similarity",
         measure="CKA of the neighbouring layers that differ most",
         column="cka",
@@ -1196,7 +1193,7 @@ def _largest_difference(gains: Sequence[Gain], baseline: str, table: pd.DataFram
         0.0,
         gain.verdict(two_sided=True),
         "table",
-        _keys(row, ARM),
+        keys_of(row, *ARM),
         "scores",
         measure="largest difference between objectives",
         unit="F1",
@@ -1243,7 +1240,7 @@ def _sizes(tables: Tables, seeds: int) -> Iterator[Finding]:
         0.0,
         verdict,
         "sizes",
-        _keys(row, ARM),
+        keys_of(row, *ARM),
         "sizes",
         measure="largest gain of a larger model",
         unit="F1",
@@ -1292,7 +1289,7 @@ def _above_unigram(table: pd.DataFrame) -> Finding:
         0.0,
         judged(gain >= LITTLE * worst["unigram"]),
         "pretraining",
-        _keys(worst, ("arm", "size", "pretraining")),
+        keys_of(worst, "arm", "size", "pretraining"),
         measure="smallest gain of a pretraining over piece frequencies",
         unit="nats",
     )

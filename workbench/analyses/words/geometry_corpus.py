@@ -23,14 +23,14 @@ from spacy.tokens import Doc
 
 from workbench.analyses.words.experiments import GeometrySettings
 from workbench.analyses.words.geometry import Layer, Sample, layer_measures
+from workbench.core.cluster_sample import ClusterSample
+from workbench.core.comparisons import Comparison, comparison_table
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import folder_or_temporary
 from workbench.core.stats import (
     DRAWS,
-    SIGNIFICANT,
     bootstrap_weights,
-    holm,
-    interval,
+    interval_around,
     p_value_beyond,
     ratio,
 )
@@ -213,6 +213,7 @@ class _Place(NamedTuple):
 
 
 _Measured = Mapping[_Place, Layer]
+_Measure = tuple[_Place, str]  # and its name
 
 
 def run(inputs: Inputs, settings: GeometrySettings, progress: Progress) -> Result:
@@ -305,16 +306,17 @@ def _notes(
 # --- tables ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Test:
-    stack: str
-    comparison: str
-    first: float
-    second: float
-    draws: Floats
-    random: Floats  # [random models], the same difference with random weights
-    n: int  # words, sentences or forms
-    p_permuted: float = 0.0  # of a second null, which must be excluded too
+def _compared(
+    stack: str, name: str, first: float, second: float, draws: Floats, random: Floats, n: int,
+    p_permuted: float = 0.0,
+) -> Comparison:  # fmt: skip
+    """A comparison of n words, sentences or forms.
+
+    `p_permuted` is of a second null, which must be excluded too.
+    """
+    p = max(p_value_beyond(first - second, random, draws), p_permuted)
+    about = {"stack": stack, "comparison": name, "n": n}
+    return Comparison(about, first, second, _known(draws), random, p, "different")
 
 
 class _Tables:
@@ -330,9 +332,8 @@ class _Tables:
     ) -> None:
         self.drawn, self.read, self.random, self.seed = drawn, read, random, seed
         self.n_permutations = settings.n_permutations
-        documents = drawn.sample.n_documents
-        draw = np.random.default_rng([seed, documents])
-        self.weights = bootstrap_weights(documents, draw)  # [draws, documents]
+        documents, n_documents = drawn.sample.documents, drawn.sample.n_documents
+        self.weights = ClusterSample(documents, seed, n_documents).weights  # [draws, documents]
         self.similarities = {
             place: _complete(layer.forms.drawn(self.weights), layer.forms.similarity())
             for place, layer in read.items()
@@ -542,49 +543,31 @@ class _Tables:
     # tests
 
     def tests(self) -> pd.DataFrame:
-        tests = [test for stack in dict.fromkeys(p.stack for p in self.read)
-                 for test in self._compared(stack)]  # fmt: skip
-        p_values = holm(
-            [
-                max(p_value_beyond(each.first - each.second, each.random, each.draws),
-                    each.p_permuted)
-                for each in tests
-            ]
-        )  # fmt: skip
-        rows = []
-        for test, p in zip(tests, p_values, strict=True):
-            value = test.first - test.second
-            low, high = _ends(test.draws, value)
-            mean = test.random.mean() if len(test.random) else np.nan
-            beyond = test.comparison in TWO_SIDED or (value - mean) * value > 0
-            holds = (low > 0 or high < 0) and p < SIGNIFICANT and beyond
-            rows.append(
-                (test.stack, test.comparison, test.first, test.second, value, low, high, mean,
-                 float(p), bool(holds), len(test.random), test.n)
-            )  # fmt: skip
+        stacks = dict.fromkeys(place.stack for place in self.read)
         columns = [
             "stack", "comparison", "first", "second", "difference", "lower", "upper", "random",
             "p", "holds", "random_models", "n",
         ]  # fmt: skip
-        return pd.DataFrame(rows, columns=columns)
+        tests = [test for stack in stacks for test in self._tests_of(stack)]
+        table = comparison_table(tests, columns)
+        beyond = (table["difference"] - table["random"]) * table["difference"] > 0
+        return table.assign(holds=table["holds"] & (beyond | table["comparison"].isin(TWO_SIDED)))
 
-    def _compared(self, stack: str) -> Iterator[_Test]:
+    def _tests_of(self, stack: str) -> Iterator[Comparison]:
         places = [place for place in self.read if place.stack == stack]
         first, last = places[0], places[-1]
 
-        def test(name: str, a: tuple[_Place, str], b: tuple[_Place, str] | None) -> _Test | None:
+        def number(place: _Place, measure: str) -> tuple[float, Floats, Floats]:
+            null = np.array([each[place][measure] for each in self.null])
+            return self.values[place][measure], self.draws[place][measure], null
+
+        def test(name: str, a: _Measure, b: _Measure | None) -> Comparison | None:
             if a[1] not in self.values[a[0]]:
                 return None
-            value = self.values[a[0]][a[1]]
-            draws = self.draws[a[0]][a[1]]
-            null = np.array([each[a[0]][a[1]] for each in self.null])
+            value, draws, null = number(*a)
+            less, its_draws, its_null = number(*b) if b else (0.0, 0.0, 0.0)
             n = self._size(a[1])
-            if b is None:
-                return _Test(stack, name, value, 0.0, draws, null, n)
-            return _Test(
-                stack, name, value, self.values[b[0]][b[1]], draws - self.draws[b[0]][b[1]],
-                null - np.array([each[b[0]][b[1]] for each in self.null]), n,
-            )  # fmt: skip
+            return _compared(stack, name, value, less, draws - its_draws, null - its_null, n)
 
         depth = {"depth": "corrected", "depth, standardised": "standardised"}
         found = [
@@ -600,7 +583,7 @@ class _Tables:
         ]
         yield from (each for each in found if each is not None)
 
-    def _frequency_test(self, place: _Place, measure: str) -> _Test | None:
+    def _frequency_test(self, place: _Place, measure: str) -> Comparison | None:
         values = self._of_forms(self.read[place])[measure]
         rho = float(_spearman(self.drawn.log_counts, values))
         if np.isnan(rho):
@@ -609,9 +592,9 @@ class _Tables:
         table = self.frequency.set_index(["stack", "layer", "measure"])
         p = float(table["p"].to_dict()[*place, measure])
         draws, null = self._correlations(place, measure), self._random_correlations(place, measure)
-        return _Test(place.stack, name, rho, 0.0, draws, null, len(values), p)
+        return _compared(place.stack, name, rho, 0.0, draws, null, len(values), p)
 
-    def _class_test(self, place: _Place) -> _Test | None:
+    def _class_test(self, place: _Place) -> Comparison | None:
         if not self.drawn.classes:
             return None
         one, other = self.drawn.classes.values()
@@ -622,7 +605,7 @@ class _Tables:
         first, second = both(self.read[place].forms.similarity())
         a, b = both(self.similarities[place])
         null = [np.subtract(*both(each[place].forms.similarity())) for each in self.random]
-        return _Test(
+        return _compared(
             place.stack, "function words", float(first), float(second), a - b, np.array(null),
             int((one | other).sum()),
         )  # fmt: skip
@@ -636,13 +619,15 @@ def _complete(draws: Floats, values: Floats) -> Floats:
     return np.where(np.isnan(draws), values, draws)
 
 
-def _ends(draws: Floats, value: float) -> tuple[float, float]:
-    """The bootstrap interval, which contains the value, of the samples that have the measure."""
+def _known(draws: Floats) -> Floats:
+    """The samples that have the measure, if there are some."""
     known = draws[~np.isnan(draws)]
-    if not len(known):
-        return float(value), float(value)
-    lower, upper = interval(known)
-    return min(float(lower), float(value)), max(float(upper), float(value))
+    return known if len(known) else draws
+
+
+def _ends(draws: Floats, value: float) -> tuple[Floats, Floats]:
+    """The bootstrap interval, which contains the value, of the samples that have the measure."""
+    return interval_around(value, _known(draws))
 
 
 def _spearman(x: Floats, y: Floats) -> Floats:

@@ -5,10 +5,12 @@ Costs: milliseconds.
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 import pandas as pd
 
+from workbench.core.comparisons import comparison_finding, difference_text, if_tested
 from workbench.core.findings import (
     MOST,
     Finding,
@@ -16,11 +18,11 @@ from workbench.core.findings import (
     capital,
     decimal,
     judged,
+    keys_of,
     p_text,
     percent,
     plural,
     rows_of,
-    signed,
     whole,
 )
 
@@ -30,7 +32,6 @@ Tables = Mapping[str, pd.DataFrame]
 
 FORMS = 30  # word forms; with fewer, a correlation or a difference of classes is undecided
 WORDS = 100  # random words, or sentences
-RANDOM = "random-weight models (random_models=5)"
 BEYOND = " beyond random weights"
 MORE = "more sentences (max_sentences) or a larger corpus"
 
@@ -63,48 +64,14 @@ def _geometry(tables: Tables) -> Iterator[Finding]:
             yield finding(tests[first, name], several)
 
 
-def _verdict_of(row: Row, least: int) -> tuple[str, str]:
-    """The verdict of a test, and what would decide it."""
-    tested = row["random_models"] > 1
-    return judged(row["holds"], tested and row["n"] >= least), RANDOM if not tested else MORE
-
-
-def _numbers(row: Row, unit: str = "") -> str:
-    """The difference with its interval, its null and its p-value."""
-    null = (
-        f"; with random weights {signed(decimal(row['random'], 2))}"
-        if row["random_models"]
-        else "; no random-weight baseline"
-    )
-    return (
-        f"{signed(decimal(row['difference'], 2))}{unit}, 95 % {decimal(row['lower'], 2)} to "
-        f"{decimal(row['upper'], 2)}{null}{_p(row)}"
-    )
-
-
-def _p(row: Row) -> str:
-    """The p-value, if there are enough random-weight models for one."""
-    return f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""
-
-
 def _of(row: Row, several: bool) -> str:
     return f" of the {row['stack']}" if several else ""
 
 
 def _test(row: Row, claim: str, measure: str, figure: str, least: int, several: bool) -> Finding:
-    verdict, decided_by = _verdict_of(row, least)
-    return Finding(
-        claim,
-        row["difference"],
-        (row["lower"], row["upper"]),
-        row["random"] if row["random_models"] else 0.0,
-        verdict,  # type: ignore[arg-type]
-        "tests",
-        {"stack": row["stack"], "comparison": row["comparison"]},
-        figure,
-        measure=f"{measure}{_of(row, several)}",
-        column="difference",
-        decided_by=decided_by,
+    measure = f"{measure}{_of(row, several)}"
+    return comparison_finding(
+        row, claim, row["n"] >= least, figure, measure=measure, decided_by=MORE
     )
 
 
@@ -118,18 +85,15 @@ def _depth(row: Row, standardised: Row, several: bool) -> Finding:
     claim = (
         f"{does}: self-similarity, corrected for anisotropy, is {decimal(row['first'], 2)} in the "
         f"last layer{_of(row, several)} and {decimal(row['second'], 2)} in the embeddings "
-        f"({_numbers(row)}); with standardised dimensions it is "
+        f"({difference_text(row)}); with standardised dimensions it is "
         f"{decimal(standardised['first'], 2)} and {decimal(standardised['second'], 2)}."
     )
     measure = "corrected self-similarity, last layer minus embeddings"
     finding = _test(row, claim, measure, "contextuality", FORMS, several)
     if finding.verdict != "supported" or row["difference"] * standardised["difference"] > 0:
         return finding
-    return Finding(
-        claim, finding.value, finding.interval, finding.null, "undecided", "tests", finding.keys,
-        "contextuality", measure=finding.measure, column="difference",
-        decided_by="a measure that few dimensions do not dominate: both change in other directions",
-    )  # fmt: skip
+    other = "a measure that few dimensions do not dominate: both change in other directions"
+    return replace(finding, verdict="undecided", decided_by=other)
 
 
 def _anisotropy(row: Row, layer: int, several: bool) -> Finding:
@@ -146,7 +110,7 @@ def _anisotropy(row: Row, layer: int, several: bool) -> Finding:
         f"{decimal(row['upper'], 2)}"
     )
     if row["random_models"]:
-        claim += f"; with random weights {decimal(row['random'], 2)}{_p(row)}"
+        claim += f"; with random weights {decimal(row['random'], 2)}{if_tested(row)}"
     else:
         claim = claim.replace(does, f"The last layer{_of(row, several)} has no baseline")
     return _test(row, f"{claim}).", "anisotropy of the last layer", "anisotropy", WORDS, several)
@@ -193,7 +157,7 @@ def _sentences(row: Row, several: bool) -> Finding:
         row,
         f"{does}: in the last layer{_of(row, several)} their mean cosine with the mean of their "
         f"sentence is {decimal(row['first'], 2)}, that of two random words "
-        f"{decimal(row['second'], 2)} ({_numbers(row)}).",
+        f"{decimal(row['second'], 2)} ({difference_text(row)}).",
         "intra-sentence similarity minus anisotropy, last layer",
         "contextuality",
         WORDS,
@@ -208,7 +172,7 @@ def _frequency(row: Row, several: bool) -> Finding:
         row,
         f"Frequent words {does} {more} with context than rare ones{beyond}: Spearman's correlation "
         f"of log frequency with self-similarity is {decimal(row['difference'], 2)} in the last "
-        f"layer{_of(row, several)} over {plural(row['n'], 'word form')} ({_numbers(row)}).",
+        f"layer{_of(row, several)} over {plural(row['n'], 'word form')} ({difference_text(row)}).",
         "correlation of frequency with self-similarity, last layer",
         "frequency",
         FORMS,
@@ -226,7 +190,7 @@ def _function_words(row: Row, several: bool) -> Finding:
     return _test(
         row,
         f"{does}: their self-similarity in the last layer{_of(row, several)} is "
-        f"{decimal(row['first'], 2)} and {decimal(row['second'], 2)} ({_numbers(row)}).",
+        f"{decimal(row['first'], 2)} and {decimal(row['second'], 2)} ({difference_text(row)}).",
         "self-similarity of function words minus that of content words, last layer",
         "word_classes",
         FORMS,
@@ -245,7 +209,7 @@ def _norm(row: Row, several: bool) -> Finding:
         row,
         f"{does}: Spearman's correlation of log frequency with the norm is "
         f"{decimal(row['difference'], 2)} in the last layer{_of(row, several)} "
-        f"({_numbers(row)}).",
+        f"({difference_text(row)}).",
         "correlation of frequency with the norm, last layer",
         "frequency",
         FORMS,
@@ -261,6 +225,9 @@ OTHERS = {
     "proper nouns": "other content words of similar frequency",
     "function words": "content words",
 }
+
+
+GROUP = ("model", "by", "group")
 
 
 def tokenization(tables: Tables) -> Iterator[Finding]:
@@ -292,10 +259,6 @@ def _in(row: Row, several: bool) -> str:
     return f" in {row['model']}" if several else ""
 
 
-def _keys(row: Row) -> dict[str, object]:
-    return {name: row[name] for name in ("model", "by", "group")}
-
-
 def _fertility(row: Row, several: bool) -> Finding:
     n_unknown = round(row["unknown"] * row["n"])
     n_known = row["n"] - n_unknown
@@ -316,7 +279,7 @@ def _fertility(row: Row, several: bool) -> Finding:
         None,
         "supported",
         "groups",
-        _keys(row),
+        keys_of(row, *GROUP),
         "pieces",
         measure=f"pieces per word{_in(row, several)}",
         column="fertility",
@@ -386,7 +349,7 @@ def _most_split(rows: list[Row], several: bool) -> Finding:
         None,
         "supported",
         "groups",
-        _keys(most),
+        keys_of(most, *GROUP),
         "fertility_by_tag",
         measure=f"pieces per word of the most split part of speech{_in(most, several)}",
         column="fertility",
@@ -403,7 +366,7 @@ def _unknown(row: Row, several: bool) -> Finding:
         None,
         "supported",
         "groups",
-        _keys(row),
+        keys_of(row, *GROUP),
         "",
         measure=f"words with an unknown piece{_in(row, several)}",
         unit="%",

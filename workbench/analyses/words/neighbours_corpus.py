@@ -29,18 +29,12 @@ from workbench.analyses.words.occurrences import (
     tabulated,
 )
 from workbench.analyses.words.senses import Clustered, Separation, k_means, permutations, separation
+from workbench.core.cluster_sample import ClusterSample
+from workbench.core.comparisons import Comparison, comparison_table
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import plural
-from workbench.core.stats import (
-    SIGNIFICANT,
-    holm,
-    interval,
-    p_value,
-    prediction_p_value,
-    ratio,
-    resampled,
-)
+from workbench.core.stats import p_value, prediction_p_value
 from workbench.corpora.layers import FEW_DOCUMENTS
 from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.model import Model, UnsupportedError
@@ -91,10 +85,14 @@ class _Drawn:
     words: Words
     candidates: Ints  # [candidates], rows of the index
     queries: Ints  # [queries], indices of candidates
-    documents: Ints  # [queries], index of the document that is resampled
+    sample: ClusterSample  # the queries in documents
     apart: Mapping[str, Sequence[Ints]]  # codes that neighbours do not share, by candidates
     labels: Mapping[str, _Labels]
     forms: Sequence[_Form]
+
+    @property
+    def sample_of_forms(self) -> ClusterSample:
+        return ClusterSample.of(np.arange(len(self.forms)), self.sample.seed)
 
     def properties(self, candidates: str) -> list[str]:
         return [name for name in self.labels if name != "form" or candidates == ALL]
@@ -131,12 +129,12 @@ def run(inputs: Inputs, settings: NeighboursOverCorpus, progress: Progress) -> R
         except UnsupportedError as error:
             notes.append(f"There is no random-weight baseline: {error.what}")
         tables = {
-            "neighbours": _neighbours(drawn, read, random, inputs.seed),
-            "separation": _separation(drawn, read, random, inputs.seed),
+            "neighbours": _neighbours(drawn, read, random),
+            "separation": _separation(drawn, read, random),
             "senses": _senses(drawn, read, random),
             "map": _map(index, drawn, read, inputs.seed),
             "examples": examples,
-            "tests": _tests(drawn, read, random, inputs.seed),
+            "tests": _tests(drawn, read, random),
         }
     notes += _caveats(words, drawn, everything, chosen, settings)
     return Result(tables, caveats=tuple(map(Caveat, notes)))
@@ -229,7 +227,6 @@ def _drawn(
     documents, names = pd.factorize(words.sentences["document"])
     documents = documents.astype(np.int64)[sentences[candidates]]
     resampled = documents if len(names) >= FEW_DOCUMENTS else sentences[candidates]
-    _, own_documents = np.unique(resampled[queries], return_inverse=True)
     table = words.table.iloc[candidates]
     codes, _ = lowered_codes(table["form"])
     known = []
@@ -244,7 +241,7 @@ def _drawn(
         words,
         candidates,
         queries,
-        own_documents,
+        ClusterSample.of(resampled[queries], seed),
         {ALL: [sentences[candidates]], OTHER: [sentences[candidates], codes]},
         _labels(table, codes, documents, settings.n_permutations, random),
         known,
@@ -404,37 +401,16 @@ def _shared(drawn: _Drawn, pairs: Pairs, labels: _Labels) -> tuple[Floats, Float
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _resampled(values: Floats, units: Ints, seed: int) -> Floats:
-    """Means in bootstrap samples of units; NaN values count for nothing.
-
-    # [rows, values], [values] -> [rows, draws]
-    """
-    n_units = int(units.max()) + 1
-    known = ~np.isnan(values)
-    parts, whole = (
-        np.array([np.bincount(units, row, n_units) for row in each])
-        for each in (np.where(known, values, 0.0), known.astype(np.float64))
-    )  # [rows, units] each
-    return resampled(
-        np.stack([parts, whole], -1)[:, None],
-        lambda sums: ratio(sums[..., 0], sums[..., 1], np.nan),
-        seed,
-    )
-
-
-def _bounds(values: Floats, units: Ints, seed: int) -> tuple[Floats, Floats]:
-    """Bootstrap intervals of means, which contain the means.  # [rows, values] -> [rows], [rows]"""
-    mean = np.nanmean(values, 1)
-    draws = _resampled(values, units, seed)
-    lower, upper = interval(np.where(np.isnan(draws), mean[:, None], draws))
-    return np.minimum(lower, mean), np.maximum(upper, mean)
+def _known(values: Floats) -> tuple[Floats, Mask]:
+    """Values without NaN, and where they are known.  # [..., units] -> [units, ...] twice"""
+    return np.nan_to_num(values).T, ~np.isnan(values).T
 
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def _neighbours(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
+def _neighbours(drawn: _Drawn, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
     keys = [key for key, own in read.shares.items() if not np.isnan(own).all()]
     columns = [
         "stack", "layer", "candidates", "property", "share", "lower", "upper", "chance", "p",
@@ -443,7 +419,7 @@ def _neighbours(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) 
     if not keys:
         return pd.DataFrame(columns=columns)
     values = np.stack([read.shares[key] for key in keys])
-    lower, upper = _bounds(values, drawn.documents, seed)
+    lower, upper = drawn.sample.ratio_interval(*_known(values))
     rows = []
     for number, key in enumerate(keys):
         share, null = read.share(*key), read.chances[key]
@@ -460,13 +436,13 @@ def _neighbours(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) 
 MEASURES = {"v_measure": "v_chance", "accuracy": "chance"}  # and what permuted senses have
 
 
-def _separation(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
+def _separation(drawn: _Drawn, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
     columns = ["stack", "layer", "measure", "value", "lower", "upper", "chance", "random", "n"]
     if not drawn.forms:
         return pd.DataFrame(columns=columns)
     keys = [(point, measure) for point in read.points for measure in MEASURES]
     values = np.stack([read.separations(*key, drawn.forms) for key in keys])  # [rows, forms]
-    lower, upper = _bounds(values, np.arange(len(drawn.forms)), seed)
+    lower, upper = drawn.sample_of_forms.ratio_interval(*_known(values))
     rows = []
     for number, (point, measure) in enumerate(keys):
         chance = read.separations(point, MEASURES[measure], drawn.forms)
@@ -552,59 +528,38 @@ def _examples(index: Occurrences, drawn: _Drawn, number: int, seed: int) -> pd.D
 # --- tests ----------------------------------------------------------------------------------------
 
 
-class _Test(NamedTuple):
-    stack: StackName
-    comparison: str
-    layer: int
-    n_layers: int  # of which this one is the best
-    first: float
-    second: float
-    draws: Floats  # [draws], bootstrap samples of the difference
-    random: Floats  # [random models], the same difference at their best layers
-    n: int
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The interval of the difference, which contains it."""
-        value = self.first - self.second
-        lower, upper = interval(np.where(np.isnan(self.draws), value, self.draws))
-        return min(float(lower), value), max(float(upper), value)
-
-    @property
-    def p(self) -> float:
-        """Of a difference above those of random weights; 1 without several.
-
-        Where they are all equal, it is the bootstrap's, times the number of layers.
-        """
-        if len(self.random) < 2:
-            return 1.0
-        if np.ptp(self.random) < 1e-12:
-            above = float(p_value(self.draws - self.random[0]))
-            return min(1.0, self.n_layers * above)
-        return prediction_p_value(self.second - self.first, -self.random)
-
-
-def _tests(drawn: _Drawn, read: _Read, random: Sequence[_Read], seed: int) -> pd.DataFrame:
-    tests: list[_Test] = []
+def _tests(drawn: _Drawn, read: _Read, random: Sequence[_Read]) -> pd.DataFrame:
+    tests: list[Comparison] = []
     for stack in read.stacks:
         for name in (name for name in TESTED if name in drawn.labels):
-            tests += _tests_of_shares(drawn, read, random, stack, name, seed)
+            tests += _tests_of_shares(drawn, read, random, stack, name)
         for measure in MEASURES if drawn.forms else ():
-            tests.append(_test_of_senses(drawn, read, random, stack, measure, seed))
-    corrected = holm([test.p for test in tests])
-    rows = []
-    for test, p in zip(tests, corrected, strict=True):
-        low, high = test.ends
-        rows.append(
-            (test.stack, test.comparison, test.layer, test.first, test.second,
-             test.first - test.second, low, high, _mean(test.random.tolist()), p,
-             bool(low > 0 and p < SIGNIFICANT), test.n, len(test.random))
-        )  # fmt: skip
+            tests.append(_test_of_senses(drawn, read, random, stack, measure))
     columns = [
         "stack", "comparison", "layer", "first", "second", "difference", "lower", "upper",
         "random", "p", "holds", "n", "random_models",
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+    return comparison_table(tests, columns)
+
+
+def _of_best(
+    point: Point, name: str, tried: int, numbers: tuple[float, float], draws: Floats,
+    random: Floats, n: int,
+) -> Comparison:  # fmt: skip
+    """Two numbers at the best of several layers, and the difference at those of random models.
+
+    Its p-value is of being above those of random weights; 1 without several. Where they are all
+    equal, it is the bootstrap's, times the number of layers.
+    """
+    first, second = numbers
+    if len(random) < 2:
+        p = 1.0
+    elif np.ptp(random) < 1e-12:
+        p = min(1.0, tried * float(p_value(draws - random[0])))
+    else:
+        p = prediction_p_value(second - first, -random)
+    about = {"stack": point[0], "comparison": name, "layer": point[1], "n": n}
+    return Comparison(about, first, second, draws, random, p, "higher")
 
 
 def _best(read: _Read, points: Sequence[Point], name: str) -> Point:
@@ -612,8 +567,8 @@ def _best(read: _Read, points: Sequence[Point], name: str) -> Point:
 
 
 def _tests_of_shares(
-    drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, name: str, seed: int
-) -> list[_Test]:
+    drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, name: str
+) -> list[Comparison]:
     """The best layer for a property of other forms against chance, and the best above layer 0."""
     points = read.of(stack)
     if np.isnan(read.shares[points[0], OTHER, name]).all():
@@ -636,19 +591,20 @@ def _tests_of_shares(
         comparisons[f"{name} above layer 0"] = against_layer_0, points[1:]
     for comparison, (against, tried) in comparisons.items():
         best, second = against(read)
-        (draws,) = _resampled(gain(read, best, second)[None], drawn.documents, seed)
+        draws = drawn.sample.ratio_draws(*_known(gain(read, best, second)))
         known = ~np.isnan(read.shares[best, OTHER, name])
         twins = [float(np.nanmean(gain(each, *against(each)))) for each in random]
         tests.append(
-            _Test(stack, comparison, best[1], len(tried), read.share(best, OTHER, name),
-                  float(second[known].mean()), draws, np.array(twins), int(known.sum()))
+            _of_best(best, comparison, len(tried),
+                     (read.share(best, OTHER, name), float(second[known].mean())),
+                     draws, np.array(twins), int(known.sum()))
         )  # fmt: skip
     return tests
 
 
 def _test_of_senses(
-    drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, measure: str, seed: int
-) -> _Test:
+    drawn: _Drawn, read: _Read, random: Sequence[_Read], stack: StackName, measure: str
+) -> Comparison:
     """The layer that separates the senses of forms best, against permuted senses."""
 
     def gains(each: _Read, point: Point) -> Floats:
@@ -660,15 +616,13 @@ def _test_of_senses(
 
     point = best(read)
     own = gains(read, point)  # [forms]
-    (draws,) = _resampled(own[None], np.arange(len(own)), seed)
+    draws = drawn.sample_of_forms.ratio_draws(*_known(own))
     first = read.separations(point, measure, drawn.forms)
-    return _Test(
-        stack,
+    return _of_best(
+        point,
         f"sense {measure.replace('_', '-')}",
-        point[1],
         len(read.of(stack)),
-        float(np.nanmean(first)),
-        float(np.nanmean(first - own)),
+        (float(np.nanmean(first)), float(np.nanmean(first - own))),
         draws,
         np.array([float(np.nanmean(gains(each, best(each)))) for each in random]),
         len(own),

@@ -8,17 +8,16 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
+from workbench.core.comparisons import comparison_finding, difference_text
 from workbench.core.findings import (
     Finding,
     Row,
     Unit,
     decimal,
-    judged,
-    p_text,
+    keys_of,
     percent,
     plural,
     rows_of,
-    signed,
     whole,
 )
 
@@ -35,7 +34,6 @@ SAME = {
 NAMES = {"tag": "part of speech", "relation": "dependency relation"}
 MORE_WORDS = "more sentences, or more words (max_queries)"
 MORE_FORMS = "more forms with several senses: more sentences, or a smaller min_count"
-RANDOM = "random-weight models (random_models=5)"
 
 
 def neighbours(tables: Tables) -> Iterator[Finding]:
@@ -68,43 +66,8 @@ def neighbours(tables: Tables) -> Iterator[Finding]:
             yield _extremes(rows_of(at_best.sort_values("accuracy", kind="stable")))
 
 
-def _difference(row: Row, in_points: bool = True) -> str:
-    """A difference with its interval and its null."""
-
-    def number(value: object) -> str:
-        return decimal(100 * value, 1) if in_points else decimal(value, 2)  # type: ignore[operator]
-
-    null = (
-        f"with random weights {signed(number(row['random']))}"
-        if row["random_models"]
-        else "no random-weight baseline"
-    )
-    p = f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""  # else there is no test
-    return (
-        f"{signed(number(row['difference']))}{' points' if in_points else ''}, 95 % "
-        f"{number(row['lower'])} to {number(row['upper'])}; {null}{p}"
-    )
-
-
-def _finding(
-    row: Row, claim: str, enough: bool, more: str, measure: str, figure: str, unit: Unit = "%"
-) -> Finding:
-    """A finding of one row of `tests`."""
-    tested = row["random_models"] > 1
-    return Finding(
-        claim,
-        row["difference"],
-        (row["lower"], row["upper"]),
-        row["random"] if row["random_models"] else 0.0,
-        judged(row["holds"], enough and tested),
-        "tests",
-        {"stack": row["stack"], "comparison": row["comparison"]},
-        figure,
-        measure=measure,
-        unit=unit,
-        column="difference",
-        decided_by=more if tested else RANDOM,
-    )
+def _points(row: Row) -> str:
+    return difference_text(row, " points", 1, 100)
 
 
 def _at(layer: float, last: int) -> str:
@@ -113,9 +76,7 @@ def _at(layer: float, last: int) -> str:
 
 def _best(row: Row, name: str, last: int) -> Finding:
     """The layer whose neighbours of other forms share a label most, against chance."""
-    numbers = (
-        f"{percent(row['first'])} against {percent(row['second'])} by chance ({_difference(row)})"
-    )
+    numbers = f"{percent(row['first'])} against {percent(row['second'])} by chance ({_points(row)})"
     layer = _at(row["layer"], last)
     claim = (
         f"Neighbours of another form share the {NAMES[name]} most at {layer}: {numbers}."
@@ -125,7 +86,9 @@ def _best(row: Row, name: str, last: int) -> Finding:
     )
     enough = row["n"] >= COMPARED
     measure = f"neighbours that share the {NAMES[name]}, minus chance"
-    return _finding(row, claim, enough, MORE_WORDS, measure, "shares")
+    return comparison_finding(
+        row, claim, enough, "shares", measure=measure, unit="%", decided_by=MORE_WORDS
+    )
 
 
 def _above(row: Row, name: str, last: int) -> Finding:
@@ -134,11 +97,13 @@ def _above(row: Row, name: str, last: int) -> Finding:
     claim = (
         f"Neighbours at {_at(row['layer'], last)} {verb} the {NAMES[name]} more often than "
         f"those at the embeddings: {percent(row['first'])} against {percent(row['second'])} "
-        f"({_difference(row)})."
+        f"({_points(row)})."
     )
     enough = row["n"] >= COMPARED
     measure = f"neighbours that share the {NAMES[name]}, minus layer 0"
-    return _finding(row, claim, enough, MORE_WORDS, measure, "shares")
+    return comparison_finding(
+        row, claim, enough, "shares", measure=measure, unit="%", decided_by=MORE_WORDS
+    )
 
 
 def _same(rows: list[Row], name: str, last: int) -> Finding:
@@ -160,7 +125,7 @@ def _same(rows: list[Row], name: str, last: int) -> Finding:
         None,
         "supported",
         "neighbours",
-        {key: end[key] for key in ("stack", "layer", "candidates", "property")},
+        keys_of(end, "stack", "layer", "candidates", "property"),
         "forms",
         measure=f"neighbours of the same {name} at the last layer",
         unit="%",
@@ -182,7 +147,7 @@ def _senses(row: Row, last: int) -> Finding:
         claim = (
             f"Senses of {forms} {verb} nearest occurrence has the same sense in "
             f"{percent(row['first'])}, with static vectors in {percent(row['second'])} "
-            f"({_difference(row)})."
+            f"({_points(row)})."
         )
     else:
         verb = (
@@ -193,12 +158,14 @@ def _senses(row: Row, last: int) -> Finding:
         )
         claim = (
             f"{verb} V-measure is {decimal(row['first'], 2)}, with permuted senses "
-            f"{decimal(row['second'], 2)} ({_difference(row, False)})."
+            f"{decimal(row['second'], 2)} ({difference_text(row)})."
         )
     measure = f"{'accuracy' if is_accuracy else 'V-measure'} of senses, minus permuted senses"
     enough = row["n"] >= FORMS
     unit: Unit = "%" if is_accuracy else ""
-    return _finding(row, claim, enough, MORE_FORMS, measure, "separation", unit)
+    return comparison_finding(
+        row, claim, enough, "separation", measure=measure, unit=unit, decided_by=MORE_FORMS
+    )
 
 
 def _extremes(rows: list[Row]) -> Finding:
@@ -225,7 +192,7 @@ def _extremes(rows: list[Row]) -> Finding:
         None,
         "supported",
         "senses",
-        {key: best[key] for key in ("form", "stack", "layer")},
+        keys_of(best, "form", "stack", "layer"),
         "forms_with_senses",
         measure="accuracy of the form whose senses are separated best",
         unit="%",

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from workbench.analyses.words.experiments import TokenizationSettings
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import (
     DRAWS,
     SIGNIFICANT,
     bootstrap_weights,
     holm,
-    interval,
+    interval_around,
     ratio,
-    sign_flip_p_values,
 )
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
@@ -111,9 +111,8 @@ def run(inputs: Inputs, settings: TokenizationSettings, progress: Progress) -> R
             where=inputs.corpus.name,
             remedy="Name a corpus or a split with words.",
         )
-    random = np.random.default_rng([inputs.seed, known.n_documents])
-    weights = bootstrap_weights(known.n_documents, random)  # [draws, documents]
-    compared = [_Compared(known, split, weights) for split in splits]
+    sample = ClusterSample(known.documents, inputs.seed, known.n_documents)
+    compared = [_Compared(known, split, sample) for split in splits]
     tables = {
         "groups": pd.concat([each.groups() for each in compared], ignore_index=True),
         "pieces": pd.concat([each.pieces() for each in compared], ignore_index=True),
@@ -184,8 +183,8 @@ def _split(model: Model, name: str, batch: Batch, on_progress: Callable[[int], o
 class _Compared:
     """The words of the texts and their pieces in one model."""
 
-    def __init__(self, words: _Words, split: _Split, weights: Floats) -> None:
-        self.words, self.name, self.weights = words, split.model, weights
+    def __init__(self, words: _Words, split: _Split, sample: ClusterSample) -> None:
+        self.words, self.name, self.sample = words, split.model, sample
         self.counts = split.counts[words.rows]  # [words]
         self.unknown = split.unknown[words.rows]
 
@@ -198,30 +197,24 @@ class _Compared:
         """Of each word: pieces, whether it is known and whole, unknown, characters, and 1.
 
         An unknown piece may stand for any number of characters: such a word is not whole.
-        # [5, words]
+        # [words, 5]
         """
         found: Floats = np.array(
             [self.counts, (self.counts == 1) & ~self.unknown, self.unknown, self.words.lengths,
              np.ones(len(self.counts))], dtype=np.float64
-        )  # fmt: skip
-        return found
-
-    def by_document(self, inside: NDArray[np.bool_]) -> Floats:
-        """The sums of the words of a group in each document.  # [words] -> [documents, 5]"""
-        of, n = self.words.documents[inside], self.words.n_documents
-        found: Floats = np.stack([np.bincount(of, row[inside], n) for row in self.sums], 1)
+        ).T  # fmt: skip
         return found
 
     def groups(self) -> pd.DataFrame:
         """The table of this model."""
         rows = []
         for group in self.all_groups:
-            sums = self.by_document(group.members)
-            values, draws = _measures(sums.sum(0)), _measures(self.weights @ sums)
+            sums = self.sample.sums(self.sums * group.members[:, None])  # [documents, 5]
+            values, draws = _measures(sums.sum(0)), _measures(self.sample.weights @ sums)
             row: dict[str, object] = {"model": self.name, "by": group.by, "group": group.name}
             for name, value, drawn in zip(MEASURES, values, np.moveaxis(draws, -1, 0), strict=True):
                 row[name] = float(value)
-                row[f"{name}_lower"], row[f"{name}_upper"] = _ends(drawn, float(value))
+                row[f"{name}_lower"], row[f"{name}_upper"] = interval_around(value, drawn)
             rows.append({**row, "n": int(group.members.sum())})
         return pd.DataFrame(rows)
 
@@ -238,12 +231,6 @@ def _measures(sums: Floats) -> Floats:
     parts = [(pieces, n), (whole, n - unknown), (unknown, n), (pieces, characters)]
     found: Floats = np.stack([ratio(part, of, np.nan) for part, of in parts], -1)
     return found
-
-
-def _ends(draws: Floats, value: float) -> tuple[float, float]:
-    """The bootstrap interval, which contains the value; samples without the group count as it."""
-    lower, upper = interval(np.where(np.isnan(draws), value, draws))
-    return min(float(lower), value), max(float(upper), value)
 
 
 def _longest(
@@ -290,18 +277,18 @@ class _Test:
     comparison: str
     first: float
     second: float
-    ends: tuple[float, float]
+    draws: Floats  # bootstrap samples of the ratio
     p: float
     sizes: tuple[int, int]
 
 
 def _tests(compared: Sequence[_Compared], n_permutations: int, seed: int) -> pd.DataFrame:
     tests = [test for each in compared for test in _of_groups(each, n_permutations, seed)]
-    tests += [test for each in compared[1:] for test in _of_models(compared[0], each, seed)]
+    tests += [test for each in compared[1:] for test in _of_models(compared[0], each)]
     p_values = holm([test.p for test in tests])
     rows = []
     for test, p in zip(tests, p_values, strict=True):
-        low, high = test.ends
+        low, high = interval_around(test.first / test.second, test.draws)
         holds = (low > 1 or high < 1) and p < SIGNIFICANT
         rows.append(
             (test.model, test.comparison, test.first, test.second, test.first / test.second, low,
@@ -390,22 +377,18 @@ def _of_two(of: _Compared, name: str, distinct: _Distinct, n_permutations: int, 
     centre = differences.mean() if len({*distinct.bands.tolist()}) > 1 else 0.0
     beyond = np.abs(differences - centre) >= abs(first - second - centre) - 1e-9
     p = float((1 + beyond.sum()) / (1 + n_permutations))
-    ends = _ends(np.concatenate(draws), first / second)
     n_first = int(distinct.is_first.sum())
-    return _Test(of.name, name, first, second, ends, p, (n_first, n - n_first))
+    return _Test(of.name, name, first, second, np.concatenate(draws), p, (n_first, n - n_first))
 
 
-def _of_models(first: _Compared, other: _Compared, seed: int) -> Iterator[_Test]:
+def _of_models(first: _Compared, other: _Compared) -> Iterator[_Test]:
     """This model's fertility over that of the first model, on the words that both know."""
     known = ~(first.unknown | other.unknown)  # an unknown word is one piece, however long
     n = int(known.sum())
     if not n:
         return
-    a, b = other.by_document(known)[:, 0], first.by_document(known)[:, 0]
-    draws = ratio(other.weights @ a, other.weights @ b, np.nan)
-    value = float(a.sum() / b.sum())
-    p = float(sign_flip_p_values((a - b)[:, None], seed)[0])
-    yield _Test(
-        other.name, first.name, float(a.sum() / n), float(b.sum() / n),
-        _ends(draws, value), p, (n, n),
-    )  # fmt: skip
+    sample, pieces = other.sample, np.stack([other.counts, first.counts], 1) * known[:, None]
+    draws = ratio(*(sample.weights @ sample.sums(pieces)).T, np.nan)
+    (p,) = sample.p_values(pieces[:, :1] - pieces[:, 1:])
+    a, b = (float(each) for each in pieces.sum(0) / n)
+    yield _Test(other.name, first.name, a, b, draws, float(p), (n, n))
