@@ -154,7 +154,7 @@ def described(folder: Path) -> Run:
         folder,
         experiment="describe",
         split=None,
-        settings={"limit": 100, "words": 100},
+        settings={"max_sentences": 100, "max_words": 100},
         tables={name: (table, about[name]) for name, table in tables.items()},
         caveats=[
             Caveat("Only the first 100 Docs were counted.", ("sizes",)),

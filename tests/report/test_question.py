@@ -28,7 +28,7 @@ def words(question: Spec) -> list[str]:
 
 @pytest.mark.parametrize(
     ("options", "settings"),
-    [({}, {}), ({"seed": 3, "split": "dev"}, {"limit": 2, "words": 7})],
+    [({}, {}), ({"seed": 3, "split": "dev"}, {"max_sentences": 2, "max_words": 7})],
 )
 def test_the_command_finds_the_run_on_disk(
     tmp_path: Path,

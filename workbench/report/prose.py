@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 from workbench.core.experiment import FEW, Caveat, Experiment
 from workbench.core.findings import listing, plural, whole
-from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, current_settings, current_sweep
+from workbench.runs.spec import CorpusSpec, ModelSpec, Spec
 
 # --- titles ---------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ def material(
     device: str,
 ) -> str:
     """Return the models with their facts, the corpora, the seed and the device in one sentence."""
-    limit, sweep = current_settings(spec).get("max_sentences"), current_sweep(spec)
+    limit, sweep = spec.settings.get("max_sentences"), spec.sweep
     parts: list[str] = []
     if models:
         precisions = dict.fromkeys(model.precision for model, _ in models)

@@ -416,7 +416,7 @@ def missing(folder: Path, provenance: Mapping[str, Any]) -> list[str]:
 def is_whole(folder: Path) -> bool:
     """Return whether a run with status "done" has its spec, its provenance and all results.
 
-    A run of a later version is an error: this version must not overwrite it.
+    A spec of another format is an error: this version must not overwrite it.
     """
     try:
         spec.read(folder)
@@ -424,7 +424,7 @@ def is_whole(folder: Path) -> bool:
         if missing(folder, facts):
             return False
         return all(is_table(folder, name) for name in facts["tables"])
-    except spec.LaterVersionError:
+    except spec.OtherFormatError:
         raise
     except (WorkbenchError, OSError):
         return False
@@ -517,15 +517,15 @@ class Run:
         """The request, as stored."""
         return spec.read(self.path)
 
-    @cached_property
+    @property
     def settings(self) -> dict[str, Any]:
-        """The settings under their current names, whichever version wrote the run."""
-        return spec.current_settings(self.spec)
+        """The settings, complete."""
+        return self.spec.settings
 
-    @cached_property
+    @property
     def sweep(self) -> dict[str, list[Any]]:
-        """The swept values under the current names of settings, whichever version wrote the run."""
-        return spec.current_sweep(self.spec)
+        """The swept values by setting or input; empty if the run is no sweep."""
+        return self.spec.sweep
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
