@@ -88,6 +88,7 @@ def made(
         "caveats": [{"text": c.text, "beside": list(c.applies_to)} for c in caveats],
         "models": [],
         "corpora": [{"name": c.name, "hash": c.hash, "notes": []} for c in question.corpora],
+        "files": run.recorded(path),
         **(facts or {}),
     }
     (path / PROVENANCE).write_text(json.dumps(provenance))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from workbench.models.huggingface import HuggingFace
     from workbench.models.standard_heads import LanguageHead
 
-FORMAT = 4  # 3: the net of a `MixHead` was in the folder itself
+FORMAT = 4
 
 
 def save(model: "HuggingFace", folder: Path) -> None:
@@ -111,7 +111,7 @@ def head_of(folder: Path, device: torch.device) -> TaskHead:
 
     try:
         content: dict[str, Any] = parse_json(read_regular(folder / TASK).decode("utf-8"))
-        if content["format"] not in (3, FORMAT):
+        if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}")
         fields = content["task"]
         task = Task(**{**fields, "names": tuple(fields["names"])})

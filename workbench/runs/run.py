@@ -153,7 +153,7 @@ def write_findings(
 
 
 def stored_findings(folder: Path) -> tuple[Finding, ...] | None:
-    """Return the findings that a run stored; None for a run older than findings."""
+    """Return the findings that a run stored; None if it has stored none."""
     path = unlinked(folder / FINDINGS)
     if not path.is_file():
         return None
@@ -301,7 +301,7 @@ class _DrawnFigures(Figures):
     """The figures of a built-in result: drawn from its tables when they are used."""
 
     def __init__(self, run: "Run") -> None:
-        super().__init__(run.path, run.provenance.get("figures", ()))
+        super().__init__(run.path, run.provenance["figures"])
         self._run = run
 
     def __getitem__(self, name: str) -> "go.Figure":
@@ -342,8 +342,7 @@ def damaged(path: Path, error: Exception) -> WorkbenchError:
 # The provenance stores the size and SHA-256 of every file, to check that a run is complete.
 #
 # `missing` checks names and sizes only, one system call per file; `damage` reads every byte, about
-# one second per gigabyte. Runs that are older than the hashes are checked by the names of their
-# tables and figures and by the sizes of their model's files.
+# one second per gigabyte.
 
 PROVENANCE = "provenance.json"
 LEFT = (TABLES, ARRAYS, FIGURES, FINDINGS, TRAINED)  # results in the folder of a run
@@ -367,12 +366,11 @@ class _Form(_Part):
     """The fields of a provenance that are read; it has more."""
 
     tables: dict[str, int]
-    figures: list[str] = []
-    caveats: list[_Caveat] = []
-    models: list[dict[str, Any]] = []
-    corpora: list[dict[str, Any]] = []
-    files: dict[str, _File] = {}  # empty in runs older than the hashes
-    trained: dict[str, int] | None = None  # in those runs: sizes of the model's files
+    figures: list[str]
+    caveats: list[_Caveat]
+    models: list[dict[str, Any]]
+    corpora: list[dict[str, Any]]
+    files: dict[str, _File]
 
 
 def provenance(folder: Path) -> Mapping[str, Any]:
@@ -403,10 +401,10 @@ def recorded(folder: Path) -> dict[str, dict[str, Any]]:
 def missing(folder: Path, provenance: Mapping[str, Any]) -> list[str]:
     """Return the result files that are missing, or have another size."""
     names = []
-    for name, size in _sizes(provenance).items():
+    for name, file in provenance["files"].items():
         try:
             facts = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - for thousands of runs
-            if not stat.S_ISREG(facts.st_mode) or size not in (None, facts.st_size):
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size != file["bytes"]:
                 names.append(name)
         except OSError:
             names.append(name)
@@ -436,30 +434,16 @@ def damage(folder: Path) -> list[str]:
         spec.read(folder)
         facts = provenance(folder)
         absent = missing(folder, facts)
-        hashes = {name: file["sha256"] for name, file in facts.get("files", {}).items()}
         changed = [
             name
-            for name, sha256 in hashes.items()
-            if name not in absent and _hash(folder / name) != sha256
+            for name, file in facts["files"].items()
+            if name not in absent and _hash(folder / name) != file["sha256"]
         ]
-        tables = Tables(folder)
-        for name in facts["tables"] if not hashes else ():
-            if f"{TABLES}/{name}.parquet" not in absent:
-                tables[name]  # raises if it cannot be read
     except WorkbenchError as error:
         return [str(error).splitlines()[0]]
     except OSError as error:
         return [f"{error.filename} cannot be read: {error.strerror}"]
     return [f"{name} is missing" for name in absent] + [f"{name} has changed" for name in changed]
-
-
-def _sizes(provenance: Mapping[str, Any]) -> dict[str, int | None]:
-    if "files" in provenance:
-        return {name: file["bytes"] for name, file in provenance["files"].items()}
-    tables = {f"{TABLES}/{name}.parquet": None for name in provenance.get("tables", ())}
-    figures = {f"{FIGURES}/{name}.json": None for name in provenance.get("figures", ())}
-    trained = provenance.get("trained") or {}
-    return {**tables, **figures, **{f"{TRAINED}/{name}": size for name, size in trained.items()}}
 
 
 def _hash(path: Path) -> str:
@@ -549,7 +533,7 @@ class Run:
 
     @cached_property
     def tables(self) -> Tables:
-        return Tables(self.path, self.provenance.get("tables", ()))
+        return Tables(self.path, self.provenance["tables"])
 
     @cached_property
     def arrays(self) -> Arrays:
@@ -560,7 +544,7 @@ class Run:
     def figures(self) -> Figures:
         if self.is_builtin:
             return _DrawnFigures(self)
-        return Figures(self.path, self.provenance.get("figures", ()))
+        return Figures(self.path, self.provenance["figures"])
 
     @cached_property
     def provenance(self) -> Mapping[str, Any]:
@@ -582,7 +566,7 @@ class Run:
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """The caveats of its tables and figures."""
-        stored = self.provenance.get("caveats", ())
+        stored = self.provenance["caveats"]
         caveats = tuple(Caveat(c["text"], tuple(c["beside"])) for c in stored)
         return (Caveat(self._missing_files()), *caveats) if self.missing else caveats
 
@@ -594,7 +578,7 @@ class Run:
     def as_data(self) -> dict[str, Any]:
         """Return what `--json` prints."""
         now = self.status
-        tables = dict(self.provenance.get("tables", {})) if now.state == "done" else {}
+        tables = dict(self.provenance["tables"]) if now.state == "done" else {}
         data = {
             "run": self.name,
             "path": str(self.path),
