@@ -96,9 +96,7 @@ def _class_name(task: Task) -> str:
     return str(_CLASSES[task.kind].__name__).removeprefix("AutoModel")
 
 
-def with_standard_head(
-    model: "HuggingFace", task: Task, seed: int, scale: Scale | None = None
-) -> "HuggingFace":
+def with_standard_head(model: "HuggingFace", task: Task, seed: int) -> "HuggingFace":
     """The model's body under a random head of transformers for the task, by the seed."""
     if task.kind == "class" and len(task.names) < 2:
         raise WorkbenchError(
@@ -130,7 +128,7 @@ def with_standard_head(
         torch.manual_seed(seed)
         kind = _CLASSES[task.kind]
         tuned = _same_body(model, lambda: kind.from_config(config, trust_remote_code=False))
-    tuned.task_head = StandardHead(task, scale)
+    tuned.task_head = StandardHead(task)
     tuned.language_head = language_head(model)
     return tuned
 
