@@ -166,7 +166,7 @@ def _experiments() -> dict[str, Any]:
 
 
 def settings() -> str:
-    """The settings of every experiment, with their first names."""
+    """The settings of every experiment."""
     lines = [
         "# Settings",
         "",
@@ -174,16 +174,12 @@ def settings() -> str:
         "keyword argument of `wb.run`. A list is written with commas: `--set seeds=0,1,2`. "
         "`workbench experiments show EXPERIMENT` prints the same list.",
         "",
-        "A setting that has been renamed also accepts its first name. A stored run keeps its "
-        "fingerprint: fingerprints use first names.",
-        "",
     ]
     for name, experiment in _experiments().items():
         kind = experiment.settings
-        first = kind.renamed()
         rows = [
             (
-                f"`{field}`" + (f" (first: `{first[field]}`)" if field in first else ""),
+                f"`{field}`",
                 _text(info.description or ""),
                 _annotation(info.annotation) + _bounds(info.metadata),
                 _default(info),

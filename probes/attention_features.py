@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from probes.batched_adam import DECAYS, STEPS, OnProgress, Optimum, Weights, optimal
+from probes.batched_adam import DECAYS, STEPS, Optimum, Weights, optimal
 from probes.dependency_trees import Truths, is_punctuation
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import Progress, forward
@@ -335,7 +335,6 @@ def train_probes(
     variants: Tensor,
     train: Sequence[Cases],
     dev: Sequence[Cases],
-    on_progress: OnProgress = lambda done, most: None,
     decays: Sequence[float] = DECAYS,
     steps: int = STEPS,
 ) -> Optimum:
@@ -347,7 +346,7 @@ def train_probes(
         gold = log_p.gather(-1, batch.heads[variant][..., None])[..., 0]
         return -torch.where(batch.scored, gold, 0).sum((1, 2)), int(batch.scored.sum())
 
-    return optimal(weights, loss, train, dev, on_progress, steps, decays)
+    return optimal(weights, loss, train, dev, steps=steps, choices=decays)
 
 
 def _log_probabilities(weights: Weights, score: Score, variant: Tensor, batch: Cases) -> Tensor:

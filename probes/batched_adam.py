@@ -245,7 +245,6 @@ def optimal(
     loss: "Loss[B]",
     train: Sequence[B],
     dev: Sequence[B],
-    on_progress: OnProgress = lambda done, most: None,
     steps: int = STEPS,
     choices: Sequence[float] = DECAYS,
 ) -> Optimum:
@@ -285,7 +284,7 @@ def optimal(
         def of_rows(weights: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:
             return objective(weights, which[running], decay[running])
 
-        return minimised(of_rows, rows, tolerance, steps, on_progress)
+        return minimised(of_rows, rows, tolerance, steps)
 
     best, losses = flat.clone(), torch.full((len(flat),), torch.inf, device=flat.device)
     decays = torch.full_like(losses, choices[0])
@@ -314,7 +313,6 @@ def minimised(
     start: Tensor,
     tolerance: float = EXACT,
     steps: int = STEPS,
-    on_progress: OnProgress = lambda done, most: None,
 ) -> Minimum:
     """L-BFGS for many independent convex functions at once, each with its own step length.
 
@@ -331,8 +329,7 @@ def minimised(
     moves: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=HISTORY)
     scale = 1 / gradient.norm(dim=1).clamp(min=1.0)  # [running], the first guess at 1 / curvature
     step = 0
-    for step in range(steps):
-        on_progress(step, steps)
+    for step in range(steps):  # noqa: B007 (the last one is returned)
         is_done = gradient.abs().amax(1) <= tolerance
         done = is_done.nonzero()[:, 0]
         if len(done):

@@ -6,7 +6,7 @@ Costs: nothing; the code of an experiment is imported when it is first run.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -175,22 +175,6 @@ class EdgeProbing(SplitSettings):
         False,
         description="Save each layer's prediction for every test target in a table (default: off).",
     )
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "effort": "preset",
-        "control_tasks": "controls",
-        "max_targets": "targets",
-        "half_data_check": "halves",
-        "data_fractions": "shares",
-        "hidden_size": "hidden",
-        "learning_rate": "rate",
-        "batch_size": "batch",
-        "max_epochs": "epochs",
-        "random_baseline": "random",
-        "static_vectors": "vectors",
-        "cnn_windows": "windows",
-        "save_predictions": "predictions",
-    }
 
     def in_prose(self) -> str:
         budget, kinds = self.budget, {"edge": "edge", "linear": "linear", "mlp": "MLP"}
@@ -388,15 +372,6 @@ class DescriptionLength(SplitSettings):
         "(default 400). More steps find a shorter code.",
     )
 
-    former_names: ClassVar[Mapping[str, str]] = {
-        "control_tasks": "controls",
-        "max_targets": "targets",
-        "learning_rate": "rate",
-        "max_epochs": "epochs",
-        "variational_steps": "steps",
-        "hidden_size": "hidden",
-    }
-
     def in_prose(self) -> str:
         probe = "a linear probe"
         if self.probe == "mlp":
@@ -494,12 +469,6 @@ class StructuralProbe(SplitSettings):
         description="Measures of the tree to predict: distance, depth or both (default: both).",
     )
 
-    former_names: ClassVar[Mapping[str, str]] = {
-        "probe_rank": "rank",
-        "half_data_check": "halves",
-        "measures": "parts",
-    }
-
     def in_prose(self) -> str:
         fits = {
             "distance": "squared distances between words fit their distances in the dependency "
@@ -585,8 +554,6 @@ class AttentionProbe(SplitSettings):
         "optimum for all seeds.",
     )
     half_data_check: HalfDataCheck = True
-
-    former_names: ClassVar[Mapping[str, str]] = {"half_data_check": "halves"}
 
     def in_prose(self) -> str:
         return (

@@ -9,6 +9,7 @@ from workbench.core.findings import MOST, Finding
 from workbench.experiment.definition import EXPERIMENTS
 
 Tables = Mapping[str, pd.DataFrame]
+OBJECTIVE = pd.DataFrame({"objective": ["masked"], "name": ["masked pieces"]})  # of a table
 
 
 def findings_of(experiment: str, tables: Tables) -> dict[str, Finding]:

@@ -160,7 +160,7 @@ def test_saving_what_is_seen(page: Page, app_url: str, tmp_path: Path) -> None:
 def test_heads_are_sorted_by_the_table_of_a_run(
     page: Page, app_url: str, runs: Callable[..., Run]
 ) -> None:
-    done = wb.run("attention-averages", model="mini:bert", corpus="primer", limit=20)
+    done = wb.run("attention-averages", model="mini:bert", corpus="primer", max_sentences=20)
     browser = opened(page, app_url, f"badges={done.name}:+heads")
     browser.locator("summary", has_text="Display").click()
     choice = browser.get_by_label("Score", exact=True)

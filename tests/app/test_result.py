@@ -201,7 +201,7 @@ def test_nothing_is_claimed_of_what_is_not_known() -> None:
     request = Size(("bert",), ("ewt",), 0, 0, {})
     assert estimate(request, []) is None
     assert estimate(request, [done(9.0, "mini:bert", 40)]) is None, "sizes are not known"
-    other = Size(("bert",), ("ewt",), 40, 1, {"epochs": 9})
+    other = Size(("bert",), ("ewt",), 40, 1, {"max_epochs": 9})
     assert estimate(other, [done(9.0, "bert", 40)]) is None, "the settings differ"
     large = Size(("bert",), ("ewt",), 40, 10_000, {})
     assert estimate(large, [done(9.0, "mini:bert", 40, 1, True)]) is None, "too far away"

@@ -26,16 +26,34 @@ from tests.attack.fuzz import draw_of
 CORPUS = ["--corpus", "primer:size=2000"]
 JOBS = {  # each takes seconds, most of them with torch
     "counts": ["run", "describe", *CORPUS],
-    "sweep": ["run", "describe", *CORPUS, "--sweep", "limit=10,20,30"],
-    "profile": ["run", "profile", "--model", "mini:gpt", *CORPUS, "--set", "limit=40"],
-    "averages": ["run", "attention-averages", "--model", "mini:bert", *CORPUS, "--set", "limit=60"],
+    "sweep": ["run", "describe", *CORPUS, "--sweep", "max_sentences=10,20,30"],
+    "profile": ["run", "profile", "--model", "mini:gpt", *CORPUS, "--set", "max_sentences=40"],
+    "averages": [
+        "run",
+        "attention-averages",
+        "--model",
+        "mini:bert",
+        *CORPUS,
+        "--set",
+        "max_sentences=60",
+    ],
     "probing": [
         *("run", "edge-probing", "--model", "mini:bert", *CORPUS, "--set"),
-        *("tasks=pos", "limit=40", "targets=60", "seeds=0", "controls=false"),
+        *("tasks=pos", "max_sentences=40", "max_targets=60", "seeds=0", "control_tasks=false"),
     ],
     "train": [
-        *("train", "gpt", *CORPUS, "--size", "tiny", "--steps", "60", "--checkpoint", "1s"),
-        *("--vocabulary", "300"),
+        *(
+            "train",
+            "gpt",
+            *CORPUS,
+            "--size",
+            "tiny",
+            "--steps",
+            "60",
+            "--checkpoint-interval",
+            "1s",
+        ),
+        *("--vocabulary-size", "300"),
     ],
 }
 VICTIMS = ("worker", "asker", "group")

@@ -33,7 +33,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="attack-runs-") as folder:
         place = Commands(Path(folder))
         code, said = place.completed(
-            ["run", "describe", "--corpus", "primer:size=2000", "--set", "limit=10"]
+            ["run", "describe", "--corpus", "primer:size=2000", "--set", "max_sentences=10"]
         )
         assert code == 0, said
         _stored_again(next(place.folder.glob("runs/describe-*")), options.runs)

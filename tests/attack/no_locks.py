@@ -23,17 +23,17 @@ def main() -> int:
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="attack-locks-") as folder:
         place = Commands(Path(folder))
-        code, said = place.completed([*ASK, "limit=10"])
+        code, said = place.completed([*ASK, "max_sentences=10"])
         assert code == 0, said
         name = next(path.name for path in place.folder.glob("runs/describe-*"))
         for error in ("ENOLCK", "EOPNOTSUPP"):
             shim = installed(place.folder, NO_LOCKS.format(error=error))
             with patch.dict(os.environ, PYTHONPATH=shim):
                 for arguments, right in (
-                    ([*ASK, "limit=10"], 0),
-                    ([*ASK, "limit=11"], 2),
-                    ([*ASK, "limit=11", "--share"], 2),
-                    ([*ASK[:-1], "--sweep", "limit=12,13"], 2),
+                    ([*ASK, "max_sentences=10"], 0),
+                    ([*ASK, "max_sentences=11"], 2),
+                    ([*ASK, "max_sentences=11", "--share"], 2),
+                    ([*ASK[:-1], "--sweep", "max_sentences=12,13"], 2),
                     (["runs", "list"], 0),
                     (["runs", "show", name], 0),
                     (["runs", "resume", name], 0),

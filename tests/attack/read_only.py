@@ -34,9 +34,11 @@ def main() -> int:
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="attack-read-only-") as temporary:
         place = Commands(Path(temporary))
-        code, said = place.completed(["run", "describe", *CORPUS, "--set", "limit=10"])
+        code, said = place.completed(["run", "describe", *CORPUS, "--set", "max_sentences=10"])
         assert code == 0, said
-        code, said = place.completed(["run", "profile", *MODEL, *CORPUS, "--set", "limit=5"])
+        code, said = place.completed(
+            ["run", "profile", *MODEL, *CORPUS, "--set", "max_sentences=5"]
+        )
         assert code == 0, said
         name = next(path.name for path in place.folder.glob("runs/describe-*"))
         looks = [
@@ -45,22 +47,22 @@ def main() -> int:
             (["runs", "verify"], 0),
             (["report", name, "--out", str(place.folder / "report.html")], 0),
             (["export", name, "tags", "--out", str(place.folder / "tags.csv")], 0),
-            (["run", "describe", *CORPUS, "--set", "limit=10"], 0),
+            (["run", "describe", *CORPUS, "--set", "max_sentences=10"], 0),
             (["doctor"], 0),
         ]
         new = ["run", "describe", *CORPUS, "--set"]
         tries = {
             "runs": [
                 *looks,
-                ([*new, "limit=11"], 2),
+                ([*new, "max_sentences=11"], 2),
                 (["runs", "rm", name, "--yes"], 2),
                 (["runs", "resume", name], 0),
             ],
             "home": [
                 *looks,
-                ([*new, "limit=12"], 2),
-                ([*new, "limit=12", "--share"], 0),
-                (["run", "profile", *MODEL, *CORPUS, "--share", "--set", "limit=6"], 0),
+                ([*new, "max_sentences=12"], 2),
+                ([*new, "max_sentences=12", "--share"], 0),
+                (["run", "profile", *MODEL, *CORPUS, "--share", "--set", "max_sentences=6"], 0),
                 (["models", "show", "mini:gpt"], 0),
                 (["fetch", "elmo-small"], 2),
             ],

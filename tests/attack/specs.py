@@ -25,9 +25,9 @@ def prepare(folder: Path) -> None:
 
     kept = folder / "kept"
     for experiment, models, settings in (
-        ("describe", [], {"limit": 50}),
-        ("describe", [], {"limit": 60}),
-        ("attention-averages", ["mini:bert"], {"limit": 5}),
+        ("describe", [], {"max_sentences": 50}),
+        ("describe", [], {"max_sentences": 60}),
+        ("attention-averages", ["mini:bert"], {"max_sentences": 5}),
     ):
         asked = make_request(experiment, models, ["primer"], settings)
         run = start(asked.spec, compute=compute_here(asked))

@@ -1,8 +1,8 @@
 """Two versions of Workbench that share one folder of runs: `python -m tests.attack.two_versions`.
 
-A copy of this one is made the later version: another number, a status and a spec with more in them,
-and a format of specs that this one does not know. What one has computed the other must answer from
-disk, list, or refuse in words; neither may overwrite the other's. Costs a dozen commands.
+A copy of this one is made the later version: another number, a status with more in it, and then
+another format of specs. What one has computed the other must answer from disk, list, or refuse in
+words; neither may overwrite the other's. Costs a dozen commands.
 """
 
 import os
@@ -49,21 +49,21 @@ def main() -> int:
             mark = "ok   " if fine else "WRONG"
             print(f"{mark} {which:5} {code} {' '.join(arguments[:2])}: {last}", flush=True)
 
-        command("later", [*ASK, "limit=10"], 0)
-        command("this", [*ASK, "limit=10"], 0, "Read from disk")
-        command("this", [*ASK, "limit=11"], 0)
-        command("later", [*ASK, "limit=11"], 0, "Read from disk")
+        command("later", [*ASK, "max_sentences=10"], 0)
+        command("this", [*ASK, "max_sentences=10"], 0, "Read from disk")
+        command("this", [*ASK, "max_sentences=11"], 0)
+        command("later", [*ASK, "max_sentences=11"], 0, "Read from disk")
         _edit(newer, "FORMAT = 1", "FORMAT = 2")
         _edit(newer, "    seed: int = 0\n", "    seed: int = 0\n    mood: str = 'calm'\n")
-        command("later", [*ASK, "limit=12"], 0)
+        command("later", [*ASK, "max_sentences=12"], 0)
         runs = {path: contents(path) for path in place.folder.glob("runs/describe-*")}
         for which in ("this", "later"):
             command(which, ["runs", "list"], 0)
         name = next(path.name for path in runs if '"format": 2' in (path / "spec.json").read_text())
-        command("later", [*ASK, "limit=10"], 0, "Read from disk")
-        command("this", ["runs", "show", name], 2, "later version")
-        command("this", ["runs", "resume", name], 2, "later version")
-        command("this", [*ASK, "limit=12"], 2, "later version")
+        command("later", [*ASK, "max_sentences=10"], 2, "another version")
+        command("this", ["runs", "show", name], 2, "another version")
+        command("this", ["runs", "resume", name], 2, "another version")
+        command("this", [*ASK, "max_sentences=12"], 2, "another version")
         if {path: contents(path) for path in place.folder.glob("runs/describe-*")} != runs:
             wrong += 1
             print("WRONG: a finished run was changed")

@@ -112,7 +112,7 @@ def ours(
     net: nn.Module, objective: str, packing: Packing, batch: int, steps: int, device: torch.device
 ) -> float:
     """Tokens per second of this trainer."""
-    plan = Plan(steps=steps, batch=batch, rate=1e-4, points=steps)
+    plan = Plan(steps=steps, batch_size=batch, learning_rate=1e-4, points=steps)
     part, held = split_held_out(packing, 0.0)
     task = piece_task(objective, net, part, held, plan, 1)
     rows = fit(net, task, plan, Quiet(), process=Process(device))
@@ -135,18 +135,20 @@ def rounds(arguments: argparse.Namespace, family: str, folder: Path) -> Iterator
         arguments.length,
     )
     tokenizer = train_tokenizer(
-        lines, row.algorithm, row.layout, size.vocabulary, max_length=size.length
+        lines, row.algorithm, row.layout, size.vocabulary_size, max_length=size.sequence_length
     )
     store = tokenize_text(lines, tokenizer, folder, processes=1)
-    packing = pack(store, vocabulary_of(tokenizer), size.length)
+    packing = pack(store, vocabulary_of(tokenizer), size.sequence_length)
     masked = objective == "masked"
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     even = features(packing.batch(0, len(packing)).tokens.tolist())
     rows, theirs = even, arguments.batch
     if masked:
-        rows = features(tokenizer(lines, truncation=True, max_length=size.length)["input_ids"])
+        rows = features(
+            tokenizer(lines, truncation=True, max_length=size.sequence_length)["input_ids"]
+        )
         mean = statistics.mean(len(row["input_ids"]) for row in rows)
-        theirs = max(1, round(arguments.batch * size.length / mean))
+        theirs = max(1, round(arguments.batch * size.sequence_length / mean))
     for number in range(arguments.rounds):
         nets = [build(family, size, tokenizer, number, objective) for _ in range(3)]
         arms = {

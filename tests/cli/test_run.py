@@ -36,48 +36,31 @@ def test_the_same_question_is_answered_from_disk(workbench: Command) -> None:
     again = workbench(*RUN, "--json")
     assert json.loads(again.out) == first
     assert "running" not in again.err
-    assert json.loads(workbench(*RUN, "--set", "words=100", "--json").out) == first  # the default
+    assert (
+        json.loads(workbench(*RUN, "--set", "max_words=100", "--json").out) == first
+    )  # the default
 
 
-@pytest.mark.parametrize("how", [["--set", "words=1"], ["--words", "1"], ["--words=1"]])
+@pytest.mark.parametrize("how", [["--set", "max_words=1"], ["--max-words", "1"], ["--max-words=1"]])
 def test_a_setting_is_set_in_three_ways(workbench: Command, how: list[str]) -> None:
     told = json.loads(workbench(*RUN, *how, "--json").out)
     spec = json.loads(workbench("runs", "show", told["run"], "--json").out)["spec"]
-    first = {
-        spec["former_names"].get(name, name): value for name, value in spec["settings"].items()
-    }
-    assert first == {"limit": None, "words": 1}
-
-
-FORMER = (["--set", "limit=1"], ["--limit", "1"], ["--set", "max_sentences=1"])
-
-
-@pytest.mark.parametrize("how", [*FORMER, ["--max-sentences=1"], ["--set", "max-sentences=1"]])
-def test_a_setting_is_accepted_under_its_current_and_its_first_name(
-    workbench: Command, how: list[str]
-) -> None:
-    told = json.loads(workbench(*RUN, *how, "--json").out)
-    spec = json.loads(workbench("runs", "show", told["run"], "--json").out)["spec"]
-    assert spec["settings"]["max_sentences"] == 1 and "limit" not in spec["settings"]
-    assert told == json.loads(workbench(*RUN, "--max-sentences", "1", "--json").out)
+    assert spec["settings"] == {"max_sentences": None, "max_words": 1}
 
 
 @pytest.mark.parametrize(
     "how",
     [
-        ["--limit", "1", "--max-sentences", "1"],
-        ["--set", "limit=1", "max_sentences=2"],
-        ["--set", "limit=1", "--max-sentences", "2"],
-        ["--max-sentences", "1", "--set", "limit=2"],
-        ["--sweep", "limit=1,2", "max_sentences=1,2"],
+        ["--set", "max_sentences=1"],
+        ["--set", "max-sentences=1"],
+        ["--max-sentences", "1"],
+        ["--max-sentences=1"],
     ],
 )
-def test_a_setting_under_both_names_is_an_error(workbench: Command, how: list[str]) -> None:
-    answer = workbench(*RUN, *how)
-    assert answer.code == 2 and answer.out == ""
-    first, remedy = answer.err.splitlines()
-    assert first.startswith("error: ") and first.endswith("[setting-repeated]")
-    assert remedy.startswith("  ")
+def test_a_name_is_written_with_dashes_or_underscores(workbench: Command, how: list[str]) -> None:
+    told = json.loads(workbench(*RUN, *how, "--json").out)
+    spec = json.loads(workbench("runs", "show", told["run"], "--json").out)["spec"]
+    assert spec["settings"] == {"max_sentences": 1, "max_words": 100}
 
 
 def test_findings_come_first_then_one_table_then_where_the_rest_is(workbench: Command) -> None:
@@ -98,7 +81,16 @@ def test_findings_come_first_then_one_table_then_where_the_rest_is(workbench: Co
 
 
 def test_caveats_of_a_run_are_printed(workbench: Command) -> None:
-    asked = ("run", "heads", "--model", "mini:bert", "--corpus", "dog.conllu", "--shuffles", "100")
+    asked = (
+        "run",
+        "heads",
+        "--model",
+        "mini:bert",
+        "--corpus",
+        "dog.conllu",
+        "--n-shuffles",
+        "100",
+    )
     assert "Caveat: Only " in workbench(*asked).out
     told = json.loads(workbench(*asked, "--json").out)
     assert any("sentence" in caveat for caveat in told["caveats"])
@@ -110,9 +102,9 @@ def test_caveats_of_a_run_are_printed(workbench: Command) -> None:
         (("run", "descibe", "--corpus", "dog.conllu"), "Did you mean 'describe'?"),
         ((*RUN, "--max-sentnces", "3"), "'--max-sentences'"),
         ((*RUN, "--set", "max_sentnces=3"), "'max_sentences'"),
-        ((*RUN, "--set", "limit"), "name=value"),
-        ((*RUN, "--limit", "-3"), "max_sentences is '-3'"),
-        ((*RUN, "--limit"), "--limit needs a value"),
+        ((*RUN, "--set", "max_sentences"), "name=value"),
+        ((*RUN, "--max-sentences", "-3"), "max_sentences is '-3'"),
+        ((*RUN, "--max-sentences"), "--max-sentences needs a value"),
         ((*RUN, "--max-sentences", "many"), "max_sentences is 'many'"),
         ((*RUN, "--seed", "-1"), "seed"),
         ((*RUN, "--split", "trian"), "there is no split 'trian'"),
@@ -120,10 +112,10 @@ def test_caveats_of_a_run_are_printed(workbench: Command) -> None:
         (("run", "describe"), "corpus-count"),
         (("run", "describe", "--corpus", "dgo.conllu"), "Did you mean 'dog.conllu'?"),
         ((*RUN, "--sweep", "max_sentnces=1,2"), "'max_sentences'"),
-        ((*RUN, "--sweep", "limit="), "no value"),
-        ((*RUN, "--sweep", "limit=1,1"), "value-repeated"),
+        ((*RUN, "--sweep", "max_sentences="), "no value"),
+        ((*RUN, "--sweep", "max_sentences=1,1"), "value-repeated"),
         ((*RUN, "--sweep", "seed=a,b"), "a seed is 'a'"),
-        ((*RUN, "--limit", "9", "--scheduler", "tcp://127.0.0.1:1"), "cannot be reached"),
+        ((*RUN, "--max-sentences", "9", "--scheduler", "tcp://127.0.0.1:1"), "cannot be reached"),
         (("runs", "show", "../../etc"), "cannot be the name of a run"),
         (("runs", "show", "/etc/passwd"), "cannot be the name of a run"),
         (("runs", "show", "x" * 500), "cannot be the name of a run"),
@@ -147,19 +139,19 @@ def test_a_user_error_is_printed_and_exits_with_2(
 
 @pytest.mark.slow
 def test_a_sweep_gathers_one_table(workbench: Command) -> None:
-    answer = workbench(*RUN, "--sweep", "limit=1,2", "words=1,2", "--json")
+    answer = workbench(*RUN, "--sweep", "max_sentences=1,2", "max_words=1,2", "--json")
     assert answer.code == 0, answer.err
     told = json.loads(answer.out)
     assert told["tables"]["sizes"] == 4
     exported = workbench("export", told["run"], "words", "--out", "words.csv")
     assert exported.code == 0, exported.err
     head, *rows = Path("words.csv").read_text().splitlines()
-    assert head.startswith(("max_sentences,words,word,", "max_sentences,max_words,word,"))
+    assert head.startswith("max_sentences,max_words,word,")
     assert len(rows) == 2 * (1 + 2)
 
 
 def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
-    names = [json.loads(workbench(*RUN, "--limit", limit, "--json").out)["run"] for limit in (1, 2)]
+    names = [json.loads(workbench(*RUN, "--max-sentences", n, "--json").out)["run"] for n in (1, 2)]
     listed = workbench("runs", "list")
     assert all(name in listed.out for name in names)
     assert workbench("runs").out == listed.out
@@ -256,7 +248,7 @@ def test_a_run_is_followed_to_its_end_where_standard_streams_are_closed(
 
 
 def test_a_run_that_lost_a_table_is_computed_again(workbench: Command) -> None:
-    asked = (*RUN, "--words", "7", "--json")
+    asked = (*RUN, "--max-words", "7", "--json")
     path = Path(json.loads(workbench(*asked).out)["path"])
     whole = (path / "tables" / "sizes.parquet").read_bytes()
     for damage in (whole[:-10], b"", None):
@@ -279,6 +271,6 @@ def test_a_link_among_the_runs_is_an_error(at_home: Path, workbench: Command) ->
 
 
 def test_a_setting_is_set_once(workbench: Command) -> None:
-    answer = workbench(*RUN, "--limit", "1", "--set", "limit=2")
+    answer = workbench(*RUN, "--max-sentences", "1", "--set", "max_sentences=2")
     assert answer.code == 2
     assert "setting-repeated" in answer.err

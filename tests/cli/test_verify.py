@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -92,20 +91,6 @@ def test_one_changed_byte_is_found_by_verify_alone(run: Run, workbench: Command)
     answer = workbench("runs", "verify")
     assert answer.code == 1 and f"{LENGTHS} has changed" in answer.out
     assert f"workbench runs rm {run.name} --yes" in answer.out
-
-
-def test_a_run_from_before_hashes_were_kept_is_judged_by_names(
-    run: Run, workbench: Command
-) -> None:
-    facts = json.loads((run.path / PROVENANCE).read_text())
-    facts.pop("files")
-    (run.path / PROVENANCE).write_text(json.dumps(facts))
-    assert workbench("runs", "verify").code == 0
-    figure = next((run.path / "figures").iterdir())
-    figure.unlink()
-    assert again(run).missing == [f"figures/{figure.name}"]
-    shutil.copy(run.path / "spec.json", run.path / LENGTHS)
-    assert "cannot be read" in workbench("runs", "verify").out
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", "not json", '{"tables": 3}', '{"files": []}'])

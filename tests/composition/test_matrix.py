@@ -39,7 +39,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "drift": (PRIMER, {"max_sentences": 10, "compare_probing": False, "compare_roles": False}),
     "edge-probing": (
-        PRIMER, {"tasks": ("pos",), "preset": "quick", "max_epochs": 2, "max_sentences": 20}
+        PRIMER, {"tasks": ("pos",), "effort": "quick", "max_epochs": 2, "max_sentences": 20}
     ),
     "finetune": ("", {**QUICK, "max_train": 10}),
     "frozen-vs-finetuned": ("", {**QUICK, "ridge_strengths": (1.0,), "lstm_baseline": False}),

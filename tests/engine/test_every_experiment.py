@@ -38,11 +38,11 @@ EXPERIMENTS = {
     ),
     "edge-probing": Case(
         "means", "mean", 0.05, "primer:size=16",
-        {"tasks": ["roles"], "preset": "quick", "epochs": 5, "random": False},
+        {"tasks": ["roles"], "effort": "quick", "max_epochs": 5, "random_baseline": False},
     ),
     "finetune": Case(
         "scores", "value", 0.05, "primer/sentiment:size=40",
-        {"task": "sentiment", "epochs": 1, "rates": (1e-3,), "seeds": (0,)},
+        {"task": "sentiment", "max_epochs": 1, "learning_rates": (1e-3,), "seeds": (0,)},
     ),
     "geometry": Case(
         "layers", "value", 0.01, "primer:size=40", {"random_models": 0, "min_contexts": 3}
@@ -50,9 +50,11 @@ EXPERIMENTS = {
     "head-ablation": Case("ablation", "delta", 4e-3, "primer:size=24"),
     "head-importance": Case("importance", "importance", 2e-3),
     "head-pruning": Case(
-        "curve", "value", 0.02, "primer:size=12", {"steps": 2, "seeds": 1}, True
+        "curve", "value", 0.02, "primer:size=12", {"steps": 2, "random_orders": 1}, True
     ),
-    "heads": Case("heads", "confidence", 2e-3, "primer:size=24", {"shuffles": 120, "draws": 20}),
+    "heads": Case(
+        "heads", "confidence", 2e-3, "primer:size=24", {"n_shuffles": 120, "n_bootstrap": 20}
+    ),
     "lens": Case("final", "cumulative", 0.05, "primer:size=24", {"random_models": 0}),
     "minimal-pairs": Case("pairs", "gap", 0.1, "primer/acceptability:size=40"),
     "patching": Case(

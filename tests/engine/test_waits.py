@@ -455,8 +455,8 @@ def test_a_fine_tuning_is_halved_and_learns_the_same(
         model = loaded("mini:bert", "cpu")
         with torch.random.fork_rng():
             run = wb.run(
-                "finetune", model=model, corpus=corpus, task="sentiment", epochs=1,
-                rates=(1e-3,), seeds=(0,), ridges=(1.0,), head="plain",
+                "finetune", model=model, corpus=corpus, task="sentiment", max_epochs=1,
+                learning_rates=(1e-3,), seeds=(0,), ridge_strengths=(1.0,), head="plain",
             )  # fmt: skip
         found: list[float] = run.tables["learning"]["loss"].tolist()
         run.path.rename(tmp_path / f"kept-{room.failed}")

@@ -125,9 +125,9 @@ def test_a_command_without_flags_reads_no_declaration(monkeypatch: pytest.Monkey
     import workbench.runs.request  # noqa: F401 (else it would keep the empty registry)
 
     monkeypatch.setattr(declaring, "EXPERIMENTS", {})
-    assert given_settings("run heads", "heads", ["limit=3"], []) == {"limit": "3"}
+    assert given_settings("run heads", "heads", ["max_sentences=3"], []) == {"max_sentences": "3"}
     with pytest.raises(KeyError):
-        given_settings("run heads", "heads", [], ["--limit", "3"])
+        given_settings("run heads", "heads", [], ["--max-sentences", "3"])
 
 
 DRAWING = """

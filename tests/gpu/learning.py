@@ -130,7 +130,7 @@ def training(setting: Setting, figures: Figures) -> None:
 
 def _trained(family: str, folder: Path, device: str, name: str, progress: Told) -> Trained:
     """A short training with dropout, a checkpoint every four steps and a row for each."""
-    own = settings(STEPS, checkpoint_steps=4, points=STEPS, dropout=0.1, at_once=4)
+    own = settings(STEPS, checkpoint_steps=4, points=STEPS, dropout=0.1, micro_batch_size=4)
     home = folder / "tokens"
     return train(family, lesson(), folder / name, own, progress, device=device, home=home)
 

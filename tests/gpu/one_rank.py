@@ -33,7 +33,7 @@ def wrapped(net: nn.Module, task: Task, place: Process) -> nn.Module:
 def main(kind: str, out: Path) -> None:
     device = torch.device("cuda", 0) if kind.startswith("cuda") else torch.device("cpu")
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    own = settings(8, points=8, at_once=4)
+    own = settings(8, points=8, micro_batch_size=4)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         distributed.init_process_group(

@@ -172,10 +172,10 @@ def training_speed(setting: Setting, figures: Figures) -> None:
     for family, objective in training.FAMILIES.items():
         row = family_of(family)
         words = train_tokenizer(
-            lines, row.algorithm, row.layout, size.vocabulary, max_length=size.length
+            lines, row.algorithm, row.layout, size.vocabulary_size, max_length=size.sequence_length
         )
         store = tokenize_text(lines, words, setting.folder / family, processes=1)
-        packing = pack(store, vocabulary_of(words), size.length)
+        packing = pack(store, vocabulary_of(words), size.sequence_length)
         net = build(family, size, words, 0, objective)
         weights = in_blocks(net)
         tokens = training.ours(net, objective, packing, batch, steps, setting.device)

@@ -40,7 +40,9 @@ def judge(model: Any, corpus: Corpus, limit: int) -> None:
                             given = sum(w for o, w in row.items() if text.doc[o].pos_ == to)
                             count(("tag", layer, head, tag, to), given)
     shares = {key: part / whole for key, (part, whole) in sums.items()}
-    tables = run_here("attention-averages", model, corpus, limit=limit, farthest=FARTHEST).tables
+    tables = run_here(
+        "attention-averages", model, corpus, max_sentences=limit, max_offset=FARTHEST
+    ).tables
     assert len(tables["offsets"]) > 0 and len(tables["tags"]) > 0
     for _, row in tables["offsets"].iterrows():
         key = ("offset", row["layer"], row["head"], row["offset"])

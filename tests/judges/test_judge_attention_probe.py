@@ -179,7 +179,7 @@ def compared(model: Any, corpus: Corpus, **sizes: int) -> float:
     parts = {
         part: list(corpus.docs(part, sizes[f"max_{part}"])) for part in ("train", "dev", "test")
     }
-    result = run_here("attention-probe", model, corpus, seeds=(0,), halves=False, **sizes)
+    result = run_here("attention-probe", model, corpus, seeds=(0,), half_data_check=False, **sizes)
     ours = measured(result)
     maps = maps_of(model, [doc for docs in parts.values() for doc in docs])
     stack = model.stacks[0]
@@ -242,7 +242,9 @@ def test_one_head_of_72_knows_the_heads_of_words(
 
     maps = both[0]
     monkeypatch.setattr(attention_features, "attention", given)
-    result = run_here("attention-probe", odd_model(corpus), corpus, seeds=(0,), halves=False)
+    result = run_here(
+        "attention-probe", odd_model(corpus), corpus, seeds=(0,), half_data_check=False
+    )
     ours, plain = measured(result), judged(parts, maps, [layer for layer, _ in heads])
     print(plain, ours)
     assert plain[3][0] > 0.95 and plain[-1][0] > 0.9

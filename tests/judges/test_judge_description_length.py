@@ -81,8 +81,9 @@ def test_codes_are_as_long_as_plain_ones(name: str, large: bool) -> None:
         model = odd_model(corpus)
         model = odd_twin(model) if name == "odd@random" else model
     result = run_here(
-        "description-length", model, corpus, tasks=("pos",), codes=("online",), targets=1_000_000,
-        max_train=most["train"], max_dev=most["dev"], max_test=most["test"], controls=False,
+        "description-length", model, corpus, tasks=("pos",), codes=("online",),
+        max_targets=1_000_000,
+        max_train=most["train"], max_dev=most["dev"], max_test=most["test"], control_tasks=False,
     )  # fmt: skip
     codes = result.tables["codes"]
     own = codes[codes["encoder"] == "model"].set_index("layer")["bits"]

@@ -82,7 +82,7 @@ def divergence(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 
 def judge(before: HuggingFace, after: HuggingFace, corpus: Any, docs: list[Doc]) -> None:
-    result = run_here("drift", (before, after), corpus, limit=len(docs))
+    result = run_here("drift", (before, after), corpus, max_sentences=len(docs))
     table = result.tables["drift"].set_index("layer")
     old, new = ([read(model, doc) for doc in docs] for model in (before, after))
     for layer in range(len(old[0][0])):
@@ -132,7 +132,7 @@ def test_forgetting_is_the_difference_of_plain_language_model_losses() -> None:
     before, corpus = wb.load("mini:gpt"), wb.read("primer")
     assert isinstance(before, HuggingFace)
     after = perturbed(before, 0.1)
-    result = run_here("drift", (before, after), corpus, limit=20)
+    result = run_here("drift", (before, after), corpus, max_sentences=20)
     row = result.tables["losses"].set_index("metric").iloc[0]
     docs = list(corpus.docs("test", 20))
     plain = [np.mean(np.concatenate([nats(m, doc) for doc in docs])) for m in (before, after)]

@@ -145,9 +145,9 @@ def ours(
 ) -> Any:
     """The mean F1 of each task, probe and layer."""
     result = run_here(
-        "edge-probing", model, corpus, tasks=tuple(tasks), modes=("layer",), targets=1_000_000,
-        max_train=most["train"], max_dev=most["dev"], max_test=most["test"], controls=False,
-        halves=False, random=False, **more,
+        "edge-probing", model, corpus, tasks=tuple(tasks), modes=("layer",), max_targets=1_000_000,
+        max_train=most["train"], max_dev=most["dev"], max_test=most["test"], control_tasks=False,
+        half_data_check=False, random_baseline=False, **more,
     )  # fmt: skip
     means = result.tables["means"]
     own = means[(means["encoder"] == "model") & (means["mode"] == "layer")]
@@ -197,7 +197,7 @@ def test_linear_probes_are_at_most_a_point_under_scikit_learn(name: str, large: 
 @pytest.mark.parametrize("name", ["mini:bert", "mini:gpt", "odd", "odd@random"])
 def test_edge_probes_are_as_good_as_plain_ones(name: str) -> None:
     model, corpus = cases(name, True)
-    found = ours(model, corpus, ("pos", "dependencies"), LARGE, probes=("edge",), preset="full")
+    found = ours(model, corpus, ("pos", "dependencies"), LARGE, probes=("edge",), effort="full")
     for task, sides in (("pos", 1), ("dependencies", 2)):
         targets = Targets(model, corpus, task, LARGE)
         layers, seeds = range(len(targets.inputs["train"])), range(1)

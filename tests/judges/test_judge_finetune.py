@@ -66,7 +66,8 @@ def odd_tags(seed: int, sizes: dict[str, int], twin: bool = False) -> tuple[floa
     model = odd_model(corpus, seed)
     model = odd_twin(model, seed) if twin else model
     result = run_here(
-        "finetune", model, corpus, method="frozen", task="pos", seeds=(0,), ridges=(STRONG,),
+        "finetune", model, corpus, method="frozen", task="pos", seeds=(0,),
+        ridge_strengths=(STRONG,),
         max_train=None, max_dev=None,
     )  # fmt: skip
     docs = [list(corpus.docs(name)) for name in ("train", "dev", "test")]
@@ -145,7 +146,7 @@ def wb_corpus(name: str, docs: list[list[Doc]]) -> Any:
 def test_metrics_are_those_of_scikit_learn_and_scipy(task: str) -> None:
     result = run_here(
         "finetune", wb.load("mini:bert"), wb.read(f"primer/{task}:size=400"), method="frozen",
-        seeds=(0,), max_train=40, max_dev=20, max_test=40, ridges=(100.0,),
+        seeds=(0,), max_train=40, max_dev=20, max_test=40, ridge_strengths=(100.0,),
     )  # fmt: skip
     said = result.tables["predictions"]
     gold, guess = said["gold"], said["guess"]
@@ -173,7 +174,7 @@ def test_fine_tuning_is_within_seed_noise_of_a_plain_loop() -> None:
             (("train", 300), ("dev", 100), ("test", 400))]  # fmt: skip
     result = run_here(
         "finetune", model, wb_corpus("sentiment", docs), method="fine-tuned", seeds=(0, 1, 2),
-        max_train=None, max_dev=None, rates=(1.5e-3,),
+        max_train=None, max_dev=None, learning_rates=(1.5e-3,),
     )  # fmt: skip
     own = result.tables["scores"].query("split == 'test' and metric == 'accuracy'")["value"]
     plain = [plainly_tuned(model, docs, seed) for seed in range(3)]

@@ -75,7 +75,8 @@ def test_deltas_intervals_and_p_values_of_small_cells() -> None:
     asking = Asking()
     result = run(
         "frozen-vs-finetuned", [wb.load("mini:elmo")], [wb.read("primer:size=800")], asking=asking,
-        tasks=("sentiment",), strong=False, seeds=(0, 1), epochs=2, rates=(3e-3,), **SIZES,
+        tasks=("sentiment",), lstm_baseline=False, seeds=(0, 1), max_epochs=2,
+        learning_rates=(3e-3,), **SIZES,
     )  # fmt: skip
     judge(result, asking, 2)
 
@@ -87,6 +88,6 @@ def test_deltas_intervals_and_p_values_of_larger_cells(name: str) -> None:
     result = run(
         "frozen-vs-finetuned", [wb.load(f"mini:{name}")], [wb.read("primer")], asking=asking,
         tasks=("sentiment", "entailment"), methods=("fine-tuned", "lora"), seeds=(0, 1, 2),
-        epochs=3, max_train=150, max_dev=60, max_test=200,
+        max_epochs=3, max_train=150, max_dev=60, max_test=200,
     )  # fmt: skip
     judge(result, asking, 3)

@@ -88,7 +88,7 @@ def test_tables_are_recomputed_from_their_cells(
     monkeypatch.setattr(pretraining, "_unigram", lambda corpus, answer: 3.0)
     kind = experiments()["pretraining"]
     settings = kind.settings(
-        arms=("mlm", "ltr", "ltr+lstm"), size=("tiny", "mini"), pretrainings=pretrainings,
+        arms=("mlm", "ltr", "ltr+lstm"), sizes=("tiny", "mini"), pretraining_seeds=pretrainings,
         tasks=("sentiment",), seeds=(0, 1), max_train=20, max_dev=10, max_test=TEXTS,
     )  # fmt: skip
     canned = Canned(np.random.default_rng(1))
@@ -151,9 +151,10 @@ def test_the_table_is_the_mean_of_real_cells(
 
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
     run = wb.run(
-        "pretraining", corpus="primer:size=300", device="cpu", steps=4, batch=4, vocabulary=300,
+        "pretraining", corpus="primer:size=300", device="cpu", pretraining_steps=4,
+        pretraining_batch_size=4, vocabulary_size=300,
         arms=["mlm", "ltr"], tasks=["sentiment"], max_train=40, max_dev=20, max_test=40,
-        seeds=[0, 1], rates=[1e-3], epochs=1,
+        seeds=[0, 1], learning_rates=[1e-3], max_epochs=1,
     )  # fmt: skip
     cells = run.tables["cells"]
     for _, row in run.tables["table"].iterrows():

@@ -57,7 +57,9 @@ def debiased_cka(x: Floats, y: Floats) -> float:
 
 def judge(models: list[Any], corpus: Corpus, limit: int) -> float:
     """The largest difference of a CKA."""
-    table = run_here("similarity", models, corpus, limit=limit, twin=False).tables["similarity"]
+    table = run_here("similarity", models, corpus, max_sentences=limit, random_twin=False).tables[
+        "similarity"
+    ]
     own = {model.name: states(model, corpus, limit) for model in models}
     apart = 0.0
     for row in table.to_dict("records"):
@@ -93,7 +95,7 @@ def test_the_odd_model_and_its_twin() -> None:
 def test_a_random_twin_next_to_one_model_is_the_twin() -> None:
     corpus = odd_corpus()
     model = odd_model(corpus)
-    table = run_here("similarity", model, corpus, seed=1, limit=20).tables["similarity"]
+    table = run_here("similarity", model, corpus, seed=1, max_sentences=20).tables["similarity"]
     twin = odd_twin(model, 1)
     own = states(twin, corpus, 20)
     rows = table[table["model_a"] == twin.name].to_dict("records")

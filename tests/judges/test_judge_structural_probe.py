@@ -260,7 +260,7 @@ def measured(model: Any, corpus: Corpus, sizes: dict[str, int]) -> Measured:
     docs = [list(corpus.docs(part, size)) for part, size in sizes.items()]
     parts = [[sentence_of(model, doc) for doc in part if len(doc) > 1] for part in docs]
     result = run_here(
-        "structural-probe", model, corpus, seeds=SEEDS, halves=False, time="0s",
+        "structural-probe", model, corpus, seeds=SEEDS, half_data_check=False, time="0s",
         **{f"max_{part}": size for part, size in sizes.items()},
     )  # fmt: skip
     means = result.tables["means"]

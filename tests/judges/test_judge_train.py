@@ -39,7 +39,12 @@ def judge(
     (folder / "text.txt").write_text("\n".join(text) + "\n")
     kind = experiments()["train"]
     settings = kind.settings(
-        family=family, size="tiny", rows="sentences", steps=steps, batch=8, held_out=SHARE
+        family=family,
+        size="tiny",
+        rows="sentences",
+        steps=steps,
+        batch_size=8,
+        held_out_fraction=SHARE,
     )
     corpus = wb.read(str(folder / "text.txt"))
     inputs = Inputs((), (corpus,), keep=folder / "model", scratch=folder / "scratch")

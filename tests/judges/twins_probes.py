@@ -50,7 +50,7 @@ def edge_probing(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """Gains from layer to layer with p < 0.05, and intervals that lie above the majority."""
     result = run_here(
         "edge-probing", twin, shuffled(corpus, seed), seed, probes=("linear",), modes=("layer",),
-        tasks=("pos",), halves=False, random=False, seeds=(seed,),
+        tasks=("pos",), half_data_check=False, random_baseline=False, seeds=(seed,),
     )  # fmt: skip
     means = result.tables["means"]
     majority = float(means.loc[means["encoder"] == "majority", "mean"].iloc[0])
@@ -65,7 +65,7 @@ def description_length(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """Layers whose code is significantly shorter than that of the label frequencies."""
     result = run_here(
         "description-length", twin, shuffled(corpus, seed), seed, tasks=("pos",),
-        codes=("online",), targets=300, controls=False, seeds=(seed,),
+        codes=("online",), max_targets=300, control_tasks=False, seeds=(seed,),
     )  # fmt: skip
     summary = result.tables["summary"]
     false = int((summary["lower"] > summary["baseline_frequency"]).sum())

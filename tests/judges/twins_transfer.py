@@ -45,8 +45,9 @@ def fine_tuning_helps(twin: Any, corpus: Any, seed: int) -> Claims:
     """No method may win over the frozen model on labels drawn at random."""
     result = run(
         "frozen-vs-finetuned", [twin], [random_labels(corpus, seed)], seed, Asking(), "test",
-        tasks=("coin",), methods=("fine-tuned", "lora"), strong=False, seeds=(0, 1), epochs=2,
-        rates=(1e-3,), ridges=(1000.0, 10.0),
+        tasks=("coin",), methods=("fine-tuned", "lora"), lstm_baseline=False, seeds=(0, 1),
+        max_epochs=2,
+        learning_rates=(1e-3,), ridge_strengths=(1000.0, 10.0),
     )  # fmt: skip
     verdicts = result.tables["delta"]["verdict"]
     found = claimed("frozen-vs-finetuned", result.tables, GAINS)
@@ -57,8 +58,9 @@ def heads_that_learn(twin: Any, corpus: Any, seed: int) -> Claims:
     """No head may be better than the majority by more than chance on labels drawn at random."""
     result = run(
         "frozen-vs-finetuned", [twin], [random_labels(corpus, seed + 1000)], seed, Asking(), "test",
-        tasks=("coin",), methods=("lora",), strong=True, seeds=(0, 1), epochs=2, rates=(1e-3,),
-        ridges=(1000.0, 10.0),
+        tasks=("coin",), methods=("lora",), lstm_baseline=True, seeds=(0, 1), max_epochs=2,
+        learning_rates=(1e-3,),
+        ridge_strengths=(1000.0, 10.0),
     )  # fmt: skip
     learned = result.tables["means"]["learned"]
     found = claimed(
@@ -72,7 +74,8 @@ def drift_of_a_copy(twin: Any, corpus: Any, seed: int) -> Claims:
 
     sizes = {"max_train": 40, "max_dev": 20, "max_test": 30}
     result = run(
-        "drift", [twin, twin.copy()], [corpus], seed, Asking(), "test", limit=20, probe=True,
+        "drift", [twin, twin.copy()], [corpus], seed, Asking(), "test", max_sentences=20,
+        compare_probing=True,
         tasks=("pos",), **sizes,
     )  # fmt: skip
     losses, probing = result.tables["losses"], result.tables["probing"]

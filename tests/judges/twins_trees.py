@@ -40,8 +40,9 @@ def with_random_trees(corpus: Corpus, seed: int) -> Corpus:
 def structural_probe(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """Layers whose interval lies over the chain's score, and gains with p < 0.05."""
     result = run_here(
-        "structural-probe", twin, with_random_trees(corpus, seed), seed, rank=16, halves=False,
-        seeds=(seed,), parts=("distance",),
+        "structural-probe", twin, with_random_trees(corpus, seed), seed, probe_rank=16,
+        half_data_check=False,
+        seeds=(seed,), measures=("distance",),
     )  # fmt: skip
     means = result.tables["means"]
     means = means[means["metric"] == "uuas"]
@@ -56,7 +57,12 @@ def structural_probe(twin: Any, corpus: Corpus, seed: int) -> Claims:
 def attention_probe(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """Probes of heads whose interval lies over the best offset and an even guess."""
     result = run_here(
-        "attention-probe", twin, with_random_trees(corpus, seed), seed, halves=False, seeds=(seed,)
+        "attention-probe",
+        twin,
+        with_random_trees(corpus, seed),
+        seed,
+        half_data_check=False,
+        seeds=(seed,),
     )
     means = result.tables["means"]
     own = means[(means["probe"] == "attention") & (means["encoder"] == "model") & ~means["control"]]

@@ -15,7 +15,7 @@ from workbench import Model, WorkbenchError, experiments
 
 PRIMER, SENTIMENT = "primer:size=40", "primer/sentiment:size=40"
 FEW: dict[str, Any] = {"max_train": 20, "max_dev": 10, "max_test": 10}
-QUICK: dict[str, Any] = {**FEW, "seeds": (0,), "epochs": 1, "rates": (1e-2,)}
+QUICK: dict[str, Any] = {**FEW, "seeds": (0,), "max_epochs": 1, "learning_rates": (1e-2,)}
 # The request to each experiment: a corpus, and settings that keep it small.
 REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "attention-averages": (PRIMER, {}),
@@ -25,12 +25,24 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "contributions": (PRIMER, {}),
     "description-length": (
         PRIMER,
-        {"tasks": ("pos",), "limit": 20, "codes": ("online",), "targets": 60, "epochs": 5},
+        {
+            "tasks": ("pos",),
+            "max_sentences": 20,
+            "codes": ("online",),
+            "max_targets": 60,
+            "max_epochs": 5,
+        },
     ),
-    "drift": (PRIMER, {"limit": 20}),
-    "edge-probing": (PRIMER, {"tasks": ("pos",), "preset": "quick", "epochs": 2, "limit": 20}),
+    "drift": (PRIMER, {"max_sentences": 20}),
+    "edge-probing": (
+        PRIMER,
+        {"tasks": ("pos",), "effort": "quick", "max_epochs": 2, "max_sentences": 20},
+    ),
     "finetune": (SENTIMENT, {"method": "fine-tuned", **QUICK}),
-    "frozen-vs-finetuned": (SENTIMENT, {"tasks": ("sentiment",), "ridges": (1.0,), **QUICK}),
+    "frozen-vs-finetuned": (
+        SENTIMENT,
+        {"tasks": ("sentiment",), "ridge_strengths": (1.0,), **QUICK},
+    ),
     "geometry": (PRIMER, {"random_models": 2, "min_contexts": 3}),
     "head-ablation": (PRIMER, {}),
     "head-gates": (PRIMER, {}),
@@ -43,8 +55,8 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19}),
     "pretraining": (SENTIMENT, {}),
     "profile": (PRIMER, {}),
-    "similarity": (PRIMER, {"limit": 20}),
-    "structural-probe": (PRIMER, {"limit": 20, "seeds": (0,)}),
+    "similarity": (PRIMER, {"max_sentences": 20}),
+    "structural-probe": (PRIMER, {"max_sentences": 20, "seeds": (0,)}),
     "tokenization": (PRIMER, {}),
     "train": (PRIMER, {"family": "bert"}),
     "trigram": (PRIMER, {}),
@@ -126,7 +138,7 @@ def test_a_model_of_nothing_but_states_is_described_probed_and_compared() -> Non
     assert answer("profile", model).tables["modules"].to_dict("list") == {
         "module": ["all"], "parameters": [model.parameters],
     }  # fmt: skip
-    probed = answer("edge-probing", model, random=False).tables["scores"]["encoder"]
+    probed = answer("edge-probing", model, random_baseline=False).tables["scores"]["encoder"]
     assert {"model", "static"} <= set(probed) and "random" not in set(probed)
     compared = answer("similarity", [model, BagOfEmbeddings(1, "other")])
     assert len(compared.tables) > 1
@@ -159,7 +171,7 @@ def test_fine_tuning_moves_a_copy_and_never_the_model_itself() -> None:
 def test_drift_names_the_layer_that_was_changed() -> None:
     before, after = TrainableBag(), TrainableBag(name="moved")
     after.mix += 0.1
-    found = wb.run("drift", model=[before, after], corpus=PRIMER, limit=20, device="cpu")
+    found = wb.run("drift", model=[before, after], corpus=PRIMER, max_sentences=20, device="cpu")
     moved = found.tables["drift"].set_index("layer")["weight_distance"]
     assert moved[0] == 0 < moved[1]
     assert not np.isnan(moved).any()

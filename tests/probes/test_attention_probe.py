@@ -42,7 +42,7 @@ from workbench.models.word_models import Vectors
 FIGURES = ATTENTION_PROBE.drawings()
 
 Opened = Callable[[str], Model]
-SMALL = {"limit": 8, "seeds": (0, 1)}
+SMALL = {"max_sentences": 8, "seeds": (0, 1)}
 CPU = torch.device("cpu")
 
 
@@ -191,7 +191,7 @@ def test_the_planted_heads_find_every_word() -> None:
     model = HuggingFace(planted.model, planted.tokenizer, "planted")
     docs = planted_docs(60, words)
     corpus = corpus_of(docs[:36], docs[36:48], docs[48:])
-    result = probed(model, corpus, limit=None, seeds=(0,), halves=False)
+    result = probed(model, corpus, max_sentences=None, seeds=(0,), half_data_check=False)
     summary = result.tables["summary"].set_index("probe").loc[ATTENTION]
     assert summary["uas"] == 1 and summary["uas"] > summary["baseline_offset"] + 0.2
     layer, head = planted.heads["syntactic"]
@@ -271,7 +271,7 @@ def test_a_result_says_what_was_not_learnt_and_what_more_sentences_would_give(
     figure = FIGURES["layers"](result.tables)
     curves = [trace for trace in figure.data if trace.line.color == MODEL]
     assert BASELINE in {colour for trace in curves for colour in trace.marker.color}
-    alone = probed(opened("bert"), seeds=(0,), halves=False).tables["means"]
+    alone = probed(opened("bert"), seeds=(0,), half_data_check=False).tables["means"]
     assert alone["half"].isna().all()
 
 
@@ -283,7 +283,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened) -> None:
         corpus = corpus_of(train, dev, scored)
         inputs = Inputs((opened("bert"),), (corpus,))
         parts = parts_of(corpus, None, SplitSizes(), 0)
-        found = learn(inputs, AttentionProbe(seeds=(0,), halves=False), Quiet(), parts)
+        found = learn(inputs, AttentionProbe(seeds=(0,), half_data_check=False), Quiet(), parts)
         return [probed.weights for key in found.keys for probed in found.probes[key]]
 
     clean, poisoned = learnt(test), learnt([turned(doc) for doc in test])
@@ -301,7 +301,7 @@ def test_sentences_without_arcs_give_a_caveat_and_a_part_of_only_such_is_an_erro
 ) -> None:
     dots = doc_of([0, 0], ["PUNCT", "PUNCT"])
     docs = [doc_of([0, 0, 1]), doc_of([0]), dots]
-    result = probed(opened("bert"), corpus_of(docs, docs, docs), seeds=(0,), halves=False)
+    result = probed(opened("bert"), corpus_of(docs, docs, docs), seeds=(0,), half_data_check=False)
     assert any("6 of 9 sentences have no arc" in each.text for each in result.caveats)
     with pytest.raises(WorkbenchError, match="dev has no word"):
         probed(opened("bert"), corpus_of(docs, [doc_of([0]), dots], docs))
@@ -310,7 +310,7 @@ def test_sentences_without_arcs_give_a_caveat_and_a_part_of_only_such_is_an_erro
 def test_words_beyond_the_models_length_give_a_caveat_and_are_not_scored(opened: Opened) -> None:
     short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
     corpus = corpus_of([short], [short], [short, long])
-    result = probed(opened("bert"), corpus, seeds=(0,), halves=False)
+    result = probed(opened("bert"), corpus, seeds=(0,), half_data_check=False)
     assert any("words were cut off" in each.text for each in result.caveats)
     assert any("sentences are scored" in each.text for each in result.caveats)
     assert 2 < result.tables["scores"]["n"].iloc[0] < 2 + 149

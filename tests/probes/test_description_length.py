@@ -298,7 +298,8 @@ def test_bits_are_nats_over_ln_2_and_the_papers_unit_leaves_them() -> None:
 # --- whole runs -----------------------------------------------------------------------------------
 
 Opened = Callable[[str], Model]
-SMALL = {"limit": 20, "tasks": ("pos", "proto-roles"), "hidden": 8, "epochs": 3, "steps": 12,
+SMALL = {"max_sentences": 20, "tasks": ("pos", "proto-roles"), "hidden_size": 8, "max_epochs": 3,
+         "variational_steps": 12,
          "seeds": (0, 1)}  # fmt: skip
 
 
@@ -317,7 +318,7 @@ def told(
 @pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.slow), "t5"])
 def test_every_layer_has_its_baselines(opened: Opened, name: str) -> None:
     model = opened(name)
-    tables = told(model, limit=8).tables
+    tables = told(model, max_sentences=8).tables
     assert set(tables) == set(DESCRIPTION_LENGTH.tables)
     for table, about in DESCRIPTION_LENGTH.tables.items():
         assert len(tables[table]) and not tables[table].duplicated(list(about.keys)).any()
@@ -347,7 +348,7 @@ def test_every_layer_has_its_baselines(opened: Opened, name: str) -> None:
 
 
 def test_many_labels_a_target_take_a_bit_each_of_the_uniform_code(opened: Opened) -> None:
-    tables = told(opened("bert"), codes=("online",), seeds=(0,), limit=8).tables
+    tables = told(opened("bert"), codes=("online",), seeds=(0,), max_sentences=8).tables
     several = tables["codes"].query("task == 'proto-roles'")
     labels = several["uniform_bits"] / several["n"]
     assert (labels == labels.round()).all() and (labels > 2).all()
@@ -357,7 +358,7 @@ def test_many_labels_a_target_take_a_bit_each_of_the_uniform_code(opened: Opened
 
 def test_the_papers_unit_differs_in_what_probes_cost_and_no_more(opened: Opened) -> None:
     ours, theirs = (
-        told(opened("bert"), unit=unit, seeds=(0,), tasks=("pos",), limit=8)
+        told(opened("bert"), unit=unit, seeds=(0,), tasks=("pos",), max_sentences=8)
         for unit in ("bits", "paper")
     )
     assert any("nats to bits" in caveat.text for caveat in theirs.caveats)
@@ -376,7 +377,7 @@ def test_the_papers_unit_differs_in_what_probes_cost_and_no_more(opened: Opened)
 def test_a_run_goes_on_where_it_was_stopped(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = {"limit": 8, "epochs": 2, "steps": 4}
+    few = {"max_sentences": 8, "max_epochs": 2, "variational_steps": 4}
     expected = told(opened("bert"), **few).tables
     real, calls = variational.train_bayesian, []
 
@@ -407,13 +408,13 @@ def test_labels_that_are_all_the_same_are_left_out_by_name(opened: Opened) -> No
         "dependencies is left out: every target is 'dep'" in caveat.text for caveat in found.caveats
     )
     with pytest.raises(WorkbenchError, match="too-few-labels"):
-        told(opened("bert"), corpus, tasks=("pos",), targets=1)  # one target, one label
+        told(opened("bert"), corpus, tasks=("pos",), max_targets=1)  # one target, one label
 
 
 def test_codes_that_are_not_requested_are_not_computed(opened: Opened) -> None:
     tables = told(
-        opened("bert"), tasks=("pos",), codes=("variational",), controls=False, probe="linear",
-        limit=8,
+        opened("bert"), tasks=("pos",), codes=("variational",), control_tasks=False, probe="linear",
+        max_sentences=8,
     ).tables  # fmt: skip
     assert tables["portions"].empty and not tables["codes"]["control"].any()
     assert tables["summary"]["control_compression"].isna().all()

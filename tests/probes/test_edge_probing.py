@@ -19,7 +19,14 @@ from workbench import Corpus, Inputs, Result, WorkbenchError
 from workbench.experiment.definition import unmet_requirements
 
 SIZES = {"train": 120, "dev": 30, "test": 50}
-FEW = {"seeds": (0,), "epochs": 12, "rate": 1e-2, "hidden": 32, "batch": 64, "halves": False}
+FEW = {
+    "seeds": (0,),
+    "max_epochs": 12,
+    "learning_rate": 1e-2,
+    "hidden_size": 32,
+    "batch_size": 64,
+    "half_data_check": False,
+}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +48,7 @@ def probe(read: Corpus, model: Any = None, scratch: Path | None = None, **settin
 
 @pytest.fixture(scope="module")
 def answer(read: Corpus) -> Result:
-    return probe(read, predictions=True)
+    return probe(read, save_predictions=True)
 
 
 def test_the_cumulative_curve_jumps_at_the_planted_layer(answer: Result) -> None:
@@ -125,7 +132,8 @@ class Kept(NamedTuple):
 
 
 FEW_TRIALS: dict[str, Any] = {
-    "tasks": ("pos", "dependencies"), "modes": ("layer",), "epochs": 2, "predictions": True,
+    "tasks": ("pos", "dependencies"), "modes": ("layer",), "max_epochs": 2,
+    "save_predictions": True,
 }  # fmt: skip
 
 
@@ -200,7 +208,9 @@ def test_a_control_is_learnt_by_a_large_probe_and_not_by_a_small_one() -> None:
             return [out]
 
         model = WordModel("types", "vectors", 0, 24, {"table": table.table}, states, types)
-        found = probe(read, model, probes=("mlp",), hidden=hidden, random=False, epochs=40)
+        found = probe(
+            read, model, probes=("mlp",), hidden_size=hidden, random_baseline=False, max_epochs=40
+        )
         scores = found.tables["scores"]
         own = scores[(scores["encoder"] == "model") & scores["control"]]
         return float(own["value"].max())
@@ -220,8 +230,8 @@ def test_a_preview_says_so_and_finds_the_same_layers(read: Corpus) -> None:
 
 
 def test_learning_curves_rise(read: Corpus) -> None:
-    few: dict[str, Any] = {"modes": ("top",), "controls": False, "random": False}
-    found = probe(read, tasks=("pos",), shares=(0.02, 1.0), **few)
+    few: dict[str, Any] = {"modes": ("top",), "control_tasks": False, "random_baseline": False}
+    found = probe(read, tasks=("pos",), data_fractions=(0.02, 1.0), **few)
     means = found.tables["means"]
     own = means[(means["encoder"] == "model") & (means["layer"] == planted.LAYERS)]
     by_share = own[own["mode"] == "top"].set_index("share")["mean"]
@@ -229,8 +239,8 @@ def test_learning_curves_rise(read: Corpus) -> None:
 
 
 def test_cnn_windows_add_baselines(short: Corpus) -> None:
-    few: dict[str, Any] = {"modes": ("top",), "controls": False, "epochs": 2}
-    found = probe(short, tasks=("pos",), windows=(1, 2), **few)
+    few: dict[str, Any] = {"modes": ("top",), "control_tasks": False, "max_epochs": 2}
+    found = probe(short, tasks=("pos",), cnn_windows=(1, 2), **few)
     assert {"cnn1", "cnn2"} <= set(found.tables["scores"]["encoder"])
 
 
@@ -242,20 +252,22 @@ def told(found: Result, noun: str) -> bool:
 
 
 def test_a_probe_that_was_cut_off_is_marked_and_one_that_was_not_is_not(read: Corpus) -> None:
-    few = {"tasks": ("pos",), "modes": ("top",), "controls": False, "random": False}
-    cut = probe(read, **few, epochs=2)
+    few = {"tasks": ("pos",), "modes": ("top",), "control_tasks": False, "random_baseline": False}
+    cut = probe(read, **few, max_epochs=2)
     means = cut.tables["means"]
     assert not means.loc[means["encoder"] == "model", "converged"].any()
     assert told(cut, "still improving at the maximum number of epochs, 2")
-    whole = probe(read, **few, epochs=60, patience=2)
+    whole = probe(read, **few, max_epochs=60, patience=2)
     assert whole.tables["means"]["converged"].all() and whole.tables["scores"]["converged"].all()
     assert not told(whole, "still improving")
-    optimum = probe(read, **few, probes=("linear",), epochs=1)
+    optimum = probe(read, **few, probes=("linear",), max_epochs=1)
     assert optimum.tables["means"]["converged"].all(), "it knows no epochs"
 
 
 def test_a_probe_under_its_baseline_did_not_learn_and_says_so(read: Corpus) -> None:
-    found = probe(read, tasks=("pos",), modes=("layer",), epochs=1, rate=1e-9, batch=512)
+    found = probe(
+        read, tasks=("pos",), modes=("layer",), max_epochs=1, learning_rate=1e-9, batch_size=512
+    )
     means = found.tables["means"]
     layers = means[(means["encoder"] == "model") & ~means["control"]].set_index("layer")
     layers = layers[layers["mode"] == "layer"]
@@ -301,10 +313,11 @@ def test_hollow_marks_are_of_probes_that_were_cut_off(answer: Result) -> None:
 def test_too_little_data_gives_a_caveat_with_the_gain_of_more(read: Corpus) -> None:
     """A dozen targets do not settle four tags; nine hundred do."""
     few = {
-        "tasks": ("pos",), "modes": ("layer",), "controls": False, "random": False, "halves": True,
+        "tasks": ("pos",), "modes": ("layer",), "control_tasks": False, "random_baseline": False,
+        "half_data_check": True,
         "probes": ("linear",),
     }  # fmt: skip
-    starved = probe(read, **few, targets=16)
+    starved = probe(read, **few, max_targets=16)
     row = starved.tables["summary"].iloc[0]
     assert row["data_gain"] > 0.05 and not row["enough_data"]
     assert told(starved, "More training targets would change these curves")
@@ -328,7 +341,13 @@ def test_presets_set_targets_seeds_and_epochs_together() -> None:
 
 def test_a_quick_run_says_that_it_is_rough_and_how_long_it_takes(short: Corpus) -> None:
     log = Silent()
-    own = EdgeProbing(effort="quick", modes=("top",), controls=False, random=False, halves=False)
+    own = EdgeProbing(
+        effort="quick",
+        modes=("top",),
+        control_tasks=False,
+        random_baseline=False,
+        half_data_check=False,
+    )
     found = EDGE_PROBING.run(Inputs((planted.model(short),), (short,)), own, log)
     assert told(found, "Effort quick")
     assert found.tables["summary"]["enough_data"].isna().all(), "the halves were not trained"
@@ -342,7 +361,7 @@ def test_a_quick_run_says_that_it_is_rough_and_how_long_it_takes(short: Corpus) 
 def test_the_loss_goes_with_the_task_and_the_result_names_it(
     short: Corpus, bert: Callable[[], Any]
 ) -> None:
-    single = {"modes": ("top",), "controls": False, "random": False, "epochs": 2}
+    single = {"modes": ("top",), "control_tasks": False, "random_baseline": False, "max_epochs": 2}
     assert set(probe(short, **single).tables["tasks"]["loss"]) == {"softmax"}
     assert set(probe(short, **single, loss="sigmoid").tables["tasks"]["loss"]) == {"sigmoid"}
     several = of(*[edges(*[("a b c", [((0, 1), None, ("p", "q"))]), A] * 20)] * 3)
@@ -358,7 +377,7 @@ def test_a_majority_that_is_not_scored_gives_way_to_the_commonest_that_is(
     docs = edges(*[("a b c", [other, other, cause])] * 20)
     for doc in docs:
         doc._.edges = {"relations": doc._.edges["mine"]}
-    found = probe(of(docs, docs, docs), bert(), random=False)
+    found = probe(of(docs, docs, docs), bert(), random_baseline=False)
     assert found.tables["summary"]["baseline_majority"].iloc[0] == pytest.approx(0.5)
     assert told(found, "'Other', does not count in the score")
 
@@ -371,9 +390,11 @@ def test_an_edge_probe_is_at_most_a_point_under_a_linear_one(seed: int, mode: st
     """Pairs of spans from planted labels, fifteen hundred targets."""
     read = planted.corpus({"train": 330, "dev": 100, "test": 200}, seed=seed)
     found = probe(
-        read, planted.model(read, seed), tasks=("dependencies",), modes=(mode,), controls=False,
-        random=False, probes=("edge", "linear"), targets=1500, epochs=60, hidden=128, rate=3e-3,
-        batch=512,
+        read, planted.model(read, seed), tasks=("dependencies",), modes=(mode,),
+        control_tasks=False,
+        random_baseline=False, probes=("edge", "linear"), max_targets=1500, max_epochs=60,
+        hidden_size=128, learning_rate=3e-3,
+        batch_size=512,
     )  # fmt: skip
     means = found.tables["means"].set_index(["probe", "encoder", "mode", "layer"])["mean"]
     for layer in range(planted.LAYERS if mode == "top" else planted.ARC_AT, planted.LAYERS + 1):
@@ -417,7 +438,7 @@ def test_unusual_labels_give_a_caveat(
     train: Any, dev: Any, test: Any, said: str, bert: Callable[[], Any]
 ) -> None:
     read = of(edges(*train), edges(*dev), edges(*test))
-    found = probe(read, bert(), random=False)
+    found = probe(read, bert(), random_baseline=False)
     assert any(said in caveat.text for caveat in found.caveats), found.caveats
     assert found.tables["scores"]["value"].between(0, 1).all()
 
@@ -436,7 +457,7 @@ def test_a_span_off_the_end_is_refused_by_name(bert: Callable[[], Any]) -> None:
 
 def test_several_labels_a_target_are_a_task_too(bert: Callable[[], Any]) -> None:
     many = [("a b c", [((0, 1), (1, 2), ("p", "q")), ((1, 2), (2, 3), ())])] * 20
-    found = probe(of(edges(*many), edges(*many), edges(*many)), bert(), random=False)
+    found = probe(of(edges(*many), edges(*many), edges(*many)), bert(), random_baseline=False)
     assert found.tables["summary"]["best_score"].iloc[0] > 0.95
     assert found.tables["confusion"].empty
 

@@ -38,8 +38,13 @@ def test_it_loads_is_probed_and_reported(
 ) -> None:
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     where, tasks, least = CASES[case]
-    settings: dict[str, Any] = {"tasks": tasks, "limit": 300, "targets": 1500, "seeds": (0,)}
-    settings |= {"modes": ("layer",), "controls": False, "epochs": 8}
+    settings: dict[str, Any] = {
+        "tasks": tasks,
+        "max_sentences": 300,
+        "max_targets": 1500,
+        "seeds": (0,),
+    }
+    settings |= {"modes": ("layer",), "control_tasks": False, "max_epochs": 8}
     run = wb.run("edge-probing", model="mini:bert", corpus=str(data / where), **settings)
     summary = run.tables["summary"].set_index("task")
     assert list(summary.index) == list(tasks)

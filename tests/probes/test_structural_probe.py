@@ -28,7 +28,7 @@ class Quiet:
 
 
 Opened = Callable[[str], Model]
-SMALL = {"limit": 12, "seeds": (0, 1), "rank": 8}
+SMALL = {"max_sentences": 12, "seeds": (0, 1), "probe_rank": 8}
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: P
 
 def test_the_chain_of_words_by_hand(opened: Opened) -> None:
     fan, line = doc_of([0, 0, 0, 0, 0]), doc_of([0, 0, 1, 2, 3])
-    result = probed(opened("bert"), corpus_of([fan] * 3, [fan], [fan, line]), limit=None)
+    result = probed(opened("bert"), corpus_of([fan] * 3, [fan], [fan, line]), max_sentences=None)
     chain = result.tables["means"].query("encoder == 'chain'").set_index("metric")
     assert chain.loc["uuas", "value"] == pytest.approx((1 + 4) / 8)
     assert chain.loc["uuas", "n"] == 8
@@ -140,14 +140,14 @@ def test_the_chain_of_words_by_hand(opened: Opened) -> None:
 
 
 def test_one_measure_alone_can_be_requested(opened: Opened) -> None:
-    tables = probed(opened("vectors"), parts=("depth",)).tables
+    tables = probed(opened("vectors"), measures=("depth",)).tables
     assert set(tables["scores"]["metric"]) == {"root", "nspr"}
     assert tables["trees"].empty
 
 
 def test_short_sentences_and_isolated_words_give_a_caveat(opened: Opened) -> None:
     docs = [doc_of([0, 0]), doc_of([0]), doc_of([0, 0, 1])]
-    result = probed(opened("bert"), corpus_of(docs, docs, docs), limit=None)
+    result = probed(opened("bert"), corpus_of(docs, docs, docs), max_sentences=None)
     assert set(result.tables["summary"]["metric"]) == {"uuas", "root"}
     said = " ".join(caveat.text for caveat in result.caveats)
     assert "3 words have no head" in said and "2 of 2 sentences have fewer than 5" in said
@@ -167,7 +167,9 @@ def test_no_tree_is_an_error_that_says_where(opened: Opened) -> None:
 
 def test_words_beyond_the_models_length_give_a_caveat_and_are_left_out(opened: Opened) -> None:
     short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
-    result = probed(opened("bert"), corpus_of([short, long], [short], [short, long]), limit=None)
+    result = probed(
+        opened("bert"), corpus_of([short, long], [short], [short, long]), max_sentences=None
+    )
     assert any("words were cut off" in each.text for each in result.caveats)
     assert any("sentences are scored" in each.text for each in result.caveats)
     chain = result.tables["means"].query("encoder == 'chain' and metric == 'uuas'")

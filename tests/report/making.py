@@ -88,6 +88,7 @@ def made(
         "caveats": [{"text": c.text, "beside": list(c.applies_to)} for c in caveats],
         "models": [],
         "corpora": [{"name": c.name, "hash": c.hash, "notes": []} for c in question.corpora],
+        "files": run.recorded(path),
         **(facts or {}),
     }
     (path / PROVENANCE).write_text(json.dumps(provenance))
@@ -154,7 +155,7 @@ def described(folder: Path) -> Run:
         folder,
         experiment="describe",
         split=None,
-        settings={"limit": 100, "words": 100},
+        settings={"max_sentences": 100, "max_words": 100},
         tables={name: (table, about[name]) for name, table in tables.items()},
         caveats=[
             Caveat("Only the first 100 Docs were counted.", ("sizes",)),

@@ -1,5 +1,6 @@
 """The command in a report asks the same question again."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -28,7 +29,7 @@ def words(question: Spec) -> list[str]:
 
 @pytest.mark.parametrize(
     ("options", "settings"),
-    [({}, {}), ({"seed": 3, "split": "dev"}, {"limit": 2, "words": 7})],
+    [({}, {}), ({"seed": 3, "split": "dev"}, {"max_sentences": 2, "max_words": 7})],
 )
 def test_the_command_finds_the_run_on_disk(
     tmp_path: Path,
@@ -46,7 +47,8 @@ def test_the_command_finds_the_run_on_disk(
     path = tmp_path / "runs" / question.name
     path.mkdir(parents=True)
     spec.write(path, question)
-    (path / "provenance.json").write_text('{"tables": {}}')
+    parts = {"tables": {}, "figures": [], "caveats": [], "models": [], "corpora": [], "files": {}}
+    (path / "provenance.json").write_text(json.dumps(parts))
     status.write(path, status.Status("done", experiment="describe"))
     monkeypatch.setattr(api, "start", lambda spec, **_: api.Run(tmp_path / "runs" / spec.name))
     monkeypatch.setattr(sys, "argv", [*words(question), "--json"])

@@ -21,11 +21,12 @@ from workbench.cli.main import commands
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import MINI
 from workbench.runs import builtin
-from workbench.runs.builtin import RECIPES, REMAKE, builtin_run, builtin_run_of, builtin_runs
+from workbench.runs.builtin import RECIPES, builtin_run, builtin_run_of, builtin_runs
 from workbench.runs.launch import cancel, move_to_bin, remove
 from workbench.runs.run import BUILT_IN, SHIPPED, Run, Tables, damage
 from workbench.runs.run import all_runs as own_runs
 
+REMAKE = "python -m workbench.runs.builtin"
 RUNS = builtin_runs()
 BYTES = 1_250_000  # of all results; two thirds of it in a wheel
 each = pytest.mark.parametrize("run", RUNS, ids=lambda run: run.path.name)

@@ -65,8 +65,8 @@ def test_every_part_of_a_question_is_in_its_name(
         name(),
         name(precision="bf16"),
         name(seed=1),
-        name(settings={"pseudo": True}),
-        name(settings={"limit": 2}),
+        name(settings={"pseudo_likelihood": True}),
+        name(settings={"max_sentences": 2}),
         name(split="dev"),
         make_request("profile", [model]).spec.name,
         make_request("describe", [], [corpus]).spec.name,
@@ -157,10 +157,10 @@ def test_a_forked_and_a_new_process_leave_the_same_bytes(
     model: Path, corpus: Path, request: pytest.FixtureRequest
 ) -> None:
     asked = [
-        ("profile", {"limit": 3}),
+        ("profile", {"max_sentences": 3}),
         ("attention-averages", {}),
         ("head-importance", {}),
-        ("edge-probing", {"tasks": ("pos",), "preset": "quick"}),
+        ("edge-probing", {"tasks": ("pos",), "effort": "quick"}),
     ]
 
     def left(experiment: str, settings: dict[str, object]) -> dict[str, bytes]:
@@ -179,14 +179,14 @@ def test_a_process_of_its_own_and_this_one_leave_the_same_bytes(
     model: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(model.parent)
-    its_own = api.run("profile", model="tiny", corpus=corpus, limit=3)
+    its_own = api.run("profile", model="tiny", corpus=corpus, max_sentences=3)
     before = contents(its_own)
     remove(its_own)
     monkeypatch.setattr(plotly.io.templates, "default", "ggplot2")  # as a program around may have
-    here = api.run("profile", model=load("tiny"), corpus=read(corpus), limit=3)
+    here = api.run("profile", model=load("tiny"), corpus=read(corpus), max_sentences=3)
     assert here.path == its_own.path and here.status.guest
     assert contents(here) == before and "tables/losses.parquet" in before
-    again = api.run("profile", model="tiny", corpus=corpus, limit=3)
+    again = api.run("profile", model="tiny", corpus=corpus, max_sentences=3)
     assert again.status == here.status, "answered from what was computed here"
 
 
@@ -195,7 +195,7 @@ def test_a_model_that_changes_between_asking_and_running_is_not_answered_for(
 ) -> None:
     mine = tmp_path / "mine"
     shutil.copytree(model, mine)
-    asked = make_request("profile", [mine], [corpus], {"limit": 1}).spec
+    asked = make_request("profile", [mine], [corpus], {"max_sentences": 1}).spec
     swap_last_byte(mine / "model.safetensors")
     run = launch.start(asked, compute=in_process(open_inputs))
     failure = run.status.failure

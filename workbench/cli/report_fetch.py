@@ -112,8 +112,8 @@ def export(
         from workbench.report.export import FIGURE_ENDINGS, export_figure, export_table
 
         checked(name, "table")
-        tables = {*opened.tables, *opened.provenance.get("tables", ())}  # a file may be missing
-        figures = {*opened.figures, *opened.provenance.get("figures", ())}
+        tables = {*opened.tables, *opened.provenance["tables"]}  # a file may be missing
+        figures = {*opened.figures, *opened.provenance["figures"]}
         if name not in tables | figures:
             raise WorkbenchError(
                 f"the run has no table or figure {name!r}.",

@@ -187,10 +187,6 @@ def given_settings(
     settings = named(pairs or (), "setting")
     if not extra:
         return settings
-    from workbench.experiment.definition import EXPERIMENTS, Settings
-
-    kind: type[Settings] = EXPERIMENTS[experiment].settings
-    settings = kind.with_current_names(settings)
     flags = _flags(command, experiment, extra)
     for name in settings.keys() & flags.keys():
         raise WorkbenchError(
@@ -202,17 +198,14 @@ def given_settings(
 def _flags(command: str, experiment: str, extra: list[str]) -> dict[str, str]:
     """Parse `--seeds 3` and `--seeds=3` as `--set seeds=3`; a flag without a value is true."""
     from workbench.core.errors import did_you_mean
-    from workbench.experiment.definition import EXPERIMENTS, Settings
+    from workbench.experiment.definition import EXPERIMENTS
 
-    kind: type[Settings] = EXPERIMENTS[experiment].settings
-    known = kind.model_fields
-    current = {former: name for name, former in kind.renamed().items()}
+    known = EXPERIMENTS[experiment].settings.model_fields
     values: dict[str, str] = {}
     arguments = list(extra)
     while arguments:
         flag, equals, value = arguments.pop(0).partition("=")
-        typed = flag.removeprefix("--").replace("-", "_")
-        name = current.get(typed, typed)
+        name = flag.removeprefix("--").replace("-", "_")
         if not flag.startswith("--") or name not in known:
             flags = [f"--{field.replace('_', '-')}" for field in known]
             raise WorkbenchError(
@@ -230,8 +223,8 @@ def _flags(command: str, experiment: str, extra: list[str]) -> dict[str, str]:
                     remedy=f"Write {flag} VALUE.",
                 )
             value = arguments.pop(0) if has_value else "true"
-        values[typed] = value
-    return kind.with_current_names(values)
+        values[name] = value
+    return values
 
 
 @experiments.callback()

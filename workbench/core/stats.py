@@ -115,10 +115,10 @@ def ratio_intervals(part: Floats, whole: Floats, seed: int) -> tuple[Floats, Flo
     return np.minimum(lower, value), np.maximum(upper, value)
 
 
-def mean_interval(values: Floats, seed: int = 0, draws: int = 200) -> tuple[float, float]:
-    """Return the bootstrap interval of the mean of the values.  # [n]"""
-    random = np.random.default_rng(seed)
-    drawn = values[random.integers(0, len(values), (draws, len(values)))]  # [draws, n]
+def mean_interval(values: Floats) -> tuple[float, float]:
+    """Return the bootstrap interval of the mean of the values, of 200 samples.  # [n]"""
+    random = np.random.default_rng(0)
+    drawn = values[random.integers(0, len(values), (200, len(values)))]  # [draws, n]
     lower, upper = interval(drawn.mean(1))
     return float(lower), float(upper)
 

@@ -431,7 +431,7 @@ def sign(name: str, **look: Any) -> go.Scatter:
 
 def symbols(rows: pd.DataFrame, mark: str, learnt: str = "learnt") -> list[str]:
     """The mark of each row: hollow if the probe did not converge, a thin cross if it did not learn
-    its task. Tables of earlier versions have no such columns."""
+    its task. A table that does not say so has neither."""
     flags = rows.reindex(columns=["converged", learnt], fill_value=True).astype(bool)
     return [
         NOT_LEARNED if not is_learnt else mark if is_done else f"{mark}-open"

@@ -15,9 +15,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from workbench.core.analysis import announced, faults, is_built_in
 from workbench.core.errors import WorkbenchError, did_you_mean
@@ -77,10 +77,6 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    # Settings renamed in this class: the name now, and the first name it had. First names are
-    # still accepted, and runs are found under them: fingerprints hash first names.
-    former_names: ClassVar[Mapping[str, str]] = {"max_sentences": "limit"}
-
     max_sentences: int | None = Field(
         None, ge=1, description="Maximum number of sentences of the split (default: all)."
     )
@@ -137,35 +133,6 @@ class Settings(BaseModel):
             'We trained edge probes'
         """
         return ""
-
-    @classmethod
-    def renamed(cls) -> dict[str, str]:
-        """Return the settings that had another name: the current name, and the first name."""
-        names: dict[str, str] = {}
-        for parent in reversed(cls.__mro__):
-            names |= vars(parent).get("former_names", {})
-        return {now: first for now, first in names.items() if now in cls.model_fields}
-
-    @classmethod
-    def with_current_names(cls, values: Mapping[str, T]) -> dict[str, T]:
-        """Return the values under current names; an error where a setting has two values."""
-        current = {first: now for now, first in cls.renamed().items()}
-        renamed: dict[str, T] = {}
-        for name, value in values.items():
-            now = current.get(name, name)
-            if now in renamed:
-                raise WorkbenchError(
-                    f"{now} is set twice: {cls.renamed()[now]} is its former name.",
-                    code="setting-repeated",
-                    remedy=f"Set {now} only.",
-                )
-            renamed[now] = value
-        return renamed
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_first_names(cls, values: Any) -> Any:
-        return cls.with_current_names(values) if isinstance(values, Mapping) else values
 
     @field_validator("*")
     @classmethod

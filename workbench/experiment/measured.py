@@ -1,8 +1,7 @@
 """The table `objective`: what a run measured, by its name, for findings, figures and reports.
 
 An experiment that needs a loss or a score takes what the model was made for (`Model.predicts`), and
-says so in this table. Runs that were computed before it existed have none; a metric then has its
-bare name. Costs: nothing.
+says so in this table. Costs: nothing.
 """
 
 from collections.abc import Mapping
@@ -24,22 +23,14 @@ OBJECTIVE = Table(
 
 def measured(tables: "Mapping[str, pd.DataFrame]", metric: str) -> str:
     """A metric with what it is of: `accuracy on sst2`, `loss on masked pieces`."""
-    if "objective" not in tables:
-        return metric
-    return f"{metric} on {tables['objective']['name'].iloc[0]}"
-
-
-def name_of_measured(tables: "Mapping[str, pd.DataFrame]") -> str:
-    """What was predicted, such as `masked pieces` or `sst2`; "" if it is unknown."""
-    return str(tables["objective"]["name"].iloc[0]) if "objective" in tables else ""
+    return f"{metric}{on_measured(tables)}"
 
 
 def on_measured(tables: "Mapping[str, pd.DataFrame]") -> str:
-    """What was predicted, after a claim: ` on masked pieces`; "" if it is unknown."""
-    name = name_of_measured(tables)
-    return f" on {name}" if name else ""
+    """What was predicted, after a claim: ` on masked pieces`."""
+    return f" on {name_of_measured(tables)}"
 
 
-def kind_of(tables: "Mapping[str, pd.DataFrame]") -> str:
-    """The kind of what was measured, such as masked or class; "" if it is unknown."""
-    return str(tables["objective"]["objective"].iloc[0]) if "objective" in tables else ""
+def name_of_measured(tables: "Mapping[str, pd.DataFrame]") -> str:
+    """What was predicted, such as `masked pieces` or `sst2`."""
+    return str(tables["objective"]["name"].iloc[0])

@@ -40,8 +40,6 @@ from workbench.runs.spec import (
     CorpusSpec,
     ModelSpec,
     Spec,
-    current_settings,
-    current_sweep,
     is_name,
 )
 
@@ -97,7 +95,7 @@ def command(spec: Spec) -> str:
     spec = Spec.model_validate_json(spec.model_dump_json())  # with lists, as on disk
     if not spec.answerable:
         return _in_python(spec)
-    words, sweep = ["workbench", "run", spec.experiment], current_sweep(spec)
+    words, sweep = ["workbench", "run", spec.experiment], spec.sweep
     for key, items in (("model", spec.models), ("corpus", spec.corpora)):
         if key not in sweep:
             words += [f"--{key}={item.ref}" for item in items]
@@ -123,7 +121,7 @@ def command(spec: Spec) -> str:
 
 
 def _request(run: Run, spec: Spec) -> Iterator[tuple[str, str]]:
-    experiment, sweep = registered(spec.experiment), current_sweep(spec)
+    experiment, sweep = registered(spec.experiment), spec.sweep
     fields = experiment.settings.model_fields if experiment else {}
     yield "run", run.name
     yield "experiment", f"{spec.experiment}, version {spec.version}"
@@ -251,10 +249,10 @@ def _settings_to_write(spec: Spec) -> Mapping[str, Any]:
     """Return the settings for the command: all except those whose default is None."""
     experiment = registered(spec.experiment)
     fields = experiment.settings.model_fields if experiment else {}
-    sweep = current_sweep(spec)
+    sweep = spec.sweep
     return {
         key: value
-        for key, value in current_settings(spec).items()
+        for key, value in spec.settings.items()
         if key not in sweep
         and not (value is None and (key not in fields or fields[key].default is None))
     }
@@ -281,7 +279,7 @@ def _folded(words: Sequence[str]) -> str:
 
 
 def _in_python(spec: Spec) -> str:
-    options: dict[str, Any] = {"split": spec.split, "seed": spec.seed, **current_settings(spec)}
+    options: dict[str, Any] = {"split": spec.split, "seed": spec.seed, **spec.settings}
     arguments: list[str] = []
     for key, items in (("model", spec.models), ("corpus", spec.corpora)):
         texts = [repr(item.ref) if item.ref is not None else key.upper() for item in items]
@@ -731,7 +729,7 @@ def _part(number: int, run: Run, rows: int) -> Part:
         models, corpora = _specs(spec)
         sizes = provenance.get("growth", {}).get("sizes", {})  # of a sample that grew
         settings = {**run.settings, **sizes}
-        used = spec.model_copy(update={"settings": {**current_settings(spec), **sizes}})
+        used = spec.model_copy(update={"settings": {**spec.settings, **sizes}})
         known = [
             (model, _stored_facts(run, "models", "content_hash", model.hash)) for model in models
         ]

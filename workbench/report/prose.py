@@ -15,7 +15,7 @@ from unicodedata import normalize
 from workbench.core.findings import listing, plural, whole
 from workbench.corpora.splits import FEW
 from workbench.experiment.definition import Caveat, Experiment
-from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, current_settings, current_sweep
+from workbench.runs.spec import CorpusSpec, ModelSpec, Spec
 
 # --- titles ---------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ def material(
     device: str,
 ) -> str:
     """Return the models with their facts, the corpora, the seed and the device in one sentence."""
-    limit, sweep = current_settings(spec).get("max_sentences"), current_sweep(spec)
+    limit, sweep = spec.settings.get("max_sentences"), spec.sweep
     parts: list[str] = []
     if models:
         precisions = dict.fromkeys(model.precision for model, _ in models)

@@ -38,7 +38,6 @@ from workbench.runs.run import (
 if TYPE_CHECKING:
     from workbench.runs.request import Request
 
-REMAKE = "python -m workbench.runs.builtin"
 THREADS = 1  # the last digits of some results depend on the number of threads
 _LINES = ("platform", "peak_memory_bytes")  # of a provenance, which say nothing of the result
 BERT, GPT, ELMO, T5 = MINI

@@ -44,7 +44,7 @@ def compare(*runs: Run | str) -> Comparison:
         ['relation', 'A count', 'B count', 'B − A count']
     """
     opened = [opened_run(run, "wb.compare") for run in runs]
-    comparison = Comparison(compared([current_tables(run) for run in opened]))
+    comparison = Comparison(compared([run.tables for run in opened]))
     comparison.findings = what_changed(opened)
     return comparison
 
@@ -52,26 +52,6 @@ def compare(*runs: Run | str) -> Comparison:
 def what_changed(runs: Sequence[Run]) -> tuple[Finding, ...]:
     """Return the differences of later runs from the first as findings; the runs have letters."""
     return changes({letter: run.findings for letter, run in zip(LETTERS, runs, strict=False)})
-
-
-def current_tables(run: Run) -> Mapping[str, pd.DataFrame]:
-    """Return the tables of a run; in a sweep, with swept settings under their current names."""
-    first, current = list(run.spec.sweep), list(run.sweep)
-    if first == current:
-        return run.tables
-    return {name: _with_current_keys(run.tables[name], current) for name in run.tables}
-
-
-def _with_current_keys(table: pd.DataFrame, swept: Sequence[str]) -> pd.DataFrame:
-    """Return a table with its first columns, the swept values, named as in a new sweep."""
-    names = swept_columns(swept, map(str, table.columns[len(swept) :]))
-    renamed = dict(zip(table.columns[: len(swept)], names, strict=True))
-    whole = table.rename(columns=renamed)
-    whole.attrs = {
-        **table.attrs,
-        "keys": [renamed.get(key, key) for key in table.attrs.get("keys", ())],
-    }
-    return whole
 
 
 def swept_columns(swept: Iterable[str], columns: Iterable[str]) -> list[str]:

@@ -369,7 +369,7 @@ def inputs_of(
         run_spec.seed,
         run_spec.device,
         models[0].precision if models else "",
-        spec.current_settings(run_spec).get("max_sentences"),
+        run_spec.settings.get("max_sentences"),
         scratch,
         folder / TRAINED,
         tuple(folder_of(model.ref) if model.ref else None for model in run_spec.models),

@@ -18,7 +18,7 @@ from workbench.core.machine import MEBI
 from workbench.core.objectives import PREDICTED, described
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import TASK, has_adapter, net_folder
-from workbench.runs.spec import Spec, current_settings
+from workbench.runs.spec import Spec
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
@@ -187,7 +187,7 @@ def _of_run(origin: Origin) -> Iterator[str]:
     if spec.experiment in EXPERIMENTS:
         with suppress(Exception):  # settings of another version have no words
             settings = EXPERIMENTS[spec.experiment].settings
-            yield settings.model_validate(current_settings(spec)).in_prose()
+            yield settings.model_validate(spec.settings).in_prose()
             yield ""
     names = ", ".join(model.name for model in spec.models) or "none"
     corpora = ", ".join(corpus.name for corpus in spec.corpora) or "none"

@@ -127,7 +127,6 @@ def make_request(
         corpora=tuple(corpus for _, corpus in opened),
         split=split,
         settings=dict(plain(checked)),
-        former_names=kind.settings.renamed(),
         seed=seed,
         device=device,
     )
@@ -172,7 +171,6 @@ def fits(
 def checked_settings(experiment: Experiment[Any], values: Mapping[str, Any]) -> Settings:
     """Return checked settings from values or from text; errors quote the help of the setting."""
     known_names = list(experiment.settings.model_fields)
-    values = experiment.settings.with_current_names(values)
     for name in values:
         if name not in known_names:
             raise WorkbenchError(

@@ -164,7 +164,7 @@ def write_findings(
 
 
 def stored_findings(folder: Path) -> tuple[Finding, ...] | None:
-    """Return the findings that a run stored; None for a run older than findings."""
+    """Return the findings that a run stored; None if it has stored none."""
     path = unlinked(folder / FINDINGS)
     if not path.is_file():
         return None
@@ -312,7 +312,7 @@ class _DrawnFigures(Figures):
     """The figures of a built-in result: drawn from its tables when they are used."""
 
     def __init__(self, run: "Run") -> None:
-        super().__init__(run.path, run.provenance.get("figures", ()))
+        super().__init__(run.path, run.provenance["figures"])
         self._run = run
 
     def __getitem__(self, name: str) -> "go.Figure":
@@ -353,8 +353,7 @@ def damaged(path: Path, error: Exception) -> WorkbenchError:
 # The provenance stores the size and SHA-256 of every file, to check that a run is complete.
 #
 # `missing` checks names and sizes only, one system call per file; `damage` reads every byte, about
-# one second per gigabyte. Runs that are older than the hashes are checked by the names of their
-# tables and figures and by the sizes of their model's files.
+# one second per gigabyte.
 
 PROVENANCE = "provenance.json"
 LEFT = (TABLES, ARRAYS, FIGURES, FINDINGS, TRAINED)  # results in the folder of a run
@@ -378,12 +377,11 @@ class _Form(_Part):
     """The fields of a provenance that are read; it has more."""
 
     tables: dict[str, int]
-    figures: list[str] = []
-    caveats: list[_Caveat] = []
-    models: list[dict[str, Any]] = []
-    corpora: list[dict[str, Any]] = []
-    files: dict[str, _File] = {}  # empty in runs older than the hashes
-    trained: dict[str, int] | None = None  # in those runs: sizes of the model's files
+    figures: list[str]
+    caveats: list[_Caveat]
+    models: list[dict[str, Any]]
+    corpora: list[dict[str, Any]]
+    files: dict[str, _File]
 
 
 def provenance(folder: Path) -> Mapping[str, Any]:
@@ -414,10 +412,10 @@ def recorded(folder: Path) -> dict[str, dict[str, Any]]:
 def missing(folder: Path, provenance: Mapping[str, Any]) -> list[str]:
     """Return the result files that are missing, or have another size."""
     names = []
-    for name, size in _sizes(provenance).items():
+    for name, file in provenance["files"].items():
         try:
             facts = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - for thousands of runs
-            if not stat.S_ISREG(facts.st_mode) or size not in (None, facts.st_size):
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size != file["bytes"]:
                 names.append(name)
         except OSError:
             names.append(name)
@@ -427,7 +425,7 @@ def missing(folder: Path, provenance: Mapping[str, Any]) -> list[str]:
 def is_whole(folder: Path) -> bool:
     """Return whether a run with status "done" has its spec, its provenance and all results.
 
-    A run of a later version is an error: this version must not overwrite it.
+    A spec of another format is an error: this version must not overwrite it.
     """
     try:
         spec.read(folder)
@@ -435,7 +433,7 @@ def is_whole(folder: Path) -> bool:
         if missing(folder, facts):
             return False
         return all(is_table(folder, name) for name in facts["tables"])
-    except spec.LaterVersionError:
+    except spec.OtherFormatError:
         raise
     except (WorkbenchError, OSError):
         return False
@@ -447,30 +445,16 @@ def damage(folder: Path) -> list[str]:
         spec.read(folder)
         facts = provenance(folder)
         absent = missing(folder, facts)
-        hashes = {name: file["sha256"] for name, file in facts.get("files", {}).items()}
         changed = [
             name
-            for name, sha256 in hashes.items()
-            if name not in absent and _hash(folder / name) != sha256
+            for name, file in facts["files"].items()
+            if name not in absent and _hash(folder / name) != file["sha256"]
         ]
-        tables = Tables(folder)
-        for name in facts["tables"] if not hashes else ():
-            if f"{TABLES}/{name}.parquet" not in absent:
-                tables[name]  # raises if it cannot be read
     except WorkbenchError as error:
         return [str(error).splitlines()[0]]
     except OSError as error:
         return [f"{error.filename} cannot be read: {error.strerror}"]
     return [f"{name} is missing" for name in absent] + [f"{name} has changed" for name in changed]
-
-
-def _sizes(provenance: Mapping[str, Any]) -> dict[str, int | None]:
-    if "files" in provenance:
-        return {name: file["bytes"] for name, file in provenance["files"].items()}
-    tables = {f"{TABLES}/{name}.parquet": None for name in provenance.get("tables", ())}
-    figures = {f"{FIGURES}/{name}.json": None for name in provenance.get("figures", ())}
-    trained = provenance.get("trained") or {}
-    return {**tables, **figures, **{f"{TRAINED}/{name}": size for name, size in trained.items()}}
 
 
 def _hash(path: Path) -> str:
@@ -528,15 +512,15 @@ class Run:
         """The request, as stored."""
         return spec.read(self.path)
 
-    @cached_property
+    @property
     def settings(self) -> dict[str, Any]:
-        """The settings under their current names, whichever version wrote the run."""
-        return spec.current_settings(self.spec)
+        """The settings, complete."""
+        return self.spec.settings
 
-    @cached_property
+    @property
     def sweep(self) -> dict[str, list[Any]]:
-        """The swept values under the current names of settings, whichever version wrote the run."""
-        return spec.current_sweep(self.spec)
+        """The swept values by setting or input; empty if the run is no sweep."""
+        return self.spec.sweep
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -560,7 +544,7 @@ class Run:
 
     @cached_property
     def tables(self) -> Tables:
-        return Tables(self.path, self.provenance.get("tables", ()))
+        return Tables(self.path, self.provenance["tables"])
 
     @cached_property
     def arrays(self) -> Arrays:
@@ -571,7 +555,7 @@ class Run:
     def figures(self) -> Figures:
         if self.is_builtin:
             return _DrawnFigures(self)
-        return Figures(self.path, self.provenance.get("figures", ()))
+        return Figures(self.path, self.provenance["figures"])
 
     @cached_property
     def provenance(self) -> Mapping[str, Any]:
@@ -593,7 +577,7 @@ class Run:
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """The caveats of its tables and figures."""
-        stored = self.provenance.get("caveats", ())
+        stored = self.provenance["caveats"]
         caveats = tuple(Caveat(c["text"], tuple(c["beside"])) for c in stored)
         return (Caveat(self._missing_files()), *caveats) if self.missing else caveats
 
@@ -605,7 +589,7 @@ class Run:
     def as_data(self) -> dict[str, Any]:
         """Return what `--json` prints."""
         now = self.status
-        tables = dict(self.provenance.get("tables", {})) if now.state == "done" else {}
+        tables = dict(self.provenance["tables"]) if now.state == "done" else {}
         data = {
             "run": self.name,
             "path": str(self.path),

@@ -10,18 +10,16 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular, reason_of
-from workbench.experiment.definition import EXPERIMENTS, Settings
 
 FILE = "spec.json"
-FORMAT = 2  # 2: specs have former_names
+FORMAT = 1
 DIGITS = 16  # of the fingerprint, in a run's name
-T = TypeVar("T")
 
 
 class _Part(BaseModel):
@@ -37,12 +35,6 @@ class ModelSpec(_Part):
     precision: str
     pickled: bool = False
     objective: str = ""  # "": what it was made for
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what earlier versions do not know, where it says nothing."""
-        values: dict[str, Any] = handler(self)
-        return values if self.objective else {k: v for k, v in values.items() if k != "objective"}
 
 
 class CorpusSpec(_Part):
@@ -64,7 +56,6 @@ class Spec(_Part):
     corpora: tuple[CorpusSpec, ...] = ()
     split: str | None = None
     settings: dict[str, Any] = {}
-    former_names: dict[str, str] = {}  # of settings: the current name, and the first name
     seed: int = 0
     device: str = "cpu"
     sweep: dict[str, list[Any]] = {}
@@ -72,26 +63,19 @@ class Spec(_Part):
 
     @property
     def fingerprint(self) -> str:
-        """Return a hash of all the result depends on, with settings under their first names."""
+        """Return a hash of all the result depends on."""
         content: dict[str, Any] = {
             "experiment": [self.experiment, self.version],
-            "models": [
-                [model.hash, model.precision, *([model.objective] if model.objective else [])]
-                for model in self.models
-            ],
+            "models": [[model.hash, model.precision, model.objective] for model in self.models],
             "corpora": [corpus.hash for corpus in self.corpora],
             "split": self.split,
-            "settings": self._with_first_names(self.settings),
+            "settings": self.settings,
             "seed": self.seed,
         }
         if self.sweep:
-            sweep = self._with_first_names(self.sweep)
-            content = {"sweep": sweep, "parts": [part.fingerprint for part in self.parts]}
+            content = {"sweep": self.sweep, "parts": [part.fingerprint for part in self.parts]}
         text = json.dumps(content, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def _with_first_names(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {self.former_names.get(name, name): value for name, value in values.items()}
 
     @property
     def name(self) -> str:
@@ -104,26 +88,6 @@ class Spec(_Part):
         """Return whether another process can open the models and corpora."""
         refs = [*(model.ref for model in self.models), *(corpus.ref for corpus in self.corpora)]
         return None not in refs and all(part.answerable for part in self.parts)
-
-
-def current_settings(spec: Spec) -> dict[str, Any]:
-    """Return the settings under their current names, whichever version wrote the spec."""
-    return _with_current_names(spec.experiment, spec.settings)
-
-
-def current_sweep(spec: Spec) -> dict[str, list[Any]]:
-    """Return the swept values under current names, whichever version wrote the spec."""
-    return _with_current_names(spec.experiment, spec.sweep)
-
-
-def _with_current_names(experiment: str, values: dict[str, T]) -> dict[str, T]:
-    if experiment not in EXPERIMENTS:
-        return values
-    try:
-        kind: type[Settings] = EXPERIMENTS[experiment].settings
-        return kind.with_current_names(values)
-    except WorkbenchError:  # a package whose experiment cannot be imported
-        return values
 
 
 def write(folder: Path, spec: Spec) -> None:
@@ -139,8 +103,8 @@ def read(folder: Path) -> Spec:
         content = read_regular(path)
         data = parse_json(content)  # raises if it is nested too deeply to be shown
         written_format = data.get("format") if isinstance(data, dict) else None
-        if isinstance(written_format, int) and written_format > FORMAT:
-            raise LaterVersionError(path, written_format)
+        if isinstance(written_format, int) and written_format != FORMAT:
+            raise OtherFormatError(path, written_format)
         return Spec.model_validate_json(content)
     except (OSError, ValueError) as error:
         raise WorkbenchError(
@@ -151,21 +115,21 @@ def read(folder: Path) -> Spec:
         ) from None
 
 
-class LaterVersionError(WorkbenchError):
-    """A later version of Workbench wrote this run, and this version could misread it."""
+class OtherFormatError(WorkbenchError):
+    """Another version of Workbench wrote this run, and this version could misread it."""
 
     def __init__(self, path: Path, written_format: int) -> None:
         super().__init__(
-            "a later version of Workbench made this run (its spec has format "
+            "another version of Workbench made this run (its spec has format "
             f"{written_format}, this version reads {FORMAT}).",
-            code="run-format-newer",
+            code="run-format",
             where=str(path),
-            remedy="Upgrade Workbench here, or name another folder in WORKBENCH_RUNS.",
+            remedy="Use the version that made it, or name another folder in WORKBENCH_RUNS.",
         )
         self.path, self.written_format = path, written_format
 
     def __reduce__(self) -> tuple[object, ...]:
-        return LaterVersionError, (self.path, self.written_format)
+        return OtherFormatError, (self.path, self.written_format)
 
 
 def plain(settings: BaseModel) -> Mapping[str, Any]:

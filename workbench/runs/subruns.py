@@ -264,8 +264,6 @@ def make_sweep(
 ) -> tuple[spec.Spec, list[Request]]:
     """Return the spec of a sweep, and the requests of its parts."""
     kind = EXPERIMENTS[experiment]
-    swept = kind.settings.with_current_names(swept)
-    settings = kind.settings.with_current_names(settings)
     _require_sensible(kind, swept)
     requests, seen = [], dict[Any, Any]()
     shown: dict[str, dict[str, Any]] = {name: {} for name in swept}
@@ -339,7 +337,7 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
             remedy="See workbench runs show RUN, fix the cause, and start the sweep again: it uses "
             "finished runs.",
         )
-    experiment, sweep = EXPERIMENTS[run_spec.experiment], spec.current_sweep(run_spec)
+    experiment, sweep = EXPERIMENTS[run_spec.experiment], run_spec.sweep
     tables, about = {}, {}
     for name in dict.fromkeys(name for run in runs for name in run.tables):
         parts = {

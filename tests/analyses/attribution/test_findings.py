@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import workbench as wb
-from tests.findings import Tables, findings_of
+from tests.findings import OBJECTIVE, Tables, findings_of
 from tests.judges.odd import run_here
 from workbench.analyses.attribution.attribution_corpus import COLUMNS
 from workbench.experiment.definition import EXPERIMENTS
@@ -39,7 +39,9 @@ def method(name: str, gain: float, faithful: str = "yes", **more: Any) -> dict[s
 def tables(*methods: dict[str, Any], **others: list[dict[str, Any]]) -> Tables:
     parts = {name: pd.DataFrame(others.get(name, []), columns=COLUMNS[name]) for name in COLUMNS}
     examples = pd.DataFrame([{"text": 0, "method": "occlusion", "position": 0}])
-    return {"methods": pd.DataFrame([*methods]), "examples": examples, **parts}
+    return {
+        "methods": pd.DataFrame([*methods]), "examples": examples, "objective": OBJECTIVE, **parts,
+    }  # fmt: skip
 
 
 ATTENDED = method("attention", 0.1, over_attention=NONE, p_attention=NONE)

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from tests.findings import Tables, findings_of
+from tests.findings import OBJECTIVE, Tables, findings_of
 
 # --- lens -----------------------------------------------------------------------------------------
 
@@ -51,12 +51,13 @@ def lens_tables(
         "layers": pd.DataFrame(layers, columns=[
             "weights", "stack", "layer", "sublayer", "measure", "value", "lower", "upper", "n",
         ]),
+        "objective": OBJECTIVE,
     }  # fmt: skip
 
 
 FUNCTION = "mean final layer of function words, difference to content words"
 FREQUENT = "mean final layer of frequent words, difference to rarer words"
-GAIN = "gain in accuracy over the most frequent choice"
+GAIN = "gain in accuracy on masked pieces over the most frequent choice"
 
 
 def test_a_model_that_decides_function_words_early_is_said_to() -> None:
@@ -113,10 +114,10 @@ def test_both_stacks_of_an_encoder_decoder_are_named() -> None:
 def test_a_corpus_without_tags_has_no_findings_of_tags() -> None:
     tables: Tables = lens_tables()
     no_tags = {
+        **tables,
         "tests": tables["tests"].query("comparison == 'accuracy'"),
         "final": tables["final"].query("by == 'all'"),
         "groups": tables["groups"].query("by == 'all'"),
-        "layers": tables["layers"],
     }
     found = findings_of("lens", no_tags)
     assert len(found) == 3

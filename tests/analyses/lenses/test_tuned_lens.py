@@ -14,7 +14,7 @@ from tests.models.headed import made
 from tests.models.test_logits import HEADED
 from tests.tiny import tiny_bert
 from workbench import HuggingFace, Result, WorkbenchError
-from workbench.analyses.lenses.tuned_maps import Maps, Reader, maps_of, tuned_change
+from workbench.analyses.lenses.tuned_maps import Maps, Reader, maps_of
 from workbench.engine.model import Model
 from workbench.models.interventions.head_replay import layer_logits, recorded_states
 
@@ -86,7 +86,7 @@ def test_a_known_affine_map_is_recovered_where_the_logit_lens_fails() -> None:
     block = model.net.transformer.h[-1]
     states = torch.randn(50, WIDTH)
     norm = model.net.transformer.ln_f
-    both = norm(tuned_change(found, model)(1, states)), norm(block(states))
+    both = norm(maps_of(found, model)["decoder"](1, states)), norm(block(states))
     cosine = torch.nn.functional.cosine_similarity(*both, dim=-1)
     assert cosine.mean() > 0.9
     rows = found.tables["layers"].set_index(["layer", "lens"])
@@ -142,7 +142,7 @@ def test_every_family_with_a_head_learns_maps(name: str) -> None:
 
 
 def test_lenses_with_maps_are_those_of_the_replay() -> None:
-    """`tuned_change` in `layer_logits` gives what the experiment reads."""
+    """Maps in `layer_logits` give what the experiment reads."""
     model = wb.load("mini:gpt", "cpu")
     maps = Maps(0.05 * torch.randn(4, 1, 128, 128), 0.1 * torch.randn(4, 1, 128))
     reader = Reader.of(model)
@@ -179,7 +179,7 @@ def test_gold_words_of_elmo_are_the_next_and_the_previous_ones() -> None:
 def test_maps_of_another_model_are_refused() -> None:
     found = run_here("tuned-lens", planted("identity"), CORPUS, **QUICK)
     with pytest.raises(WorkbenchError, match="do not fit") as error:
-        tuned_change(found, wb.load("mini:gpt", "cpu"))
+        maps_of(found, wb.load("mini:gpt", "cpu"))
     assert error.value.code == "model-mismatch"
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from tests.findings import Tables, findings_of
+from tests.findings import OBJECTIVE, Tables, findings_of
 from workbench.analyses.patching.figures.patching_corpus import FIGURES
 from workbench.core.findings import Finding
 from workbench.drawing.sanitize import harmless
@@ -58,6 +58,7 @@ def tables(
         "states": pd.DataFrame(states),
         "heads": pd.DataFrame(heads),
         "mlps": pd.DataFrame(mlps),
+        "objective": OBJECTIVE,
     }
 
 
@@ -142,7 +143,8 @@ def test_stacks_and_kinds_are_named_if_there_are_several() -> None:
 
 
 def test_what_is_not_restored_has_no_findings() -> None:
-    only = {name: table for name, table in tables().items() if name in ("pairs", "mlps")}
+    there = ("pairs", "mlps", "objective")
+    only = {name: table for name, table in tables().items() if name in there}
     assert len(findings_of("patching", only)) == 2
 
 

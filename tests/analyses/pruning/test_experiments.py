@@ -116,7 +116,7 @@ def test_a_head_matters_where_the_score_is_surely_worse_without_it() -> None:
 
 def test_splits_have_sizes_of_their_own() -> None:
     """`max_sentences` is for each split, `max_train` for one."""
-    settings = {"steps": 1, "texts": 100, "lambdas": [0.1], "budgets": []}
+    settings = {"steps": 1, "batch_size": 100, "lambdas": [0.1], "budgets": []}
     inputs = Inputs((), (odd_corpus({"train": 150, "dev": 210, "test": 60}),), "test")
     kind = experiments()["head-gates"].settings
     for more, sizes in (
@@ -243,7 +243,7 @@ def test_a_model_without_any_head_recovers_as_far_as_it_can() -> None:
         ("head-gates", "mini:bert", "primer", {"lambdas": [], "budgets": []}, "lambdas"),
         ("head-gates", "mini:bert", "primer", {"lambdas": [-1]}, "lambdas"),
         ("head-gates", "mini:bert", "primer", {"budgets": [0]}, "budgets"),
-        ("head-ablation", "mini:bert", "primer", {"mode": "nothing"}, "replacement"),
+        ("head-ablation", "mini:bert", "primer", {"replacement": "nothing"}, "replacement"),
     ],
 )
 def test_a_request_that_cannot_run_is_an_error(

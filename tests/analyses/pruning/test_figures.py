@@ -8,7 +8,6 @@ from tests.analyses.pruning.test_findings import (
     RANDOM,
     ablation,
     gates,
-    importances,
     pruning,
     table,
 )
@@ -70,7 +69,3 @@ def test_gates_no_better_than_random_heads_are_grey() -> None:
     assert list(figure.data[1].marker.color) == [MODEL, NOT_SIGNIFICANT]
     assert list(figure.data[1].y) == ["keep 50%", "keep 25%"]
     assert "keep 50% *" in drawn.survival(gates(*trials, done=False)).data[1].y
-
-
-def test_a_grid_of_importance_alone_is_drawn_without_a_baseline() -> None:
-    assert coloured(drawn.importance(importances(0.1, 0.2))) == 2

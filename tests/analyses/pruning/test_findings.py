@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.findings import findings_of
+from tests.findings import OBJECTIVE, findings_of
 from workbench import WorkbenchError
 from workbench.experiment.definition import EXPERIMENTS
 
@@ -24,6 +24,12 @@ def heads(*values: float) -> list[tuple[int, int, float]]:
     return [(*divmod(index, 2), value) for index, value in enumerate(values)]
 
 
+LOSS = "the loss on masked pieces"
+MATTER = f"heads that matter for {LOSS}"
+RIGHT = "change of the accuracy on masked pieces without the most needed head"
+REMOVED = "share of heads that the best order can remove for 1 % of loss on masked pieces"
+
+
 def baseline(learnt: bool = True, texts: int = 100) -> Table:
     """A model with a loss of 2 nats (a baseline of 6), or one that has learnt nothing."""
     rows = [("loss", 2.0, 6.0), ("accuracy", 0.5, 0.1)]
@@ -35,7 +41,8 @@ def baseline(learnt: bool = True, texts: int = 100) -> Table:
         "baseline": frame.assign(
             difference=difference, lower=difference - 0.1, upper=difference + 0.1, better=learnt,
             n=texts,
-        )
+        ),
+        "objective": OBJECTIVE,
     }  # fmt: skip
 
 
@@ -70,7 +77,7 @@ def test_heads_of_several_stacks_are_named_with_their_stack() -> None:
     tables = importances(0.1, 0.4, 0.3, 0.2) | baseline()
     tables["importance"]["stack"] = ["encoder", "encoder", "decoder", "decoder"]
     found = findings_of("head-importance", tables)
-    assert "encoder self 0-1" in found["importance of the most important head for the loss"].claim
+    assert "encoder self 0-1" in found[f"importance of the most important head for {LOSS}"].claim
 
 
 def test_a_missing_importance_is_an_error() -> None:
@@ -98,6 +105,7 @@ def ablation(
     frame = pd.concat(parts, ignore_index=True).assign(stack="encoder", kind="self")
     frame["ablated"] = frame["base"] + frame["delta"]
     frame = frame.assign(lower=frame["delta"] - 0.1, upper=frame["delta"] + 0.1)
+    frame = frame.assign(decided=True, sentences=texts)
     return {
         **known, **importances(*(0.1 + abs(delta) for delta, _ in changes)), "ablation": frame,
         "heads": frame[frame["metric"] == "loss"],
@@ -108,10 +116,10 @@ def ablation(
 def test_heads_that_matter_are_counted_and_named_the_largest_first() -> None:
     tables = ablation((0.2, 0.01), (0.6, 0.001), (0.1, 0.3), (-0.3, 0.02))
     found = findings_of("head-ablation", tables)
-    assert "2 of 4 heads matter (0-1 and 0-0)" in found["heads that matter for the loss"].claim
-    most = found["change of the loss without the most needed head"]
+    assert "2 of 4 heads matter (0-1 and 0-0)" in found[MATTER].claim
+    most = found[f"change of {LOSS} without the most needed head"]
     assert "0-1: from 2.00 to 2.60 nats (+0.60, 95 % 0.50 to 0.70; p < 0.01)" in most.claim
-    assert "from 50 % to 44 %" in found["change of the accuracy without the most needed head"].claim
+    assert "from 50 % to 44 %" in found[RIGHT].claim
     harmful = found["heads without which the loss is lower"]
     assert harmful.verdict == "supported" and "1 of 4 heads (most without 1-1" in harmful.claim
     assert {each.verdict for each in found.values()} == {"supported"}
@@ -128,22 +136,22 @@ def test_a_race_says_what_it_left_open() -> None:
     race = found["heads left undecided by the race"]
     assert "200 passes" in race.claim and "1.5 times fewer" in race.claim and "0-1" in race.claim
     assert race.verdict == "undecided" and race.value == 1
-    assert found["heads that matter for the loss"].verdict == "undecided"
+    assert found[MATTER].verdict == "undecided"
     assert found["heads without which the loss is lower"].verdict == "undecided"
     tables["ablation"] = raced.assign(decided=True)
     found = findings_of("head-ablation", tables)
     assert "decided for every head" in found["heads left undecided by the race"].claim
-    assert found["heads that matter for the loss"].verdict == "not supported"
+    assert found[MATTER].verdict == "not supported"
     tables["ablation"] = raced.assign(decided=True, sentences=100)
     assert "heads left undecided by the race" not in findings_of("head-ablation", tables)
 
 
 def test_no_head_matters_where_no_change_is_significant() -> None:
     found = findings_of("head-ablation", ablation((0.2, 0.07), (-0.1, 0.5)))
-    assert found["heads that matter for the loss"].verdict == "not supported"
-    assert "None of 2" in found["heads that matter for the loss"].claim
-    assert "smallest p = 0.07" in found["heads that matter for the loss"].claim
-    assert found["change of the loss without the most needed head"].verdict == "not supported"
+    assert found[MATTER].verdict == "not supported"
+    assert "None of 2" in found[MATTER].claim
+    assert "smallest p = 0.07" in found[MATTER].claim
+    assert found[f"change of {LOSS} without the most needed head"].verdict == "not supported"
     assert "None of 2 heads is harmful" in found["heads without which the loss is lower"].claim
 
 
@@ -152,13 +160,13 @@ def test_no_head_of_a_random_model_matters_even_if_the_loss_changes() -> None:
     found = findings_of("head-ablation", tables)
     claims = [each for each in found.values() if each.null is not None]
     assert {each.verdict for each in claims} == {"not supported"}
-    assert "None of 2 heads can be said to matter" in found["heads that matter for the loss"].claim
+    assert "None of 2 heads can be said to matter" in found[MATTER].claim
 
 
 def test_few_texts_leave_it_undecided_which_heads_matter() -> None:
     found = findings_of("head-ablation", ablation((0.9, 0.25), (0.1, 1.0), texts=3))
-    assert found["heads that matter for the loss"].verdict == "undecided"
-    assert found["heads that matter for the loss"].decided_by == "more sentences"
+    assert found[MATTER].verdict == "undecided"
+    assert found[MATTER].decided_by == "more sentences"
 
 
 def test_other_replacements_are_counted_too() -> None:
@@ -166,7 +174,7 @@ def test_other_replacements_are_counted_too() -> None:
     other = ablation((0.2, 0.001), (0.1, 0.01), mode="mean")["ablation"]
     tables["ablation"] = pd.concat([tables["ablation"], other])
     found = findings_of("head-ablation", tables)
-    assert found["heads that matter for the loss"].claim.endswith("; 2 in mean ablation.")
+    assert found[MATTER].claim.endswith("; 2 in mean ablation.")
 
 
 def test_a_pair_is_redundant_if_it_costs_more_than_both_heads() -> None:
@@ -227,13 +235,13 @@ def test_the_smallest_choice_better_than_random_heads_comes_first() -> None:
 
 def test_a_choice_no_better_than_random_heads_is_not_supported() -> None:
     found = findings_of("head-gates", gates((0.0, 0.5, 2, 0.2, 0.3, 0.4)))
-    assert found["change of the loss with the heads that stay"].verdict == "not supported"
+    assert found[f"change of {LOSS} with the heads that stay"].verdict == "not supported"
     assert found["heads that stay"].verdict == "not supported"
 
 
 def test_gates_that_have_not_converged_leave_it_undecided() -> None:
     found = findings_of("head-gates", gates((0.0, 0.5, 2, 0.2, 0.3, 0.4), done=False))
-    assert found["change of the loss with the heads that stay"].verdict == "undecided"
+    assert found[f"change of {LOSS} with the heads that stay"].verdict == "undecided"
     assert "training steps" in found["heads that stay"].decided_by
     assert found["costs and budgets at which the gates have converged"].verdict == "not supported"
 
@@ -246,7 +254,7 @@ def test_the_gates_of_a_random_model_choose_nothing() -> None:
 
 def test_gates_that_all_stay_open_have_nothing_to_be_compared_with() -> None:
     found = findings_of("head-gates", gates((0.01, 0.0, 4, 0.0, 0.0, 1.0)))
-    first = found["change of the loss with the heads that stay"]
+    first = found[f"change of {LOSS} with the heads that stay"]
     assert first.verdict == "undecided" and "all 4 heads stay" in first.claim
     assert "heads that stay" not in found
 
@@ -282,7 +290,7 @@ def pruning(
             lower=kept["delta"] - 0.05, upper=kept["delta"] + 0.05, steps=30,
             parameters=kept["heads"] * 1000,
         ),
-        "speed": table("texts speedup", (1, 1.0), (64, 1.25)),
+        "speed": table("texts speedup lowest highest", (1, 1.0, 0.9, 1.1), (64, 1.25, 1.2, 1.3)),
         "alone": alone.assign(metric="loss"),
     }  # fmt: skip
 
@@ -294,8 +302,8 @@ def test_the_best_order_is_shown_next_to_random_orders() -> None:
     orders = ("ablation", 2.5, 0.5, 1.0, 0.02), ("importance", 3.0, 0.3, 0.6, 0.3), *RANDOM
     first, *others = findings_of("head-pruning", pruning(*orders)).values()
     assert first.claim == (
-        "By exact ablation, 50 % of 4 heads can go with a loss at most 1 % higher, and all with "
-        "5 %; in 2 random orders, 3 % and 15 % (whole curve: p = 0.02)."
+        "By exact ablation, 50 % of 4 heads can go with a loss on masked pieces at most 1 % "
+        "higher, and all with 5 %; in 2 random orders, 3 % and 15 % (whole curve: p = 0.02)."
     )
     assert (first.verdict, first.null) == ("supported", 0.03)
     assert others[0].claim.startswith("1 of 2 orders is significantly better")
@@ -310,13 +318,13 @@ def test_the_best_order_is_shown_next_to_random_orders() -> None:
 def test_an_order_within_the_random_ones_is_not_better() -> None:
     found = findings_of("head-pruning", pruning(("magnitude", 4.5, 0.03, 0.2, 0.5), *RANDOM))
     assert found["orders better than random ones"].verdict == "not supported"
-    best = found["share of heads that the best order can remove for 1 % of loss"]
+    best = found[REMOVED]
     assert best.verdict == "not supported"
 
 
 def test_an_order_below_few_random_ones_is_undecided() -> None:
     found = findings_of("head-pruning", pruning(("ablation", 2.5, 0.5, 0.7, 0.3), *RANDOM))
-    best = found["share of heads that the best order can remove for 1 % of loss"]
+    best = found[REMOVED]
     assert (best.verdict, best.decided_by) == ("undecided", "more random orders")
 
 
@@ -325,7 +333,7 @@ def test_no_order_of_a_random_model_is_better() -> None:
         ("ablation", 2.5, 1.0, 1.0, 0.01), ("random", 4.0, 1.0, 1.0, 1.0), learnt=False
     )
     found = findings_of("head-pruning", tables)
-    best = found["share of heads that the best order can remove for 1 % of loss"]
+    best = found[REMOVED]
     assert "all 4 heads can go" in best.claim and "no better than its baseline" in best.claim
     claims = [each for each in found.values() if each.null is not None]
     assert {each.verdict for each in claims} == {"not supported"}
@@ -333,7 +341,7 @@ def test_no_order_of_a_random_model_is_better() -> None:
 
 def test_orders_without_random_ones_are_undecided() -> None:
     found = findings_of("head-pruning", pruning(("ablation", 2.5, 0.5, 0.7, 1.0)))
-    best = found["share of heads that the best order can remove for 1 % of loss"]
+    best = found[REMOVED]
     assert best.verdict == "undecided" and "random order" not in best.claim
 
 

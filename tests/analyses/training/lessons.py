@@ -34,11 +34,11 @@ def lesson(count: int = 300, seed: int = 0) -> list[str]:
 
 def settings(steps: int = 30, **more: Any) -> Settings:
     """Two layers of 64, sequences of 32, 16 of them a step."""
-    plan = Plan(steps=steps, batch=16, rate=3e-3, points=10, evaluations=2)
+    plan = Plan(steps=steps, batch_size=16, learning_rate=3e-3, points=10, evaluations=2)
     names = set(Plan.__dataclass_fields__)
     plan = replace(plan, **{key: value for key, value in more.items() if key in names})
     own = {key: value for key, value in more.items() if key not in names}
-    return replace(Settings(size="tiny", length=32, vocabulary=360, plan=plan), **own)
+    return replace(Settings(size="tiny", sequence_length=32, vocabulary_size=360, plan=plan), **own)
 
 
 class Told:

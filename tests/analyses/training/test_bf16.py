@@ -13,7 +13,7 @@ from workbench.analyses.training.families import FAMILIES
 
 def losses(name: str, folder: Path, home: Path, teacher: Path | None) -> list[float]:
     """Of four steps, at each."""
-    how = settings(4, batch=4, points=4, evaluations=1)
+    how = settings(4, batch_size=4, points=4, evaluations=1)
     rows = training.train(name, lesson(60), folder, how, home=home, teacher=teacher).rows
     return [row.loss for row in rows]
 

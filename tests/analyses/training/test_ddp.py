@@ -71,7 +71,7 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     assert [each.exitcode for each in both] == [0, 0], (tmp_path / "printed").read_text()
     ranks = [(tmp_path / f"rank-{rank}").read_text() for rank in range(2)]
     assert ranks[0] == ranks[1]
-    own = settings(6, at_once=4, evaluations=1)
+    own = settings(6, micro_batch_size=4, evaluations=1)
     one = train("bert", lesson(), tmp_path / "one", own, home=tmp_path / "tokens", device="cpu")
     two = load_file(tmp_path / "two" / "model.safetensors")
     for name, tensor in load_file(one.folder / "model.safetensors").items():
@@ -82,9 +82,9 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_command_is_the_same_with_torchrun_before_it(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("\n".join(lesson()) + "\n")
-    train_gpt = "train gpt --corpus text.txt --device cpu --steps 12 --batch 16 --size tiny"
+    train_gpt = "train gpt --corpus text.txt --device cpu --steps 12 --batch-size 16 --size tiny"
     command = [*train_gpt.replace("text.txt", str(tmp_path / "text.txt")).split(), "--json"]
-    command += ["--length", "32"]
+    command += ["--sequence-length", "32"]
     models = {}
     for name in ("one", "two"):
         environment = {"WORKBENCH_HOME": str(tmp_path), "WORKBENCH_RUNS": str(tmp_path / name)}

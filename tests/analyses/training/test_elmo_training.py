@@ -44,7 +44,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BiLM]:
     with pytest.MonkeyPatch.context() as patch:
         kept = keep_models(patch)
         train(
-            "elmo", lesson(), root / "elmo", settings(50, batch=8, rate=1e-2), home=root / "tokens"
+            "elmo",
+            lesson(),
+            root / "elmo",
+            settings(50, batch_size=8, learning_rate=1e-2),
+            home=root / "tokens",
         )
     net = kept[root / "elmo"]
     assert isinstance(net, BiLM)
@@ -109,7 +113,7 @@ def test_what_is_trained_is_what_nats_measure(tmp_path: Path) -> None:
     own = word_tokenizer(net.words)
     store = tokenize_text(lesson(50), own, tmp_path, processes=1)
     part, held = sentences_of(store, vocabulary_of(own), 32, 0, 0.1, similar=1)
-    task = elmo_task(net, part, held, Plan(batch=4), 1)
+    task = elmo_task(net, part, held, Plan(batch_size=4), 1)
     micro = task.draw(0, 0)
     words = [
         [net.words.words[n] for n in part.store.sentence(int(i)) if n > 2]

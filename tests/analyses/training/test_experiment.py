@@ -22,7 +22,12 @@ from workbench.runs.run import is_whole
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
-SMALL: dict[str, Any] = {"size": "tiny", "length": 32, "vocabulary": 360, "batch": 16}
+SMALL: dict[str, Any] = {
+    "size": "tiny",
+    "sequence_length": 32,
+    "vocabulary_size": 360,
+    "batch_size": 16,
+}
 ALLOWED = "the text allows only 152 tokens instead of 360: no pieces are left to merge."
 
 
@@ -76,15 +81,15 @@ def settings(**given: Any) -> Any:
     [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1.5h", 5400), ("2d", 172_800)],
 )
 def test_a_budget_is_a_time(text: str, seconds: float) -> None:
-    assert settings(budget=text).time_budget == seconds
-    plan = recipe_of(settings(budget=text), 3).plan
+    assert settings(time_budget=text).time_budget == seconds
+    plan = recipe_of(settings(time_budget=text), 3).plan
     assert (plan.seconds, plan.steps, plan.seed) == (seconds, None, 3)
 
 
 @pytest.mark.parametrize("text", ["soon", "5 minutes", "m", "-3", "0", "5x", "", "nan", "1e400"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(WorkbenchError, match="budget") as caught:
-        if settings(budget=text).time_budget is None:  # an empty setting is the default
+        if settings(time_budget=text).time_budget is None:  # an empty setting is the default
             raise WorkbenchError("budget is empty", remedy="Training time")
     assert "Training time" in caught.value.remedy
 
@@ -93,7 +98,7 @@ def test_a_training_ends_by_time_or_by_steps() -> None:
     assert recipe_of(settings(), 0).plan.seconds == 300
     assert recipe_of(settings(steps=7), 0).plan.steps == 7
     with pytest.raises(WorkbenchError, match="both set"):
-        settings(steps=7, budget="5m")
+        settings(steps=7, time_budget="5m")
 
 
 def test_every_setting_of_the_library_can_be_set() -> None:
@@ -101,12 +106,9 @@ def test_every_setting_of_the_library_can_be_set() -> None:
     from workbench.analyses.training.task import Plan
 
     fixed = {"plan", "betas", "epsilon", "evaluations", "points", "checkpoint_steps"}
-    renamed = {"seconds", "checkpoint_seconds", "seed"}  # budget, checkpoint, and the run's own
+    others = {"seconds", "checkpoint_seconds", "seed"}  # of time_budget, checkpoint_interval, run
     library = {*Settings.__dataclass_fields__, *Plan.__dataclass_fields__}
-    assert library - fixed - renamed <= {
-        *EXPERIMENT.settings.model_fields,
-        *EXPERIMENT.settings.renamed().values(),
-    }
+    assert library - fixed - others <= EXPERIMENT.settings.model_fields.keys()
 
 
 def test_every_family_can_be_named() -> None:
@@ -116,7 +118,7 @@ def test_every_family_can_be_named() -> None:
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_no_setting_is_endless(value: float) -> None:
     with pytest.raises(WorkbenchError, match="finite"):
-        settings(budget=value)
+        settings(time_budget=value)
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -182,7 +184,9 @@ def test_a_run_of_another_name_trained_nothing(place: Path) -> None:
 
 
 def test_a_profile_of_it_is_answered_by_another_process(bert: Run, place: Path) -> None:
-    found = wb.run("profile", model=bert.name, corpus=place / "text.txt", device="cpu", limit=50)
+    found = wb.run(
+        "profile", model=bert.name, corpus=place / "text.txt", device="cpu", max_sentences=50
+    )
     losses = found.tables["losses"].set_index("metric")["value"]
     assert losses["masked_perplexity"] < 200
 
@@ -224,11 +228,15 @@ def test_another_familys_model_is_refused_before_a_run(bert: Run, family: str, r
         ("", {}, "empty-text"),
         ("\n\n \n", {}, "empty-text"),
         ("word", {}, "fewer than one sequence|too few|alphabet"),
-        (None, {"heads": 5}, "multiple of 5 heads"),
-        (None, {"length": 30_000}, "fewer than one sequence"),
+        (None, {"n_heads": 5}, "multiple of 5 heads"),
+        (None, {"sequence_length": 30_000}, "fewer than one sequence"),
         (None, {"objective": "guessing"}, "cannot be trained with"),
         (None, {"family": "distilbert"}, "teacher"),
-        (None, {"rate": 1e6, "clip": 0, "warmup": 0, "steps": 200}, "training-diverged"),
+        (
+            None,
+            {"learning_rate": 1e6, "max_gradient_norm": 0, "warmup_fraction": 0, "steps": 200},
+            "training-diverged",
+        ),
     ],
 )
 def test_what_cannot_be_trained_says_why(
@@ -245,7 +253,7 @@ def test_what_cannot_be_trained_says_why(
 
 
 def test_a_vocabulary_larger_than_the_text_allows_is_a_warning(place: Path, tmp_path: Path) -> None:
-    _, told = here(tmp_path, place / "text.txt", family="gpt", steps=1, vocabulary=5_000)
+    _, told = here(tmp_path, place / "text.txt", family="gpt", steps=1, vocabulary_size=5_000)
     assert any("instead of 5,000" in warning for warning in told.warnings)
 
 
@@ -256,7 +264,7 @@ def test_a_cancelled_training_goes_on_and_ends_as_one_left_alone(
     from workbench.runs.api import answered, begun
     from workbench.runs.launch import follow
 
-    given = {"family": "gpt", "steps": 400, **SMALL, "checkpoint": 0.2}
+    given = {"family": "gpt", "steps": 400, **SMALL, "checkpoint_interval": 0.2}
 
     def question() -> Any:
         return make_request("train", [], [place / "text.txt"], given, device="cpu")

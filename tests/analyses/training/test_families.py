@@ -32,7 +32,7 @@ ALONE = [
     for other in FAMILIES[name].others
     if name not in ("t5", "bart")  # whose objectives differ in the text alone
 ]
-TINY = size_of("tiny", length=32)
+TINY = size_of("tiny", sequence_length=32)
 STEPS = dict.fromkeys(FAMILIES, 10) | {"vectors": 30}
 
 OTHER_PROCESS = """
@@ -212,7 +212,7 @@ def test_every_weight_is_reached_by_the_gradient(name: str, objective: str, trai
     store = tokenize_text(lesson(30), tokenizer, root / "tokens", processes=1)
     part, held = split_held_out(pack(store, vocabulary_of(tokenizer), 32))
     unit = FAMILIES[name].unit
-    task = piece_task(objective, net.train(), part, held, Plan(batch=8), 1, unit=unit)
+    task = piece_task(objective, net.train(), part, held, Plan(batch_size=8), 1, unit=unit)
     net.zero_grad()
     task.losses(net, task.draw(0, 0).inputs).sum().backward()
     assert [n for n, p in net.named_parameters() if p.requires_grad and p.grad is None] == []
@@ -234,10 +234,10 @@ def test_wrong_sizes_and_names_are_refused() -> None:
     with pytest.raises(WorkbenchError, match="Did you mean 'mini'"):
         size_of("minni")
     with pytest.raises(WorkbenchError, match="not a multiple of 3 heads"):
-        size_of("tiny", heads=3)
+        size_of("tiny", n_heads=3)
     with pytest.raises(WorkbenchError, match="layers is 0"):
-        size_of("tiny", layers=0)
-    assert size_of("tiny", layers=5).layers == 5
+        size_of("tiny", n_layers=0)
+    assert size_of("tiny", n_layers=5).n_layers == 5
     assert size_of("tiny", width=None) == SIZES["tiny"]
     with pytest.raises(WorkbenchError, match="Did you mean 'roberta'"):
         train("robertta", ["a"], Path("nowhere"))

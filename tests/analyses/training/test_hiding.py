@@ -24,8 +24,8 @@ def hidden_share(folder: Path, **more: Any) -> tuple[float, float]:
     vocabulary = vocabulary_of(own)
     store = tokenize_text(lesson(), own, folder, processes=1)
     part, held = split_held_out(pack(store, vocabulary, 32), 0.2)
-    net = build("bert", size_of("tiny", length=32), own, 0, "masked")
-    task = piece_task("masked", net, part, held, Plan(batch=64), 1, **more)
+    net = build("bert", size_of("tiny", sequence_length=32), own, 0, "masked")
+    task = piece_task("masked", net, part, held, Plan(batch_size=64), 1, **more)
     assert task.held_out is not None
     shares = []
     for micros in ([task.draw(step, 0) for step in range(5)], task.held_out()):
@@ -49,9 +49,9 @@ def test_whole_words_are_hidden_whole(tmp_path: Path) -> None:
     own = tokenizer("wordpiece", "bert")
     vocabulary = vocabulary_of(own)
     store = tokenize_text(["unbelievable friendships misunderstood " * 50], own, tmp_path)
-    net = build("bert", size_of("tiny", length=32), own, 0, "masked")
+    net = build("bert", size_of("tiny", sequence_length=32), own, 0, "masked")
     part, held = split_held_out(pack(store, vocabulary, 32), 0.0)
-    task = piece_task("masked", net, part, held, Plan(batch=8), 1, unit="word")
+    task = piece_task("masked", net, part, held, Plan(batch_size=8), 1, unit="word")
     inputs = task.draw(0, 0).inputs
     chosen = torch.zeros(inputs["input_ids"].shape, dtype=torch.bool)
     chosen.view(-1)[inputs["at"]] = True
@@ -66,12 +66,12 @@ def test_whole_words_are_hidden_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
 def test_a_share_of_hidden_pieces_is_a_share(share: float, tmp_path: Path) -> None:
     with pytest.raises(WorkbenchError, match="mask_rate is"):
-        train("roberta", lesson(), tmp_path / "out", settings(hidden=share))
+        train("roberta", lesson(), tmp_path / "out", settings(mask_rate=share))
 
 
 def test_what_hides_no_share_refuses_one(tmp_path: Path) -> None:
     with pytest.raises(WorkbenchError, match="causal has no mask_rate"):
-        train("gpt", lesson(), tmp_path / "out", settings(hidden=0.3))
+        train("gpt", lesson(), tmp_path / "out", settings(mask_rate=0.3))
 
 
 def test_a_unit_is_one_there_is_and_one_that_is_hidden(tmp_path: Path) -> None:

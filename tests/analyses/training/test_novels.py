@@ -25,9 +25,9 @@ def test_the_loss_falls_the_whole_way(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     novels = data / "text" / "novels.txt.xz"
-    command = f"workbench train {family} --corpus {novels} --layers 6 --length 64 --batch 16"
+    command = f"workbench train {family} --corpus {novels} --n-layers 6 --sequence-length 64"
     objective = ["--objective", "masked"] if family == "bert" else []
-    budget = ["--budget", f"{SECONDS}s", "--device", "cpu", "--json"]
+    budget = ["--time-budget", f"{SECONDS}s", "--batch-size", "16", "--device", "cpu", "--json"]
     monkeypatch.setattr(sys, "argv", [*command.split(), *objective, *budget])
     with pytest.raises(SystemExit) as end:
         main()

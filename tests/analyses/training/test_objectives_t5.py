@@ -158,7 +158,7 @@ def test_denoisers_are_short_spans_long_spans_and_prefixes_in_equal_parts() -> N
 
 
 def test_distances_begin_sharp_in_each_stack() -> None:
-    net = build("t5", size_of("mini", heads=4), tokenizer("unigram", "t5"), seed=0)
+    net = build("t5", size_of("mini", n_heads=4), tokenizer("unigram", "t5"), seed=0)
     tables = [weight for name, weight in net.named_parameters() if "relative_attention" in name]
     assert len(tables) == 2  # the encoder's and the decoder's
     assert all(4 < float(table.detach().std()) < 6 for table in tables)

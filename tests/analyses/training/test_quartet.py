@@ -69,10 +69,8 @@ def test_each_says_how_it_was_made(name: str) -> None:
     recipe = json.loads((HOME / name / "training.json").read_text())
     settings = checked_settings(EXPERIMENT, {**mini.SETTINGS[name], "family": name})
     stored = recipe["settings"]
-    first_names = settings.renamed()  # recipes hold the first names of settings
-    for key in settings.with_current_names(mini.SETTINGS[name]):
-        first = first_names.get(key, key)
-        assert stored.get(first, stored["plan"].get(first)) == getattr(settings, key), key
+    for key in mini.SETTINGS[name]:
+        assert stored.get(key, stored["plan"].get(key)) == getattr(settings, key), key
     assert recipe["family"] == name
     assert stored["plan"]["seed"] == SCORES[name]["seed"] == 0
     assert SCORES[name]["corpus"] == MINI_CORPUS
@@ -164,7 +162,7 @@ def test_the_same_command_makes_them(
     monkeypatch.setattr(quartet, "SCORED", 30)
     few = (builtin.Recipe("profile", ("mini:t5",)), builtin.Recipe("similarity", MINI))
     monkeypatch.setattr(builtin, "RECIPES", few)
-    command = ["workbench", "train", "mini", "--budget", "4s", "--device", "cpu"]
+    command = ["workbench", "train", "mini", "--time-budget", "4s", "--device", "cpu"]
 
     def run(*more: str) -> str:
         monkeypatch.setattr(sys, "argv", [*command, *more])
@@ -195,9 +193,9 @@ def test_the_same_command_makes_them(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--budget", "soon"], "budget"),
-        (["--budget", "0"], "budget"),
-        (["--budget", "-5m"], "budget"),
+        (["--time-budget", "soon"], "budget"),
+        (["--time-budget", "0"], "budget"),
+        (["--time-budget", "-5m"], "budget"),
         (["--steps", "5"], "does not take steps"),
         (["--corpus", "primer"], "own corpus"),
         (["--model", "mini:bert"], "own corpus"),

@@ -90,7 +90,13 @@ class Ended(Told):
 def test_every_kind_of_head_and_row_is_resumed(family: str, objective: str, tmp_path: Path) -> None:
     """Ended between two checkpoints, whatever the model has beside what is saved of it."""
     own = settings(
-        12, objective=objective, checkpoint_steps=4, points=12, dropout=0.1, batch=4, at_once=2
+        12,
+        objective=objective,
+        checkpoint_steps=4,
+        points=12,
+        dropout=0.1,
+        batch_size=4,
+        micro_batch_size=2,
     )
     home = tmp_path / "tokens"
     alone = train(family, lesson(100), tmp_path / "alone", own, home=home)

@@ -84,7 +84,7 @@ def test_what_needs_the_order_of_sentences_refuses_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", ["gpt", "t5", pytest.param("roberta", marks=pytest.mark.slow)])
 def test_families_learn_from_sentences(family: str, tmp_path: Path, tokens: Path) -> None:
-    hidden = {} if family == "gpt" else {"hidden": 0.4}
+    hidden = {} if family == "gpt" else {"mask_rate": 0.4}
     packed, by_row = settings(3, **hidden), settings(15, rows="sentences", **hidden)
     told = train(family, lesson(), tmp_path / "out", packed, home=tokens, device="cpu")
     found = train(family, lesson(), tmp_path / "rows", by_row, home=tokens, device="cpu")

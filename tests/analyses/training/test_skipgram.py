@@ -65,7 +65,7 @@ def test_words_in_like_company_come_to_lie_together(tmp_path: Path) -> None:
         lines.append(" ".join([rng.choice(kinds[kind]), *rng.choices(company[kind], k=2)]))
         lines.append("")
     out = tmp_path / "v"
-    own = settings(120, rate=6e-2, width=16, heads=1)
+    own = settings(120, learning_rate=6e-2, width=16, n_heads=1)
     train("vectors", lines, out, own, home=tmp_path / "tokens")
     vectors = read_vectors(out)
     assert "<S>" not in vectors.rows
@@ -78,7 +78,7 @@ def test_words_in_like_company_come_to_lie_together(tmp_path: Path) -> None:
     assert min(within) > max(across) + 0.2
 
     more = train(
-        "vectors", [*lines[:300], "zebra runs"], tmp_path / "on", settings(3, rate=1e-4),
+        "vectors", [*lines[:300], "zebra runs"], tmp_path / "on", settings(3, learning_rate=1e-4),
         continue_from=out, home=tmp_path / "tokens",
     )  # fmt: skip
     after = read_vectors(more.folder)

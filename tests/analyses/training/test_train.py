@@ -45,7 +45,7 @@ def test_files_and_lines_are_the_same_text(tmp_path: Path, tokens: Path, gpt: Pa
 
 
 def test_a_model_goes_on_with_other_text(gpt: Path, tmp_path: Path, tokens: Path) -> None:
-    fresh = train("gpt", OTHER, tmp_path / "fresh", settings(1, rate=1e-9), home=tokens)
+    fresh = train("gpt", OTHER, tmp_path / "fresh", settings(1, learning_rate=1e-9), home=tokens)
     on = train("gpt", OTHER, tmp_path / "on", settings(12), continue_from=gpt, home=tokens)
     assert on.rows[-1].loss < on.rows[0].loss < fresh.rows[0].loss + 3
     own, other = (AutoTokenizer.from_pretrained(folder) for folder in (gpt, on.folder))
@@ -58,7 +58,12 @@ def test_going_on_with_no_rate_to_speak_of_changes_nothing(
 ) -> None:
     """What is gone on with is the model, not a new one."""
     on = train(
-        "gpt", OTHER, tmp_path / "on", settings(1, rate=1e-9), continue_from=gpt, home=tokens
+        "gpt",
+        OTHER,
+        tmp_path / "on",
+        settings(1, learning_rate=1e-9),
+        continue_from=gpt,
+        home=tokens,
     )
     before = load_file(gpt / "model.safetensors")
     for name, tensor in load_file(on.folder / "model.safetensors").items():
@@ -86,7 +91,7 @@ def test_a_published_masked_model_goes_on(name: str, tmp_path: Path, tokens: Pat
     folder = tmp_path / "published"
     own = settings(1, objective="masked")
     train(name, lesson(), folder, own, home=tokens)
-    goes_on = settings(2, rate=1e-9)
+    goes_on = settings(2, learning_rate=1e-9)
     on, again = (
         train(name, lesson(), tmp_path / out, goes_on, continue_from=folder, home=tokens)
         for out in ("on", "again")
@@ -118,14 +123,14 @@ def test_another_objective_and_static_masks(tmp_path: Path, tokens: Path) -> Non
         ("bert", "masked", True),
         ("spanbert", "masked", True),
     ]:
-        own = settings(2, objective=objective, static=static)
+        own = settings(2, objective=objective, static_masking=static)
         out = tmp_path / f"{name}-{objective}"
         assert train(name, lesson(), out, own, home=tokens).recipe["objective"] == objective
 
 
 def test_progress_is_told(tmp_path: Path, tokens: Path) -> None:
     told = Told()
-    train("gpt", lesson(), tmp_path / "m", settings(3, vocabulary=5_000), told, home=tokens)
+    train("gpt", lesson(), tmp_path / "m", settings(3, vocabulary_size=5_000), told, home=tokens)
     assert told.progress[-1] == (3, 3)
     assert any("held-out loss" in line for line in told.logs)
     assert any("the text allows only" in line for line in told.warnings)
@@ -158,9 +163,9 @@ def test_elmo_learns_even_one_word(tmp_path: Path, tokens: Path) -> None:
     ("family", "more", "arguments", "said"),
     [
         ("gpt", {"objective": "masked"}, {}, "cannot be trained with the objective 'masked'"),
-        ("gpt", {"static": True}, {}, "static"),
+        ("gpt", {"static_masking": True}, {}, "static"),
         ("gpt", {"size": "huge"}, {}, "'huge' is not a size"),
-        ("gpt", {"held_out": 1.0}, {}, "held_out_fraction is 1.0"),
+        ("gpt", {"held_out_fraction": 1.0}, {}, "held_out_fraction is 1.0"),
         ("distilbert", {}, {}, "teacher-missing"),
         ("gpt", {}, {"teacher": Path()}, "does not take a teacher"),
         ("gpt", {}, {"continue_from": Path("nowhere")}, "file-not-found"),
@@ -176,7 +181,14 @@ def test_what_cannot_be_is_refused(
 
 def test_what_cannot_be_gone_on_with_is_refused(gpt: Path, tmp_path: Path, tokens: Path) -> None:
     with pytest.raises(WorkbenchError, match="at most 32"):
-        train("gpt", OTHER, tmp_path / "a", settings(3, length=64), continue_from=gpt, home=tokens)
+        train(
+            "gpt",
+            OTHER,
+            tmp_path / "a",
+            settings(3, sequence_length=64),
+            continue_from=gpt,
+            home=tokens,
+        )
     with pytest.raises(WorkbenchError, match="holds a gpt2, which bert cannot continue from"):
         train("bert", OTHER, tmp_path / "b", settings(3), continue_from=gpt, home=tokens)
     (tmp_path / "empty").mkdir()

@@ -27,7 +27,7 @@ from workbench.analyses.training.trainer import NAME, adamw, fit
 from workbench.analyses.training.vocabulary import vocabulary_of
 
 CPU = Process(torch.device("cpu"))
-SIZE = replace(SIZES["tiny"], length=32)
+SIZE = replace(SIZES["tiny"], sequence_length=32)
 
 
 # --- schedules ------------------------------------------------------------------------------------
@@ -58,16 +58,16 @@ def test_plans_that_cannot_be_are_refused() -> None:
     for wrong, said in [
         ({"steps": None}, "either steps or a time budget"),
         ({"steps": 5, "seconds": 5.0}, "exactly one"),
-        ({"rate": 0.0}, "rate is 0.0"),
-        ({"rate": math.nan}, "rate is nan"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0"),
+        ({"learning_rate": math.nan}, "learning_rate is nan"),
         ({"schedule": "cosin"}, "Did you mean 'cosine'"),
-        ({"warmup": 1.0}, "warmup is 1.0"),
+        ({"warmup_fraction": 1.0}, "warmup_fraction is 1.0"),
     ]:
         with pytest.raises(WorkbenchError, match=said):
             Plan(**wrong)  # type: ignore[arg-type]
     with pytest.raises(WorkbenchError, match="multiple of 3"):
-        Plan(batch=16).micros(3)
-    assert Plan(batch=16, at_once=4).micros(2) == 4
+        Plan(batch_size=16).micros(3)
+    assert Plan(batch_size=16, micro_batch_size=4).micros(2) == 4
 
 
 # --- losses ---------------------------------------------------------------------------------------
@@ -149,15 +149,15 @@ def test_accumulation_changes_nothing() -> None:
         inputs = {key: torch.cat([m.inputs[key] for m in micros]) for key in ("x", "y")}
         return Micro(inputs, torch.stack([m.counts for m in micros]).sum(0), 0)
 
-    plan = Plan(steps=20, batch=16, rate=0.1, clip=0)
+    plan = Plan(steps=20, batch_size=16, learning_rate=0.1, max_gradient_norm=0)
     fit(whole, replace(line_task(16), draw=together), plan, Quiet(), process=CPU)
-    fit(parts, line_task(4), replace(plan, at_once=4), Quiet(), process=CPU)
+    fit(parts, line_task(4), replace(plan, micro_batch_size=4), Quiet(), process=CPU)
     torch.testing.assert_close(whole.weight, parts.weight, rtol=0, atol=1e-5)
     assert abs(whole.bias.item()) > 0.1
 
 
 def test_only_matrices_decay_and_the_optimiser_is_fused() -> None:
-    optimizer = adamw(Line(), Plan(decay=0.3), CPU.device)
+    optimizer = adamw(Line(), Plan(weight_decay=0.3), CPU.device)
     by_decay = {g["weight_decay"]: [p.ndim for p in g["params"]] for g in optimizer.param_groups}
     assert by_decay == {0.3: [2], 0.0: [1]}
     assert optimizer.defaults["fused"]
@@ -173,7 +173,7 @@ def test_a_budget_of_seconds_is_kept() -> None:
 
 
 def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_checkpoint(tmp_path: Path) -> None:
-    plan = Plan(steps=40, rate=0.1, checkpoint_steps=5)
+    plan = Plan(steps=40, learning_rate=0.1, checkpoint_steps=5)
     with pytest.raises(
         WorkbenchError, match=r"diverged at step 13.*\n.*lower learning rate.*still there"
     ):
@@ -185,7 +185,13 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_checkpoint(tmp_path
 
 def test_a_loss_that_climbs_ends_the_run() -> None:
     with pytest.raises(WorkbenchError, match="training-diverged"):
-        fit(Line(), line_task(4), Plan(steps=500, rate=1e3, clip=0), Quiet(), process=CPU)
+        fit(
+            Line(),
+            line_task(4),
+            Plan(steps=500, learning_rate=1e3, max_gradient_norm=0),
+            Quiet(),
+            process=CPU,
+        )
 
 
 def test_a_full_disk_leaves_the_checkpoint_from_before(tmp_path: Path) -> None:
@@ -220,7 +226,7 @@ def test_a_model_can_learn_twelve_sentences_by_heart(tmp_path: Path) -> None:
     store = tokenize_text(lines, own, tmp_path, processes=1)
     packing = pack(store, vocabulary_of(own), 32)
     net = build("gpt", SIZE, own, 0)
-    plan = Plan(steps=110, batch=8, rate=4e-3, schedule="cosine")
+    plan = Plan(steps=110, batch_size=8, learning_rate=4e-3, schedule="cosine")
     part, held = split_held_out(packing, 0.0)
     rows = fit(net, piece_task("causal", net, part, held, plan, 1), plan, Quiet(), process=CPU)
     assert rows[0].loss > 5

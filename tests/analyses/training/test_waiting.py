@@ -63,7 +63,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_steps_do_not_wait(waits: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """25 steps of 2 micro-batches of 2 tensors, and a scale each."""
     monkeypatch.setattr(trainer, "MAX_UNREAD", 10)
-    plan = Plan(steps=25, batch=8, at_once=4, points=2, evaluations=1)
+    plan = Plan(steps=25, batch_size=8, micro_batch_size=4, points=2, evaluations=1)
     rows = trainer.fit(Line(), line_task(4), plan, Quiet(), process=META)
     assert [row.step for row in rows] == [13, 25]
     waits["copies"] -= 2 * 2 * (25 + 1)  # the inputs, also of the step that is over
@@ -73,7 +73,7 @@ def test_steps_do_not_wait(waits: Counter[str], monkeypatch: pytest.MonkeyPatch)
 def test_held_out_text_is_read_once(waits: Counter[str]) -> None:
     task = line_task(4)
     held: list[Micro] = [task.draw(0, number) for number in range(1, 8)]
-    plan = Plan(steps=10, batch=4, points=5, evaluations=5)
+    plan = Plan(steps=10, batch_size=4, points=5, evaluations=5)
     trainer.fit(Line(), replace(task, held_out=lambda: held), plan, Quiet(), process=META)
     assert waits["waiting copies"] == 0
     assert waits["reads"] == 10, "at five rows, and at five evaluations"
@@ -118,7 +118,7 @@ def test_a_familys_losses_do_not_wait(
         if isinstance(net, Distilled):
             net.teacher(META.device)
         waits.clear()  # of buffers, which go there once
-        plan = replace(plan, steps=2, batch=4, at_once=2, points=1, evaluations=1)
+        plan = replace(plan, steps=2, batch_size=4, micro_batch_size=2, points=1, evaluations=1)
         trainer.fit(net, replace(task, held_out=None), plan, Quiet(), process=META)
         raise OverError
 
@@ -126,7 +126,7 @@ def test_a_familys_losses_do_not_wait(
     if teacher is not None:
         training.train("bert", lesson(60), teacher, settings(2), home=tokens)
     monkeypatch.setattr(training, "fit", fitted)
-    own = settings(layers=None if teacher else 1)
+    own = settings(n_layers=None if teacher else 1)
     with pytest.raises(OverError):
         training.train(name, lesson(60), tmp_path / name, own, home=tokens, teacher=teacher)
     assert waits["copies"] and (waits["waiting copies"], waits["reads"]) == (0, 1)

@@ -49,9 +49,9 @@ def corpus() -> Corpus:
     return Corpus("stories", {"train": lambda: iter(docs)})
 
 
-def changed(before: Model, after: Model, limit: int = 20, **asked: Any) -> Result:
-    inputs = Inputs((before, after), (corpus(),), "train", limit=limit)
-    return run(inputs, Drift(limit=limit, **asked), Silent())
+def changed(before: Model, after: Model, max_sentences: int = 20, **asked: Any) -> Result:
+    inputs = Inputs((before, after), (corpus(),), "train", limit=max_sentences)
+    return run(inputs, Drift(max_sentences=max_sentences, **asked), Silent())
 
 
 def by_layer(result: Result, column: str) -> dict[tuple[str, int], float]:
@@ -208,7 +208,7 @@ def test_attention_is_compared_as_one_would_by_hand(
     monkeypatch.setattr(attention_change, "MAPS", room)
     before = whole(name)
     after = moved(before.copy(), before.stacks[0].name, 1)
-    result = changed(before, after, limit=4)
+    result = changed(before, after, max_sentences=4)
     found = result.tables["heads"].set_index([*LAYER[:1], "kind", "layer", "head"])
     batch = encode(corpus().docs("train", 4))
     apart: dict[tuple[Any, ...], list[float]] = {}
@@ -350,7 +350,13 @@ def asking() -> Asking:
 @pytest.fixture(scope="module")
 def asked(asking: Asking, whole: Callable[[str], Model]) -> Result:
     sizes = {"max_train": 12, "max_dev": 6, "max_test": 30}
-    settings = {"roles": True, "probe": True, **sizes, "tasks": ["pos"], "limit": 8}
+    settings = {
+        "compare_roles": True,
+        "compare_probing": True,
+        **sizes,
+        "tasks": ["pos"],
+        "max_sentences": 8,
+    }
     pair = [whole("mini:bert"), wb.load("mini:bert@random")]
     return here("drift", pair, [wb.read("primer:size=300")], asking=asking, **settings)
 
@@ -393,7 +399,7 @@ def test_every_figure_is_drawn(asked: Result) -> None:
 
 
 def test_figures_stand_without_what_was_not_asked(whole: Callable[[str], Model]) -> None:
-    tables = changed(whole("mini:t5"), whole("mini:t5"), limit=5).tables
+    tables = changed(whole("mini:t5"), whole("mini:t5"), max_sentences=5).tables
     drawings = DRIFT.drawings()
     assert len(drawings["drift"](tables).data) == 4 * 2
     assert drawings["modules"](tables).data and drawings["similarity"](tables).data

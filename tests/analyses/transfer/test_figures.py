@@ -56,7 +56,14 @@ def tables_of(tasks: dict[str, str] | None = None) -> dict[str, pd.DataFrame]:
                     paid = {"trainable": 1000, "peak_memory": 9.0, "seconds": 1.0, "size": 0.1}
                     splits = [("dev", metric), ("test", metric), ("test", "other")]
                     rows["scores"] += [
-                        {**own, "split": split, "metric": name, "value": value, **paid}
+                        {
+                            **own,
+                            "split": split,
+                            "metric": name,
+                            "value": value,
+                            "baseline": 0.4,
+                            **paid,
+                        }
                         for split, name in splits[: 3 if rate < 1e-2 else 0]
                     ]
                     rows["learning"] += [{**own, "step": n, "loss": 1 / (n + 1)} for n in range(4)]
@@ -159,12 +166,11 @@ def test_an_attempt_is_a_line_as_it_was() -> None:
 
 def test_of_one_method_every_metric_of_every_seed_is_shown() -> None:
     figure = by_seed(one())
-    seeds, mean = figure.data[:2], figure.data[2]
+    *seeds, majority, mean = figure.data
     assert all(list(trace.y) == ["accuracy", "other"] for trace in seeds)
-    assert {trace.marker.color for trace in figure.data} == {TUNED} and not figure.layout.showlegend
+    assert {trace.marker.color for trace in (*seeds, mean)} == {TUNED}
+    assert majority.marker.color == BASELINE and not figure.layout.showlegend
     assert list(mean.y) == ["accuracy"] and list(mean.error_x.array) == pytest.approx([10])
-    with_baseline = {**one(), "scores": one()["scores"].assign(baseline=0.5)}
-    assert by_seed(with_baseline).data[2].marker.color == BASELINE
 
 
 def test_a_frozen_model_without_epochs_is_left_out_next_to_trained_ones() -> None:
@@ -189,7 +195,9 @@ def test_objectives_that_do_not_differ_from_the_first_are_grey() -> None:
         upper=table["value"] + 0.1, delta_lower=table["delta"] - 0.1,
         delta_upper=table["delta"] + 0.1,
     )  # fmt: skip
-    (dots,) = arms({"table": table}).data
+    scores = pd.DataFrame({"task": ["mood"], "metric": ["accuracy"], "baseline": [0.5]})
+    majority, dots = arms({"table": table, "scores": scores}).data
+    assert majority.line.color == BASELINE
     assert list(dots.marker.color) == [MODEL, TUNED, NOT_SIGNIFICANT]
 
 

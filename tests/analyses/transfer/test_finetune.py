@@ -50,7 +50,7 @@ def test_static_vectors_solve_a_task_of_words_and_not_one_of_order(vectors: Word
     }  # fmt: skip
     assert min(scored(finetuned(vectors, parted(of_words), **how))) > 0.97
     assert max(scored(finetuned(vectors, parted(of_order), **how))) < 0.7
-    strong = finetuned(vectors, parted(of_order), **how, head="lstm", rates=[5e-3])
+    strong = finetuned(vectors, parted(of_order), **how, head="lstm", learning_rates=[5e-3])
     assert min(scored(strong)) > 0.9, "an LSTM above them reads their order"
 
 
@@ -89,7 +89,7 @@ def test_every_kind_of_model_is_adapted_and_the_tables_are_whole(name: str, tmp_
 
 def test_the_same_seed_gives_the_same_scores() -> None:
     model, corpus = wb.load("mini:bert"), wb.read(SENTIMENT)
-    one, two = (finetuned(model, corpus, rates=[1e-3]).tables for _ in range(2))
+    one, two = (finetuned(model, corpus, learning_rates=[1e-3]).tables for _ in range(2))
     columns = ["seed", "split", "metric", "value"]
     pd.testing.assert_frame_equal(one["scores"][columns], two["scores"][columns])
     pd.testing.assert_frame_equal(one["predictions"], two["predictions"])
@@ -100,7 +100,7 @@ def test_the_same_seed_gives_the_same_scores() -> None:
 def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_path: Path) -> None:
     model, corpus = wb.load("mini:bert"), wb.read(SENTIMENT)
     before = {name: value.clone() for name, value in model.named_weights().items()}
-    found = finetuned(model, corpus, tmp_path, method=method, seeds=[0], rates=[2e-3])
+    found = finetuned(model, corpus, tmp_path, method=method, seeds=[0], learning_rates=[2e-3])
     opened = wb.load(str(tmp_path))
     assert isinstance(opened, HuggingFace) and opened.predicts.kind == "class"
     assert opened.objectives[1].kind == "masked", "its old head too"
@@ -125,7 +125,7 @@ def test_the_model_that_is_kept_opens_and_answers_as_it_did(method: str, tmp_pat
 def test_elmo_and_vectors_are_kept_too(vectors: WordModel, tmp_path: Path) -> None:
     for number, model in enumerate((wb.load("mini:elmo"), vectors)):
         folder = tmp_path / str(number)
-        finetuned(model, parted(of_words), folder, seeds=[0], rates=[1e-3], epochs=1)
+        finetuned(model, parted(of_words), folder, seeds=[0], learning_rates=[1e-3], max_epochs=1)
         opened = wb.load(str(folder))
         assert opened.family == model.family
         assert opened.content_hash != model.content_hash
@@ -169,7 +169,12 @@ def test_every_kind_of_task_is_learnt_and_scored(task: str, metrics: set[str], h
     ((corpus, name),) = corpora_of(wb.read("primer:size=400"), (task,))
     how: dict[str, Any] = {"method": "frozen", "task": name, "head": head, "seeds": [0]}
     found = finetuned(
-        wb.load("mini:bert"), corpus, **how, max_train=60, ridges=[100.0, 10.0], epochs=4
+        wb.load("mini:bert"),
+        corpus,
+        **how,
+        max_train=60,
+        ridge_strengths=[100.0, 10.0],
+        max_epochs=4,
     )
     scores = found.tables["scores"].query("split == 'test'")
     assert set(scores["metric"]) == metrics
@@ -195,7 +200,7 @@ def test_a_training_that_is_cut_off_is_marked() -> None:
     """One epoch of fine-tuning, after which dev is best: it is hollow, and said once."""
     from workbench.analyses.transfer.figures.transfer import by_seed
 
-    how: dict[str, Any] = {"seeds": [0], "epochs": 1, "rates": [1e-5]}
+    how: dict[str, Any] = {"seeds": [0], "max_epochs": 1, "learning_rates": [1e-5]}
     found = finetuned(wb.load("mini:bert"), parted(of_words, 40, 20), **how)
     assert not found.tables["scores"]["converged"].any()
     assert not found.tables["epochs"]["converged"].any()
@@ -211,7 +216,7 @@ def test_a_training_that_is_cut_off_is_marked() -> None:
     ],
 )
 def test_an_encoder_decoder_writes_its_answer(task: str) -> None:
-    how: dict[str, Any] = {"head": "text", "seeds": [0], "rates": [3e-3], "epochs": 3}
+    how: dict[str, Any] = {"head": "text", "seeds": [0], "learning_rates": [3e-3], "max_epochs": 3}
     found = finetuned(wb.load("mini:t5"), wb.read(f"primer/{task}:size=400"), **how)
     learning = found.tables["learning"]["loss"]
     assert learning.iloc[-3:].mean() < 0.7 * learning.iloc[:3].mean()
@@ -241,7 +246,7 @@ def test_a_rate_at_which_the_loss_is_no_number_loses_nothing(monkeypatch: Any) -
         return value * float("nan") if next(number) == 2 else value
 
     monkeypatch.setattr(TaskHead, "loss", loss)
-    found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT), rates=[9e-4, 1e-3])
+    found = finetuned(wb.load("mini:bert"), wb.read(SENTIMENT), learning_rates=[9e-4, 1e-3])
     scores = found.tables["scores"]
     assert scores.query("split == 'test'")["learning_rate"].unique().tolist() == [1e-3]
     (note,) = (each.text for each in found.caveats if "NaN or infinite" in each.text)
@@ -301,7 +306,7 @@ def test_texts_without_a_label_and_texts_too_long_are_told() -> None:
     docs = [*of_words(20, 0), doc_of(["ada"])]
     long = doc_of(["ada", *["bob"] * 200], kind="good")
     corpus = corpus_of("odd", train=docs, dev=of_words(9, 1), test=[*of_words(9, 2), long])
-    found = finetuned(wb.load("mini:bert"), corpus, seeds=[0], rates=[1e-3], epochs=1)
+    found = finetuned(wb.load("mini:bert"), corpus, seeds=[0], learning_rates=[1e-3], max_epochs=1)
     notes = " ".join(each.text for each in found.caveats)
     assert "1 of 21 texts of train have no kind" in notes
     assert "1 text" in notes and "64 pieces" in notes and "Fewer than three seeds" in notes
@@ -313,21 +318,23 @@ def test_a_pruned_model_is_tuned_and_kept_as_one(tmp_path: Path) -> None:
     model = wb.load("mini:bert")
     assert isinstance(model, HuggingFace)
     small = without(model, [(0, 0), (1, 2)])
-    finetuned(small, wb.read(SENTIMENT), tmp_path, seeds=[0], rates=[1e-3], epochs=1)
+    finetuned(small, wb.read(SENTIMENT), tmp_path, seeds=[0], learning_rates=[1e-3], max_epochs=1)
     opened = wb.load(str(tmp_path))
     assert isinstance(opened, HuggingFace) and opened.n_removed_heads == 2
 
 
 def test_a_model_without_a_head_of_its_own_is_adapted_and_kept(tmp_path: Path) -> None:
     model = wb.load(str(zoo.make("distilbert", tmp_path / "zoo")))
-    finetuned(model, parted(of_words), tmp_path / "kept", seeds=[0], rates=[1e-3], epochs=1)
+    finetuned(
+        model, parted(of_words), tmp_path / "kept", seeds=[0], learning_rates=[1e-3], max_epochs=1
+    )
     assert wb.load(str(tmp_path / "kept")).family == "distilbert"
 
 
 def test_where_dev_is_scored_the_part_that_chooses_is_another() -> None:
     """As of CoLA, whose test set is kept back."""
     corpus = corpus_of("no-test", train=of_words(40, 0), dev=of_words(20, 1))
-    found = finetuned(wb.load("mini:bert"), corpus, seeds=[0], epochs=1)
+    found = finetuned(wb.load("mini:bert"), corpus, seeds=[0], max_epochs=1)
     scores = found.tables["scores"]
     assert set(scores["split"]) == {"dev", "part of train"}
     keys = list(experiments()["finetune"].tables["scores"].keys)

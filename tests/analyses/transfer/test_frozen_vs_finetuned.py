@@ -16,7 +16,8 @@ from workbench.runs.run import all_runs
 pytestmark = pytest.mark.usefixtures("warm_workers")
 CORPUS = "primer:size=300"
 QUICK: dict[str, Any] = {
-    "max_train": 40, "max_dev": 20, "max_test": 30, "epochs": 1, "seeds": [0, 1], "rates": [2e-3],
+    "max_train": 40, "max_dev": 20, "max_test": 30, "max_epochs": 1, "seeds": [0, 1],
+    "learning_rates": [2e-3],
     "tasks": ["sentiment", "relatedness"],
 }  # fmt: skip
 
@@ -60,7 +61,7 @@ def test_every_cell_is_asked_and_the_table_is_what_they_say() -> None:
 
 
 def test_what_was_computed_once_is_not_computed_again() -> None:
-    one = {**QUICK, "tasks": ["sentiment"], "strong": False}
+    one = {**QUICK, "tasks": ["sentiment"], "lstm_baseline": False}
     table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **one)
     before = {run.name: now.ended for run, now in all_runs()}
     first = pd.DataFrame(table.tables["delta"])
@@ -100,8 +101,8 @@ def test_tables_of_ones_own_are_read_too(tmp_path: Any) -> None:
     for split, rows in (("train", 40), ("dev", 10), ("test", 12)):
         lines = [f"the {'good' if n % 2 else 'bad'} dog number {n}\t{n % 2}\n" for n in range(rows)]
         (tmp_path / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(lines))
-    how = {**QUICK, "tasks": [], "strong": False}
-    twice = {**how, "seeds": [0, 1, 0], "rates": [2e-3, 2e-3], "tasks": ["label", "label"]}
+    how = {**QUICK, "tasks": [], "lstm_baseline": False}
+    twice = {**how, "seeds": [0, 1, 0], "learning_rates": [2e-3, 2e-3], "tasks": ["label", "label"]}
     run = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=str(tmp_path), **twice)
     assert run.spec.settings["seeds"] == [0, 1] and run.spec.settings["rates"] == [2e-3]
     delta = run.tables["delta"]
@@ -114,7 +115,7 @@ def test_of_several_corpora_each_is_scored_on_the_part_it_has(tmp_path: Any) -> 
         for split in ("train", scored):
             rows = [f"a {'good' if n % 2 else 'bad'} dog, {name} {n}\t{n % 2}\n" for n in range(40)]
             (tmp_path / name / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(rows))
-    how = {**QUICK, "tasks": [], "strong": False}
+    how = {**QUICK, "tasks": [], "lstm_baseline": False}
     corpora = [wb.read(str(tmp_path / name)) for name in ("one", "other")]
     run = here("frozen-vs-finetuned", [wb.load("mini:bert")], corpora, split="test", **how)
     assert run.tables["delta"]["task"].tolist() == ["one", "other"]

@@ -24,8 +24,9 @@ FIGURES = PRETRAINING.drawings()
 pytestmark = pytest.mark.usefixtures("warm_workers")
 CORPUS = "primer:size=300"
 SMALL: dict[str, Any] = {
-    "steps": 4, "batch": 4, "vocabulary": 300, "tasks": ["sentiment"], "max_train": 60,
-    "max_dev": 40, "max_test": 60, "seeds": [0], "rates": [1e-3], "epochs": 1,
+    "pretraining_steps": 4, "pretraining_batch_size": 4, "vocabulary_size": 300,
+    "tasks": ["sentiment"], "max_train": 60,
+    "max_dev": 40, "max_test": 60, "seeds": [0], "learning_rates": [1e-3], "max_epochs": 1,
 }  # fmt: skip
 KEY = ["arm", "size", "task"]
 
@@ -62,7 +63,7 @@ def test_arms_share_text_steps_and_all_that_is_set(found: Run) -> None:
     plans = [each["settings"] for each in recipes.values()]
     for plan in plans:
         assert plan.pop("objective") in ("masked-next", "masked", "causal")
-        plan.pop("hidden")
+        plan.pop("mask_rate")
         assert plan == plans[0]
     assert recipes["mlm"]["tokenizer"] == recipes["mlm+nsp"]["tokenizer"]
     assert [recipes[arm]["objective"] for arm in ARMS] == [kind.objective for kind in ARMS.values()]
@@ -80,7 +81,7 @@ def test_left_to_right_is_trained_once_for_both_heads(found: Run) -> None:
 def test_nothing_is_computed_twice(found: Run) -> None:
     before = {run.name: now.ended for run, now in all_runs()}
     assert asked().name == found.name
-    more = asked(size=["tiny"], arms=["ltr", "mlm"])
+    more = asked(sizes=["tiny"], arms=["ltr", "mlm"])
     after = {run.name: now.ended for run, now in all_runs()}
     assert before.items() <= after.items()
     assert set(after) - set(before) == {more.name}, "its parts were all there"
@@ -116,8 +117,13 @@ def test_values_are_those_of_the_cells(found: Run) -> None:
 
 @pytest.mark.slow
 def test_sizes_and_pretrainings_are_means_and_differences(found: Run) -> None:
-    settings = {"arms": ["ltr"], "size": ["tiny", "mini"], "pretrainings": [0, 1], "seeds": [0, 1]}
-    settings |= {"tasks": ["pos"], "pieces": 24}
+    settings = {
+        "arms": ["ltr"],
+        "sizes": ["tiny", "mini"],
+        "pretraining_seeds": [0, 1],
+        "seeds": [0, 1],
+    }
+    settings |= {"tasks": ["pos"], "sequence_length": 24}
     here = replace(wb.read(CORPUS), origin=None)  # of no reference: all in this process
     run = wb.run("pretraining", corpus=here, device="cpu", **{**SMALL, **settings})
     scores = run.tables["scores"]
@@ -154,12 +160,10 @@ def test_it_says_what_so_small_a_comparison_can_show(found: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"arms": ["rtl"]}, {"arms": []}, {"size": ["huge"]}, {"pretrainings": [-1]}]
+    "settings", [{"arms": ["rtl"]}, {"arms": []}, {"sizes": ["huge"]}, {"pretraining_seeds": [-1]}]
 )
 def test_what_there_is_not_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(
-        WorkbenchError, match=PRETRAINING.settings.with_current_names(settings).popitem()[0]
-    ):
+    with pytest.raises(WorkbenchError, match=next(iter(settings))):
         checked_settings(PRETRAINING, settings)
 
 

@@ -28,12 +28,12 @@ KEYS = list(SIMILARITY.tables["similarity"].keys)
 
 
 def compared(
-    models: Sequence[Model], limit: int | None = 30, corpus: Any = None, **asked: Any
+    models: Sequence[Model], max_sentences: int | None = 30, corpus: Any = None, **asked: Any
 ) -> Result:
     corpus = corpus or wb.read("primer:size=200")
     split = "train" if corpus.splits else None
-    inputs = Inputs(tuple(models), (corpus,), split, limit=limit)
-    return run(inputs, Similarity(limit=limit, **asked), Silent())
+    inputs = Inputs(tuple(models), (corpus,), split, limit=max_sentences)
+    return run(inputs, Similarity(max_sentences=max_sentences, **asked), Silent())
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_model_is_like_itself(four: Result) -> None:
 
 
 def test_it_is_the_cka_of_whole_maps_of_words(minis: list[Model]) -> None:
-    found = compared(minis, limit=6).tables["similarity"]
+    found = compared(minis, max_sentences=6).tables["similarity"]
     theirs = {model.name: states(model, 6) for model in minis}
     for row in found.to_dict("records"):
         x = theirs[row["model_a"]][row["stack_a"], row["layer_a"]]
@@ -119,7 +119,7 @@ def test_neither_how_many_words_at_a_time_nor_memory_changes_it(
 
 
 def test_models_of_one_name_are_told_apart(minis: list[Model]) -> None:
-    found = compared([minis[0], minis[0], minis[0]], limit=5).tables
+    found = compared([minis[0], minis[0], minis[0]], max_sentences=5).tables
     assert list(found["words"]["model"]) == ["mini:bert", "mini:bert (2)", "mini:bert (3)"]
     assert not found["similarity"][KEYS].duplicated().any()
     between = found["similarity"].query("model_a != model_b and layer_a == layer_b")
@@ -139,7 +139,7 @@ def test_words_that_a_model_has_no_piece_for_are_left_out(minis: list[Model]) ->
 
 
 def test_words_are_drawn_by_the_seed(minis: list[Model]) -> None:
-    some = [compared([minis[0], minis[2]], words=50).tables for _ in range(2)]
+    some = [compared([minis[0], minis[2]], max_words=50).tables for _ in range(2)]
     assert (some[0]["words"]["compared"] == 50).all()
     assert some[0]["similarity"].equals(some[1]["similarity"])
 
@@ -165,7 +165,7 @@ def test_too_little_text_is_an_error(minis: list[Model]) -> None:
 def test_every_architecture_is_compared(tmp_path: Path) -> None:
     names = ("gpt2", "bart", "albert")
     models = [load(zoo.make(name, tmp_path / name), "cpu") for name in names]
-    table = compared(models, limit=8).tables["similarity"]
+    table = compared(models, max_sentences=8).tables["similarity"]
     assert table["cka"].notna().all()
     assert table["model_a"].nunique() == 3
 
@@ -174,7 +174,9 @@ def test_a_run_by_reference_draws_its_matrices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
-    found = wb.run("similarity", model=["mini:bert", "mini:t5"], corpus="primer:size=200", limit=20)
+    found = wb.run(
+        "similarity", model=["mini:bert", "mini:t5"], corpus="primer:size=200", max_sentences=20
+    )
     assert experiments()["similarity"] is SIMILARITY
     assert set(found.tables) == {"similarity", "words"}
     draw: Callable[..., Any] = SIMILARITY.drawings()["similarity"]
@@ -188,7 +190,7 @@ def test_the_layers_of_one_model_stand_next_to_those_of_its_random_twin(
     minis: list[Model],
 ) -> None:
     for model in minis:
-        found = compared([model], limit=10)
+        found = compared([model], max_sentences=10)
         table = found.tables["similarity"]
         names = [model.name, f"{model.name}@random"]
         assert (table["model_a"] == table["model_b"]).all()
@@ -200,16 +202,18 @@ def test_the_layers_of_one_model_stand_next_to_those_of_its_random_twin(
         assert any(f"{model.name}@random is the same" in caveat.text for caveat in found.caveats)
         figure = SIMILARITY.drawings()["similarity"](found.tables)
         assert [len(trace.y) for trace in figure.data] == [layers, layers]
-        alone = compared([model], limit=10, twin=False).tables["similarity"]
+        alone = compared([model], max_sentences=10, random_twin=False).tables["similarity"]
         own = table[table["model_a"] == model.name].reset_index(drop=True)
         np.testing.assert_allclose(alone["cka"], own["cka"], atol=1e-9)
-    again = compared([minis[0]], limit=10).tables["similarity"]
-    assert again.equals(compared([minis[0]], limit=10).tables["similarity"]), "a seed, a twin"
+    again = compared([minis[0]], max_sentences=10).tables["similarity"]
+    assert again.equals(compared([minis[0]], max_sentences=10).tables["similarity"]), (
+        "a seed, a twin"
+    )
 
 
 def test_the_twin_of_a_twin_is_another(minis: list[Model]) -> None:
     fresh = wb.load("mini:bert@random", device="cpu")
-    names = compared([fresh], limit=5).tables["words"]["model"]
+    names = compared([fresh], max_sentences=5).tables["words"]["model"]
     assert list(names) == ["mini:bert@random", "mini:bert@random (2)"]
 
 
@@ -221,7 +225,7 @@ def test_progress_names_a_model_once(minis: list[Model]) -> None:
             said.append(doing)
 
     inputs = Inputs((minis[0],), (wb.read("primer:size=200"),), "train", limit=5)
-    run(inputs, Similarity(limit=5), Heard())
+    run(inputs, Similarity(max_sentences=5), Heard())
     name = minis[0].name
     assert f"comparing layers: {name}" in said and f"comparing layers: {name}@random" in said
     assert not [doing for doing in said if " and " in doing]

@@ -27,8 +27,8 @@ def predictions(
         "max_dev": 20,
         "max_test": 12,
         "seeds": [0],
-        "rates": [1e-3],
-        "epochs": 1,
+        "learning_rates": [1e-3],
+        "max_epochs": 1,
     }
     inputs = Inputs((model,), (corpus,), "test", limit=12, keep=keep)
     return kind.run(inputs, kind.settings(**{**small, **settings}), Silent()).tables["predictions"]

@@ -34,7 +34,7 @@ def changes(before: AttentionMaps, after: AttentionMaps, group: Group, options: 
     return tuple(map(tuple, found))
 
 
-def changed_most(found: Changes, count: int = MARKED) -> list[tuple[int, int]]:
+def changed_most(found: Changes) -> list[tuple[int, int]]:
     """The heads with the largest changes, the largest first."""
     cells = [
         (value, (row, column))
@@ -43,7 +43,7 @@ def changed_most(found: Changes, count: int = MARKED) -> list[tuple[int, int]]:
         if value
     ]
     cells.sort(key=lambda cell: (-cell[0], cell[1]))
-    return [cell for _, cell in cells[:count]]
+    return [cell for _, cell in cells[:MARKED]]
 
 
 def _aligned(before: tuple[str, ...], after: tuple[str, ...]) -> list[tuple[int, int]]:

@@ -3,9 +3,6 @@
 Costs: nothing; the code is imported when it is first run.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from pydantic import Field
 
 from workbench.core.findings import plural
@@ -14,8 +11,6 @@ from workbench.experiment.definition import HEAD, HEADS, Experiment, Settings, T
 
 class Averages(Settings):
     """Settings of `attention-averages`."""
-
-    former_names: ClassVar[Mapping[str, str]] = {"max_offset": "farthest"}
 
     max_offset: int = Field(
         8, ge=1, le=64, description="Largest relative offset in words (default 8)."

@@ -4,8 +4,7 @@ Nothing here imports torch or spaCy, so that listing experiments is fast. Costs:
 is imported when an experiment first runs.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -17,8 +16,6 @@ from workbench.models.references import Pseudo
 
 class Describe(Settings):
     """How many words are listed."""
-
-    former_names: ClassVar[Mapping[str, str]] = {"max_words": "words"}
 
     max_words: int = Field(
         100, ge=0, le=100_000, description="Number of most frequent words to list (default 100)."
@@ -89,8 +86,6 @@ DESCRIBE = Experiment(
 class Profile(Settings):
     """Which losses are measured."""
 
-    former_names: ClassVar[Mapping[str, str]] = {"pseudo_likelihood": "pseudo"}
-
     pseudo_likelihood: bool = Field(
         False,
         description="Also compute the pseudo-likelihood of models that see both sides: each piece "
@@ -151,11 +146,6 @@ PROFILE = Experiment(
 
 class MinimalPairs(Settings):
     """How sentences are scored."""
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "pseudo_likelihood": "pseudo",
-        "start_token": "start",
-    }
 
     pseudo_likelihood: Pseudo = Field(
         "within-word",

@@ -3,8 +3,7 @@
 Costs: nothing; the code is imported when the experiment first runs.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -15,19 +14,6 @@ ENDS = ("", "_lower", "_upper")
 
 class Heads(Settings):
     """Thresholds of the roles, and how much is resampled."""
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "positional_threshold": "positional",
-        "baseline_margin": "margin",
-        "relative_margin": "relative",
-        "min_word_attention": "residual",
-        "min_count": "least",
-        "n_frequent_words": "frequent",
-        "rare_threshold": "rare",
-        "n_shuffles": "shuffles",
-        "n_bootstrap": "draws",
-        "max_examples": "examples",
-    }
 
     level: Literal["words", "pieces"] = Field(
         "words",

@@ -72,8 +72,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 ROWS = 32  # predictions in a batch
 NUMBERS = 1 << 24  # logits at once: the head's weights are read once for the states of many layers
-MEASURES = ("agrees", "p_final", "rank_final", "kl", "entropy")  # of any prediction
-GOLD_MEASURES = ("correct", "p_gold", "rank_gold", "nats")  # if the true choice is known
 
 
 @dataclass(frozen=True, eq=False)

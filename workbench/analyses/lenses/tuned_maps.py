@@ -129,14 +129,6 @@ def maps_of(run: HasMaps, model: Model) -> dict[StackName, Maps]:
     return maps
 
 
-def tuned_change(run: HasMaps, model: Model, stack: StackName | None = None) -> Change:
-    """The change of states that a run of `tuned-lens` learnt (default: of the last stack).
-
-    `head_replay.layer_logits` takes it, as any change.
-    """
-    return maps_of(run, model)[stack or model.stacks[-1].name]
-
-
 def _misfit(model: Model, reason: str) -> WorkbenchError:
     return WorkbenchError(
         f"this run's maps do not fit {model.name}: {reason}.",

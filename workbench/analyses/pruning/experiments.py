@@ -4,8 +4,7 @@ Nothing here imports torch, so that listing experiments is fast. Costs: nothing;
 imported when an experiment first runs.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -133,8 +132,6 @@ HEAD_IMPORTANCE = Experiment(
 class HeadAblation(Aimed):
     """What replaces the output of an ablated head, and which heads are ablated together."""
 
-    former_names: ClassVar[Mapping[str, str]] = {"replacement": "mode"}
-
     replacement: Literal["zero", "mean", "resample", "all"] = Field(
         "zero",
         description="Replacement of a head's output: zero, its mean over the corpus, its output on "
@@ -254,13 +251,6 @@ Budget = Annotated[float, Field(gt=0, le=1)]
 class HeadGates(AimedSplits):
     """The cost of an open gate, and what is trained with the gates."""
 
-    former_names: ClassVar[Mapping[str, str]] = {
-        "train_weights": "tuned",
-        "batch_size": "texts",
-        "learning_rate": "rate",
-        "gate_learning_rate": "gate_rate",
-    }
-
     lambdas: tuple[Price, ...] = Field(
         (0.01, 0.03, 0.1, 0.3),
         description="Costs of an open head, in nats per piece (classifiers: per text).",
@@ -359,17 +349,6 @@ METHOD = ("method", "rescored", "seed")
 
 class HeadPruning(AimedSplits):
     """Which heads are removed, how many, and training before and after."""
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "random_orders": "seeds",
-        "selection_texts": "choosing",
-        "prune_fraction": "prune",
-        "prune_by": "by",
-        "recovery_steps": "recover",
-        "learning_rate": "rate",
-        "batch_size": "texts",
-        "max_fit_steps": "fit",
-    }
 
     methods: tuple[By, ...] = Field(
         ("importance", "ablation", "magnitude", "random"),

@@ -48,8 +48,6 @@ TALL, THIN = 18, 7  # height of the row of a head in pixels: maximum and minimum
 
 def _is_better(tables: Tables) -> bool:
     """Whether the whole model is better than its trivial baseline."""
-    if "baseline" not in tables:
-        return True
     table = tables["baseline"]
     return bool(table.loc[table["metric"] == "loss", "better"].all())
 
@@ -342,21 +340,19 @@ def survival(tables: Tables) -> go.Figure:
     """
     table = tables["survival"]
     table = table[table["metric"] == "loss"]
-    converged = table["converged"] if "converged" in table else pd.Series(True, table.index)
     names = [
-        f"{name}{'' if done else ' *'}" for name, done in zip(trials(table), converged, strict=True)
+        f"{name}{'' if done else ' *'}"
+        for name, done in zip(trials(table), table["converged"], strict=True)
     ]
-    has_random = "random" in table
-    colours = {"color": _colours(table["better"]) if has_random else MODEL}
+    colours = {"color": _colours(table["better"])}
     number = bars(table["heads"], names, "%{y}: %{x} heads stay", marker=colours)
     change = bars(
         table["delta"], names, "%{y}: change of loss %{x:.4g} nats",
         spread=interval(table, "delta"), marker=colours,
     )  # fmt: skip
-    parts: list[tuple[str, list[Trace]]] = [("", [number]), ("", [change])]
-    if has_random:
-        hover = "%{y}, random heads: change of loss %{x:.4g} nats"
-        parts[1][1].append(marks(table["random"], names, hover, None, BASELINE, "diamond", 9))
+    hover = "%{y}, random heads: change of loss %{x:.4g} nats"
+    random = marks(table["random"], names, hover, None, BASELINE, "diamond", 9)
+    parts: list[tuple[str, list[Trace]]] = [("", [number]), ("", [change, random])]
     x = [{"title": "heads that stay", "rangemode": "tozero"}, {"title": "change of loss, nats"}]
     y = [DOWN, {**DOWN, "showticklabels": False}]
     return panels(parts, 40 + 26 * len(table), 2, x=x, y=y, top=PLAIN, apart=0.1)

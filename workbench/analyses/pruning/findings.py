@@ -78,7 +78,7 @@ def _baseline(tables: Tables) -> Finding:
     what = name_of_measured(tables)
     return Finding(
         f"The whole model {'predicts' if loss['better'] else 'does not predict'} "
-        f"{what}{' ' if what else ''}better than its trivial baseline: loss "
+        f"{what} better than its trivial baseline: loss "
         f"{decimal(loss['value'])} nats against {decimal(loss['baseline'])} "
         f"({_with_interval(loss, 'difference')}), {name} {percent(right['value'])} against "
         f"{percent(right['baseline'])}.",
@@ -202,7 +202,7 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
     by_change = sorted(loss, key=lambda row: -float(row["delta"]))
     top = by_change[0]
     matter = [_name(row, several) for row in by_change if row["matters"]]
-    undecided = [row for row in by_change if not _is_decided(row)]
+    undecided = _undecided(by_change)
     yield Finding(
         f"{_that_matter(matter, by_change, is_better, measured(tables, LOSS))}"
         f"{_other_modes(tables, mode)}.",
@@ -242,7 +242,7 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
         )
     yield _harmful(by_change[::-1], several, is_better, enough)
     yield _agreement(tables, mode, by_change[0], several)
-    if "rounds" in tables and len({row["sentences"] for row in loss} | {_n_texts(tables)}) > 1:
+    if len({row["sentences"] for row in loss} | {_n_texts(tables)}) > 1:
         yield _race(tables, loss, undecided, several)
     if "pairs" in tables:
         yield _redundant(tables["pairs"], is_better, enough)
@@ -287,7 +287,7 @@ def _of_ablation(claim: str, row: Row, measure: str, is_better: bool, enough: bo
         row["delta"],
         (row["lower"], row["upper"]),
         0,
-        judged(row["matters"], row["matters"] or (enough and _is_decided(row))),
+        judged(row["matters"], row["matters"] or (enough and row["decided"])),
         "ablation",
         keys_of(row, "mode", "metric", *HEAD),
         "ablation",
@@ -320,7 +320,7 @@ def _harmful(by_change: Sequence[Row], several: bool, is_better: bool, enough: b
         len(harmful),
         None,
         0,
-        judged(is_better and harmful, harmful or (enough and all(map(_is_decided, by_change)))),
+        judged(is_better and harmful, harmful or (enough and not _undecided(by_change))),
         "ablation",
         {"mode": first["mode"], "metric": "loss"},
         "ablation",
@@ -329,14 +329,14 @@ def _harmful(by_change: Sequence[Row], several: bool, is_better: bool, enough: b
     )
 
 
-def _is_decided(row: Row) -> bool:
-    """Whether more sentences would not change what is said of a head."""
-    return bool(row.get("decided", True))  # runs of earlier versions scored all sentences
+def _undecided(rows: Sequence[Row]) -> list[Row]:
+    """The heads of which more sentences would change what is said."""
+    return [row for row in rows if not row["decided"]]
 
 
 def _on_few(tables: Tables, row: Row) -> str:
     """On how many sentences a head was scored, if not on all."""
-    scored, texts = row.get("sentences", _n_texts(tables)), _n_texts(tables)
+    scored, texts = row["sentences"], _n_texts(tables)
     return f", estimated on {whole(scored)} of {whole(texts)} sentences" if scored < texts else ""
 
 
@@ -798,15 +798,11 @@ def _stage(
 def _smaller(tables: Tables, pruned: Row, full: Row) -> Finding:
     """Size and speed of the smaller model, for the largest batch."""
     row = max(rows_of(tables["speed"]), key=lambda each: int(each["texts"]))
-    spread = (
-        f" ({decimal(row['lowest'], 2)} to {decimal(row['highest'], 2)} in five measurements)"
-        if "lowest" in row
-        else ""
-    )
+    spread = f"{decimal(row['lowest'], 2)} to {decimal(row['highest'], 2)} in five measurements"
     return Finding(
         f"The smaller model has {percent(pruned['parameters'] / full['parameters'])} of the "
         f"parameters ({whole(pruned['parameters'])} of {whole(full['parameters'])}) and is "
-        f"{decimal(row['speedup'], 2)} times as fast on {plural(row['texts'], 'text')}{spread}.",
+        f"{decimal(row['speedup'], 2)} times as fast on {plural(row['texts'], 'text')} ({spread}).",
         row["speedup"],
         None,
         None,

@@ -92,13 +92,13 @@ def piece_task(
     objective's default.
     """
     vocabulary = packing.vocabulary
-    size = plan.batch // plan.micros(world)
+    size = plan.batch_size // plan.micros(world)
     corrupt = _corruption(objective, vocabulary, plan.seed, unit, static, mask_rate)
     corrupt_held_out = _corruption(objective, vocabulary, plan.seed, unit, static, scored=True)
     losses, terms, weights = _losses(objective, vocabulary)
 
     def draw(step: int, index: int) -> Micro:
-        position = step * plan.batch + index * size
+        position = step * plan.batch_size + index * size
         generator = Generator().manual_seed(seed_of(plan.seed, step, index))
         batch = corrupt(packing.batch(position, size), generator, position // len(packing))
         return micro(batch, objective)
@@ -272,7 +272,7 @@ def elmo_task(
     """The task of ELMo: both directions of enough sentences for the words of a batch."""
     spelt = spell(net.words, net.elmo.options.max_characters)  # [words + 1, characters]
     mean_length = max(1.0, len(sentences.store) / sentences.store.manifest.sentences)
-    micro_sequences = plan.batch // plan.micros(world)
+    micro_sequences = plan.batch_size // plan.micros(world)
     size = max(
         1, round(micro_sequences * sentences.length / mean_length)
     )  # sentences per micro-batch
@@ -326,11 +326,11 @@ def _elmo_inputs(
 def vectors_task(words: Words, packing: Packing, plan: Plan, world: int) -> Task:
     """The task of static vectors: pairs of nearby words in windows of text."""
     sampler = WordSampler(words)
-    size = plan.batch // plan.micros(world)
+    size = plan.batch_size // plan.micros(world)
 
     def draw(step: int, index: int) -> Micro:
         generator = Generator().manual_seed(seed_of(plan.seed, step, index))
-        tokens = packing.batch(step * plan.batch + index * size, size).tokens
+        tokens = packing.batch(step * plan.batch_size + index * size, size).tokens
         centers, contexts = pairs(tokens, sampler, WINDOW, generator)
         negatives = sampler.negatives((len(centers), NEGATIVES), generator)
         inputs = {"centers": centers, "contexts": contexts, "negatives": negatives}

@@ -23,26 +23,25 @@ ROWS = ("packed", "sentences")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a training; None takes the value of `size`.
+    """The settings of a training, as in the experiment; None takes the value of `size`.
 
-    Field names are part of `training.json` and of the key, so they keep the first names of the
-    experiment's settings (`hidden` is its `mask_rate`, `at_once` its `micro_batch_size`).
+    Field names are part of `training.json` and of the key.
     """
 
     size: str = "mini"
-    layers: int | None = None
+    n_layers: int | None = None
     width: int | None = None
-    heads: int | None = None
-    vocabulary: int | None = None
-    length: int | None = None
+    n_heads: int | None = None
+    vocabulary_size: int | None = None
+    sequence_length: int | None = None
     dropout: float | None = None
     objective: str = ""  # empty: that of the family
     mask_by: str = ""  # piece, word or span; empty: that of the family
-    hidden: float | None = None  # fraction of pieces masked; None: that of the objective
-    static: bool = False  # ten fixed masks per sequence instead of new ones each epoch
+    mask_rate: float | None = None  # fraction of pieces masked; None: that of the objective
+    static_masking: bool = False  # ten fixed masks per sequence instead of new ones each epoch
     lowercase: bool = False
     rows: str = "packed"  # or "sentences": one sentence per sequence
-    held_out: float = HELD_OUT  # fraction at the end of the text that is held out
+    held_out_fraction: float = HELD_OUT  # fraction at the end of the text that is held out
     plan: Plan = field(default_factory=Plan)
 
 
@@ -82,16 +81,16 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
 
 def require_known(family: str, settings: Settings, objective: str) -> None:
     """Raise an error for settings that the objective does not have."""
-    if settings.static and objective != "masked":
+    if settings.static_masking and objective != "masked":
         raise WorkbenchError(
             f"static_masking works only with the objective masked; {family} uses {objective}.",
             code="setting-invalid",
             remedy="Leave static_masking out, or set objective to masked.",
         )
-    if settings.hidden is not None:
-        if not 0 < settings.hidden < 1:
+    if settings.mask_rate is not None:
+        if not 0 < settings.mask_rate < 1:
             raise WorkbenchError(
-                f"mask_rate is {settings.hidden}; it must lie between 0 and 1.",
+                f"mask_rate is {settings.mask_rate}; it must lie between 0 and 1.",
                 code="setting-invalid",
                 remedy="Set mask_rate to 0.15, or to another value up to 0.5.",
             )
@@ -117,9 +116,10 @@ def require_known(family: str, settings: Settings, objective: str) -> None:
             code="setting-invalid",
             remedy="Leave rows at packed, or set objective to masked.",
         )
-    if not 0 <= settings.held_out < 1:
+    if not 0 <= settings.held_out_fraction < 1:
         raise WorkbenchError(
-            f"held_out_fraction is {settings.held_out}; it must be at least 0 and below 1.",
+            f"held_out_fraction is {settings.held_out_fraction}; it must be at least 0 and below "
+            "1.",
             code="setting-invalid",
             remedy="Set held_out_fraction to a small value, such as 0.02.",
         )

@@ -6,8 +6,8 @@ against one.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
@@ -58,23 +58,6 @@ class Training(Settings):
     """Which model to train, its size, for how long and with which optimiser settings."""
 
     model_config = ConfigDict(allow_inf_nan=False)
-    former_names: ClassVar[Mapping[str, str]] = {
-        "time_budget": "budget",
-        "n_layers": "layers",
-        "n_heads": "heads",
-        "vocabulary_size": "vocabulary",
-        "sequence_length": "length",
-        "mask_rate": "hidden",
-        "static_masking": "static",
-        "batch_size": "batch",
-        "micro_batch_size": "at_once",
-        "learning_rate": "rate",
-        "warmup_fraction": "warmup",
-        "weight_decay": "decay",
-        "max_gradient_norm": "clip",
-        "held_out_fraction": "held_out",
-        "checkpoint_interval": "checkpoint",
-    }
 
     family: FamilyName = Field("bert", description="Model family (default bert).")
     time_budget: Time | None = Field(
@@ -215,23 +198,20 @@ TABLES = {
 
 
 def recipe_of(settings: Training, seed: int) -> "Recipe":
-    """The settings of the library, `config.Settings`, whose fields keep the first names."""
+    """The settings of the library, `config.Settings`."""
     from workbench.analyses.training.config import Settings as Recipe
     from workbench.analyses.training.task import Plan
 
-    first_names = settings.renamed()
-    values = {first_names.get(name, name): value for name, value in settings.model_dump().items()}
-    recipe_names = set(Recipe.__dataclass_fields__) - {"plan"}
-    budget = settings.time_budget or (None if settings.steps else BUDGET)
-    plan_names = ("batch", "at_once", "rate", "schedule", "warmup", "decay", "clip")
+    values = settings.model_dump()
     plan = Plan(
-        steps=settings.steps,
-        seconds=budget,
+        seconds=settings.time_budget or (None if settings.steps else BUDGET),
         seed=seed,
         checkpoint_seconds=settings.checkpoint_interval,
-        **{name: values[name] for name in plan_names},
+        **{name: values[name] for name in vars(Plan()).keys() & values.keys()},
     )
-    return Recipe(plan=plan, **{name: values[name] for name in recipe_names & values.keys()})
+    return Recipe(
+        plan=plan, **{name: values[name] for name in vars(Recipe()).keys() & values.keys()}
+    )
 
 
 def _needs(settings: Training) -> Iterator[Need]:

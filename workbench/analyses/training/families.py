@@ -30,13 +30,13 @@ GELU = "gelu_pytorch_tanh"  # the same function as GPT-2's and ALBERT's gelu_new
 
 @dataclass(frozen=True)
 class Size:
-    """The sizes of a model; `vocabulary` is that of the tokenizer, or of ELMo's softmax."""
+    """The sizes of a model; `vocabulary_size` is that of the tokenizer, or of ELMo's softmax."""
 
-    layers: int
+    n_layers: int
     width: int
-    heads: int
-    vocabulary: int
-    length: int
+    n_heads: int
+    vocabulary_size: int
+    sequence_length: int
     dropout: float = 0.0  # small training budgets do better without dropout
 
 
@@ -45,10 +45,10 @@ def _shape(size: Size, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": size.width,
-        "num_hidden_layers": size.layers,
-        "num_attention_heads": size.heads,
+        "num_hidden_layers": size.n_layers,
+        "num_attention_heads": size.n_heads,
         "intermediate_size": 4 * size.width,
-        "max_position_embeddings": size.length,
+        "max_position_embeddings": size.sequence_length,
         "hidden_dropout_prob": size.dropout,
         "attention_probs_dropout_prob": size.dropout,
         "pad_token_id": tokenizer.pad_token_id,
@@ -60,10 +60,10 @@ def gpt(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     return hf.GPT2LMHeadModel(
         hf.GPT2Config(
             vocab_size=len(tokenizer),
-            n_positions=size.length,
+            n_positions=size.sequence_length,
             n_embd=size.width,
-            n_layer=size.layers,
-            n_head=size.heads,
+            n_layer=size.n_layers,
+            n_head=size.n_heads,
             activation_function=GELU,
             resid_pdrop=size.dropout,
             embd_pdrop=size.dropout,
@@ -126,9 +126,9 @@ def distilbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     return hf.DistilBertForMaskedLM(
         hf.DistilBertConfig(
             vocab_size=len(tokenizer),
-            max_position_embeddings=size.length,
-            n_layers=size.layers,
-            n_heads=size.heads,
+            max_position_embeddings=size.sequence_length,
+            n_layers=size.n_layers,
+            n_heads=size.n_heads,
             dim=size.width,
             hidden_dim=4 * size.width,
             dropout=size.dropout,
@@ -141,7 +141,7 @@ def distilbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
 def electra(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     """ELECTRA: a discriminator, and a generator a quarter as wide."""
     shape = _shape(size, tokenizer) | {"embedding_size": size.width}
-    heads = max(1, size.heads // 4)
+    heads = max(1, size.n_heads // 4)
     narrow = max(size.width // 4, 16) // heads * heads
     small = shape | {
         "hidden_size": narrow,
@@ -161,11 +161,11 @@ def t5(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
         hf.T5Config(
             vocab_size=len(tokenizer),
             d_model=size.width,
-            d_kv=size.width // size.heads,
+            d_kv=size.width // size.n_heads,
             d_ff=4 * size.width,
-            num_layers=(size.layers + 1) // 2,
-            num_decoder_layers=(size.layers + 1) // 2,
-            num_heads=size.heads,
+            num_layers=(size.n_layers + 1) // 2,
+            num_decoder_layers=(size.n_layers + 1) // 2,
+            num_heads=size.n_heads,
             dropout_rate=size.dropout,
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
@@ -193,13 +193,13 @@ def bart(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
         hf.BartConfig(
             vocab_size=len(tokenizer),
             d_model=size.width,
-            encoder_layers=(size.layers + 1) // 2,
-            decoder_layers=(size.layers + 1) // 2,
-            encoder_attention_heads=size.heads,
-            decoder_attention_heads=size.heads,
+            encoder_layers=(size.n_layers + 1) // 2,
+            decoder_layers=(size.n_layers + 1) // 2,
+            encoder_attention_heads=size.n_heads,
+            decoder_attention_heads=size.n_heads,
             encoder_ffn_dim=4 * size.width,
             decoder_ffn_dim=4 * size.width,
-            max_position_embeddings=size.length,
+            max_position_embeddings=size.sequence_length,
             dropout=size.dropout,
             attention_dropout=size.dropout,
             bos_token_id=tokenizer.bos_token_id,
@@ -247,16 +247,16 @@ def size_of(name: str, **overrides: Any) -> Size:
         )
     chosen = {key: value for key, value in overrides.items() if value is not None}
     size = replace(SIZES[name], **chosen)
-    for key in ("layers", "width", "heads", "vocabulary", "length"):
+    for key in ("n_layers", "width", "n_heads", "vocabulary_size", "sequence_length"):
         if getattr(size, key) < 1:
             raise WorkbenchError(
                 f"{key} is {getattr(size, key)}; it must be at least 1.",
                 code="setting-invalid",
                 remedy=f"Set {key} to 1 or more.",
             )
-    if size.width % size.heads:
+    if size.width % size.n_heads:
         raise WorkbenchError(
-            f"a width of {size.width} is not a multiple of {size.heads} heads.",
+            f"a width of {size.width} is not a multiple of {size.n_heads} heads.",
             code="setting-invalid",
             remedy="Set width to a multiple of n_heads.",
         )

@@ -55,7 +55,7 @@ def new_elmo(size: Size, words: Words, seed: int) -> BiLM:
         width=width,
         layers=2,
     )
-    return BiLM.fresh(options, words, size.vocabulary, seed)
+    return BiLM.fresh(options, words, size.vocabulary_size, seed)
 
 
 def continued_model(
@@ -151,11 +151,11 @@ def student_size(teacher: Path, size: Size) -> Size:
     config = _config(teacher)
     return replace(
         size,
-        layers=max(1, config.num_hidden_layers // 2),
+        n_layers=max(1, config.num_hidden_layers // 2),
         width=config.hidden_size,
-        heads=config.num_attention_heads,
-        vocabulary=config.vocab_size,
-        length=config.max_position_embeddings,
+        n_heads=config.num_attention_heads,
+        vocabulary_size=config.vocab_size,
+        sequence_length=config.max_position_embeddings,
     )
 
 

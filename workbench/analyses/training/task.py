@@ -81,22 +81,22 @@ class Quiet:
 class Plan:
     """Length, batch size, learning rate and schedule of a training; it ends by steps or seconds.
 
-    A step has `batch` sequences, a forward pass `at_once` of them; if `at_once` is 0 or larger than
-    a process' part of the batch, the whole part is one forward pass. Field names are part of
-    `training.json` and of the key of a training.
+    A step has `batch_size` sequences, a forward pass `micro_batch_size` of them; if that is 0 or
+    larger than a process' part of the batch, the whole part is one forward pass. Field names are
+    part of `training.json` and of the key of a training.
     """
 
     steps: int | None = 1000
     seconds: float | None = None
-    batch: int = 32
-    at_once: int = 0
-    rate: float = 1e-3
+    batch_size: int = 32
+    micro_batch_size: int = 0
+    learning_rate: float = 1e-3
     schedule: str = "linear"
-    warmup: float = 0.05  # fraction of the training
-    decay: float = 0.01  # weight decay; not for biases and norms
+    warmup_fraction: float = 0.05  # of the training
+    weight_decay: float = 0.01  # not for biases and norms
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-8
-    clip: float = 1.0  # maximum gradient norm; 0 for no limit
+    max_gradient_norm: float = 1.0  # 0 for no limit
     seed: int = 0
     evaluations: int = 10  # number of evaluations on the held-out text
     points: int = 200  # number of points of the curves
@@ -111,8 +111,8 @@ class Plan:
                 remedy="Set exactly one of steps and seconds.",
             )
         require_schedule(self.schedule)
-        positive = {"steps": self.steps, "seconds": self.seconds, "batch": self.batch}
-        positive |= {"rate": self.rate}
+        positive = {"steps": self.steps, "seconds": self.seconds, "batch_size": self.batch_size}
+        positive |= {"learning_rate": self.learning_rate}
         for name, value in positive.items():
             if value is not None and not value > 0:
                 raise WorkbenchError(
@@ -120,38 +120,45 @@ class Plan:
                     code="setting-invalid",
                     remedy=f"Set {name} to a number above 0.",
                 )
-        for name in ("warmup", "decay", "clip", "at_once", "checkpoint_steps"):
+        for name in (
+            "warmup_fraction",
+            "weight_decay",
+            "max_gradient_norm",
+            "micro_batch_size",
+            "checkpoint_steps",
+        ):
             if not getattr(self, name) >= 0:
                 raise WorkbenchError(
                     f"{name} is {getattr(self, name)}; it must be at least 0.",
                     code="setting-invalid",
                     remedy=f"Set {name} to 0 or more.",
                 )
-        if self.warmup >= 1:
+        if self.warmup_fraction >= 1:
             raise WorkbenchError(
-                f"warmup is {self.warmup}; it must be below 1.",
+                f"warmup_fraction is {self.warmup_fraction}; it must be below 1.",
                 code="setting-invalid",
                 remedy="Set the warm-up to a fraction of the training, such as 0.05.",
             )
 
     def micros(self, world: int) -> int:
         """Number of micro-batches per step, over all processes."""
-        if self.batch % world:
+        if self.batch_size % world:
             raise WorkbenchError(
-                f"a batch of {self.batch} sequences cannot be divided among {world} processes.",
+                f"a batch of {self.batch_size} sequences cannot be divided among {world} "
+                "processes.",
                 code="setting-invalid",
                 remedy=f"Set batch_size to a multiple of {world}.",
             )
-        if not self.at_once or self.at_once >= self.batch // world:
+        if not self.micro_batch_size or self.micro_batch_size >= self.batch_size // world:
             return world
-        if self.batch % (self.at_once * world):
+        if self.batch_size % (self.micro_batch_size * world):
             raise WorkbenchError(
-                f"a batch of {self.batch} sequences is not a multiple of {world} processes x "
-                f"{self.at_once} sequences.",
+                f"a batch of {self.batch_size} sequences is not a multiple of {world} processes x "
+                f"{self.micro_batch_size} sequences.",
                 code="setting-invalid",
                 remedy="Set batch_size to a multiple of micro_batch_size times the processes.",
             )
-        return self.batch // self.at_once
+        return self.batch_size // self.micro_batch_size
 
 
 # --- schedule: when training ends, and the learning rate until then -------------------------------

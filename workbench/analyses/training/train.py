@@ -154,8 +154,8 @@ def _train_tokenizer(
             lines_of(text),
             row.algorithm,
             row.layout,
-            size.vocabulary,
-            max_length=size.length,
+            size.vocabulary_size,
+            max_length=size.sequence_length,
             lowercase=lowercase,
         )
     for warning in caught:
@@ -291,7 +291,7 @@ class _Training:
 
     def _size(self) -> Size:
         s = self.settings
-        names = ("layers", "width", "heads", "vocabulary", "length", "dropout")
+        names = ("n_layers", "width", "n_heads", "vocabulary_size", "sequence_length", "dropout")
         size = size_of(s.size, **{name: getattr(s, name) for name in names})
         if self.sources.teacher is not None:
             size = initial_model.student_size(self.sources.teacher, size)
@@ -311,7 +311,7 @@ class _Training:
         else:
             net = build(self.family, size, prepared.tokenizer, seed, self.objective)
         vocabulary, length = vocabulary_of(prepared.tokenizer), self._length(net, size)
-        held_out_fraction = self.settings.held_out
+        held_out_fraction = self.settings.held_out_fraction
         train_part: Packing
         if self.settings.rows == "sentences":
             train_part, held_out = sentences_of(
@@ -329,13 +329,13 @@ class _Training:
             self.settings.plan,
             self.process.world,
             unit=self.settings.mask_by or family_of(self.family).unit,
-            static=self.settings.static,
-            mask_rate=self.settings.hidden,
+            static=self.settings.static_masking,
+            mask_rate=self.settings.mask_rate,
         )
         return net, task
 
     def _length(self, net: nn.Module, size: Size) -> int:
-        max_length, requested = initial_model.max_length(net), self.settings.length
+        max_length, requested = initial_model.max_length(net), self.settings.sequence_length
         if requested and max_length and requested > max_length:
             raise WorkbenchError(
                 f"sequence_length is {requested:,}; the model reads at most {max_length:,} pieces.",
@@ -343,7 +343,7 @@ class _Training:
                 where=str(self.sources.model or self.sources.teacher or ""),
                 remedy=f"Set sequence_length to {max_length:,} or less.",
             )
-        return min(requested or size.length, max_length or size.length)
+        return min(requested or size.sequence_length, max_length or size.sequence_length)
 
     def _words(self, prepared: Prepared, size: Size) -> tuple[nn.Module, Task]:
         plan, world, words = self.settings.plan, self.process.world, prepared.words
@@ -351,11 +351,16 @@ class _Training:
         vocabulary = vocabulary_of(prepared.tokenizer)
         if self.family == "vectors":
             table = initial_model.vectors_of(self.sources.model, words, size.width, plan.seed)
-            packing = pack(prepared.store, vocabulary, size.length, plan.seed)
+            packing = pack(prepared.store, vocabulary, size.sequence_length, plan.seed)
             return table, vectors_task(words, packing, plan, world)
         net = initial_model.elmo_of(self.sources.model, words, size, plan.seed)
         train_part, held_out = sentences_of(
-            prepared.store, vocabulary, size.length, plan.seed, self.settings.held_out, similar=1
+            prepared.store,
+            vocabulary,
+            size.sequence_length,
+            plan.seed,
+            self.settings.held_out_fraction,
+            similar=1,
         )
         return net, elmo_task(net, train_part, held_out, plan, world)
 

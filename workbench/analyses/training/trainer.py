@@ -66,8 +66,8 @@ def fit(
             return _fit(net.to(process.device), task, plan, progress, process, scratch, recipe)
         except torch.OutOfMemoryError:
             raise WorkbenchError(
-                f"{plan.batch // plan.micros(process.world)} sequences per forward pass do not fit "
-                "into memory.",
+                f"{plan.batch_size // plan.micros(process.world)} sequences per forward pass do "
+                "not fit into memory.",
                 code="out-of-memory",
                 remedy="Set micro_batch_size to a smaller number; the batch size does not change.",
             ) from None
@@ -95,7 +95,9 @@ def _fit(
             break
         step, fraction = record.state.step, record.progress_at(elapsed)
         for group in optimizer.param_groups:
-            group["lr"] = plan.rate * multiplier(fraction, plan.schedule, plan.warmup)
+            group["lr"] = plan.learning_rate * multiplier(
+                fraction, plan.schedule, plan.warmup_fraction
+            )
         loss = _step(learner, optimizer, micros, counts, task, plan, process, step)
         record.add(loss, counts, tokens, elapsed)
         if record.evaluation_is_due:
@@ -163,7 +165,7 @@ def _step(
             loss = (sums.float() * scale).sum()
             (loss * process.world).backward()  # DDP takes the mean over processes
         total += loss.detach()
-    norm = clip_gradient(learner, plan.clip)
+    norm = clip_gradient(learner, plan.max_gradient_norm)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return torch.stack([total, norm])
@@ -409,7 +411,7 @@ class Record:
         if self.task.work is not None:
             flops = self.task.work.flops(self.task.length, self._share)
             used = utilisation(speed / self.process.world, flops, peak(self.process.device))
-        rate = plan.rate * multiplier(at, plan.schedule, plan.warmup)
+        rate = plan.learning_rate * multiplier(at, plan.schedule, plan.warmup_fraction)
         mean = history.summed / max(history.steps, 1)
         row = Row(state.step, state.tokens, now, mean, rate, speed, used)
         history = LossHistory(history.first, history.mean, history.seen)
@@ -446,12 +448,12 @@ def adamw(net: nn.Module, plan: Plan, device: torch.device) -> AdamW:
     """AdamW with weight decay for matrices, and none for biases, norms and other vectors."""
     trained = [p for p in net.parameters() if p.requires_grad]
     groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": plan.decay},
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": plan.weight_decay},
         {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
     ]
     return AdamW(
         [group for group in groups if group["params"]],
-        lr=plan.rate,
+        lr=plan.learning_rate,
         betas=plan.betas,
         eps=plan.epsilon,
         fused=device.type in ("cpu", "cuda"),

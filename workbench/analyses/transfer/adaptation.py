@@ -21,13 +21,6 @@ from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.transformer import AddedKind
 
 METHODS: tuple[Method, ...] = get_args(Method)
-PEFT = (
-    "lora",
-    "adapters",
-    "prefix",
-    "prompt",
-    "bitfit",
-)  # parameter-efficient methods: few weights learn
 LAYER_DECAY = 2.6  # learning rate of a layer over that of the layer below (Howard, Ruder 2018)
 SMALL = 20_000_000  # parameters; smaller models need higher learning rates
 # Learning rates to try for small and for large models.

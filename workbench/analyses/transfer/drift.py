@@ -310,8 +310,8 @@ def _probing(inputs: Inputs, settings: Drift) -> pd.DataFrame:
         "max_test": settings.max_test,
         "tasks": list(settings.tasks),
         "modes": ["lexical", "layer"],
-        "controls": False,
-        "random": False,
+        "control_tasks": False,
+        "random_baseline": False,
     }
     results = [
         inputs.run_experiment("edge-probing", [model], inputs.corpora, probe_settings)

@@ -8,7 +8,7 @@ Costs: nothing; the code is imported at the first run.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -57,17 +57,6 @@ def counted(number: int, noun: str) -> str:
 
 class Adapting(SplitSettings):
     """How a model is adapted, and how many texts it learns from."""
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "learning_rates": "rates",
-        "ridge_strengths": "ridges",
-        "max_epochs": "epochs",
-        "batch_size": "texts",
-        "top_layers": "top",
-        "lora_rank": "rank",
-        "adapter_width": "adapter",
-        "prefix_length": "length",
-    }
 
     max_sentences: int | None = Field(
         None,
@@ -199,8 +188,6 @@ LEARNT = (
 class Finetune(Adapting):
     """Which task a model is adapted to, and how."""
 
-    former_names: ClassVar[Mapping[str, str]] = {"save_model": "keep"}
-
     task: str = Field(
         "",
         description="What to learn: a label of the corpus, or the layer answers, entities, pos or "
@@ -317,8 +304,6 @@ FINETUNE = Experiment(
 class FrozenVsFinetuned(Adapting):
     """Which tasks, and which methods are compared with the frozen model."""
 
-    former_names: ClassVar[Mapping[str, str]] = {"lstm_baseline": "strong", "save_models": "keep"}
-
     tasks: tuple[str, ...] = Field(
         (),
         description="Labels or layers to learn (default: for primer the five tasks of Peters et "
@@ -402,17 +387,6 @@ Size = Literal["tiny", "mini", "small", "base"]
 
 class Pretraining(Adapting):
     """Which models are pretrained, for how long, and the tasks they are scored on."""
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "sizes": "size",
-        "pretraining_steps": "steps",
-        "pretraining_seeds": "pretrainings",
-        "pretraining_batch_size": "batch",
-        "sequence_length": "pieces",
-        "vocabulary_size": "vocabulary",
-        "mask_rate": "hidden",
-        "pretraining_learning_rate": "rate",
-    }
 
     arms: tuple[Arm, ...] = Field(
         ("mlm+nsp", "mlm", "ltr", "ltr+lstm"),
@@ -578,8 +552,6 @@ def words_in_prose(settings: "Similarity | Drift") -> str:
 class Similarity(GrowingSettings):
     """How many words and sentences are compared."""
 
-    former_names: ClassVar[Mapping[str, str]] = {"max_words": "words", "random_twin": "twin"}
-
     max_sentences: int | None = Field(
         300, ge=1, description="Maximum number of sentences (default: 300)."
     )
@@ -636,12 +608,6 @@ SIMILARITY = Experiment(
 
 class Drift(Settings):
     """How many words are compared, and which other analyses are run on both models."""
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "max_words": "words",
-        "compare_roles": "roles",
-        "compare_probing": "probe",
-    }
 
     max_sentences: int | None = Field(
         300, ge=1, description="Maximum number of sentences (default: 300)."

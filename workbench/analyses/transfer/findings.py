@@ -406,8 +406,7 @@ def _converged(means: pd.DataFrame) -> Finding:
 def finetune(tables: Tables) -> Iterator[Finding]:
     """The score against the majority, errors, seeds, learning rate, epochs and cost."""
     scores = tables["scores"]
-    if "means" in tables:
-        yield _score(rows_of(tables["means"])[0], scores)
+    yield _score(rows_of(tables["means"])[0], scores)
     yield from _weakest_class(tables)
     yield from _seeds(scores, tables)
     yield from _strength(scores, tables["rates"])
@@ -676,7 +675,7 @@ def _states(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
 
 def _rewound(tables: Tables) -> Iterator[Finding]:
     """The layer that the task needs most: its weights are reset to those before training."""
-    if "rewound" not in tables or "p_value" not in tables["rewound"]:
+    if "rewound" not in tables:
         return
     table = tables["rewound"]
     rows = rows_of(table[~table["stack"].isin(("none", "all"))])
@@ -1091,8 +1090,6 @@ def _depth(table: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _words(tables: Tables) -> Iterator[Finding]:
-    if "words" not in tables:
-        return
     rows = rows_of(tables["words"])
     most = max(rows, key=lambda row: float(row["without_piece"]))
     missing = int(most["without_piece"])

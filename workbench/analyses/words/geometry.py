@@ -89,13 +89,6 @@ def unit(states: Tensor) -> Tensor:
     return torch.nn.functional.normalize(states.double(), dim=-1)
 
 
-def mean_cosine(vectors: Tensor) -> float:
-    """The mean cosine of all pairs of at least two unit vectors.  # [n, width]"""
-    n = len(vectors)
-    total = vectors.sum(0).square().sum() - vectors.square().sum()
-    return float(total) / (n * (n - 1))
-
-
 def standardised(states: Tensor, by: Tensor) -> Tensor:
     """States with mean 0 and variance 1 in each dimension of `by`.  # [..., width], [n, width]"""
     states, by = states.double(), by.double()

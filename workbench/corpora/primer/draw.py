@@ -248,15 +248,15 @@ class Draw:
 
     # --- clauses ----------------------------------------------------------------------------------
 
-    def object_for(self, frame: Frame, subject: Entity, plural: float = 0.3) -> NP:
+    def object_for(self, frame: Frame) -> NP:
         """An object that this verb selects; a person may have a name."""
         if frame.object == frozenset(("person",)) and self.chance(0.5):
             return self.named()
-        return self.phrase(frame.object, plural)
+        return self.phrase(frame.object, 0.3)
 
     def transitive(self, subject: NP, tense: Tense) -> Clause:
         frame = self.zipf(frames_for(TRANSITIVE, subject.entity.cls))
-        return Clause(subject, frame, self.object_for(frame, subject.entity), tense=tense)
+        return Clause(subject, frame, self.object_for(frame), tense=tense)
 
     def intransitive(self, subject: NP, tense: Tense) -> Clause:
         return Clause(subject, self.zipf(frames_for(INTRANSITIVE, subject.entity.cls)), tense=tense)

@@ -30,7 +30,7 @@ from workbench.models.output_heads.text_head import TextHead
 from workbench.models.references import BODY, HEAD, LANGUAGE, TASK
 from workbench.models.transformer import LanguageHead, Transformer
 
-FORMAT = 4  # 3: the net of a `MixHead` was in the folder itself
+FORMAT = 4
 
 
 def save(model: Transformer, folder: Path) -> None:
@@ -109,7 +109,7 @@ def head_of(folder: Path, device: torch.device) -> TaskHead:
 
     try:
         content: dict[str, Any] = parse_json(read_regular(folder / TASK).decode("utf-8"))
-        if content["format"] not in (3, FORMAT):
+        if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}")
         fields = content["task"]
         task = Task(**{**fields, "names": tuple(fields["names"])})

@@ -72,13 +72,6 @@ class ResidualStream:
     final_norms: Mapping[StackName, NormCall | None]  # the norm after the last block, if any
     output: Output
 
-    def after_attention(self, stack: StackName) -> list[list[Tensor]]:
-        """By layer, the state after each attention: in a decoder with an encoder, two.
-
-        # [batch, pieces, width] each
-        """
-        return [[step.after for step in steps if step.site] for steps in self.steps[stack]]
-
     def embeddings(self, stack: StackName) -> Tensor:
         """The state before the first block.  # [batch, pieces, width]"""
         return self.steps[stack][0][0].before

@@ -92,7 +92,7 @@ def _class_name(task: Task) -> str:
     return str(_CLASSES[task.kind].__name__).removeprefix("AutoModel")
 
 
-def with_standard_head(model: T, task: Task, seed: int, scale: Scale | None = None) -> T:
+def with_standard_head(model: T, task: Task, seed: int) -> T:
     """The model's body under a random head of transformers for the task, by the seed."""
     if task.kind == "class" and len(task.names) < 2:
         raise WorkbenchError(
@@ -124,7 +124,7 @@ def with_standard_head(model: T, task: Task, seed: int, scale: Scale | None = No
         torch.manual_seed(seed)
         kind = _CLASSES[task.kind]
         tuned = _same_body(model, lambda: kind.from_config(config, trust_remote_code=False))
-    tuned.task_head = StandardHead(task, scale)
+    tuned.task_head = StandardHead(task)
     tuned.language_head = language_head(model)
     return tuned
 

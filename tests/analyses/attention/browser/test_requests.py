@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 from playwright.sync_api import expect
 
 import workbench as wb
 from tests.analyses.attention.browser.conftest import Show
 from tests.analyses.attention.browser.making import Side, World, softmaxed, words
 from workbench import WorkbenchError, attention
-from workbench.analyses.attention.browser.frames import framed, overview_of, unframed
+from workbench.analyses.attention.browser.frames import framed, overview_of
 from workbench.analyses.attention.browser.requests import respond, state_in
 from workbench.analyses.attention.browser.scene import Scene, scene_of, scores_of, side_of
 from workbench.analyses.attention.capture import CACHE, AttentionMaps, passes
@@ -190,6 +192,20 @@ def test_the_state_is_sent_after_a_moment_and_once(show: Show) -> None:
 # What the attention browser receives: bytes within their bound, exact values, arithmetic, files.
 
 DOC = next(iter(wb.read("primer").docs("test")))
+
+
+def unframed(message: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The head and arrays of a message."""
+    length = int.from_bytes(message[:4], "little")
+    head = json.loads(message[4 : 4 + length])
+    body = message[4 + length :]
+    arrays = {}
+    for name, header in head.pop("arrays").items():
+        part = body[header["at"] : header["at"] + header["size"]]
+        raw = zlib.decompress(part) if header["packed"] else part
+        dtype = {"u1": "<u1", "f4": "<f4"}[header["type"]]
+        arrays[name] = np.frombuffer(raw, dtype=dtype).reshape(header["shape"])
+    return head, arrays
 
 
 @pytest.fixture(scope="module")

@@ -352,20 +352,6 @@ def framed(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = 
     return b"".join([len(text).to_bytes(4, "little"), text, *parts])
 
 
-def unframed(message: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The head and arrays of a message; for tests and for readers of exports."""
-    length = int.from_bytes(message[:4], "little")
-    head = json.loads(message[4 : 4 + length])
-    body = message[4 + length :]
-    arrays = {}
-    for name, header in head.pop("arrays").items():
-        part = body[header["at"] : header["at"] + header["size"]]
-        raw = zlib.decompress(part) if header["packed"] else part
-        dtype = {"u1": "<u1", "f4": "<f4"}[header["type"]]
-        arrays[name] = np.frombuffer(raw, dtype=dtype).reshape(header["shape"])
-    return head, arrays
-
-
 # --- JavaScript, CSS and the stand-alone page -----------------------------------------------------
 #
 # The script is the concatenation of its files, in one scope, without a build step or imports.

@@ -152,15 +152,9 @@ def train(
 
 def _with_options(settings: dict[str, str], options: dict[str, str | None]) -> dict[str, str]:
     """Add the options that were given to the settings; a setting with two values is an error."""
-    if not any(options.values()):
-        return settings
-    from workbench.experiment.definition import EXPERIMENTS, Settings
-
-    kind: type[Settings] = EXPERIMENTS["train"].settings
-    merged = kind.with_current_names(settings)
-    given = {name: value for name, value in options.items() if value is not None}
-    for name, value in kind.with_current_names(given).items():
-        if merged.setdefault(name, value) != value:
+    merged = dict(settings)
+    for name, value in options.items():
+        if value is not None and merged.setdefault(name, value) != value:
             raise WorkbenchError(
                 f"{name} is set twice.", code="setting-repeated", remedy="Set it once."
             )

@@ -234,9 +234,7 @@ def rewound(tables: Tables) -> go.Figure:
     rows = table[~table["stack"].isin(("none", "all"))]
     scale = 1 if rows["metric"].iloc[0] == ERROR else 100
     values = scale * table.set_index("stack")["value"]
-    sure = (
-        significant(rows, value="change") if "p_value" in rows else rows["change"].notna()
-    )  # runs of earlier versions have no test
+    sure = significant(rows, value="change")
     names = [f"layer {layer}" if layer else "embeddings" for layer in rows["layer"]]
     shown = [
         bars(

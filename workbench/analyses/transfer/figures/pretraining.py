@@ -56,14 +56,13 @@ def scores(tables: Tables) -> go.Figure:
                 customdata=points[["lower", "upper", "change"]].to_numpy(),
             )
         ]
-        constant = tables["scores"] if "scores" in tables else pd.DataFrame()
-        if "baseline" in constant:
-            same = (constant["task"] == task) & (constant["metric"] == metric)
-            at = 100 * float(constant[same]["baseline"].iloc[-1])
-            ends = [order[0], order[-1]]
-            hover = f"majority baseline: {at:.1f}"
-            line, mark = {"width": 2, "dash": "solid"}, {"symbol": "line-ns", "size": 12}
-            shown.insert(0, curve([at, at], ends, hover, colour=BASELINE, marker=mark, line=line))
+        constant = tables["scores"]
+        same = (constant["task"] == task) & (constant["metric"] == metric)
+        at = 100 * float(constant[same]["baseline"].iloc[-1])
+        ends = [order[0], order[-1]]
+        hover = f"majority baseline: {at:.1f}"
+        line, mark = {"width": 2, "dash": "solid"}, {"symbol": "line-ns", "size": 12}
+        shown.insert(0, curve([at, at], ends, hover, colour=BASELINE, marker=mark, line=line))
         parts.append((name, shown))
     across, y = min(ACROSS, len(parts)), rows_of(order)
     return panels(parts, ROW * len(order), across, x={"title": "score"}, y=y, top=4, apart=0.3)

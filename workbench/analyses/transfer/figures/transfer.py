@@ -210,9 +210,7 @@ def _hundred(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
 
 
 def _constant(rows: pd.DataFrame, labels: "pd.Series[str]") -> list[Trace]:
-    """A grey line at the score of the majority. Tables of earlier versions have no such column."""
-    if "baseline" not in rows:
-        return []
+    """A grey line at the score of the majority."""
     at = 100 * float(rows["baseline"].iloc[0])
     return [
         curve(
@@ -335,20 +333,19 @@ def by_seed(tables: Tables) -> go.Figure:
         )
         for index, (_, rows) in enumerate(table.groupby("seed", sort=False))
     ]
-    if "baseline" in table:
-        first = table.drop_duplicates("metric")
-        shown.append(
-            marks(
-                scale * first["baseline"],
-                first["metric"],
-                "%{y}, constant prediction: %{x:.1f}",
-                colour=BASELINE,
-                symbol="line-ns-open",
-                size=20,
-                marker={"line": {"width": 3, "color": BASELINE}},
-            )
+    first = table.drop_duplicates("metric")
+    shown.append(
+        marks(
+            scale * first["baseline"],
+            first["metric"],
+            "%{y}, constant prediction: %{x:.1f}",
+            colour=BASELINE,
+            symbol="line-ns-open",
+            size=20,
+            marker={"line": {"width": 3, "color": BASELINE}},
         )
-    if "means" in tables and tables["means"]["metric"].isin(table["metric"]).all():
+    )
+    if tables["means"]["metric"].isin(table["metric"]).all():
         means = (
             _hundred(tables["means"], ["value", "lower", "upper"]) if scale > 1 else tables["means"]
         )

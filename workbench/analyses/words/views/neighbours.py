@@ -183,11 +183,9 @@ def lists(found: "Neighbours") -> list[Contexts]:
     return columns
 
 
-def context_of(
-    each: Mapping[Any, Any], opened: int | None, value: float | None = None, room: int = ROOM
-) -> Context:
+def context_of(each: Mapping[Any, Any], opened: int | None, value: float | None = None) -> Context:
     """An occurrence as a row of a list."""
-    before, word, after = context(each["sentence"], each["start"], each["end"], room)
+    before, word, after = context(each["sentence"], each["start"], each["end"], ROOM)
     index = int(each["occurrence"])
     tip = words.clipped(each["sentence"], TIP)
     return Context(index, before, word, after, value, str(each["tag"]), tip, index == opened)
