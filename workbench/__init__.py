@@ -55,8 +55,10 @@ Words in their contexts:
 Write an analysis: Analysis, Page, Experiment, Settings, Inputs, Progress, Result, Table, Caveat,
 Finding. A user error raises WorkbenchError, with a code and a remedy.
 
-What functions return need not be named: printed, an object shows what it is, `.table` has its
-numbers as a pandas DataFrame, and `.figure()` draws it.
+The classes of what functions return need not be named. Printed, an object shows what it is; the
+results of attribute, lens, contributions, patch, neighbours, senses and tokenizations have their
+numbers in `.table`, a pandas DataFrame, and draw themselves with `.figure()`, as does the
+`.grid()` of attention.
 
 `help(wb.NAME)` documents each name with an example. These names are the public interface; the
 modules inside may change from one version to the next. Costs: milliseconds for `import workbench`,

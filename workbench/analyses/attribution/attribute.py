@@ -107,7 +107,8 @@ def attribute(
 
     Returns:
         An attribution: `scores` of `units`, a `table`, the convergence `delta`, `layer_table` of
-        the layer methods, and its `faithfulness`, which is computed when it is first read.
+        the layer methods, and its `faithfulness`, which is computed when it is first read;
+        `figure()` draws the scores.
 
     Raises:
         WorkbenchError: The model predicts nothing for this text, the target is not one piece of

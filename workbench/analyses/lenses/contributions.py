@@ -138,7 +138,8 @@ def contributions(
             piece, from 1 (default 1); `start` or `end` of an answer (default `start`).
 
     Returns:
-        `DirectContributions`, with its `table`.
+        `DirectContributions`: its `table` has a row for each part, `total` is their sum, and
+        `figure()` draws heads and MLPs by layer.
 
     Raises:
         WorkbenchError: The model has no residual stream (ELMo) or no such head, the word cannot be

@@ -477,7 +477,9 @@ def lens(
             attention are left out.
 
     Returns:
-        A `LensReading` with its tables: print it to see the choices by layer.
+        A `LensReading`: print it to see the choices by layer. Its `table` has the measures of every
+        state, `choices` the most probable choices, `final` the layer from which a prediction no
+        longer changes; `figure()` draws the choices.
 
     Raises:
         WorkbenchError: The model has no such head, or the word cannot be predicted.

@@ -400,9 +400,9 @@ def patch(
         on_progress: Function that is called with the number of patched texts that are computed.
 
     Returns:
-        A `Patching`: its `table`, `effects` as arrays, `clean_value` and `corrupt_value`. Where the
-        two texts differ by less than 0.1 nats, shares say little: a note says so, and
-        `is_distinguished` is False.
+        A `Patching`: its `table`, `effects` as arrays, `clean_value` and `corrupt_value`;
+        `figure()` draws the effects. Where the two texts differ by less than 0.1 nats, shares say
+        little: a note says so, and `is_distinguished` is False.
 
     Raises:
         WorkbenchError: The texts cannot be aligned, the target has (nearly) the same number for

@@ -159,7 +159,7 @@ def neighbours(
             the index is made.
 
     Returns:
-        `Neighbours` with their table: print it to read them in context.
+        `Neighbours` with their `table`: print it to read them in context; `figure()` draws them.
 
     Raises:
         WorkbenchError: The text or the corpus lacks the word, the corpus is empty, the model has no

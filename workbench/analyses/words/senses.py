@@ -171,7 +171,8 @@ def senses(
             the index is made.
 
     Returns:
-        `Senses` with their tables: print it to read a few of each cluster.
+        `Senses`: print it to read a few of each cluster. Its `table` has a row for each occurrence,
+        `measures` compares clusters with labels; `figure(colour)` draws the map.
 
     Raises:
         WorkbenchError: The word has fewer than four occurrences, or there is no such layer.
