@@ -388,7 +388,8 @@ def _of_models(first: _Compared, other: _Compared) -> Iterator[_Test]:
     if not n:
         return
     sample, pieces = other.sample, np.stack([other.counts, first.counts], 1) * known[:, None]
-    draws = ratio(*(sample.weights @ sample.sums(pieces)).T, np.nan)
+    drawn = sample.weights @ sample.sums(pieces)  # [draws, 2]
+    draws = ratio(drawn[:, 0], drawn[:, 1], np.nan)
     (p,) = sample.p_values(pieces[:, :1] - pieces[:, 1:])
     a, b = (float(each) for each in pieces.sum(0) / n)
     yield _Test(other.name, first.name, a, b, draws, float(p), (n, n))
