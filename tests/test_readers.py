@@ -89,7 +89,6 @@ ALLOWED = {
     "workbench/app/uploaded_files.py _chunks": "a part of a zip, and a new file (mode x)",
     "workbench/analyses/attention/browser/frames.py _block": OURS,
     "workbench/analyses/attention/browser/frames.py _text": OURS,
-    "workbench/analyses/attention/browser/frames.py unframed": MESSAGE,
     "workbench/app/token_views/component.py _text": OURS,
     "workbench/drawing/sanitize.py harmless": MESSAGE,
     "workbench/app/runs/export.py made": SCRATCH,
