@@ -129,7 +129,7 @@ def test_sentences_are_browsed_found_and_opened() -> None:
     ("query", "word"),
     [
         ({"corpus": "primer:size=x"}, "must be a whole number"),
-        ({"corpus": "/no/such.conllu"}, "no such file"),
+        ({"corpus": "/no/such.conllu"}, "no corpus 'such.conllu'"),
         ({"corpus": "a\0b"}, "["),
         ({"split": "nonsense"}, "has no split nonsense"),
         ({"sentence": "999999"}, "There is no sentence 999,999"),

@@ -372,6 +372,12 @@ def _show_sentence() -> None:
             st.session_state[_SHOWN] = st.query_params[_SHOW] = current
 
 
+def details(ref: str, kind: Kind) -> str:
+    """Where a reference with another name leads: its path, or that it was uploaded."""
+    upload = next((each for each in uploads(kind) if str(each.path) == ref), None)
+    return ref if upload is None else f"uploaded, {upload.path.name.partition('-')[0][:8]}"
+
+
 def models() -> list[str]:
     """Models offered in the list: built-in models, uploads, named ones, and those of runs."""
     runs = machine.runs()

@@ -48,6 +48,11 @@ def shortened(text: object, max_length: int | None = None) -> str:
     return f"{shown[: max_length - 1]}…"
 
 
+def tab_named(*parts: str) -> None:
+    """Name the tab of the browser."""
+    st.set_page_config(page_title=shortened(" · ".join((*parts, "Workbench"))))
+
+
 def amount(count: float) -> str:
     """A large count in short form: 1.06 M."""
     for unit, letter in ((1e9, "B"), (1e6, "M")):

@@ -13,7 +13,7 @@ import streamlit as st
 from workbench.app.tables_and_figures import first_of_page
 from workbench.app.text import STATES
 from workbench.core import machine, names
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.runs import status
 from workbench.runs.run import BUILT_IN
 from workbench.runs.status import Status
@@ -100,10 +100,17 @@ def opened() -> list[str]:
 
 
 def open_named(name: str) -> "Run":
-    """A run by its name in the address; the name is not trusted."""
-    from workbench.runs.run import open_run
+    """A run by its name in the address; the name is not trusted. Errors name no folder."""
+    from workbench.runs.run import builtin_names, open_run, run_names
 
-    return open_run(name)
+    try:
+        return open_run(name)
+    except WorkbenchError as error:
+        remedy = error.remedy
+        if error.code == "run-not-found":
+            built_in = [f"{BUILT_IN}{each}" for each in builtin_names()]
+            remedy = did_you_mean(name, [*run_names(), *built_in], ordered=True)
+        raise WorkbenchError(error.what, code=error.code, remedy=remedy) from None
 
 
 def draw_empty() -> None:
