@@ -15,6 +15,7 @@ from itertools import pairwise
 import streamlit as st
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.names import without_paths
 from workbench.drawing.sanitize import is_right_to_left, visible
 from workbench.drawing.theme import COLOURS, Kind
 
@@ -213,6 +214,6 @@ def guarded() -> Iterator[None]:
 
 
 def show_error(error: WorkbenchError) -> None:
-    """Show one error as text: nothing in it is read as markup."""
-    lines = (plain(line.strip()) for line in str(error).splitlines())
+    """Show one error as text: nothing in it is read as markup, and names stand for paths."""
+    lines = (plain(line.strip()) for line in without_paths(str(error)).splitlines())
     st.error("\n\n".join(lines), icon=":material/error:")

@@ -7,7 +7,6 @@ machine and tell nobody where its folders are. Costs: reading a small file.
 
 import json
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Literal
 
@@ -125,9 +124,19 @@ def known(kind: Kind, name: str) -> str:
     return _part(kind, _PATHS).get(name, "")
 
 
-def known_names(kind: Kind) -> Iterable[str]:
-    """Return all names, given or not."""
-    return _part(kind, _PATHS)
+def without_paths(text: str) -> str:
+    """Return a text with names in place of paths, and without the folders of Workbench."""
+    known = {
+        path: given(kind, path) or name
+        for kind in ONE
+        for name, path in _part(kind, _PATHS).items()
+        if path.startswith("/")
+    }
+    for path in sorted(known, key=len, reverse=True):
+        text = text.replace(path, known[path])
+    for folder in (machine.runs(), machine.home().absolute()):
+        text = text.replace(f"{folder}/", "")
+    return text
 
 
 def _is_free(name: str, ref: str, paths: dict[str, str]) -> bool:
