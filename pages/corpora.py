@@ -5,7 +5,7 @@ Costs: counting and reading a bounded part of the corpus.
 
 import streamlit as st
 
-from workbench.app import cache, choice, text
+from workbench.app import cache, choice, text, unknown
 from workbench.app.library import corpus_browser, uploads
 from workbench.app.text import plain
 
@@ -15,7 +15,7 @@ uploads.draw_news("corpus-news")
 ref = choice.corpus()
 st.subheader(plain(choice.name_of(ref, "corpora"), 120))
 if choice.name_of(ref, "corpora") != ref:
-    st.caption(plain(choice.named(ref, "corpora")))
+    st.caption(plain(choice.details(ref, "corpora")))
 top = st.container()  # filled last: it may take seconds
 
 st.header("Add a corpus")
@@ -35,6 +35,8 @@ st.subheader("Uploaded corpora")
 uploads.draw_list("corpora")
 
 with top, text.errors_shown():
+    if error := unknown.problem("corpora", ref):
+        raise error
     if cache.is_remote_corpus(ref) and ref not in st.session_state.get("hub-corpora", ()):
         corpus_browser.draw_fetch(ref)
     else:

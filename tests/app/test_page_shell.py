@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from tests.app.pages import home, opened, said, well
 from workbench.app import cache, choice
 from workbench.app.library import picker
+from workbench.app.uploaded_files import folder
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.browse import Size
 from workbench.fetch import hub
@@ -45,7 +46,7 @@ def test_a_folder_is_opened_from_the_bar(home: Path) -> None:
     box.input(str(home / "mine" / "model"))
     app = press(app, "Use this model")
     assert chosen(app, "Model") == str(home / "mine" / "model")
-    assert app.query_params["model"] == str(home / "mine" / "model")
+    assert app.query_params["model"] == "local:mine/model"
 
 
 def test_the_box_of_folders_takes_a_gguf_file(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_chips_have_names_and_sizes(home: Path) -> None:
     (home / "mine" / "model").mkdir(parents=True)
     assert choice.name_of(str(home / "mine" / "model"), "models") == "mine/model"
     assert choice.chip(MINI[0], "models") == "mini:bert · 4×4"
-    upload = choice.folder("corpora") / f"{'0' * 16}-dev.conllu"
+    upload = folder("corpora") / f"{'0' * 16}-dev.conllu"
     assert choice.name_of(str(upload), "corpora") == "dev.conllu"
     path = home / "ewt.conllu"
     path.write_text(CONLLU)

@@ -4,13 +4,20 @@ import io
 import re
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.app.pages import home, opened, said, well  # noqa: F401
+from workbench.app.library.uploads import name_of_files
 from workbench.app.uploaded_files import uploads
 from workbench.core import machine
+from workbench.corpora import read
+from workbench.report.content import command
+from workbench.report.prose import title_of
+from workbench.runs.request import make_request
+from workbench.runs.spec import with_given_names
 
 pytestmark = pytest.mark.usefixtures("home")
 MINI = Path(__file__).parents[2] / "workbench" / "models" / "mini"
@@ -75,7 +82,7 @@ def test_a_zip_of_a_model_is_kept_used_and_removed() -> None:
     (kept,) = uploads("models")
     assert _chosen(app, "Model") == str(kept.path)
     assert app.metric[0].value == "bert" and "Stored the model" in said(app)
-    assert app.query_params["model"] == f"{kept.name} ({kept.hash[:8]})"
+    assert app.query_params["model"] == kept.name == "my <b>bert"
     app = _press(app, "Remove")
     assert uploads("models") == [] and _chosen(app, "Model") == "mini:bert"
 
@@ -122,7 +129,7 @@ def test_sentences_are_browsed_found_and_opened() -> None:
     ("query", "word"),
     [
         ({"corpus": "primer:size=x"}, "must be a whole number"),
-        ({"corpus": "/no/such.conllu"}, "no such file"),
+        ({"corpus": "/no/such.conllu"}, "no corpus 'such.conllu'"),
         ({"corpus": "a\0b"}, "["),
         ({"split": "nonsense"}, "has no split nonsense"),
         ({"sentence": "999999"}, "There is no sentence 999,999"),
@@ -174,10 +181,75 @@ def test_conllu_with_three_faults_lists_their_lines() -> None:
 def test_every_format_is_kept_and_in_use(name: str, content: str, sentences: str) -> None:
     app = _press(_uploaded(name, content), "Check and store")
     (kept,) = uploads("corpora")
-    assert _chosen(app, "Corpus") == str(kept.path) and kept.name == name
+    assert _chosen(app, "Corpus") == str(kept.path) and kept.name == Path(name).stem
     assert list(app.table[0].value["sentences"]) == [sentences]
     app = _press(app, "Remove")
     assert uploads("corpora") == [] and _chosen(app, "Corpus") == "primer"
+
+
+FILES = [(f"{name}.conllu", "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n") for name in ("dev", "train")]
+
+
+def _uploading(*files: tuple[str, str]) -> AppTest:
+    """Several files in the box, and the name that is proposed for them."""
+    app = opened("corpora", corpus="primer:size=200")
+    for name, text in files:
+        app.file_uploader[0].upload(name, text.encode(), "text/plain")
+    return well(app.run())
+
+
+def _name_box(app: AppTest, words: str = "name of upload") -> Any:
+    return next(box for box in app.text_input if str(box.key).startswith(words))
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        (["dev.conllu", "train.conllu"], "dev + train"),
+        (["en_ewt-dev.conllu", "en_ewt-train.conllu"], "en_ewt"),
+        (["a/my texts.csv"], "my-texts"),
+        (["train.csv", "dev.csv", "test.csv"], "train + dev + test"),
+    ],
+)
+def test_the_name_of_an_upload_is_from_all_its_files(files: list[str], name: str) -> None:
+    assert name_of_files(files) == name
+
+
+def test_a_name_is_asked_for_said_everywhere_and_changed() -> None:
+    app = _uploading(*FILES)
+    assert _name_box(app).value == "dev + train"
+    _name_box(app).input("My treebank").run()
+    app = _press(app, "Check and store")
+    (kept,) = uploads("corpora")
+    assert kept.name == "My treebank" == app.query_params["corpus"]
+    request = make_request("describe", corpora=[kept.path]).spec
+    assert title_of(request) == "Statistics of My treebank"
+    assert "--corpus='local:My treebank'" in command(request).replace("'--corpus=", "--corpus='")
+    assert str(kept.path) not in said(app)
+    _name_box(app, f"name of the corpus {kept.path} in the list").input("Second").run()
+    assert app.query_params["corpus"] == "Second" and "Second" in said(well(app))
+    assert title_of(with_given_names(request)) == "Statistics of Second"
+    assert read("local:My treebank").name == read("local:Second").name == "Second"
+    for link in ("Second", "My treebank", "local:My treebank", str(kept.path)):
+        app = opened("corpora", corpus=link)
+        assert _chosen(app, "Corpus") == str(kept.path), link
+        assert app.query_params["corpus"] == "Second"
+
+
+def test_a_name_belongs_to_one_corpus() -> None:
+    app = _press(_uploading(*FILES), "Check and store")
+    app = _uploading(FILES[0])
+    assert _name_box(app).value == "dev"
+    _name_box(app).input("dev + train").run()
+    app = _press(app, "Check and store")
+    assert "another corpus has the name 'dev + train'" in said(app)
+    assert len(uploads("corpora")) == 1 and "'dev + train (2)'" in said(app)
+
+
+def test_an_empty_file_is_named_and_refused() -> None:
+    app = _press(_uploading(FILES[0], ("train.conllu", "")), "Check and store")
+    assert "train.conllu: This file has no sentences" in said(app)
+    assert "Remove it from the upload" in said(app) and uploads("corpora") == []
 
 
 def test_unknown_columns_are_to_be_chosen() -> None:

@@ -25,6 +25,12 @@ class Seen:
     answer: Any = None  # to what JavaScript evaluates
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of files in commands are not kept between tests."""
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+
+
 Look = Callable[..., Seen]
 
 

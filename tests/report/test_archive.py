@@ -71,7 +71,7 @@ def test_no_folder_of_the_user_is_in_it(tmp_path: Path) -> None:
         texts = [files.read(n) for n in files.namelist() if n.endswith((".json", ".html"))]
         assert not any(str(folder).encode() in text for text in texts)
         given = json.loads(files.read(f"data/{run.name}/spec.json"))
-        assert given["models"][0]["ref"] == "bert@random"
+        assert given["models"][0]["ref"] == "local:bert@random"
 
 
 def test_a_link_in_a_run_is_not_followed(tmp_path: Path) -> None:

@@ -187,8 +187,9 @@ def test_no_folder_of_the_user_is_in_it(tmp_path: Path) -> None:
     for private in (str(data), str(tmp_path), str(Path.home()), "/data/", "/opt/", "/a/"):
         assert private not in html.replace("</", ""), private
     for said in (
-        "--model=tiny-bert", "--model=elmo:b.json,c.hdf5", "--corpus=dog.conllu",
-        "--set=vectors=glove.txt", "Read x/y.txt", "and/or 1/2", "(model)",
+        "--model=local:tiny-bert", "--model=elmo:local:b.json,local:c.hdf5",
+        "--corpus=local:dog.conllu", "--set=vectors=local:glove.txt",
+        "Read x/y.txt", "and/or 1/2", "(model)",
     ):  # fmt: skip
         assert said in text, said
 

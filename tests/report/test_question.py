@@ -24,7 +24,7 @@ def request(**given: object) -> Spec:
 
 def words(question: Spec) -> list[str]:
     """The command as a shell takes it apart."""
-    return shlex.split(command(question).replace("\\\n", ""))
+    return shlex.split(command(question).replace("\\\n", ""), comments=True)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_every_setting_is_in_it_with_what_cannot_be_implied() -> None:
         )
     )
     assert text == [
-        "workbench", "run", "counts", "--model=/models/tiny-bert", "--corpus=primer",
+        "workbench", "run", "counts", "--model=local:tiny-bert", "--corpus=primer",
         "--unit=document", "--label=a", "--label=b", "--split=test", "--set=layers=0,4",
         "--set=kind=a b", '--set=deep={"x": [1]}', "--seed=7", "--device=cuda",
         "--precision=bf16", "--pickled",
@@ -93,10 +93,13 @@ def test_a_sweep_is_reproduced_as_a_sweep(tmp_path: Path) -> None:
 
 
 def test_a_run_of_an_object_is_reproduced_in_python() -> None:
-    text = command(request(models=(model(ref=None),), corpora=(corpus(),), settings={"words": 5}))
-    assert text.splitlines() == [
+    asked = request(models=(model(ref=None),), corpora=(corpus(),), settings={"words": 5})
+    assert command(asked).splitlines() == [
         "# in capitals: objects that were passed to wb.run (tiny-bert)",
         "wb.run('counts', model=MODEL, corpus='primer', seed=0, words=5)",
+        "# content hash of tiny-bert: hash-of-tiny-ber",
+        "# content hash of primer: hash-of-primer",
+        f"# run: {asked.name}",
     ]
 
 

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from workbench.app import names
-from workbench.app.text import errors_shown, plain, shortened
-from workbench.app.uploaded_files import Kind, folder, uploads
-from workbench.core import machine
+from workbench.app.text import plain, shortened, show_error
+from workbench.app.uploaded_files import uploads
+from workbench.core import machine, names
+from workbench.core.errors import WorkbenchError
+from workbench.core.names import Kind
 from workbench.models.references import (
+    HUB_ID,
     MINI,
+    PREFIXED,
     RANDOM,
     TRAINED,
-    folder_name,
-    is_folder,
+    name_of_model,
     shape_of,
+    with_local_names,
+    without_local_names,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ _SHOWN = "shown"
 _RECENT, N_RECENT = "recent ", 4  # references chosen before, the last ones first
 _SHOWING = "showing "  # the choice in the bar, and how many were before
 _PAGE = "page of the address"
+_PROBLEM = "problem with the "
 _NEXT = "next "  # the choice to set when the boxes are drawn again
 
 
@@ -65,6 +70,7 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
         ),
     )
     for key, kind, options, about in pickers:
+        _correct_address(key, kind)
         by_code = _NEXT + key in st.session_state
         if by_code:
             st.session_state[key] = st.session_state.pop(_NEXT + key)
@@ -76,30 +82,30 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
                 key=key,
                 bind="query-params",
                 accept_new_options=True,
-                format_func=_named(kind),
+                format_func=_in_address(kind),
             )
-        current = str(st.session_state.get(key) or st.query_params.get(key) or options[0])
+        current = _current(key) or options[0]
         n_choices = _count_choices(key, current)
         with (
             _place_of_popover(n_choices),
             st.popover(
                 plain(_in_bar(with_size(current, kind))),
                 icon=_ICONS[key],
-                help=plain(f"{key.capitalize()}: {_named(kind)(current)}"),
+                help=plain(f"{key.capitalize()}: {with_name(current, kind)}"),
             ),
         ):
             _pick(key, kind, options, current, n_choices, about)
             _offer_recent(current, key, kind)
             if more is not None:
                 more(kind)
-            _offer_name(current, kind)
+            offer_name(current, kind)
             st.page_link(
                 f"pages/{kind}.py",
                 label=f"About this {key}",
                 icon=":material/open_in_new:",
             )
         chosen = st.session_state.get(key)  # none without a browser
-        label = _named(kind)(chosen) if chosen and chosen != options[0] else None
+        label = named(str(chosen), kind) if chosen and chosen != options[0] else None
         _write_address(key, label, by_code or is_new_page)
 
 
@@ -116,7 +122,7 @@ def _pick(
 
     def picked() -> None:
         if ref := st.session_state.get(box):
-            CHOOSE[kind](str(ref))
+            CHOOSE[kind](_of_address(str(ref), kind))
 
     st.selectbox(
         key.capitalize(),
@@ -124,7 +130,7 @@ def _pick(
         options.index(current) if current in options else None,
         key=box,
         accept_new_options=True,
-        format_func=_named(kind),
+        format_func=lambda ref: with_name(str(ref), kind),
         help=about,
         on_change=picked,
     )
@@ -187,29 +193,36 @@ def _offer_recent(ref: str, key: str, kind: Kind) -> None:
                 key=f"recent {key} {other}",
                 type="tertiary",
                 icon=":material/history:",
-                help=plain(other),
+                help=plain(with_name(other, kind)),
                 on_click=CHOOSE[kind],
                 args=(other,),
             )
 
 
-def _offer_name(ref: str, kind: Kind) -> None:
-    """Draw a box for the name that is shown in the top bar."""
-    key = f"name of {ref}"
+def offer_name(ref: str, kind: Kind, place: str = "bar") -> None:
+    """Draw a box for the name of a reference, in one of the places that have it."""
+    source = ref.removesuffix(RANDOM)
+    key = f"name of the {names.ONE[kind]} {source} in the {place}"
 
     def changed() -> None:
-        with errors_shown():
-            names.give(ref, str(st.session_state.get(key) or ""))
+        try:
+            names.give(kind, source, str(st.session_state.get(key) or ""))
+            if ref == (model() if kind == "models" else corpus()):
+                CHOOSE[kind](ref)  # the address has its name
+        except WorkbenchError as error:
+            st.session_state[_PROBLEM + key] = error
 
     st.text_input(
-        "Name in the top bar",
-        value=names.given(ref),
+        "Name",
+        value=names.given(kind, source),
         key=key,
-        placeholder=_short(ref, kind),
+        placeholder=_short(source, kind),
         max_chars=names.LONGEST,
         on_change=changed,
-        help="Shown in place of the reference, which stays in addresses, runs and reports.",
+        help="Shown in place of the path or reference: in titles, reports and addresses.",
     )
+    if error := st.session_state.pop(_PROBLEM + key, None):
+        show_error(error)
 
 
 def chip(ref: str, kind: Kind) -> str:
@@ -239,18 +252,14 @@ def _in_bar(label: str) -> str:
 
 def name_of(ref: str, kind: Kind) -> str:
     """The name of a reference: the one that was given to it, else the reference without folders."""
-    return names.given(ref) or _short(ref, kind)
+    return names.given(kind, ref) or _short(ref, kind)
 
 
 def _short(ref: str, kind: Kind) -> str:
     """The reference without its folders."""
-    source = ref.removesuffix(RANDOM)
-    if kind == "models" and is_folder(source):
-        return folder_name(Path(source).expanduser()) + ref[len(source) :]
-    path = Path(ref)
-    if path.parent == folder(kind):
-        return path.name.partition("-")[2]
-    return path.name if ref.startswith(("/", "~", ".")) else ref
+    if kind == "models":
+        return name_of_model(ref)
+    return names.without_hash(Path(ref).name) if ref.startswith(("/", "~", ".")) else ref
 
 
 def model() -> str:
@@ -302,14 +311,44 @@ def showing(split: str, sentence: int) -> dict[str, str]:
 
 
 def named(ref: str, kind: Kind) -> str:
-    """The label of a reference: an upload by its name, anything else unchanged."""
-    return _named(kind)(ref)
+    """A reference as the address has it: its name if it was given one, and no folders."""
+    source = ref.removesuffix(RANDOM)
+    if given := names.given(kind, source):
+        return f"{given}{ref[len(source) :]}"
+    paths = source.partition(":")[2] if source.startswith(PREFIXED) else source
+    if not all(path.startswith("/") and Path(path).exists() for path in paths.split(",")):
+        return ref
+    return with_local_names(ref) if kind == "models" else names.local(kind, ref)
+
+
+def _of_address(label: str, kind: Kind) -> str:
+    """The reference that an address names: by a name that it has, or had."""
+    source = label.removesuffix(RANDOM)
+    suffix = label[len(source) :]
+    for ref in names.all_given(kind):
+        if names.given(kind, ref) == source:
+            return f"{ref}{suffix}"
+    try:
+        ref = without_local_names(label) if kind == "models" else names.path_of(kind, label)
+    except WorkbenchError:  # whoever opens it says that it is not known
+        return label
+    former = names.known(kind, source)
+    return f"{former}{suffix}" if former and ref == label and _is_nowhere(source, kind) else ref
+
+
+def _is_nowhere(ref: str, kind: Kind) -> bool:
+    """Whether a reference names nothing on this machine."""
+    from workbench.app import cache
+
+    if kind == "models":
+        return cache.is_remote_model(ref) or not HUB_ID.fullmatch(ref)
+    return not ref.startswith((*CORPORA, "hub:", "/", "~", "."))
 
 
 def with_name(ref: str, kind: Kind) -> str:
-    """The label of a reference behind the name that it was given: `my bert (/data/bert)`."""
-    label = named(ref, kind)
-    return shortened(f"{given} ({label})" if (given := names.given(ref)) else label)
+    """The name of a reference, and the reference if it says more: `my bert (mini:bert)`."""
+    name = name_of(ref, kind)
+    return shortened(name if ref.startswith(("/", "~")) or name == ref else f"{name} ({ref})")
 
 
 def _show_sentence() -> None:
@@ -333,34 +372,51 @@ def _show_sentence() -> None:
             st.session_state[_SHOWN] = st.query_params[_SHOW] = current
 
 
+def details(ref: str, kind: Kind) -> str:
+    """Where a reference with another name leads: its path, or that it was uploaded."""
+    upload = next((each for each in uploads(kind) if str(each.path) == ref), None)
+    return ref if upload is None else f"uploaded, {upload.path.name.partition('-')[0][:8]}"
+
+
 def models() -> list[str]:
-    """Models offered in the list: built-in models, uploads, and models that runs trained."""
+    """Models offered in the list: built-in models, uploads, named ones, and those of runs."""
     runs = machine.runs()
     trained = sorted(run.parent.name for run in runs.glob(f"*/{TRAINED}") if run.is_dir())
-    return [*MINI, *(str(upload.path) for upload in uploads("models")), *trained]
+    uploaded = [str(upload.path) for upload in uploads("models")]
+    return list(dict.fromkeys([*MINI, *uploaded, *_named("models"), *trained]))
 
 
 def corpora() -> list[str]:
-    """Corpora offered in the list: the built-in corpus, and uploads."""
-    return [*CORPORA, *(str(upload.path) for upload in uploads("corpora"))]
+    """Corpora offered in the list: the built-in corpus, uploads, and named ones."""
+    uploaded = [str(upload.path) for upload in uploads("corpora")]
+    return list(dict.fromkeys([*CORPORA, *uploaded, *_named("corpora")]))
 
 
-def _named(kind: Kind) -> Callable[[object], str]:
-    """A function that labels an option: an upload by its name and the start of its hash."""
-    root = folder(kind)
+def _named(kind: Kind) -> list[str]:
+    """References that were given a name, of what is still there."""
+    return [ref for ref in names.all_given(kind) if not ref.startswith("/") or Path(ref).exists()]
 
-    def shown(ref: object) -> str:
-        path = Path(str(ref))
-        if path.parent != root:
-            return str(ref)
-        digest, _, name = path.name.partition("-")
-        return f"{name} ({digest[:8]})"
 
-    return shown
+def _in_address(kind: Kind) -> Callable[[object], str]:
+    return lambda ref: named(str(ref), kind)
 
 
 def _with_current(kind: Kind, key: str, options: list[str]) -> list[str]:
     """The options, with the current choice (of the box or the address) added if it is missing."""
-    current = st.session_state.get(key) or st.query_params.get(key)
-    known = not current or current in options or current in map(_named(kind), options)
-    return options if known else [*options, str(current)]
+    ref = _of_address(_current(key) or options[0], kind)
+    return options if ref in options else [*options, ref]
+
+
+def _correct_address(key: str, kind: Kind) -> None:
+    """Write the name into an address that has a former name or a path, before a box reads it."""
+    label, context = st.query_params.get(key), get_script_run_ctx()
+    if label and context is not None and key not in st.session_state:
+        name = named(_of_address(label, kind), kind)
+        if name != label:
+            with context.session_state.query_params() as address:
+                address.set_corrected_value(key, name, "string_value")
+                address.set_initial_query_params_from_current()
+
+
+def _current(key: str) -> str:
+    return str(st.session_state.get(key) or st.query_params.get(key) or "")

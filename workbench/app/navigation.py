@@ -46,8 +46,12 @@ def groups() -> Mapping[str, list[Page]]:
 
 def named(name: str) -> Page | None:
     """The page of this name, if it is there."""
-    members = (HOME, *HIDDEN, *(page for group in groups().values() for page in group))
-    return next((page for page in members if page.name == name), None)
+    return next((page for page in members() if page.name == name), None)
+
+
+def members() -> tuple[Page, ...]:
+    """All pages."""
+    return (HOME, *HIDDEN, *(page for group in groups().values() for page in group))
 
 
 def streamlit_page(page: Page, **look: Any) -> Any:

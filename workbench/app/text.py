@@ -15,6 +15,7 @@ from itertools import pairwise
 import streamlit as st
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.names import without_paths
 from workbench.drawing.sanitize import is_right_to_left, visible
 from workbench.drawing.theme import COLOURS, Kind
 
@@ -46,6 +47,11 @@ def shortened(text: object, max_length: int | None = None) -> str:
     if max_length is None or len(shown) <= max_length:
         return shown
     return f"{shown[: max_length - 1]}…"
+
+
+def tab_named(*parts: str) -> None:
+    """Name the tab of the browser."""
+    st.set_page_config(page_title=shortened(" · ".join((*parts, "Workbench"))))
 
 
 def amount(count: float) -> str:
@@ -208,6 +214,6 @@ def guarded() -> Iterator[None]:
 
 
 def show_error(error: WorkbenchError) -> None:
-    """Show one error as text: nothing in it is read as markup."""
-    lines = (plain(line.strip()) for line in str(error).splitlines())
+    """Show one error as text: nothing in it is read as markup, and names stand for paths."""
+    lines = (plain(line.strip()) for line in without_paths(str(error)).splitlines())
     st.error("\n\n".join(lines), icon=":material/error:")

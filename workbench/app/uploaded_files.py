@@ -17,11 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal
+from typing import IO
 
-from workbench.core import machine
+from workbench.core import machine, names
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.files import open_regular, unwritable
+from workbench.core.names import Kind
 from workbench.models.references import PARTS
 
 # --- the store of uploads -------------------------------------------------------------------------
@@ -34,7 +35,6 @@ from workbench.models.references import PARTS
 # A failed draft leaves nothing; a draft whose process was killed is deleted a day later. Costs: one
 # reading of the received files, for their hash.
 
-Kind = Literal["models", "corpora"]
 DRAFT = ".draft-"
 OLD = 24 * 3600  # seconds after which a draft is deleted
 LONGEST = 80  # maximum bytes of a name
@@ -69,12 +69,15 @@ def uploads(kind: Kind) -> list[Upload]:
                 with suppress(OSError):  # removed by another process meanwhile
                     size = sum(file.stat().st_size for file in _files(path))
                     received = path.stat().st_mtime
-                    present.append(Upload(path, match["hash"], match["name"], size, received))
+                    name = names.given(kind, str(path)) or match["name"]
+                    present.append(Upload(path, match["hash"], name, size, received))
     return sorted(present, key=lambda upload: (upload.name.lower(), upload.hash))
 
 
 def receive(kind: Kind, name: str, fill: Callable[[Path], object]) -> Upload:
     """Store an upload: `fill` fills and checks a draft; the same content twice is one folder.
+
+    It gets the name, which no other may have; the same content under another name is renamed.
 
     Errors of `fill` are raised again, and the draft is deleted. In a `WorkbenchError`, the path of
     the draft is replaced by the name of the upload.
@@ -89,7 +92,9 @@ def receive(kind: Kind, name: str, fill: Callable[[Path], object]) -> Upload:
         raise _unwritable(root, error) from None
     try:
         fill(draft)
-        stored = _named(draft, root, display_name)
+        stored = _target(draft, root, display_name)
+        names.give(kind, str(stored), name)
+        _move(draft, stored)
     except WorkbenchError as error:
         raise _renamed(error, draft, display_name) from None
     except OSError as error:
@@ -111,6 +116,7 @@ def remove(kind: Kind, name: str) -> None:
             except OSError as error:
                 raise _unwritable(upload.path, error) from None
             shutil.rmtree(trash, ignore_errors=True)
+            names.give(kind, str(upload.path), "")
 
 
 def safe_name(name: str) -> str:
@@ -125,19 +131,23 @@ def safe_name(name: str) -> str:
     return (f"{shortened}.{extension}" if extension else shortened) or "unnamed"
 
 
-def _named(draft: Path, root: Path, display_name: str) -> Path:
-    """Rename a filled draft to its final name, unless a folder with this content exists."""
+def _target(draft: Path, root: Path, display_name: str) -> Path:
+    """The folder for the content of a draft, whatever the name of one that is there."""
     digest = content_hash(draft)
+    same = (path for path in root.glob(f"{digest}-*") if path.is_dir())
+    return next(same, root / f"{digest}-{display_name}")
+
+
+def _move(draft: Path, target: Path) -> None:
+    """Rename a filled draft to its final name, unless that folder is there."""
+    if target.is_dir():
+        return
     draft.chmod(0o755)
-    target = root / f"{digest}-{display_name}"
-    if same := [path for path in root.glob(f"{digest}-*") if path.is_dir()]:
-        return same[0]
     try:
         draft.rename(target)
     except OSError:
         if not target.is_dir():  # otherwise another upload of the same content was faster
             raise
-    return target
 
 
 def content_hash(path: Path) -> str:

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.core import names
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import user_path
 from workbench.core.public import public
@@ -66,7 +67,8 @@ def read(
 
     Args:
         ref: A file (.conllu, .spacy, .jsonl, .csv, .tsv, .txt, PTB brackets …), a folder of split
-            files, `primer` (built in), `primer/sentiment`, or `hub:NAME`.
+            files, `primer` (built in), `primer/sentiment`, `hub:NAME`, or `local:NAME` (what has
+            this name on this machine).
         unit: Unit of one Doc, `sentence` or `document`, if the format has documents.
         pipeline: spaCy pipeline for raw text (default: an installed one, else a blank one).
         language: Language code of the blank pipeline (default en).
@@ -120,7 +122,7 @@ def _options(
         raise _not_text("language", language)
     return Options(
         unit,
-        _name("pipeline", pipeline),
+        _pipeline(_name("pipeline", pipeline)),
         language,
         _names("text", text),
         _names("labels", labels),
@@ -128,8 +130,16 @@ def _options(
     )
 
 
+def _pipeline(name: str | None) -> str | None:
+    """A pipeline by its name, or by the absolute path of its folder."""
+    if name is None:
+        return None
+    path = user_path(names.path_of("models", name))
+    return str(path.absolute()) if path.is_dir() else name
+
+
 def _opened(ref: str | os.PathLike[str], options: Options, at_once: bool) -> Corpus:
-    name = _reference(ref)
+    name = names.path_of("corpora", _reference(ref))
     if not name:
         raise WorkbenchError(
             "the corpus name is empty.",
@@ -144,12 +154,13 @@ def _opened(ref: str | os.PathLike[str], options: Options, at_once: bool) -> Cor
     source = resolve(Path(name))
     paths = [path for files in source.splits.values() for path in files]
     reading = cache(partial(_reading, source.format, paths, options))
+    path = str(Path(name).expanduser().absolute())
     return Corpus(
-        source.name,
+        names.given("corpora", path) or source.name,
         {split: partial(_chained, reading, files) for split, files in source.splits.items()},
         (*source.notes, *(reading().notes if at_once else ())),
         Origin(
-            str(Path(name).expanduser().absolute()),
+            path,
             options,
             tuple((split, path) for split, files in source.splits.items() for path in files),
         ),
@@ -228,7 +239,7 @@ def write(docs: "Iterable[Doc]", path: str | os.PathLike[str], *, layer: str | N
             where=str(target),
             remedy=did_you_mean(target.suffix, _WRITERS),
         )
-    module = import_module(f"workbench.corpora.{_WRITERS[target.suffix]}")
+    module = import_module(f"workbench.corpora.readers.{_WRITERS[target.suffix]}")
     return module.write(docs, target, layer)  # type: ignore[no-any-return]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.files import COMPRESSED, unreadable
 from workbench.core.machine import require_allowed
+from workbench.core.names import without_hash
 
 FORMATS: Mapping[str, str] = {
     ".conllu": "workbench.corpora.readers.conllu",
@@ -133,7 +134,7 @@ def _single(path: Path) -> Source:
             remedy=f"Known extensions: {', '.join(FORMATS)}; text formats also with "
             f"{', '.join(COMPRESSED)} after them.",
         )
-    name = file.name or path.resolve().parent.name
+    name = file.name or without_hash(path.resolve().parent.name)
     return Source(name, file.suffix, {file.split or WHOLE: [path]})
 
 
@@ -217,7 +218,7 @@ def _gather(files: Iterable[_File], path: Path) -> Source:
     ranked = sorted(splits, key=lambda split: (_rank(split), split))
     ordered = {split: splits[split] for split in ranked}
     without = [file.path.name for file in files if file not in members]
-    return Source(name or path.resolve().name, suffix, ordered, _notes(without))
+    return Source(name or without_hash(path.resolve().name), suffix, ordered, _notes(without))
 
 
 def _notes(skipped: list[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.core import machine
+from workbench.core import machine, names
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parse_json, read_regular
 from workbench.engine.task import as_data
@@ -25,6 +25,7 @@ MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
 TRAINED = "model"  # the subfolder of a run with the model that it trained
 MINI_CORPUS = "primer:size=80000"  # that they were trained on
 RANDOM = "@random"
+PREFIXED = ("elmo", "vectors")  # references with files after a colon
 Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: `lm_losses.hidden_with`
 TRAINING_EXPERIMENTS = ("train", "head-pruning", "finetune")  # experiments whose runs save a model
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -37,8 +38,6 @@ ADAPTER = "adapter_config.json"  # of an adapter of peft
 # names of the numbers of layers and heads in a configuration of transformers
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
-_UPLOADED = re.compile(r"[0-9a-f]{16,64}-(?=.)")  # before the name of an upload
-_SAYS_NOTHING = re.compile(r"model|checkpoint(-\d+)?|best|final|last|output|out", re.IGNORECASE)
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".json")  # endings of files that are no models
 _RUN = re.compile(rf"(?:{'|'.join(TRAINING_EXPERIMENTS)})-\w*")
@@ -46,6 +45,7 @@ _RUN = re.compile(rf"(?:{'|'.join(TRAINING_EXPERIMENTS)})-\w*")
 
 def located(ref: str) -> str:
     """The folder of a built-in or trained model, with @random kept; other references unchanged."""
+    ref = without_local_names(ref)
     source = ref.removesuffix(RANDOM)
     suffix = ref[len(source) :]
     if source.startswith("mini:"):
@@ -57,6 +57,40 @@ def located(ref: str) -> str:
                 machine.require_allowed(file)
         return ref
     return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
+
+
+def without_local_names(ref: str) -> str:
+    """A reference with the paths that each `local:NAME` in it stands for."""
+    if names.LOCAL not in ref:
+        return ref
+    source = ref.removesuffix(RANDOM)
+    prefix, paths = _prefix(source)
+    found = ",".join(names.path_of("models", path) for path in paths.split(","))
+    return f"{prefix}{found}{ref[len(source) :]}"
+
+
+def with_local_names(ref: str) -> str:
+    """A reference without folders, which this machine can open: `local:NAME` for each path.
+
+    A model that a run here trained is named by the run.
+    """
+    source = ref.removesuffix(RANDOM)
+    prefix, paths = _prefix(source)
+    if not prefix and not source.startswith("/"):
+        return ref
+    run = trained_by(Path(source))
+    if run and Path(source).parent == machine.runs() / run:
+        return f"{run}{ref[len(source) :]}"
+    found = [
+        names.local("models", path) if path.startswith("/") else path for path in paths.split(",")
+    ]
+    return f"{prefix}{','.join(found)}{ref[len(source) :]}"
+
+
+def _prefix(source: str) -> tuple[str, str]:
+    """The prefix of a reference with files after a colon, and its files."""
+    kind, colon, paths = source.partition(":")
+    return (f"{kind}:", paths) if colon and kind in PREFIXED else ("", source)
 
 
 def require_model(ref: str) -> None:
@@ -126,13 +160,28 @@ def _require_hub_id(name: str) -> None:
         )
 
 
+def name_of_model(ref: str) -> str:
+    """The name of a model by its reference: as a user gave it, else without folders."""
+    source = ref.removesuffix(RANDOM)
+    suffix = ref[len(source) :]
+    if given := names.given("models", source):
+        return f"{given}{suffix}"
+    if is_local(source):
+        path = Path(source).expanduser()
+        return f"{folder_name(path) if path.is_dir() else path.name}{suffix}"
+    prefix, paths = _prefix(source)
+    if not prefix:
+        return ref
+    return f"{prefix}{','.join(Path(path).name for path in paths.split(','))}{suffix}"
+
+
 def folder_name(folder: Path) -> str:
     """The name of the model in a folder: of its run, of its upload, or of the folder.
 
     A folder whose name says nothing, such as `model`, is named with the one that it is in.
     """
-    name = trained_by(folder) or _UPLOADED.sub("", folder.name)
-    return f"{folder.parent.name}/{name}" if _SAYS_NOTHING.fullmatch(name) else name
+    name = trained_by(folder) or names.without_hash(folder.name)
+    return f"{folder.parent.name}/{name}" if names.SAYS_NOTHING.fullmatch(name) else name
 
 
 def trained_by(folder: Path) -> str:
@@ -216,7 +265,8 @@ def _trained(name: str) -> Path:
         code="model-not-found",
         where=name,
         remedy="List the runs with: workbench runs list. The experiments train, head-pruning and "
-        "finetune train models.",
+        "finetune train models. For a run of another machine, copy the folder of the run into "
+        "the folder of runs here.",
     )
 
 
@@ -285,6 +335,7 @@ REFERENCES = {
     "downloaded",
     "elmo:OPTIONS.json,WEIGHTS.hdf5": "the original ELMo's files, which have no softmax",
     "vectors:FILE": "word2vec or GloVe vectors, or a folder saved by Workbench",
+    "local:NAME": "what has this name on this machine: given by you, or in the command of a report",
     "REF@random": "any of these with random weights",
 }
 

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import Finding, Unit, shown, span
+from workbench.core.names import local
 from workbench.drawing.sanitize import harmless
 from workbench.drawing.shared import on_shared_scales
 from workbench.experiment.definition import EXPERIMENTS, Caveat, Experiment
+from workbench.models.references import with_local_names
 from workbench.report.format import FEWER, MOST, NONE, Column, Grid, grid, number
 from workbench.report.prose import (
     Limit,
@@ -37,6 +39,7 @@ from workbench.report.prose import (
 from workbench.runs.compare import LETTERS, compared, what_changed
 from workbench.runs.run import PROVENANCE, Run, damaged, drawings_of
 from workbench.runs.spec import (
+    DIGITS,
     CorpusSpec,
     ModelSpec,
     Spec,
@@ -51,6 +54,7 @@ from workbench.runs.spec import (
 # installed, for its defaults.
 
 Rows = tuple[tuple[str, str], ...]
+Input = TypeVar("Input", ModelSpec, CorpusSpec)
 READING: Mapping[
     str, tuple[Any, str]
 ] = {  # how a corpus is read: the default, and the option of the command
@@ -91,10 +95,20 @@ def facts(run: Run, spec: Spec | None = None) -> Mapping[str, Rows]:
 
 
 def command(spec: Spec) -> str:
-    """Return the command that reproduces a run; Python code if an object was passed to it."""
-    spec = Spec.model_validate_json(spec.model_dump_json())  # with lists, as on disk
-    if not spec.answerable:
-        return _in_python(spec)
+    """Return the command that reproduces a run; Python code if an object was passed to it.
+
+    It runs as it is on this machine. Comments name the run that it makes and the content hashes of
+    its inputs, which must be the same on another machine.
+    """
+    name = spec.name
+    spec = without_folders(Spec.model_validate_json(spec.model_dump_json()))  # lists, as on disk
+    code = _on_command_line(spec) if spec.answerable else _in_python(spec)
+    inputs = [item for each in _specs(spec) for item in each]
+    hashes = [f"# content hash of {_last_parts(x.name)}: {x.hash[:DIGITS]}" for x in inputs]
+    return "\n".join([code, *dict.fromkeys(hashes), f"# run: {name}"])
+
+
+def _on_command_line(spec: Spec) -> str:
     words, sweep = ["workbench", "run", spec.experiment], spec.sweep
     for key, items in (("model", spec.models), ("corpus", spec.corpora)):
         if key not in sweep:
@@ -104,7 +118,10 @@ def command(spec: Spec) -> str:
         words.append(f"--split={spec.split}")
     settings = [f"{key}={_as_text(value)}" for key, value in _settings_to_write(spec).items()]
     words += [f"--set={setting}" for setting in settings]
-    swept = [f"{key}={','.join(map(_as_text, values))}" for key, values in sweep.items()]
+    swept = [
+        f"{key}={','.join(_refs_of_parts(spec, key) or map(_as_text, values))}"
+        for key, values in sweep.items()
+    ]
     words += [f"--sweep={pair}" for pair in swept]
     if "seed" not in sweep:
         words.append(f"--seed={spec.seed}")
@@ -118,6 +135,16 @@ def command(spec: Spec) -> str:
         objectives = [model.objective for model in spec.models if model.objective]
         words += [f"--objective={name}" for name in objectives[:1]]
     return _folded(words)
+
+
+def _refs_of_parts(spec: Spec, swept: str) -> list[str]:
+    """Return the references of swept models or corpora, in order; none for another swept value."""
+    items = {"model": "models", "corpus": "corpora"}.get(swept)
+    return list(
+        dict.fromkeys(
+            str(item.ref) for part in spec.parts for item in (getattr(part, items) if items else ())
+        )
+    )
 
 
 def _request(run: Run, spec: Spec) -> Iterator[tuple[str, str]]:
@@ -301,10 +328,35 @@ _FOLDERS = re.compile(r"(?:^|(?<=[\s'\"(=:,]))(?:~|/[^/\s'\",]+)(?:/[^/\s'\",]+)
 
 
 def without_folders(spec: Spec) -> Spec:
-    """Return a request whose references have no absolute paths, only the last parts of them."""
-    every = [model for part in (spec, *spec.parts) for model in part.models]
-    names = {each.ref: each.name for each in every if each.ref and each.ref.startswith("/")}
-    return _renamed(spec, lambda ref: _last_parts(names.get(ref, ref)))
+    """Return a request without folders, whose references this machine can open."""
+    return spec.model_copy(
+        update={
+            "models": tuple(_named(each, with_local_names) for each in spec.models),
+            "corpora": tuple(_named(each, _corpus_without_folders) for each in spec.corpora),
+            "settings": _values_without_folders(spec.settings),
+            "parts": tuple(map(without_folders, spec.parts)),
+        }
+    )
+
+
+def _named(item: Input, short: Callable[[str], str]) -> Input:
+    ref, name = item.ref and short(item.ref), _last_parts(item.name)
+    changed: dict[str, Any] = {"ref": ref, "name": name}
+    if isinstance(item, CorpusSpec):
+        changed["options"] = _values_without_folders(item.options)
+    return item.model_copy(update=changed)
+
+
+def _corpus_without_folders(ref: str) -> str:
+    return local("corpora", ref) if ref.startswith("/") else ref
+
+
+def _values_without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in which a path is `local:NAME`, as that of a pipeline or of vectors."""
+    return {
+        key: local("models", value) if isinstance(value, str) and value.startswith("/") else value
+        for key, value in values.items()
+    }
 
 
 def public_text(run: Run) -> Callable[[str], str]:
@@ -318,29 +370,6 @@ def public_text(run: Run) -> Callable[[str], str]:
     known = "|".join(map(re.escape, sorted(folders | {home}, key=len, reverse=True)))
     within = re.compile(f"(?:{known})/(?=.)")
     return lambda text: _FOLDERS.sub("", within.sub("", text)).replace(home, "~")
-
-
-def _renamed(spec: Spec, short: Callable[[str], str]) -> Spec:
-    def inputs(items: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(
-            item.model_copy(
-                update={"ref": item.ref and short(item.ref), "name": _last_parts(item.name)}
-            )
-            for item in items
-        )
-
-    sweep = {
-        key: [short(value) if isinstance(value, str) else value for value in values]
-        for key, values in spec.sweep.items()
-    }
-    return spec.model_copy(
-        update={
-            "models": inputs(spec.models),
-            "corpora": inputs(spec.corpora),
-            "sweep": sweep,
-            "parts": tuple(_renamed(part, short) for part in spec.parts),
-        }
-    )
 
 
 def _last_parts(ref: str) -> str:
@@ -749,7 +778,7 @@ def _part(number: int, run: Run, rows: int) -> Part:
                 group: tuple((name, public(value)) for name, value in rows)
                 for group, rows in facts(run, spec).items()
             },
-            public(command(spec)),
+            public(command(run.spec)),
             run.findings,
             tuple(
                 filter(None, (method(experiment, settings), material(known, corpora, used, device)))

@@ -26,12 +26,14 @@ from workbench.experiment.definition import (
     unmet_requirements,
 )
 from workbench.models.references import (
+    PREFIXED,
     RANDOM,
-    folder_name,
     has_rounded_maps,
     is_local,
     located,
+    name_of_model,
     only_fp32,
+    without_local_names,
 )
 from workbench.runs.model_facts import known
 from workbench.runs.processes.forked_call import forked_call
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
     from workbench.engine.model import Model
 
-PREFIXED = ("elmo", "vectors")  # references with files after a colon
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 Seen = dict[Any, Any]
 T = TypeVar("T")
@@ -193,6 +194,7 @@ def checked_settings(experiment: Experiment[Any], values: Mapping[str, Any]) -> 
 
 def from_text(experiment: Experiment[Any], name: str, text: str) -> Any:
     """Parse a setting as typed: a word, number, true or false, comma-separated list, or JSON."""
+    text = without_local_names(text)
     kinds = _kinds(experiment.settings.model_fields[name].annotation)
     if text.lower() in ("none", "null", "") and type(None) in kinds:
         return None
@@ -310,12 +312,7 @@ def _model(
         weights_seed = seed if ref.endswith(RANDOM) else 0
         model = _once(seen, (ref, weights_seed), lambda: known(ref, weights_seed, pickled))
         precision = _precision(precision, experiment, device, model.facts)
-        path = ref.removesuffix(RANDOM)
-        name = str(source)
-        if is_local(path):
-            local = Path(path)
-            shown = folder_name(local) if local.is_dir() else local.name
-            name = shown + ref[len(path) :]
+        name = name_of_model(ref)
         spec = ModelSpec(ref=ref, name=name, hash=model.hash, precision=precision, pickled=pickled)
         return spec, {**model.facts, "name": name}
     from workbench.models.references import facts as facts_of
@@ -373,6 +370,7 @@ def precision_on_gpu(family: str) -> str:
 
 def absolute(ref: str) -> str:
     """Return a reference with absolute paths, valid from any folder."""
+    ref = without_local_names(ref)
     prefix, _, paths = ref.partition(":")
     if prefix in PREFIXED and paths:
         return f"{prefix}:" + ",".join(_absolute_path(path) for path in paths.split(","))

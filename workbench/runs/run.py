@@ -509,8 +509,8 @@ class Run:
 
     @cached_property
     def spec(self) -> spec.Spec:
-        """The request, as stored."""
-        return spec.read(self.path)
+        """The request, with the names that its models and corpora have now."""
+        return spec.with_given_names(spec.read(self.path))
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -10,16 +10,20 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from workbench.core import names
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular, reason_of
+from workbench.core.names import Kind
+from workbench.models.references import RANDOM
 
 FILE = "spec.json"
 FORMAT = 1
 DIGITS = 16  # of the fingerprint, in a run's name
+Input = TypeVar("Input", "ModelSpec", "CorpusSpec")
 
 
 class _Part(BaseModel):
@@ -73,7 +77,10 @@ class Spec(_Part):
             "seed": self.seed,
         }
         if self.sweep:
-            content = {"sweep": self.sweep, "parts": [part.fingerprint for part in self.parts]}
+            sweep = dict[str, Any](self.sweep)
+            for name in ("model", "corpus") & sweep.keys():  # the parts have their content
+                sweep[name] = len(sweep[name])
+            content = {"sweep": sweep, "parts": [part.fingerprint for part in self.parts]}
         text = json.dumps(content, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -88,6 +95,30 @@ class Spec(_Part):
         """Return whether another process can open the models and corpora."""
         refs = [*(model.ref for model in self.models), *(corpus.ref for corpus in self.corpora)]
         return None not in refs and all(part.answerable for part in self.parts)
+
+
+def with_given_names(spec: Spec) -> Spec:
+    """Return the spec with the names that users gave to its models and corpora since."""
+
+    def renamed(kind: Kind, items: tuple[Input, ...]) -> tuple[Input, ...]:
+        return tuple(
+            item.model_copy(update={"name": _given(kind, item.ref or "") or item.name})
+            for item in items
+        )
+
+    return spec.model_copy(
+        update={
+            "models": renamed("models", spec.models),
+            "corpora": renamed("corpora", spec.corpora),
+            "parts": tuple(map(with_given_names, spec.parts)),
+        }
+    )
+
+
+def _given(kind: Kind, ref: str) -> str:
+    source = ref.removesuffix(RANDOM)
+    given = names.given(kind, source)
+    return f"{given}{ref[len(source) :]}" if given else ""
 
 
 def write(folder: Path, spec: Spec) -> None:

@@ -448,9 +448,13 @@ def _number(text: Any) -> Any:
 
 
 def _shown(request: Request, name: str, text: Any) -> Any:
-    """Return a swept value for the tables: numbers as parsed, other values as typed."""
+    """Return a swept value for the tables: a number, a name, or else the value as typed."""
     if name == "seed":
         return request.spec.seed
+    if name == "model":
+        return request.spec.models[0].name
+    if name == "corpus":
+        return request.spec.corpora[0].name
     value = request.spec.settings[name] if name not in INPUTS else text
     return value if isinstance(value, int | float) else str(text)
 

@@ -13,6 +13,7 @@ from workbench.app.library import picker
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
 from workbench.app.tables_and_figures import PRESENT
+from workbench.app.text import tab_named
 
 KEYS = "Keys: ← → other tabs, Page Up and Page Down other figures, Esc leaves."
 
@@ -47,6 +48,20 @@ def draw(page: str) -> None:
             on_click=present,
         )
     _phone_bar()
+
+
+def name_tab(page: str) -> None:
+    """Name the tab of the browser after the page and what it is about."""
+    shown = navigation.named(page)
+    if shown is None:
+        tab_named("Page not found")
+        return
+    about = ""
+    if page == "corpora":
+        about = choice.name_of(choice.corpus(), "corpora")
+    elif page == "models" or shown.group in navigation.GROUPS:
+        about = choice.name_of(choice.model(), "models")
+    tab_named(*filter(None, (shown.title, about)))
 
 
 def _phone_bar() -> None:

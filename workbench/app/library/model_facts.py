@@ -24,7 +24,7 @@ def draw_chosen(ref: str) -> None:
     """Draw the facts, stacks and parameters of the chosen model."""
     st.subheader(plain(choice.name_of(ref, "models"), 120))
     if choice.name_of(ref, "models") != ref:
-        st.caption(plain(choice.named(ref, "models")))
+        st.caption(plain(choice.details(ref, "models")))
     fetch = cache.is_remote_model(ref) and "fetched" in st.session_state.get("hub", {}).get(ref, "")
     if cache.is_remote_model(ref) and not fetch:
         st.warning(

@@ -15,8 +15,8 @@ import streamlit as st
 from workbench.app import cache, choice
 from workbench.app.library import uploads
 from workbench.app.text import errors_shown, facts, plain, size
-from workbench.app.uploaded_files import Kind
 from workbench.core.errors import WorkbenchError
+from workbench.core.names import Kind
 
 UPLOAD, FOLDER, HUB = "Upload", "Folder", "Hub"
 EVERY = 0.5  # seconds between looks at a download

@@ -7,6 +7,7 @@ Costs: opening the model or reading the corpus, and memory for the uploaded byte
 import os
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,10 @@ import streamlit as st
 
 from workbench.app import choice
 from workbench.app.text import errors_shown, facts, plain, size
-from workbench.app.uploaded_files import Kind, Upload, receive, remove, safe_name, uploads
+from workbench.app.uploaded_files import Upload, receive, remove, safe_name, uploads
+from workbench.core import names
 from workbench.core.errors import WorkbenchError
+from workbench.core.names import Kind
 from workbench.models.references import catalogue
 
 if TYPE_CHECKING:
@@ -53,7 +56,7 @@ def limit() -> int:
     return int(st.get_option("server.maxUploadSize"))
 
 
-def receive_model(file: "UploadedFile") -> Upload:
+def receive_model(file: "UploadedFile", name: str) -> Upload:
     """Unpack a zip and store it if it is a model."""
     from workbench.app.uploaded_files import unpack
     from workbench.runs.isolated import look
@@ -62,13 +65,16 @@ def receive_model(file: "UploadedFile") -> Upload:
         unpack(file, draft)
         look(str(draft), "facts")
 
-    return receive("models", PurePosixPath(file.name).stem, fill)
+    return receive("models", name, fill)
 
 
 def receive_corpus(
-    files: "Sequence[UploadedFile]", text: Sequence[str] = (), labels: Sequence[str] = ()
+    files: "Sequence[UploadedFile]",
+    name: str,
+    text: Sequence[str] = (),
+    labels: Sequence[str] = (),
 ) -> Upload:
-    """Store files as one corpus if each can be read to its end.
+    """Store files as one corpus if each can be read to its end, and has sentences.
 
     If columns are named, tables are converted to .spacy files, so the choice is part of the corpus.
     """
@@ -90,31 +96,51 @@ def receive_corpus(
             path.write_bytes(file.getbuffer())
             if file_faults := faults(path, text=text, labels=labels):
                 raise FaultyError(file.name, file_faults)
+            _require_sentences(path, file.name, text, labels)
             paths.append(path)
         if text or labels:
             for path in paths:
                 write(read(path, text=text, labels=labels).docs(), path.with_suffix(".spacy"))
                 path.unlink()
-        if next(iter(read(draft)), None) is None:
-            raise WorkbenchError(
-                "The files contain no sentences.",
-                code="corpus-empty",
-                remedy="Upload a file with sentences.",
-            )
+        read(draft)  # raises if the files are not those of one corpus
 
-    name = files[0].name if len(files) == 1 else _common(files)
     return receive("corpora", name, fill)
 
 
-def _common(files: "Sequence[UploadedFile]") -> str:
-    """The common start of several file names, or the name of the first."""
-    names = [safe_name(file.name) for file in files]
-    shared = ""
-    for characters in zip(*names, strict=False):
-        if len(set(characters)) > 1:
-            break
-        shared += characters[0]
-    return shared.strip("-_.") or PurePosixPath(names[0]).stem
+def _require_sentences(path: Path, name: str, text: Sequence[str], labels: Sequence[str]) -> None:
+    from workbench.corpora import read
+
+    if next(iter(read(path, text=text, labels=labels)), None) is None:
+        raise WorkbenchError(
+            "This file has no sentences. Nothing was stored.",
+            code="corpus-empty",
+            where=name,
+            remedy="Remove it from the upload, or upload it with its content.",
+        )
+
+
+def name_of_files(names: Sequence[str]) -> str:
+    """A name for a corpus of these files: what their names have in common, else all of them."""
+    stems = [PurePosixPath(safe_name(name)).stem for name in names]
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*stems, strict=False))
+    common = "".join(letters[0] for letters in same).strip("-_. ")
+    if len(common) > 1:
+        return common
+    return " + ".join([*stems[:3], *([f"{len(stems) - 3} more"] if len(stems) > 3 else [])])
+
+
+def draw_name(kind: Kind, place: str, proposed: str) -> str:
+    """Draw the box for the name of an upload, and return the name."""
+    return (
+        st.text_input(
+            "Name",
+            value=names.free(kind, proposed),
+            key=f"name of upload {kind} {place} {proposed}",
+            max_chars=names.LONGEST,
+            help="Shown in titles, reports and addresses. You can change it later.",
+        ).strip()
+        or proposed
+    )
 
 
 def draw_faults(faulty: FaultyError) -> None:
@@ -154,6 +180,8 @@ def draw_list(kind: Kind) -> None:
                 f"**{plain(upload.name)}**  \n{size(upload.size)}, `{upload.hash[:8]}`",
                 width="stretch",
             )
+            with st.popover("Rename", key=f"rename-{upload.path.name}"):
+                choice.offer_name(str(upload.path), kind, "list")
             in_use = current == str(upload.path)
             st.button(
                 "In use" if in_use else "Use",
@@ -232,13 +260,14 @@ def draw_corpus_upload(place: str = PAGE) -> None:
         draw_columns(header.names, header.text, header.labels, place) if header.names else ((), ())
     )
     missing = bool(header.names) and not (text or header.text)
+    name = draw_name("corpora", place, name_of_files([file.name for file in files]))
     if not st.button(
         "Check and store", key=f"store corpus {place}", type="primary", disabled=missing
     ):
         return
     with errors_shown(), st.spinner("Reading the files …"):
         try:
-            upload = receive_corpus(files, text, labels)
+            upload = receive_corpus(files, name, text, labels)
         except FaultyError as faulty:
             draw_faults(faulty)
             return
@@ -298,10 +327,13 @@ def draw_model_upload(place: str = PAGE) -> None:
         f"weights are refused. Maximum {limit()} MB; for a larger model, type the path of its "
         "folder.",
     )
-    if file is None or not st.button("Check and store", key=f"store model {place}", type="primary"):
+    if file is None:
+        return
+    name = draw_name("models", place, PurePosixPath(file.name).stem)
+    if not st.button("Check and store", key=f"store model {place}", type="primary"):
         return
     with errors_shown(), st.spinner("Unpacking and opening the model …"):
-        upload = receive_model(file)
+        upload = receive_model(file, name)
         choice.choose_model(str(upload.path))
         st.session_state["model-turn"] = turn + 1
         if place == PAGE:

@@ -79,6 +79,7 @@ def heading(run: "Run", rough: str = "", actions: Callable[[], None] | None = No
     `rough` names settings that are fast and less accurate; it is drawn as a badge.
     """
     st.html(_STYLE)
+    text.tab_named(title(run))
     with st.container(key="result-heading", horizontal=True, vertical_alignment="center"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.title(plain(title(run)), anchor=False, width="content")

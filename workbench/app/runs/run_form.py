@@ -14,8 +14,8 @@ import streamlit as st
 from workbench.app import cache, choice
 from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, plain, shortened, show_error
-from workbench.app.uploaded_files import Kind
 from workbench.core.errors import WorkbenchError
+from workbench.core.names import Kind
 from workbench.core.objectives import described, name_of
 from workbench.experiment.definition import EXPERIMENTS, PLURALS, Experiment, counted
 from workbench.runs.processes import starter
@@ -389,5 +389,6 @@ def titles(experiment: str, include_unfinished: bool = False) -> dict[str, str]:
 def _title(name: str, status: "Status") -> str:
     state = "" if status.state == "done" else f", {status.state}"
     created = status.created[:16].replace("T", " ")
-    inputs = ", ".join((*status.models, *status.corpora))
+    models, corpora = run_list.inputs_of(name, status)
+    inputs = ", ".join((*models, *corpora))
     return shortened(f"{inputs}{state}, {created} ({name.rpartition('-')[2][:6]})")

@@ -5,13 +5,15 @@ its process may have died. Costs: one look at each run's folder.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from workbench.app.tables_and_figures import first_of_page
 from workbench.app.text import STATES
-from workbench.core import machine
+from workbench.core import machine, names
+from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.runs import status
 from workbench.runs.run import BUILT_IN
 from workbench.runs.status import Status
@@ -75,6 +77,17 @@ def _searched(name: str, now: Status) -> str:
     return " ".join((name, now.experiment, now.state, *now.models, *now.corpora)).lower()
 
 
+def inputs_of(name: str, now: Status) -> tuple[Sequence[str], Sequence[str]]:
+    """The models and corpora of a run by the names that they have now."""
+    from workbench.report.prose import inputs_of as named
+    from workbench.runs.run import Run
+
+    if names.are_given() and not name.startswith(BUILT_IN):
+        with suppress(WorkbenchError):
+            return named([Run(machine.runs() / name).spec])
+    return now.models, now.corpora
+
+
 def _duration(now: Status) -> str:
     from workbench.report.content import duration
 
@@ -87,10 +100,17 @@ def opened() -> list[str]:
 
 
 def open_named(name: str) -> "Run":
-    """A run by its name in the address; the name is not trusted."""
-    from workbench.runs.run import open_run
+    """A run by its name in the address; the name is not trusted. Errors name no folder."""
+    from workbench.runs.run import builtin_names, open_run, run_names
 
-    return open_run(name)
+    try:
+        return open_run(name)
+    except WorkbenchError as error:
+        remedy = error.remedy
+        if error.code == "run-not-found":
+            built_in = [f"{BUILT_IN}{each}" for each in builtin_names()]
+            remedy = did_you_mean(name, [*run_names(), *built_in], ordered=True)
+        raise WorkbenchError(error.what, code=error.code, remedy=remedy) from None
 
 
 def draw_empty() -> None:
@@ -209,7 +229,7 @@ def _row(name: str, now: Status, claim: str) -> None:
             f"Compare {name}", key=f"{TICK}{name}", label_visibility="collapsed", width="content"
         )
         with st.container(gap=None):
-            title = title_of_names(experiment, now.models, now.corpora)
+            title = title_of_names(experiment, *inputs_of(name, now))
             navigation.link(
                 navigation.page_of(experiment), plain(title), query_params={OPENED: name}
             )
@@ -286,7 +306,7 @@ def _latest(count: int) -> None:
     for name, now in runs:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             state(now.state)
-            title = subject(now.experiment or name, now.models, now.corpora)
+            title = subject(now.experiment or name, *inputs_of(name, now))
             st.page_link("pages/runs.py", label=plain(title), query_params={OPENED: name})
             st.caption(plain(ago(now.created)), width="content")
         if claim := first_claim(machine.runs() / name, now):

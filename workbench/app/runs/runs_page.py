@@ -9,7 +9,7 @@ import streamlit as st
 
 from workbench.app import navigation
 from workbench.app.runs import context, new_run, result_page, run_comparison, run_list, run_view
-from workbench.app.text import errors_shown, show_error
+from workbench.app.text import errors_shown, show_error, tab_named
 from workbench.core.errors import WorkbenchError
 from workbench.experiment.definition import EXPERIMENTS
 
@@ -37,6 +37,7 @@ def page() -> None:
     run_view.undo()
     with errors_shown():
         if len(opened) > 1:
+            tab_named(f"{len(opened)} runs compared")
             run_comparison.draw(opened)
             return
         name = opened[0].status.experiment or opened[0].spec.experiment

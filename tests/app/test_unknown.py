@@ -1,0 +1,94 @@
+"""What an address names and is not there: a sentence with the nearest names."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from streamlit.testing.v1 import AppTest
+
+from tests.app.pages import home, said  # noqa: F401
+from workbench.app import unknown
+from workbench.core import machine, names
+
+
+def app_at(**query: str) -> AppTest:
+    app = AppTest.from_file(str(machine.app_file()), default_timeout=120)
+    for key, value in query.items():
+        app.query_params[key] = value
+    return app.run()
+
+
+@pytest.mark.usefixtures("home")
+def test_the_same_unknown_name_for_both_is_said_once_for_each() -> None:
+    app = app_at(model="X", corpus="X")
+    assert not app.exception
+    assert [error.value.count("There is no") for error in app.error] == [1, 1]
+    assert "no model 'X'" in said(app) and "no corpus 'X'" in said(app)
+    assert not app.title  # the page is not drawn
+
+
+@pytest.mark.parametrize(
+    ("kind", "ref", "near"),
+    [
+        ("models", "mini:brt", "Did you mean mini:bert"),
+        ("models", "bert-of-nobody", "There are mini:bert"),
+        ("models", "train-0123", "There are mini:bert"),
+        ("models", "/srv/no/mini:bert", "Did you mean mini:bert"),
+        ("corpora", "my treebnk", "Did you mean My treebank?"),
+        ("corpora", "local:my treebnk", "Did you mean My treebank?"),
+        ("corpora", "/srv/no/such", "There are primer"),
+    ],
+)
+def test_the_nearest_names_are_said_and_no_folder(
+    kind: names.Kind,
+    ref: str,
+    near: str,
+    home: Path,  # noqa: F811
+) -> None:
+    mine = home / "somewhere"
+    mine.mkdir()
+    names.give("corpora", str(mine), "My treebank")
+    error = unknown.problem(kind, ref)
+    assert error is not None and near.lower() in str(error).lower()
+    assert str(home) not in str(error) and "/srv" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ref"),
+    [
+        ("models", "mini:bert"),
+        ("models", "mini:gpt@random"),
+        ("corpora", "primer:size=40"),
+        ("corpora", "hub:owner/name"),
+        ("corpora", "FILE"),
+    ],
+)
+def test_what_is_there_is_no_problem(kind: names.Kind, ref: str, home: Path) -> None:  # noqa: F811
+    (home / "dev.conllu").write_text("1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+    assert unknown.problem(kind, ref.replace("FILE", str(home / "dev.conllu"))) is None
+
+
+@pytest.mark.usefixtures("home")
+def test_an_unknown_run_is_said_without_folders() -> None:
+    from workbench.app.runs import run_list
+    from workbench.core.errors import WorkbenchError
+
+    with pytest.raises(WorkbenchError, match="there is no run 'foo'") as raised:
+        run_list.open_named("foo")
+    assert str(machine.runs()) not in str(raised.value)
+    with pytest.raises(WorkbenchError, match="Did you mean 'built-in/heads-mini-bert'"):
+        run_list.open_named("built-in/heads-mini-brt")
+
+
+@pytest.mark.browser
+def test_an_unknown_page_is_said_and_tabs_have_names(page: Page, app_url: str) -> None:
+    page.goto(f"{app_url}/probng")
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+    expect(page).to_have_title("Page not found · Workbench")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_test_id("stMain").get_by_role("link", name="Probing").first.click()
+    expect(page).to_have_title("Edge probing of mini:bert on primer · Workbench")
+    page.goto(f"{app_url}/corpora?corpus=primer:size=200")
+    expect(page).to_have_title("Corpora · primer:size=200 · Workbench")
+    page.goto(f"{app_url}/runs?run=foo")
+    expect(page).to_have_title("Runs · Workbench")
