@@ -246,7 +246,6 @@ def _texts(task: "Task", run: "Run") -> tuple[str, ...]:
             key=key,
             bind="query-params",
             height=80,
-            max_chars=cache.LONGEST,
             help="Parsed by an installed spaCy pipeline. Without one, words are split by rules.",
         )
         or ""
