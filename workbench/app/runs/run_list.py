@@ -250,6 +250,7 @@ def _built_in(
 TICK = "tick "  # keys of the boxes
 _STYLE = """<style>
 [class*="st-key-row-"] { border-top: 1px solid var(--shell-line, #d5dce3); padding: 8px 0; }
+[class*="st-key-run-list-of"] { padding-left: 28px; }
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] { padding: 0; min-height: 0; }
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p,
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] span {

@@ -81,6 +81,7 @@ class Build:
             if self._after is not None:
                 self.waits_for = f"the index of the first {FIRST:,} words"
                 self._after.ended.wait()
+                self.waits_for = ""
                 self.cancelled.wait(SOON)
             self.waits_for = ANOTHER
             with suppress(_CancelledError), ALONE:  # some models are hooked in place
