@@ -1,4 +1,4 @@
-"""What can be asked of a model that predicts nothing: links instead of a dead end.
+"""What a model that predicts nothing can be used for: links instead of a dead end.
 
 An encoder that was saved without a head has no loss and no prediction, but states and attention.
 Costs: nothing.
