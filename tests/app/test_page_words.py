@@ -195,6 +195,23 @@ def test_an_index_is_made_in_the_background_and_can_be_cancelled(
     ALONE.release()
 
 
+def test_an_index_says_what_it_waits_for(
+    bert: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from workbench.engine.forward_pass import ALONE
+
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    with ALONE:  # another visitor computes
+        first = Build(bert, wb.read(SMALL), Searched(SMALL, "", 40))
+        whole = Build(bert, wb.read(SMALL), Searched(SMALL, "", 120), after=first)
+        while not (first.waits_for and whole.waits_for):
+            time.sleep(0.01)
+        assert first.in_words() == "waiting for another computation with a model to end"
+        assert whole.in_words() == "waiting for the index of the first 2,000 words"
+    assert first.ended.wait(60) and whole.ended.wait(60)
+    assert first.error is None and not first.waits_for and "texts" in first.in_words()
+
+
 def test_the_first_words_are_searched_while_the_others_are_read(
     bert: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

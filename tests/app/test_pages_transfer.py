@@ -17,9 +17,11 @@ from tests.app.pages import home, titles  # noqa: F401
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
 from workbench.analyses.transfer.views import ANALYSES, VIEWS
+from workbench.app.runs import run_form
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
 from workbench.report.prose import title_of
+from workbench.runs.request import Request
 
 pytestmark = pytest.mark.usefixtures("home")
 QUICK = {
@@ -248,14 +250,31 @@ def test_curves_are_of_one_task_and_model(tmp_path: Path, results: dict[str, Any
     assert app.selectbox(key="adapted").value == "gpt"
 
 
-def test_cells_that_kept_no_model_are_named(tmp_path: Path, results: dict[str, Any]) -> None:
+def test_a_run_without_models_offers_to_train_and_save_its_best(
+    tmp_path: Path, results: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Request] = []
+
+    def begin(arguments: run_form.RequestArguments) -> str:
+        begun.append(run_form._request(arguments))
+        return begun[-1].spec.name
+
+    monkeypatch.setattr(run_form, "begin", begin)
     run = run_of(tmp_path, results, "frozen-vs-finetuned")
     app = opened(run=run.name, view="Try a text", task="relatedness")
-    assert "no model to try" in said(app)
+    assert "saved no model to try" in said(app)
+    well(app.button(key="train and save").click().run())
+    settings = begun[0].spec.settings
+    assert begun[0].spec.experiment == "finetune" and settings["save_model"]
+    assert (settings["task"], settings["method"]) == ("relatedness", "fine-tuned")
+    assert settings["learning_rates"] == run.settings["learning_rates"]
+
+
+def test_a_fine_tuning_whose_model_is_gone_says_so(tmp_path: Path, results: dict[str, Any]) -> None:
     alone = adapted(tmp_path, results, "entailment", "frozen")
     shutil.rmtree(alone.path / TRAINED)
-    assert "no model to try" in said(opened(run=alone.name, view="Try a text"))
-    assert "The run saved no model" in said(opened(run=alone.name, view="Compare models"))
+    for view in ("Try a text", "Compare models"):
+        assert "was removed" in said(opened(run=alone.name, view=view))
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_visitor_types_clicks_edits_explains_and_saves(
         f"{100 * float(shares.max()):.1f} %"
     )
     expect(map_of(page).get_by_text("they")).to_be_visible()
-    expect(page.get_by_text("convergence delta")).to_be_visible()
+    expect(page.get_by_text("matters most")).to_be_visible()
     expect(page.get_by_text(re.compile("faithful|undecided")).first).to_be_visible()
 
     strip = page.get_by_role("group", name="The text. Choose the place")
@@ -114,7 +114,7 @@ def test_hostile_text_stays_text(page: Page, app_url: str, tmp_path: Path) -> No
     strip = page.get_by_role("group", name="The text. Choose the place")
     expect(strip.get_by_text("dog")).to_be_visible()
     still(page)
-    expect(page.get_by_text("convergence delta")).to_be_visible()
+    expect(page.get_by_text("matters most")).to_be_visible()
     assert page.locator("img[src=x]").count() == 0
     still(page)
     downloads_opened(page)

@@ -224,6 +224,43 @@ def test_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def written(folder: Path, name: str, clock: Clock, passed: float, left: float | None) -> Path:
+    """A run that has been running for some seconds, and says how many it has left."""
+    (folder / name / "checkpoint").mkdir(parents=True)
+    started = datetime.fromtimestamp(clock.now - passed, UTC).isoformat(timespec="milliseconds")
+    status.write(folder / name, Status("running", started=started))
+    status.add_event(folder / name, "state", state="running")
+    facts = {"done": 1, "total": 2, "doing": "training", "left": None}
+    status.add_event(folder / name, "progress", **facts, left_of_run=left)
+    return folder / name
+
+
+def test_the_time_left_of_parts_is_that_of_the_whole(tmp_path: Path, clock: Clock) -> None:
+    says = written(tmp_path, "says", clock, passed=20.0, left=40.0)  # 60 s in all
+    silent = written(tmp_path, "silent", clock, passed=10.0, left=None)
+    left = time_left.left_of_parts
+    assert left([], [silent], 3, 2) is None, "nothing is known of any"
+    assert left([], [says], 0, 1) == pytest.approx(40.0), "the last one"
+    assert left([], [says], 3, 1) == pytest.approx(40.0 + 3 * 60.0), "one after another"
+    assert left([], [says, silent], 2, 2) == pytest.approx((40.0 + 50.0 + 2 * 60.0) / 2)
+    assert left([30.0, 30.0], [says], 1, 4) == pytest.approx(40.0), "not less than the longest"
+    assert left([100.0], [], 5, 1) == pytest.approx(500.0)
+
+
+def test_a_run_that_waits_for_its_parts_reports_their_time_left(
+    tmp_path: Path, clock: Clock
+) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    journal = Journal(tmp_path)
+    journal.becomes("running")
+    journal.left_of_parts = 90.0
+    journal(0, 4, "adapting models")
+    assert events(tmp_path)[-1]["left"] == 90.0 and events(tmp_path)[-1]["left_of_run"] is None
+    clock.now += 1
+    journal(0, 4, "runs", left_of_run=journal.left_of_parts)  # as a sweep does
+    assert time_left.progress_line(events(tmp_path)[-1]) == "runs: 0 of 4, about 2 min left"
+
+
 def test_a_queued_run_says_what_it_waits_for(asking: Asking) -> None:
     first = start(asking(mood="numb"))
     wait_until(lambda: first.status.state == "running")

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 MODELS = 2  # open at a time
 SPLITTERS = 16  # tokenizers that are open
-LONGEST = 20_000  # characters of a typed text
+# Characters of a typed text. Boxes for texts have no maximum of their own: a browser would drop
+# what is pasted beyond it without a word.
+LONGEST = 20_000
 MINUTES = 10  # that an error is cached
 SMALL = 32 << 20  # bytes of a corpus that is counted without a request
 _COUNTED: "dict[tuple[str, str], Sequence[Size]]" = {}  # by stamp and reference
@@ -295,7 +297,7 @@ def typed(text: str) -> "Doc":
         raise WorkbenchError(
             f"The text has {len(text):,} characters; the maximum is {LONGEST:,}.",
             code="text-too-long",
-            remedy="Type a shorter text.",
+            remedy="Shorten it, or add it as a corpus (Library, Corpora), which has no maximum.",
         )
     return _typed(text)
 

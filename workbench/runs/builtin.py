@@ -117,6 +117,7 @@ RECIPES = (  # in the order of a story
             "max_test": 500,
             "learning_rates": (0.0003, 0.001, 0.003),
             "max_epochs": 15,
+            "save_models": False,
             **ONE_STEP,
         },
     ),

@@ -321,6 +321,7 @@ class Journal:
         self.status = replace(stored, pid=os.getpid(), host=socket.gethostname())
         write(folder, self.status)
         self.earlier: Earlier | None = None  # what the time left is estimated by
+        self.left_of_parts: float | None = None  # seconds, of the runs that it waits for
         self._doing, self._reported = "", 0.0
         self._began: float | None = None  # when it was running
         self._stage, self._stages = ("", 0), Counter[str]()
@@ -365,6 +366,8 @@ class Journal:
         left = None
         if total and done > self._base:
             left = round(float((now - self._loop) * (total - done) / (done - self._base)), 1)
+        if self.left_of_parts is not None:
+            left = round(self.left_of_parts, 1)
         total = None if total is None else int(total)
         if left_of_run is None:
             left_of_run = self._left_of_run(now, done / total if total else None, left)

@@ -34,6 +34,7 @@ from workbench.runs.request import Request, Seen, make_request
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 from workbench.runs.status import CANCEL, Cancelled, Journal, Status
+from workbench.runs.time_left import left_of_parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,6 +167,7 @@ def _require_done(run: Run, now: Status, journal: Journal) -> None:
 # second.
 
 EVERY = 0.2  # seconds between checks of the runs under way
+ESTIMATED = 1.0  # seconds between estimates of the time that they have left
 
 
 def cancelled_elsewhere(now: Status, whole: str) -> bool:
@@ -189,6 +191,7 @@ def run_parts(
     whole = journal.folder.name
     waiting, runs = list(enumerate(parts)), dict[int, Run]()
     active: dict[int, Run] = {}
+    lengths, estimated = list[float](), 0.0  # of parts that have ended; when they were last used
     try:
         while waiting or active:
             while waiting and len(active) < n_parallel:
@@ -202,7 +205,12 @@ def run_parts(
                 if cancelled_elsewhere(now, whole):
                     waiting.append((index, parts[index]))
                 else:
+                    lengths.append(now.seconds)
                     ended(run, now)
+            if time.monotonic() - estimated > ESTIMATED:
+                estimated = time.monotonic()
+                folders = [run.path for run in active.values()]
+                journal.left_of_parts = left_of_parts(lengths, folders, len(waiting), n_parallel)
             on_progress(len(parts) - len(active) - len(waiting))
             journal.check()
             if active:
@@ -210,6 +218,7 @@ def run_parts(
     except BaseException:
         end([run for run in active.values() if run.status.part_of == whole])
         raise
+    journal.left_of_parts = None
     return [runs[index] for index in sorted(runs)]
 
 
@@ -423,7 +432,9 @@ def _part_runs(run_spec: spec.Spec, journal: Journal, share: bool) -> list[Run]:
         n_parts if scheduler else (os.cpu_count() or 1) if share else _slots(run_spec) + 1,
         begin=lambda part: start(part, share=share, scheduler=scheduler, part_of=sweep),
         ended=lambda run, now: journal.log(f"{run.name}: {now.state}"),
-        on_progress=lambda n_ended: journal(n_ended, n_parts, "runs"),
+        on_progress=lambda n_ended: journal(
+            n_ended, n_parts, "runs", left_of_run=journal.left_of_parts
+        ),
     )
 
 

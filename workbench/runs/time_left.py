@@ -133,6 +133,46 @@ def left_of(folder: Path) -> float | None:
     return None
 
 
+def left_of_parts(
+    lengths: Sequence[float], under_way: Sequence[Path], n_waiting: int, n_parallel: int
+) -> float | None:
+    """Return about how many seconds all parts of a run have left; None if nothing tells.
+
+    `lengths` are the seconds that ended parts have taken. Parts under way say it themselves; those
+    that do not, and those that wait, take as long as the mean of the known ones.
+    """
+    passed = [_passed(folder) for folder in under_way]
+    left = [left_of(folder) or _left_of_stage(folder) for folder in under_way]
+    whole = [done + rest for done, rest in zip(passed, left, strict=True) if rest is not None]
+    known = [*lengths, *whole]
+    if not known:
+        return None
+    typical = sum(known) / len(known)
+    rests = [
+        max(0.0, typical - done) if rest is None else rest
+        for done, rest in zip(passed, left, strict=True)
+    ]
+    work = sum(rests) + n_waiting * typical
+    n_at_once = max(1, min(n_parallel, len(rests) + n_waiting))
+    return max(work / n_at_once, *rests, 0.0)
+
+
+def _passed(folder: Path) -> float:
+    """Return how many seconds a run has been running."""
+    now = status.read(folder)
+    started = 0.0 if now is None else _seconds({"time": now.started})
+    return max(0.0, time.time() - started) if started else 0.0
+
+
+def _left_of_stage(folder: Path) -> float | None:
+    """Return about how many seconds the stage of a run has left, where no more is known."""
+    for event in reversed(status.last(folder)):
+        if event["kind"] == "progress":
+            left = event.get("left")
+            return max(0.0, left - age_of(event)) if left else None
+    return None
+
+
 def progress_line(event: Mapping[str, Any], age: float = 0.0) -> str:
     """Return a progress event as a line: `sentences: 30 of 100, about 5 s left`, or `starting`.
 

@@ -10,6 +10,7 @@ import workbench as wb
 from tests.judges.in_process import Asking
 from tests.judges.in_process import run as here
 from workbench import WorkbenchError
+from workbench.analyses.transfer import frozen_vs_finetuned
 from workbench.runs.launch import remove
 from workbench.runs.run import all_runs
 
@@ -58,6 +59,21 @@ def test_every_cell_is_asked_and_the_table_is_what_they_say() -> None:
         told = value[(cell["task"], cell["model"], cell["method"], cell["head"])]
         assert told == pytest.approx(own.mean())
     assert set(table.tables["scores"]["model"]) == {"mini:bert", "mini:elmo"}
+
+
+def test_models_are_saved_by_default_if_they_take_little_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = {**QUICK, "tasks": ["sentiment"], "strong": False}
+    table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **one)
+    for name in table.tables["cells"]["run"]:
+        assert wb.load(name, device="cpu").task_head is not None
+    asking = Asking()
+    monkeypatch.setattr(frozen_vs_finetuned, "SAVED_MIB", 1)
+    models, corpora = [wb.load("mini:bert")], [wb.read(CORPUS)]
+    larger = here("frozen-vs-finetuned", models, corpora, asking=asking, **one)
+    assert not any(request.settings["save_model"] for request in asking.questions)
+    assert any("No models were saved: 2 models take" in each.text for each in larger.caveats)
 
 
 def test_what_was_computed_once_is_not_computed_again() -> None:

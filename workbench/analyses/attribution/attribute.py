@@ -82,8 +82,9 @@ def attribute(
         model: A `Model` that predicts.
         text: A text, or a Doc.
         target: The choice to explain: a word, a class, or its index (default: the most probable).
-        method: One of `integrated-gradients`, `gradient-x-input`, `layer-integrated-gradients`,
-            `layer-conductance`, `head-conductance`, `deeplift`, `occlusion`, `shapley`,
+        method: One of `leave-one-out`, `leave-two-out`, `integrated-gradients`,
+            `gradient-x-input`, `layer-integrated-gradients`, `layer-conductance`,
+            `head-conductance`, `deeplift`, `occlusion`, `shapley`,
             `attention-rollout`, `attention-norms`, and the baselines `attention` and `random`.
         by: The units that get scores: `piece`, `word` or `segment`.
         against: A second choice: why `target` rather than `against`.

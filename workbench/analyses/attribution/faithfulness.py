@@ -15,17 +15,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.analyses.attribution.methods import Attribution, attribute_prediction
+from workbench.analyses.attribution.removal import Absence, free_units, values_without
 from workbench.analyses.predictions.prediction import Prediction
-from workbench.analyses.predictions.target import Baseline, Target, Unit, baseline_vectors
+from workbench.analyses.predictions.target import Target, Unit
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import SIGNIFICANT
 from workbench.engine.model import Model
-from workbench.engine.taps import StackName
 
 SHARES = (0.1, 0.2, 0.3, 0.5)  # of the units that are replaced, or kept
 FEWEST = 3  # units; fewer cannot be ordered in a way that says anything
@@ -33,7 +32,6 @@ RANDOM_ORDERS = 99  # of the null; the smallest p-value is 1 / 100
 SMALLEST = 0.01  # gain in probability; below it, a map explains next to nothing
 KEPT = 0.5  # rank correlation from which a map counts as kept with random weights
 CHANCE_DRAWS = 1000  # random maps, to see which correlation is chance
-PIECES_AT_ONCE = 4_096  # in one forward pass
 CONTROL = "random"  # the method without information: its orders are the null of all others
 ATTENTION = "attention"  # the method that all others should beat
 # errors of a method that does not fit a model
@@ -111,7 +109,7 @@ def faithfulness(
     target: Target,
     attribution: Attribution,
     *,
-    baseline: Baseline | None = None,
+    absence: Absence | None = None,
     orders: int = RANDOM_ORDERS,
     twins: Sequence[Model] = (),
     seed: int = 0,
@@ -123,55 +121,80 @@ def faithfulness(
         prediction: What the map explains.
         target: The number that it explains.
         attribution: The map.
-        baseline: What replaces a unit (default: the map's own baseline).
+        absence: What stands for an absent unit: a baseline, or `removed` (default: the map's own).
         orders: Number of random orders.
         twins: Models with random weights for the weight-randomisation check, such as
             `model.reinitialised(0)` (default: no check).
         seed: Seed of the random orders.
         **options: How the map was made (`by`, `segments`, `max_steps`), to repeat it.
     """
-    units = attribution.units
-    free = free_units(units)
-    randomised = randomisation(attribution, twins, **options) if len(free) >= FEWEST else None
+    (found,) = faithfulness_of_each(
+        prediction, target, [attribution], absence=absence, orders=orders, seed=seed, **options
+    )
+    if found.n_units < FEWEST:
+        return found
+    return replace(found, randomised=randomisation(attribution, twins, **options))
+
+
+def faithfulness_of_each(
+    prediction: Prediction,
+    target: Target,
+    maps: Sequence[Attribution],
+    *,
+    absence: Absence | None = None,
+    orders: int = RANDOM_ORDERS,
+    seed: int = 0,
+    **options: Any,
+) -> tuple[Faithfulness, ...]:
+    """The faithfulness of several maps of one prediction, against the same random orders."""
+    units, free = maps[0].units, free_units(maps[0].units)
     if len(free) < FEWEST:
-        nothing = Erasure(np.full(0, np.nan), np.full(0, np.nan))
-        reason = (
-            f"The prediction reads {len(free)} unit{'' if len(free) == 1 else 's'} that can be "
-            f"replaced. Fewer than {FEWEST} cannot be checked."
-        )
-        return Faithfulness(
-            attribution.method, len(free), math.nan, math.nan, nothing, math.nan, "undecided",
-            reason, None, randomised,
-        )  # fmt: skip
+        return tuple(_too_few(each, len(free)) for each in maps)
     random = random_orders(len(free), orders, seed)
-    rows = [order_of(attribution.scores[free])]
-    if (
-        attribution.method != ATTENTION
-        and (attended := attention_scores(attribution, **options)) is not None
-    ):
+    rows = [order_of(each.scores[free]) for each in maps]
+    attended = attention_scores(maps[0], **options)
+    if attended is not None:
         rows.append(order_of(attended[free]))
     erased = erasure(
         prediction, target, units, np.concatenate([np.stack(rows), random]),
-        attribution.baseline if baseline is None else baseline,
+        absence or maps[0].absence,
     )  # fmt: skip
-    own, null = erased.take(slice(0, 1)), erased.take(slice(len(rows), None))
-    p = float((1 + (null.gain >= own.gain - 1e-12).sum()) / (1 + orders))
-    better = float((1 + (null.gain > own.gain + 1e-12).sum()) / (1 + orders))
-    changes = np.abs([erased.comprehensiveness, erased.sufficiency])
-    verdict, reason = _verdict(
-        p, better, float(own.gain[0]), float(changes.max()), len(free), orders
+    null = erased.take(slice(len(rows), None))
+    change = float(np.abs([erased.comprehensiveness, erased.sufficiency]).max())
+    found = []
+    for row, each in enumerate(maps):
+        own = erased.take(slice(row, row + 1))
+        is_attention = each.method == ATTENTION
+        attention = None
+        if attended is not None and not is_attention:
+            attention = erased.take(slice(len(maps), len(maps) + 1))
+        p = float((1 + (null.gain >= own.gain - 1e-12).sum()) / (1 + orders))
+        better = float((1 + (null.gain > own.gain + 1e-12).sum()) / (1 + orders))
+        verdict, reason = _verdict(p, better, float(own.gain[0]), change, len(free), orders)
+        found.append(
+            Faithfulness(
+                each.method,
+                len(free),
+                float(own.comprehensiveness[0]),
+                float(own.sufficiency[0]),
+                null,
+                p,
+                verdict,
+                reason,
+                attention,
+            )
+        )
+    return tuple(found)
+
+
+def _too_few(attribution: Attribution, n_units: int) -> Faithfulness:
+    nothing = Erasure(np.full(0, np.nan), np.full(0, np.nan))
+    reason = (
+        f"The prediction reads {n_units} unit{'' if n_units == 1 else 's'} that can be "
+        f"replaced. Fewer than {FEWEST} cannot be checked."
     )
     return Faithfulness(
-        attribution.method,
-        len(free),
-        float(own.comprehensiveness[0]),
-        float(own.sufficiency[0]),
-        null,
-        p,
-        verdict,
-        reason,
-        erased.take(slice(1, 2)) if len(rows) > 1 else None,
-        randomised,
+        attribution.method, n_units, math.nan, math.nan, nothing, math.nan, "undecided", reason
     )
 
 
@@ -218,11 +241,6 @@ def distinct_orders(n_units: int) -> int:
 # --- erasure --------------------------------------------------------------------------------------
 
 
-def free_units(units: Sequence[Unit]) -> Ints:
-    """Indices of the units that can be replaced: those that are not fixed.  # [free units]"""
-    return np.array([i for i, unit in enumerate(units) if not unit.fixed], dtype=np.int64)
-
-
 def top_sizes(n_units: int) -> list[int]:
     """Number of top units for each share; at least one."""
     return [max(1, math.ceil(share * n_units - 1e-9)) for share in SHARES]
@@ -244,7 +262,7 @@ def erasure(
     target: Target,
     units: Sequence[Unit],
     orders: Ints,
-    baseline: Baseline | None = None,
+    absence: Absence | None = None,
 ) -> Erasure:
     """Comprehensiveness and sufficiency of orders of the units that can be replaced.
 
@@ -256,42 +274,12 @@ def erasure(
     is_top = rank[:, None, :] < np.array(sizes)[:, None]  # [orders, shares, units]
     kept = np.concatenate([np.ones((1, n_units), bool), *~is_top, *is_top])
     distinct, index = np.unique(kept, axis=0, return_inverse=True)  # [sets, units]
-    values = _values(prediction, target, units, distinct, baseline)[index.reshape(-1)]
+    values = values_without(
+        prediction, units, distinct, lambda logits: confidence(prediction, target, logits), absence
+    )[index.reshape(-1)]
     lost = values[0] - values[1:].reshape(2, n_orders, len(sizes))
     without, only = lost.mean(2)
     return Erasure(without, only)
-
-
-def _values(
-    prediction: Prediction,
-    target: Target,
-    units: Sequence[Unit],
-    kept: NDArray[np.bool_],
-    baseline: Baseline | None,
-) -> Floats:
-    """The probability of the target's choice with some units kept.
-
-    # [sets, free units] -> [sets]
-    """
-    own, absent = prediction.input_vectors(), baseline_vectors(prediction, baseline)
-    free = free_units(units)
-    replaced = {  # [sets, pieces] per stack
-        stack: torch.zeros(len(kept), x.shape[1], dtype=torch.bool, device=x.device)
-        for stack, x in own.items()
-    }
-    for column, index in enumerate(free.tolist()):
-        unit, gone = units[index], torch.from_numpy(~kept[:, column])
-        replaced[unit.stack][:, list(unit.pieces)] = gone[:, None].to(replaced[unit.stack].device)
-    at_once = max(1, PIECES_AT_ONCE // sum(x.shape[1] for x in own.values()))
-    values = []
-    with torch.no_grad():
-        for rows in torch.split(torch.arange(len(kept)), at_once):
-            vectors: dict[StackName, Tensor] = {
-                stack: torch.where(replaced[stack][rows][..., None], absent[stack], x)
-                for stack, x in own.items()
-            }
-            values.append(confidence(prediction, target, prediction.logits_from(vectors)))
-    return torch.cat(values).double().cpu().numpy()
 
 
 def confidence(prediction: Prediction, target: Target, logits: Tensor) -> Tensor:

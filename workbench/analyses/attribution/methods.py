@@ -3,10 +3,12 @@
 `attribute_prediction` gives a score to every unit (a piece, a word or a segment) by one of the
 methods. Captum computes them; the function that it differentiates or ablates is
 `Prediction.logits_from`, over the input vectors of all stacks. Attention rollout and the attention
-baselines, which captum does not have, read maps of one pass. Costs: a forward and a backward pass
+baselines, which captum does not have, read maps of one pass. Leave-one-out removes a unit as
+`token_effects` does. Costs: a forward and a backward pass
 for gradient x input; one of both for each step of integrated gradients, whose number doubles until
 the scores sum to the change of the output, and for each layer and step of the layer methods; a
-forward pass for each unit that occlusion removes, and for each unit and sample of Shapley values.
+forward pass for each unit that occlusion or leave-one-out removes, for each pair of units that
+leave-two-out removes, and for each unit and sample of Shapley values.
 """
 
 import math
@@ -18,9 +20,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from workbench.analyses.attribution.removal import (
+    PIECES_AT_ONCE,
+    Absence,
+    Bools,
+    Floats,
+    free_units,
+    values_without,
+)
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import (
     Baseline,
@@ -45,6 +54,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 Method = Literal[
+    "leave-one-out",
+    "leave-two-out",
     "integrated-gradients",
     "gradient-x-input",
     "layer-integrated-gradients",
@@ -64,7 +75,7 @@ LAYER_METHODS: tuple[Method, ...] = (
     "layer-conductance",
     "head-conductance",
 )
-Floats = NDArray[np.float64]
+LEFT_OUT: tuple[Method, ...] = ("leave-one-out", "leave-two-out")
 OnProgress = Callable[[int], object]
 
 FIRST_STEPS, MAX_STEPS = 16, 4_096
@@ -79,7 +90,7 @@ SAMPLES = 25  # permutations of the units for Shapley values
 TOLERANCE = 1e-3  # of the change of the output from the baseline to the text
 SMALLEST = 1e-4  # a smaller error is not reported, however small the change is
 UNEXPLAINED = 0.01  # of the change; scores that miss more are no explanation
-PIECES_AT_ONCE = 4_096  # pieces in one pass of a batch of variants
+PAIRED = 40  # maximum number of units whose pairs are removed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,6 +111,8 @@ class Attribution:
     delta: float | None = None  # value - baseline_value - sum of scores; None: not complete
     steps: int | None = None  # of integrated gradients, and of the layer methods
     notes: tuple[str, ...] = ()
+    # Of leave-two-out [units, units]: the change of the value without both units
+    without_two: Floats | None = None
     layers: tuple[tuple[StackName, int], ...] = ()  # of the layer methods, counted from 1
     # [layers, units], or [layers, heads, units]; NaN for units of another stack. Fixed units have
     # scores here: within the model, special pieces carry what they have read.
@@ -112,6 +125,11 @@ class Attribution:
         if self.target.against is None:
             return repr(chosen)
         return f"{chosen!r} rather than {self.prediction.names([self.target.against])[0]!r}"
+
+    @property
+    def absence(self) -> Absence | None:
+        """What stands for an absent unit."""
+        return "removed" if self.method in LEFT_OUT else self.baseline
 
     @property
     def missed(self) -> float:
@@ -406,6 +424,14 @@ class _Task:
             self.prediction, self.target, method, self.units, scores, self.value, notes=notes
         )
 
+    def lost(self, kept: Bools) -> Floats:
+        """What the value loses if only some units are kept.  # [sets, free units] -> [sets]"""
+        found = values_without(self.prediction, self.units, kept, self.target.value, "removed")
+        self.done[0] += len(kept)
+        if self.on_progress is not None:
+            self.on_progress(self.done[0])
+        return self.value - found
+
     @property
     def tolerance(self) -> float:
         """The largest error of a complete method."""
@@ -535,6 +561,44 @@ def _occlusion(task: _Task, method: Method) -> Attribution:
             perturbations_per_eval=task.rows_at_once,
         )
     return task.result(method, task.of_features(parts), complete=False)
+
+
+def _leave_one_out(task: _Task, method: Method) -> Attribution:
+    """What the value loses without each unit: exact, and what a visitor sees who hides a word."""
+    free = free_units(task.units)
+    scores = np.zeros(len(task.units))
+    scores[free] = task.lost(~np.eye(len(free), dtype=np.bool_))
+    return task.plain(method, scores)
+
+
+def _leave_two_out(task: _Task, method: Method) -> Attribution:
+    """What the value loses without each unit, and half of what each pair loses beyond its units.
+
+    So words that stand in for each other have scores, though one of them can be missed.
+    """
+    free = free_units(task.units)
+    n_units = len(free)
+    if n_units > PAIRED:
+        raise WorkbenchError(
+            f"the text has {n_units} units, too many to remove each pair of them (at most "
+            f"{PAIRED}).",
+            code="setting-invalid",
+            where=task.prediction.model.name,
+            remedy='Choose leave-one-out, or by="segment".',
+        )
+    first, second = np.triu_indices(n_units)  # each unit with itself, too
+    kept = np.ones((len(first), n_units), dtype=np.bool_)
+    kept[np.arange(len(first)), first] = kept[np.arange(len(first)), second] = False
+    lost = np.zeros((n_units, n_units))
+    lost[first, second] = lost[second, first] = task.lost(kept)
+    single = lost.diagonal()
+    beyond = lost - single[:, None] - single[None, :]
+    np.fill_diagonal(beyond, 0.0)
+    scores = np.zeros(len(task.units))
+    scores[free] = single + beyond.sum(1) / 2
+    without_two = np.zeros((len(task.units), len(task.units)))
+    without_two[np.ix_(free, free)] = lost
+    return replace(task.plain(method, scores), without_two=without_two)
 
 
 def _shapley(task: _Task, method: Method) -> Attribution:
@@ -813,6 +877,8 @@ def _rollout(
 
 
 _METHODS: dict[Method, Callable[[_Task, Method], Attribution]] = {
+    "leave-one-out": _leave_one_out,
+    "leave-two-out": _leave_two_out,
     "integrated-gradients": _integrated_gradients,
     "gradient-x-input": _gradient_x_input,
     "layer-integrated-gradients": _layers,

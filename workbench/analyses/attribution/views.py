@@ -29,6 +29,7 @@ from workbench.app.token_views.views import Token, View, grid, strip
 from workbench.report.format import number
 
 if TYPE_CHECKING:
+    from workbench.analyses.attribution.agreement import Compared
     from workbench.analyses.attribution.faithfulness import Faithfulness, Randomised
     from workbench.analyses.attribution.methods import Attribution, Method
     from workbench.analyses.predictions.target import Baseline, By, Measure
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 DEFAULT = "the model's default"
 STEPS = ("1024", "64", "4096")  # maximum; the first is the default, and a mini needs fewer
-MEASURES = ("logit", "log-probability", "probability")
+MEASURES = ("probability", "logit", "log-probability")
+AUTO = "most faithful"  # method: the one that `agreement` chooses for the prediction
 CHECKED = {
     "order": Column("order of words"),
     "comprehensiveness": Column(
@@ -58,7 +60,8 @@ LONG = 128  # units from which the faithfulness is computed only when asked for
 class Explanation(Explained):
     """What is explained, and how: the choices of the tab Why?"""
 
-    method: "Method" = "integrated-gradients"
+    measure: "Measure" = "probability"
+    method: str = AUTO
     by: "By" = "word"
     baseline: "Baseline | None" = None  # None: the model's default
     options: tuple[tuple[str, Any], ...] = ()  # of the method
@@ -86,10 +89,14 @@ def _attribution(
         found = attribute_prediction(
             prediction,
             target,
-            explained.method,
+            cast("Method", explained.method),
             baseline=explained.baseline,
             **_options(explained),
         )
+    return _fields(found)
+
+
+def _fields(found: "Attribution") -> dict[str, Any]:
     return {
         each.name: getattr(found, each.name) for each in fields(found) if each.name != "prediction"
     }
@@ -111,8 +118,36 @@ def _faithfulness(
     twins = [_twin(_side.model.content_hash, _side.model)] if randomise else []
     with ALONE:
         return faithfulness(
-            found.prediction, found.target, found, twins=twins, **_options(explained)
+            found.prediction,
+            found.target,
+            found,
+            absence="removed",
+            twins=twins,
+            **_options(explained),
         )
+
+
+def compared(side: Side, explained: Explanation) -> "Compared":
+    """The maps of several methods, and which of them is shown at first."""
+    from workbench.analyses.attribution.agreement import Compared
+    from workbench.analyses.attribution.methods import Attribution
+
+    maps, checks = _compared(side.key, replace(explained, method=AUTO, options=()), side)
+    prediction = prediction_at(side)
+    return Compared(tuple(Attribution(prediction=prediction, **each) for each in maps), checks)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _compared(
+    key: tuple[str, str, tuple[int, ...]], explained: Explanation, _side: Side
+) -> "tuple[list[dict[str, Any]], tuple[Faithfulness, ...]]":
+    from workbench.analyses.attribution.agreement import compared
+    from workbench.engine.forward_pass import ALONE
+
+    prediction = prediction_at(_side)
+    with ALONE:
+        found = compared(prediction, target_of(_side, explained), explained.by, explained.baseline)
+    return [_fields(each) for each in found.maps], found.checks
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
@@ -126,7 +161,7 @@ def _options(explained: Explanation) -> dict[str, Any]:
     return {"by": explained.by, **dict(explained.options)}
 
 
-USUAL = Explanation("", "", options=(("max_steps", int(STEPS[0])),))  # what is explained at first
+USUAL = Explanation("", "")  # what is explained at first
 
 
 # --- choices --------------------------------------------------------------------------------------
@@ -142,10 +177,12 @@ def choices(side: Side) -> Explanation:
     with row("why"):
         method = select(
             "Method",
-            METHODS,
+            [AUTO, *METHODS],
             "method",
             width=190,
-            help="Integrated gradients, occlusion and Shapley values explain what the prediction "
+            help="Most faithful: leave-one-out, which hides each word as What if? does; another "
+            "method where it names the same word first and holds better for several words at "
+            "once. Integrated gradients, occlusion and Shapley values explain what the prediction "
             "depends on. Attention methods show what the model looks at. `random` is a control.",
         )
         target, against = target_boxes(side)
@@ -158,7 +195,7 @@ def choices(side: Side) -> Explanation:
             help="Words, the pieces that the "
             "model reads, or segments: the two texts of a pair, or sentences.",
         )
-        measure = "logit"  # of a regression, the score
+        measure = MEASURES[0]  # of a regression, the score
         if not predict_results.is_score(side):
             measure = select(
                 "Measure",
@@ -182,12 +219,13 @@ def choices(side: Side) -> Explanation:
             help="Maximum number of steps of integrated gradients (default 1,024 here, 4,096 "
             "in Python; 64 for layer methods). Fewer are taken where fewer are enough.",
         )
-    is_usual = method in LAYER_METHODS and steps == STEPS[0]  # a layer method has its own default
+    # layer methods have their own default
+    is_usual = method == AUTO or (method in LAYER_METHODS and steps == STEPS[0])
     return Explanation(
         target,
         against,
         cast("Measure", measure),
-        cast("Method", method),
+        method,
         cast("By", by),
         None if baseline == DEFAULT else cast("Baseline", baseline),
         () if is_usual else (("max_steps", int(steps)),),
@@ -202,7 +240,9 @@ def show_ahead(ref: str, corpus: str) -> None:
     from workbench.analyses.predictions.views.choices import EXAMPLE
     from workbench.analyses.predictions.views.page import usual_side
 
-    faithfulness(usual_side(ref, EXAMPLE), USUAL, randomise=True)
+    side = usual_side(ref, EXAMPLE)
+    found = compared(side, USUAL)
+    faithfulness(side, _by(found.chosen.method, USUAL), randomise=True)
 
 
 def why(sides: Sequence[Side]) -> None:
@@ -214,7 +254,27 @@ def why(sides: Sequence[Side]) -> None:
             _map(side, replace(explained, target=target, against=against))
 
 
+def _by(method: str, explained: Explanation) -> Explanation:
+    """The same, by the method that was chosen for it, with the steps of the comparison."""
+    from workbench.analyses.attribution.agreement import OTHERS, STEPS
+
+    options = (("max_steps", STEPS),) if method in OTHERS else ()
+    return replace(explained, method=method, options=options)
+
+
 def _map(side: Side, explained: Explanation) -> None:
+    from workbench.analyses.attribution import agreement
+
+    with st.spinner("Hiding each word …"):
+        first = attribution(side, _by(agreement.FIRST, explained))
+    is_long = len(first.units) > LONG
+    is_chosen = explained.method == AUTO
+    if is_chosen:
+        method: str = first.method
+        if not is_long:
+            with st.spinner("Comparing methods …"):
+                method = compared(side, explained).chosen.method
+        explained = _by(method, explained)
     with st.spinner(f"Computing {explained.method} …"):
         found = attribution(side, explained)
     said = found.prediction.names([found.target.choice])[0]
@@ -223,6 +283,7 @@ def _map(side: Side, explained: Explanation) -> None:
     is_score = found.prediction.kind == "score"
     what = "this score" if is_score else f"“{shown(said)}”{shown(rather)}"
     st.markdown(f"**Why {what}?** · {plain(side.name)}")
+    st.markdown(plain(agreement.headline(first)))
     views = strips(found)
     if found.by_layer is not None:
         views.append(by_layer(found))
@@ -231,16 +292,23 @@ def _map(side: Side, explained: Explanation) -> None:
         st.warning(
             "This map is no explanation: its scores miss "
             f"{min(found.missed, 9.99):.0%} of the change that they should sum to. Choose more "
-            "Steps or another Baseline under More, or the method occlusion."
+            "Steps or another Baseline under More, or the method leave-one-out."
         )
         place = st.expander("Show the map nevertheless")
     with place:
         token_views(views, f"map {side.ref}", lambda chosen: None)
-    st.caption(plain(in_words(found)))
+    chosen = f"Method: {explained.method}. " if is_chosen else ""
+    st.caption(plain(f"{chosen}{in_words(found)}"))
     for note in found.notes:
         if "max_steps" not in note:  # the caption says it, and names the box of the page
             st.caption(plain(note))
     _check(side, explained, len(found.units), is_rough(found))
+    if not is_long:
+        with errors_shown(), st.spinner("Comparing methods …"):
+            each = compared(side, explained)
+            for text in (agreement.agreement(each), agreement.pair(each)):
+                if text:
+                    st.caption(plain(text))
     title = f"{explained.method} of “{said}”{rather}, {side.name}"
     downloads(
         f"attribution-{explained.method}",
@@ -373,6 +441,8 @@ def _verdict(check: "Faithfulness", key: str, rough: bool) -> None:
     colour = {"yes": "green", "no": "red"}.get(check.verdict, "orange")
     icon = {"yes": "check_circle", "no": "cancel"}.get(check.verdict, "help")
     words = {"yes": "faithful", "no": "not faithful"}.get(check.verdict, "undecided")
+    if check.method == "leave-one-out" and check.verdict != "yes":
+        colour, icon, words = "blue", "help", "exact for each word alone"
     if rough and check.verdict == "yes":
         colour, icon, words = "orange", "help", "faithful order, approximate scores"
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -236,9 +236,8 @@ def _box(key: str, suggested: str, n_boxes: int, n: int) -> str:
 
     found = st.text_input(
         "Counterfactual" + (f", text {n + 1}" if n_boxes > 1 else ""),
-        (current or suggested)[: cache.LONGEST],
+        current or suggested,
         key=name,
-        max_chars=cache.LONGEST,
         on_change=changed,
         help="The text with another word, which changes what is predicted. The suggestion is the "
         "edited text of What if?, or else a word that the model predicts in the place of the word "

@@ -11,7 +11,7 @@ each word, `BATCH` rows at a time.
 
 import operator
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -27,6 +27,7 @@ from workbench.core.public import require_choice
 from workbench.corpora.encode import encode
 from workbench.engine.batch import NO_WORD, Pieces, joined
 from workbench.engine.model import refusal
+from workbench.engine.taps import StackName
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,10 +119,10 @@ def token_effects(
     chosen = editable(prediction) if words is None else [_index(word) for word in words]
     _require_editable(prediction, what, chosen, swap)
     with torch.no_grad():
-        before = _probabilities(prediction, prediction.text)[0]
+        before = _probabilities(prediction, prediction.logits())[0]
         index = int(before.argmax()) if choice is None else choice_of(prediction, choice)
         variants = [_edited(prediction, what, word, swap) for word in chosen]
-        after = _all_predicted(prediction, variants)
+        after = _probabilities(prediction, _all_predicted(prediction, variants))
     firsts = after.argmax(-1).tolist()
     names = prediction.names([index, *firsts])
     stands_there = {"hide": "(hidden)", "delete": "(deleted)", "swap": swap or ""}[what]
@@ -161,6 +162,28 @@ def without_words(prediction: Prediction, words: Sequence[int]) -> Prediction:
     if prediction.kind == "hidden":
         hidden[prediction.position] = False
     return replace(prediction, text=_hidden(prediction, hidden))
+
+
+def logits_without(
+    prediction: Prediction, removed: Mapping[StackName, torch.Tensor]
+) -> torch.Tensor:
+    """The logits without each set of pieces: hidden or, where no piece can be hidden, deleted.
+
+    No piece attends to those that a decoder has written.
+
+    # [sets, pieces] per stack, bool -> [sets, choices]
+    """
+    stack, *others = prediction.inputs
+    n_sets = len(removed[stack])
+    texts = [_without(prediction, removed[stack][row]) for row in range(n_sets)]
+    if others and prediction.target is not None:
+        written = prediction.target
+        texts = [
+            replace(variant, target=replace(written, mask=written.mask & ~gone[None]))
+            for variant, gone in zip(texts, removed[others[0]], strict=True)
+        ]
+    with torch.no_grad():
+        return _all_predicted(prediction, texts)
 
 
 def editable(prediction: Prediction) -> list[int]:
@@ -221,16 +244,32 @@ class _Variant:
 
     text: Pieces
     position: int
+    target: Pieces | None = None  # if it differs from that of the prediction
 
 
 def _edited(prediction: Prediction, what: Edit, word: int, swap: str | None) -> _Variant:
-    text, position = prediction.text, prediction.position
+    text = prediction.text
     owned = (text.words[0] == word) & ~text.special[0]  # [pieces]
     if prediction.kind == "hidden":
-        owned[position] = False
+        owned[prediction.position] = False
     if what == "hide":
-        return _Variant(_hidden(prediction, owned), position)
+        return _Variant(_hidden(prediction, owned), prediction.position)
     ids = [] if swap is None or what == "delete" else pieces_of(prediction, word, swap)
+    return _replaced(prediction, owned, ids)
+
+
+def _without(prediction: Prediction, owned: torch.Tensor) -> _Variant:
+    """The text with these pieces hidden, or deleted where none can be hidden.  # [pieces]"""
+    if prediction.model.objective != "bidirectional":
+        return _Variant(_hidden(prediction, owned), prediction.position)
+    if not bool(owned.any()):
+        return _Variant(prediction.text, prediction.position)
+    return _replaced(prediction, owned, [])
+
+
+def _replaced(prediction: Prediction, owned: torch.Tensor, ids: Sequence[int]) -> _Variant:
+    """The text with other pieces in the place of the first of these.  # owned: [pieces]"""
+    text = prediction.text
     places = owned.nonzero()[:, 0].tolist()
     first = places[0]
     kept_before = list(range(first))
@@ -242,7 +281,7 @@ def _edited(prediction: Prediction, what: Edit, word: int, swap: str | None) -> 
     if prediction.model.objective == "bidirectional":  # one piece for each word
         words = torch.arange(len(template), device=words.device)[None]
         varied = replace(varied, word_counts=torch.tensor([len(template)]))
-    new = _moved(prediction, position, places, len(ids))
+    new = _moved(prediction, prediction.position, places, len(ids))
     return _Variant(replace(varied, words=words), new)
 
 
@@ -300,28 +339,28 @@ def pieces_of(prediction: Prediction, word: int, swap: str) -> list[int]:
 # --- predicting the variants ----------------------------------------------------------------------
 
 
-def _all_predicted(prediction: Prediction, variants: Sequence[_Variant]) -> NDArray[np.float32]:
-    """The distribution of every variant.  # [variants, choices]"""
+def _all_predicted(prediction: Prediction, variants: Sequence[_Variant]) -> torch.Tensor:
+    """The logits of every variant.  # [variants, choices], on the host"""
     by_position: dict[int, list[int]] = defaultdict(list)
     for number, variant in enumerate(variants):
         by_position[variant.position].append(number)
-    found: dict[int, NDArray[np.float32]] = {}
+    found: dict[int, torch.Tensor] = {}
     for position, numbers in by_position.items():
         moved = replace(prediction, position=position)
         for start in range(0, len(numbers), BATCH):
             some = numbers[start : start + BATCH]
-            rows = _probabilities(moved, _stacked([variants[n].text for n in some], prediction))
-            found |= zip(some, rows, strict=True)
-    return np.stack([found[number] for number in range(len(variants))])
+            text = _stacked([variants[n].text for n in some], prediction)
+            targets = [variants[n].target or prediction.target for n in some]
+            target = None if prediction.target is None else joined([t for t in targets if t])
+            found |= zip(some, moved.logits(text, target).cpu(), strict=True)
+    return torch.stack([found[number] for number in range(len(variants))])
 
 
-def _probabilities(prediction: Prediction, text: Pieces) -> NDArray[np.float32]:
-    target = None if prediction.target is None else prediction.target.take([0] * len(text))
-    logits = prediction.logits(text, target)
-    if prediction.kind == "score":  # a number, which has no probability
-        return logits.cpu().numpy()
-    shares: NDArray[np.float32] = logits.softmax(-1).cpu().numpy()
-    return shares
+def _probabilities(prediction: Prediction, logits: torch.Tensor) -> NDArray[np.float32]:
+    """The distribution of each row; a score is a number, which has no probability."""
+    shares = logits if prediction.kind == "score" else logits.softmax(-1)
+    numbers: NDArray[np.float32] = shares.cpu().numpy()
+    return numbers
 
 
 def _stacked(texts: Sequence[Pieces], prediction: Prediction) -> Pieces:

@@ -301,6 +301,9 @@ FINETUNE = Experiment(
 # --- frozen-vs-finetuned --------------------------------------------------------------------------
 
 
+SAVED_MIB = 1024  # disk that the models of all cells may take
+
+
 class FrozenVsFinetuned(Adapting):
     """Which tasks, and which methods are compared with the frozen model."""
 
@@ -318,9 +321,10 @@ class FrozenVsFinetuned(Adapting):
         True, description="Also train a frozen model under an LSTM head, a stronger baseline."
     )
     save_models: bool = Field(
-        False,
-        description="Save the model of every cell, to try texts and to compare models. Turning "
-        "this on for a finished table trains every cell again.",
+        True,
+        description="Save the model of every cell, to try texts and to compare models, if all "
+        f"together take at most {SAVED_MIB:,} MiB (default: yes). Turning this on for a finished "
+        "table trains every cell again.",
     )
 
     @field_validator("methods")

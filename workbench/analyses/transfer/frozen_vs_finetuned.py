@@ -7,7 +7,7 @@ cells that are new.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from workbench.analyses.transfer.experiments import (
     FROZEN,
     FROZEN_TABLES,
     LEARNT,
+    SAVED_MIB,
     Adapting,
     Finetune,
     FrozenVsFinetuned,
@@ -79,9 +80,11 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     """Run every cell and compare them."""
     for model in inputs.models:
         _require(model, settings)
+    settings, too_large = _within_budget(inputs, settings)
     parts = _parts(inputs, settings)
     if len(parts) > 1:
-        return _together(inputs, parts, progress)
+        result = _together(inputs, parts, progress)
+        return replace(result, caveats=(*result.caveats, *too_large))
     methods = _methods(settings)
     tasks = [
         (corpus, name)
@@ -117,7 +120,23 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     if len(settings.seeds) < 3:
         notes.append("Fewer than three seeds: the variation between seeds is not known.")
     caveats = [*(Caveat(note) for note in dict.fromkeys(notes)), *_cell_caveats(tables["means"])]
-    return Result(tables, caveats=tuple(caveats))
+    return Result(tables, caveats=(*caveats, *too_large))
+
+
+def _within_budget(
+    inputs: Inputs, settings: FrozenVsFinetuned
+) -> tuple[FrozenVsFinetuned, tuple[Caveat, ...]]:
+    """The settings without saved models if all together take too much disk, and why."""
+    n_tasks = sum(len(corpora_of(corpus, settings.tasks)) for corpus in inputs.corpora)
+    n_models = n_tasks * len(_methods(settings))
+    size = n_models * sum(4 * model.parameters for model in inputs.models) / 2**20  # MiB
+    if not settings.save_models or size <= SAVED_MIB:
+        return settings, ()
+    caveat = Caveat(
+        f"No models were saved: {n_models * len(inputs.models)} models take {size:,.0f} MiB, more "
+        f"than {SAVED_MIB:,} MiB. Try a text offers to save one."
+    )
+    return settings.model_copy(update={"save_models": False}), (caveat,)
 
 
 def _require(model: Model, settings: FrozenVsFinetuned) -> None:

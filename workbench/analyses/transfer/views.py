@@ -11,7 +11,7 @@ import streamlit as st
 from workbench.analyses.transfer.figures import drift, pretraining, transfer
 from workbench.analyses.transfer.figures.transfer import delta, way
 from workbench.app import cache, choice, navigation, tables_and_figures
-from workbench.app.runs import context, new_run, run_form
+from workbench.app.runs import context, new_run, run_form, run_list
 from workbench.app.runs.result_page import ResultPage, View, figure_view
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError
@@ -51,7 +51,7 @@ def comparison(run: "Run") -> None:
     models = [model.ref for model in run.spec.models]
     if run.spec.experiment != DRIFT:
         if not (run.path / TRAINED).is_dir():
-            st.text("The run saved no model. Run it again with save model.")
+            _offer_model(run, str(run.settings.get("task")))
             return
         models = [models[0], run.name]
     corpus = run.spec.corpora[0].ref
@@ -88,17 +88,19 @@ def comparison(run: "Run") -> None:
 # forward pass of each for a text.
 
 FINETUNE = "finetune"
-NONE = (
-    "There is no model to try: no saved model has a task head. Run finetune with save model and a "
-    "head other than text."
+WRITES = (
+    "There is no model to try: a model that writes its labels has no task head. Run finetune with "
+    "a head other than text."
 )
+REMOVED = "The model of this run was removed. Remove the run, too, and run it again."
 
 
 def try_text(run: "Run") -> None:
     """Draw boxes for a text and two models, and the prediction of each."""
-    labels = _saved_models(run)
+    task = _picked_task(run)
+    labels = _saved_models(run, task)
     if not labels:
-        st.text(NONE)
+        _offer_model(run, task)
         return
     first, second = _select_two(labels)
     task = _task(first)
@@ -123,22 +125,75 @@ def try_text(run: "Run") -> None:
                 _show(labels[name], name, prediction, task)
 
 
+def _offer_model(run: "Run", task: str) -> None:
+    """Draw a button that trains the best model for a task again, and saves it."""
+    settings = _settings_of_best(run, task)
+    if settings["head"] == "text":
+        st.text(WRITES)
+        return
+    if run.settings.get("save_model"):
+        reasons = [each.text for each in run.caveats if each.text.startswith("No model")]
+        st.text(reasons[0] if reasons else REMOVED)
+        return
+    ref = run.spec.models[settings.pop("model")].ref
+    model = None if ref is None else context.known_as(ref)
+    corpus = run.spec.corpora[0].ref
+    if model is None or corpus is None:
+        st.text("The run saved no model, and its model or corpus is a Python object.")
+        return
+    st.text("This run saved no model to try.")
+    if st.button(
+        f"Train and save: {plain(choice.name_of(model, 'models'))}, {settings['method']}, "
+        f"{plain(settings['task'])}",
+        icon=":material/save:",
+        type="primary",
+        key="train and save",
+        help="Trains this model again with the same settings, as a run of finetune, and saves it. "
+        "Then a text can be tried here.",
+    ):
+        with errors_shown(), st.spinner("Starting …"):
+            options = {"seed": run.spec.seed, "split": run.spec.split}
+            name = run_form.begin((FINETUNE, (model,), (corpus,), settings, options))
+            query = {run_list.OPENED: name, "analysis": "Fine-tuning"}
+            navigation.switch("transfer", query)
+
+
+def _settings_of_best(run: "Run", task: str) -> dict[str, Any]:
+    """The settings of `finetune` for the best cell of a task, and the index of its `model`."""
+    from workbench.analyses.transfer.experiments import Adapting
+
+    if run.spec.experiment == FINETUNE:
+        return {**run.settings, "save_model": True, "model": 0}
+    shared = {name: run.settings[name] for name in Adapting.model_fields if name in run.settings}
+    means = tables_and_figures.table_of(run, "means")
+    tuned = means[(means["task"] == task) & (means["method"] != "frozen")]
+    best = tuned.loc[(tuned["value"] - tuned["baseline"]).abs().idxmax()]
+    cell = {name: str(best[name]) for name in ("task", "method", "head")}
+    index = list(dict.fromkeys(means["model"])).index(best["model"])  # in the order of the run
+    return {**shared, **cell, "save_model": True, "model": index}
+
+
 # --- choice of models -----------------------------------------------------------------------------
 
 
-def _saved_models(run: "Run") -> dict[str, str]:
-    """Labels of runs that saved a model for the run's task; the run itself is first."""
+def _picked_task(run: "Run") -> str:
+    """The task of a run; of several, a box is drawn."""
+    if run.spec.experiment == FINETUNE:
+        return str(run.settings.get("task"))
+    return _select_value(tables_and_figures.table_of(run, "cells"), "task", "task", "Task")
+
+
+def _saved_models(run: "Run", task: str) -> dict[str, str]:
+    """Labels of runs that saved a model for the task; the run itself is first."""
     from workbench.runs.run import open_run
 
     if run.spec.experiment == FINETUNE:
         names = [run.name, *run_form.titles(FINETUNE)]
-        task, corpora = run.settings.get("task"), _hashes(run)
+        corpora = _hashes(run)
     else:
         cells = tables_and_figures.table_of(run, "cells")
-        tasks = [str(task) for task in dict.fromkeys(cells["task"])]
-        picked = tables_and_figures.select("Task", tasks, "task", width=240)
-        names = [str(name) for name in cells.loc[cells["task"] == picked, "run"]]
-        task, corpora = None, None
+        names = [str(name) for name in cells.loc[cells["task"] == task, "run"]]
+        corpora = None
     labels = {}
     for name in dict.fromkeys(names):
         try:
@@ -191,7 +246,6 @@ def _texts(task: "Task", run: "Run") -> tuple[str, ...]:
             key=key,
             bind="query-params",
             height=80,
-            max_chars=cache.LONGEST,
             help="Parsed by an installed spaCy pipeline. Without one, words are split by rules.",
         )
         or ""

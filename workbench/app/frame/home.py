@@ -88,7 +88,6 @@ def draw() -> None:
         key="text",
         bind="query-params",
         live=TYPED_AT,
-        max_chars=cache.LONGEST,
         help="Heads and predictions follow while you type. Write [MASK] for a hidden word.",
     )
     with errors_shown():

@@ -19,7 +19,9 @@ def draw() -> None:
 
 
 def _under_way() -> list[run_list.NamedStatus]:
-    return [(name, now) for name, now in run_list.all_statuses() if now.under_way]
+    """Runs under way; not those that a run under way has started."""
+    jobs = {name: now for name, now in run_list.all_statuses() if now.under_way}
+    return [(name, now) for name, now in jobs.items() if run_list.is_whole(name, jobs)]
 
 
 def _watch() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.app import cache, choice
+from workbench.app import cache, choice, ways_on
 from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.core.errors import WorkbenchError
@@ -251,6 +251,8 @@ def offer(arguments: RequestArguments, command: Any) -> bool:
     checked = preview(arguments)
     for problem in checked.problems:
         show_error(problem)
+    if any(problem.code == "model-unsupported" for problem in checked.problems):
+        _ways_on(arguments[1])
     if checked.command:
         with command:
             st.markdown("**Command line**")
@@ -267,6 +269,19 @@ def offer(arguments: RequestArguments, command: Any) -> bool:
             text = "Result is stored" if checked.is_done else "Ready to run"
             st.badge(text, icon=":material/check:", color="green")
     return clicked
+
+
+def _ways_on(models: Refs) -> None:
+    """Draw what can be done with a model of a refused request that predicts nothing."""
+    from workbench.runs.model_facts import known
+    from workbench.runs.request import absolute
+
+    for ref in models:
+        with suppress(WorkbenchError):
+            facts = known(absolute(ref)).facts
+            if ways_on.predicts_nothing(facts):
+                ways_on.draw(ref, facts)
+                return
 
 
 def start(arguments: RequestArguments) -> None:

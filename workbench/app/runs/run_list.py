@@ -4,7 +4,7 @@ A status is read again only if its file changed. That of an unfinished run is re
 its process may have died. Costs: one look at each run's folder.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,46 @@ def matching(
         and (not states or now.state in states)
         and all(word in _searched(name, now) for word in words)
     ]
+
+
+def families(
+    runs: Iterable[NamedStatus], matches: Iterable[NamedStatus]
+) -> list[tuple[NamedStatus, list[NamedStatus]]]:
+    """Runs that match, or started one that does, each with the runs that it started.
+
+    Of a run that does not match itself, only those that do.
+    """
+    known = dict(runs)
+    wanted = {name for name, _ in matches}
+    found: dict[str, list[NamedStatus]] = {name: [] for name in known if is_whole(name, known)}
+    for name, now in known.items():
+        if (root := _root(name, known)) != name and wanted & {name, root}:
+            found[root].append((name, now))
+    return [
+        ((name, known[name]), parts) for name, parts in found.items() if parts or name in wanted
+    ]
+
+
+def is_whole(name: str, known: Mapping[str, Status]) -> bool:
+    """Whether a run was not started by another one of these."""
+    return _root(name, known) == name
+
+
+def whole_runs() -> list[NamedStatus]:
+    """All runs that no other run has started, latest first."""
+    runs = all_statuses()
+    known = dict(runs)
+    return [(name, now) for name, now in runs if is_whole(name, known)]
+
+
+def _root(name: str, known: Mapping[str, Status]) -> str:
+    """The run that started a run, or the one that started that one, as far as they are known."""
+    at, passed = name, {name}
+    while (above := known[at].part_of) in known:
+        if above in passed:  # somebody has edited the files: each is a whole of its own
+            return name
+        passed.add(at := above)
+    return at
 
 
 def _searched(name: str, now: Status) -> str:
@@ -166,24 +206,46 @@ def _wanted(runs: Sequence[NamedStatus]) -> Wanted:
 
 
 def _own(runs: Sequence[NamedStatus], matches: Sequence[NamedStatus]) -> None:
-    """Draw the user's runs, a page at a time."""
+    """Draw the user's runs, a page at a time; below each one those that it started."""
     if not matches:
         st.info(f"None of the {len(runs):,} runs matches. Remove a search word or a filter.")
         return
-    first = first_of_page(len(matches), PAGE, "page of runs")
-    shown = matches[first : first + PAGE]
-    _refresh(shown)
-    noun = "run" if len(matches) == 1 else "runs"
-    which = f"{len(matches):,} {noun}{f' of {len(runs):,}' if len(matches) < len(runs) else ''}"
-    if len(matches) > PAGE:
+    grouped = families(runs, matches)
+    n_runs, n_all = len(grouped), len(families(runs, runs))
+    first = first_of_page(n_runs, PAGE, "page of runs")
+    shown = grouped[first : first + PAGE]
+    _refresh([each for whole, parts in shown for each in (whole, *parts[:PAGE])])
+    noun = "run" if n_runs == 1 else "runs"
+    which = f"{n_runs:,} {noun}{f' of {n_all:,}' if n_runs < n_all else ''}"
+    if n_runs > PAGE:
         which = f"{first + 1:,} to {first + len(shown):,} of {which}"
     st.caption(f"{which}. Click one to open it, or tick several to compare them.")
     from workbench.runs.run import first_claim
 
     folder = machine.runs()
     with st.container(key="run-list", gap=None):
-        for name, now in shown:
+        for (name, now), parts in shown:
             _row(name, now, first_claim(folder / name, now))
+            if parts:
+                _parts(name, parts)
+
+
+def _parts(name: str, parts: Sequence[NamedStatus]) -> None:
+    """Draw the runs that a run has started, folded."""
+    from workbench.runs.run import first_claim
+
+    n_parts = len(parts)
+    label = f"{n_parts:,} {'run' if n_parts == 1 else 'runs'} of it"
+    if n_busy := sum(now.under_way for _, now in parts):
+        label += f", {n_busy:,} under way"
+    with (
+        st.expander(label, type="compact", key=f"parts of {name}"),
+        st.container(key=f"run-list-of {name}", gap=None),
+    ):
+        for part, now in parts[:PAGE]:
+            _row(part, now, first_claim(machine.runs() / part, now))
+        if n_parts > PAGE:
+            st.caption(f"and {n_parts - PAGE:,} more: search for their models or settings.")
 
 
 def _built_in(
@@ -208,6 +270,7 @@ def _built_in(
 TICK = "tick "  # keys of the boxes
 _STYLE = """<style>
 [class*="st-key-row-"] { border-top: 1px solid var(--shell-line, #d5dce3); padding: 8px 0; }
+[class*="st-key-run-list-of"] { padding-left: 28px; }
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] { padding: 0; min-height: 0; }
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p,
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] span {
@@ -291,7 +354,7 @@ def _rerun_if_changed(before: dict[str, str]) -> None:
 
 def draw_latest(count: int, busy: bool = False) -> None:
     """Draw links to the latest runs; refreshed while one is unfinished or `busy` is set."""
-    refresh = busy or any(now.under_way for _, now in all_statuses()[:count])
+    refresh = busy or any(now.under_way for _, now in whole_runs()[:count])
     st.fragment(_latest, run_every=EVERY if refresh else None)(count)
 
 
@@ -299,7 +362,7 @@ def _latest(count: int) -> None:
     from workbench.app.text import ago, plain, prose, state, subject
     from workbench.runs.run import first_claim
 
-    runs = all_statuses()[:count]
+    runs = whole_runs()[:count]
     if not runs:
         st.markdown("No runs yet.")
         return

@@ -131,7 +131,6 @@ def _draw_text(of_corpus: str, is_own: bool) -> None:
         label_visibility="collapsed",
         placeholder="Type a sentence",
         live=TYPED_AT,
-        max_chars=cache.LONGEST,
         on_change=_typed,
         help="Type your own text. Parsed by an installed spaCy pipeline; without one, words are "
         "split by rules and there is no dependency tree.",
@@ -242,7 +241,6 @@ def text(suffix: str) -> "Doc":
             value=EXAMPLE,
             key=f"text{suffix}",
             bind="query-params",
-            max_chars=cache.LONGEST,
             label_visibility="collapsed",
         )
         return cache.typed(typed or "")
@@ -275,7 +273,6 @@ def target(doc: "Doc") -> "Doc":
         bind="query-params",
         label_visibility="collapsed",
         placeholder="Decoder text: same as the input",
-        max_chars=cache.LONGEST,
         help="The text that the decoder writes while it attends to the input: for example a "
         "translation or a summary (default: the input text). It is read shifted by one piece.",
     )

@@ -123,7 +123,6 @@ def _typed(labels: tuple[str, ...]) -> list[str | None]:
             key=("text", "text2")[n],
             bind="query-params",
             live=TYPED_AT,
-            max_chars=cache.LONGEST,
             on_change=forget_place,
             label_visibility="visible" if len(labels) > 1 else "collapsed",
             placeholder="Type a text",

@@ -12,7 +12,7 @@ from workbench.analyses.predictions.views import choices as predict
 from workbench.analyses.predictions.views import results as predict_results
 from workbench.analyses.predictions.views.choices import Place
 from workbench.analyses.predictions.views.results import COUNT, Side, Top
-from workbench.app import cache, choice, navigation, style
+from workbench.app import cache, choice, navigation, style, ways_on
 from workbench.app.frame.home import Look
 from workbench.app.text import as_html, errors_shown, plain
 from workbench.app.token_views.component import token_views
@@ -58,7 +58,7 @@ def _draw() -> None:
     typed, other = predict.text_and_second_model(_labels(task))
     doc, gaps, places, written = _read(ref, model, typed)
     if not places:
-        _nothing_predicted(model)
+        _ways_on(ref, model)
         return
     sides = [Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)]
     if other == ref:
@@ -104,7 +104,7 @@ def look(ref: str, model: "Model", typed: "Doc", text: str) -> None:
     """Draw a text, whose words can be chosen, and what a model predicts at the chosen place."""
     doc, gaps, places, written = _read(ref, model, typed)
     if not places:
-        _nothing_predicted(model)
+        _ways_on(ref, model)
         return
     side = Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)
     _question([side], places, gaps, _task(model), written)
@@ -197,6 +197,13 @@ def _labels(task: "Task | None") -> tuple[str, ...]:
     if task is None or not task.pairs:
         return ("Text",)
     return ("Question", "Text") if task.kind == "answers" else ("First text", "Second text")
+
+
+def _ways_on(ref: str, model: "Model") -> None:
+    """Draw what a model without a head can do, or say that the text is too short."""
+    if model.objective:
+        _nothing_predicted(model)
+    ways_on.draw(ref, facts(model))
 
 
 def _nothing_predicted(model: "Model") -> None:

@@ -90,6 +90,8 @@ def _places(key: str, _model: "Model", _doc: "Doc") -> list[Place]:
     if is_labeller(_model):
         found = labelled(_model, _doc)
         return [Place("label", p.position if p.kind == "tag" else n) for n, p in enumerate(found)]
+    if not _model.objective:
+        return []
     words = [Place("word", word) for word in words_to_predict(_model, _doc)]
     if _model.objective in ("causal", "bidirectional"):
         return [*words, Place("next")]

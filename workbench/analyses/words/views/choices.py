@@ -84,7 +84,6 @@ def texts() -> "list[Doc]":
                     key=TEXTS[number],
                     bind="query-params",
                     live=TYPED_AT,
-                    max_chars=cache.LONGEST,
                     on_change=forget_words,
                     label_visibility="collapsed",
                     placeholder=("Type a text", "Second text (optional)")[number],

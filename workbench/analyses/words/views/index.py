@@ -33,6 +33,7 @@ KEPT = 6  # indexes that are open
 FIRST = 2_000  # words whose index is made first, so that there is something to see
 ONCE = "The index is made once and kept on disk. With fewer words it is faster."
 SOON = 2.0  # seconds between it and the whole index, in which a visitor may go on to another page
+ANOTHER = "another computation with a model to end"
 PATIENCE = 0.3  # seconds that a page waits before it shows progress
 EVERY = 0.5  # seconds between looks at the progress
 READING = 0.4  # share of the bar for reading texts
@@ -66,6 +67,7 @@ class Build:
         self.n_words = self.done = self.total = 0
         self.computing_since = 0.0
         self.cancelled, self.ended = Event(), Event()
+        self.waits_for = ""
         self.index: Occurrences | None = None
         self.error: WorkbenchError | None = None
         self._paused, self._after = 0.0, after
@@ -77,9 +79,13 @@ class Build:
 
         try:
             if self._after is not None:
+                self.waits_for = f"the index of the first {FIRST:,} words"
                 self._after.ended.wait()
+                self.waits_for = ""
                 self.cancelled.wait(SOON)
+            self.waits_for = ANOTHER
             with suppress(_CancelledError), ALONE:  # some models are hooked in place
+                self.waits_for = ""
                 self.index = self._indexed(model, corpus)
         except WorkbenchError as error:
             self.error = error
@@ -125,7 +131,9 @@ class Build:
             ALONE.release()
             time.sleep(0.001)
             foreground.let_pages_be_drawn()
+            self.waits_for = ANOTHER
             ALONE.acquire()
+            self.waits_for = ""
             self._paused = time.monotonic()
 
     @property
@@ -136,10 +144,14 @@ class Build:
         return READING * min(1.0, self.n_words / self.searched.most)
 
     def in_words(self) -> str:
-        """What is done, and how long the rest will take."""
+        """What is done or waited for, and how long the rest will take."""
+        if self.waits_for:
+            return f"waiting for {self.waits_for}"
         if not self.total:
-            return f"Reading texts for {self.name}: {self.n_words:,} words"
-        text = f"Computing states with {self.name}: {self.done:,} of {self.total:,} texts"
+            return f"reading texts, {self.n_words:,} of up to {self.searched.most:,} words"
+        text = f"computing states with {self.name}, {self.done:,} of {self.total:,} texts"
+        if self.done == self.total:
+            return f"{text}; writing them to disk"
         elapsed = time.monotonic() - self.computing_since
         if self.done < 2 or elapsed < 1:
             return text
@@ -262,8 +274,12 @@ def _watch(build: Build, first: Build | None, name: str) -> None:
         st.session_state[shown] = is_first
         st.rerun()
     text = f"Shown so far: the first {FIRST:,} words. " if is_first else ""
+    # of all words only when the first are there
+    build_now = build if first is None or first.ended.is_set() else first
+    corpus = choice.chip(build.searched.corpus, "corpora")
+    text += f"Indexing {corpus} for {build.name}, once: {build_now.in_words()}"
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.progress(build.share, text=plain(f"{text}{build.in_words()}"))
+        st.progress(build_now.share, text=plain(text))
         if st.button("Cancel", key=f"cancel {name}", type="tertiary", help=ONCE):
             build.cancelled.set()
             build.ended.wait(PATIENCE)
