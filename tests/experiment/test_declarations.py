@@ -103,7 +103,9 @@ def test_code_may_be_a_function_or_its_place() -> None:
     assert declared(run=run).run is run and declared(run=run).fits is None
     placed = declared(run="tests.experiment.test_declarations:answer", fits="builtins:print")
     assert placed.run(Inputs(), Settings(), None) == Result({}, {"asked": ()})  # type: ignore[arg-type]
-    assert placed == declared(run="tests.experiment.test_declarations:answer", fits="builtins:print")
+    assert placed == declared(
+        run="tests.experiment.test_declarations:answer", fits="builtins:print"
+    )
     with pytest.raises(TypeError, match="run"):
         declared()
 

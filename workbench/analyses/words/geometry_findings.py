@@ -16,11 +16,13 @@ from workbench.core.findings import (
     capital,
     decimal,
     judged,
+    of_all,
     p_text,
     percent,
     plural,
     rows_of,
     signed,
+    verb_of,
     whole,
 )
 
@@ -93,6 +95,7 @@ def _of(row: Row, several: bool) -> str:
 
 def _test(row: Row, claim: str, measure: str, figure: str, least: int, several: bool) -> Finding:
     verdict, decided_by = _verdict_of(row, least)
+    n = plural(row["n"], "word form") if least == FORMS else ""
     return Finding(
         claim,
         row["difference"],
@@ -105,6 +108,7 @@ def _test(row: Row, claim: str, measure: str, figure: str, least: int, several: 
         measure=f"{measure}{_of(row, several)}",
         column="difference",
         decided_by=decided_by,
+        n=n,
     )
 
 
@@ -302,8 +306,7 @@ def _fertility(row: Row, several: bool) -> Finding:
     words = plural(n_known, "known word" if n_unknown else "word")
     stay = f"{percent(row['whole'])} of {words} stay whole" if n_known else "no word is known"
     unknown = (
-        f"; {whole(n_unknown)} of {plural(row['n'], 'word')} {'is' if n_unknown == 1 else 'are'} "
-        "unknown"
+        f"; {of_all(n_unknown, row['n'], 'word')} {verb_of(n_unknown, 'is', 'are')} unknown"
         if n_unknown
         else ""
     )
@@ -320,6 +323,7 @@ def _fertility(row: Row, several: bool) -> Finding:
         "pieces",
         measure=f"pieces per word{_in(row, several)}",
         column="fertility",
+        n=words,
     )
 
 
@@ -396,8 +400,8 @@ def _most_split(rows: list[Row], several: bool) -> Finding:
 def _unknown(row: Row, several: bool) -> Finding:
     n = round(row["unknown"] * row["n"])
     return Finding(
-        f"{whole(n) if n else 'None'} of {plural(row['n'], 'word')} "
-        f"{'has' if n < 2 else 'have'} an unknown piece{_in(row, several)}.",
+        f"{capital(of_all(n, row['n'], 'word'))} {verb_of(n, 'has', 'have')} an unknown piece"
+        f"{_in(row, several)}.",
         row["unknown"],
         (row["unknown_lower"], row["unknown_upper"]),
         None,

@@ -14,6 +14,7 @@ from workbench.core.findings import (
     Unit,
     decimal,
     judged,
+    of_all,
     p_text,
     percent,
     plural,
@@ -104,6 +105,7 @@ def _finding(
         unit=unit,
         column="difference",
         decided_by=more if tested else RANDOM,
+        n=plural(row["n"], "form" if more == MORE_FORMS else "word"),
     )
 
 
@@ -207,7 +209,7 @@ def _extremes(rows: list[Row]) -> Finding:
     layer = whole(best["layer"])
     if worst["accuracy"] == best["accuracy"]:
         claim = (
-            f"At layer {layer}, the senses of all {plural(len(rows), 'form')} are separated "
+            f"At layer {layer}, the senses of {of_all(len(rows), len(rows), 'form')} are separated "
             f"equally well, with {percent(best['accuracy'])} right."
         )
     else:
