@@ -253,24 +253,24 @@ def plural(count: object, one: str, several: str = "") -> str:
     return f"{number} {one if number == '1' else several or f'{one}s'}"
 
 
-def of_all(count: int, total: int, one: str, several: str = "") -> str:
+def of_all(count: object, total: object, one: str, several: str = "") -> str:
     """Return how many of all: `3 of 16 heads`, `both tasks`, `all 7 tasks`, `none of 4 heads`.
 
     One of them, and none, take a verb in the singular: see `verb_of`.
     """
-    many = several or f"{one}s"
-    if total == 1:
-        return f"the only {one}" if count else f"no {one}"
-    if count == total:
-        return f"both {many}" if total == 2 else f"all {whole(total)} {many}"
-    if not count:
-        return f"neither of the 2 {many}" if total == 2 else f"none of {whole(total)} {many}"
+    many, n, of = several or f"{one}s", _present(count), _present(total)
+    if of == 1:
+        return f"the only {one}" if n else f"no {one}"
+    if n == of:
+        return f"both {many}" if of == 2 else f"all {whole(total)} {many}"
+    if not n:
+        return f"neither of the 2 {many}" if of == 2 else f"none of {whole(total)} {many}"
     return f"{whole(count)} of {whole(total)} {many}"
 
 
-def verb_of(count: int, one: str, several: str) -> str:
+def verb_of(count: object, one: str, several: str) -> str:
     """Return the verb of a number of things: `is` of one and of none, `are` of several."""
-    return one if count < 2 else several
+    return one if _present(count) < 2 else several
 
 
 def listing(names: Sequence[object], most: int = 3) -> str:

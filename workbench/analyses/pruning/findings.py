@@ -681,7 +681,7 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
     )
     yield Finding(
         _only_if_better(
-            f"{_cost(counts, n_heads, of_loss)}, by "
+            f"{capital(_cost(counts, n_heads, of_loss))}, by "
             f"{way(best['method'], best['rescored'])}{against}",
             is_better,
         ),
@@ -722,7 +722,7 @@ def _cost(counts: Sequence[int], n_heads: int, loss: str) -> str:
     """How many heads can be removed for 1 % and for 5 % more loss."""
     one, five = counts
     text = f"you can remove {of_all(one, n_heads, 'head')} for at most 1 % more {loss}"
-    return capital(text if five == one else f"{text}, and {five} for 5 %")
+    return text if five == one else f"{text}, and {five} for 5 %"
 
 
 def _better_orders(

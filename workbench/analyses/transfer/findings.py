@@ -1117,8 +1117,8 @@ def _words(tables: Tables) -> Iterator[Finding]:
         else "; every model has pieces for all"
     )
     yield _fact(
-        f"{capital(of_all(int(most['compared']), int(most['words']), 'word'))} "
-        f"{verb_of(int(most['compared']), 'is', 'are')} compared{rest}.",
+        f"{capital(of_all(most['compared'], most['words'], 'word'))} "
+        f"{verb_of(most['compared'], 'is', 'are')} compared{rest}.",
         int(most["compared"]),
         "words",
         {"model": most["model"]},
