@@ -395,7 +395,7 @@ def _converged(means: pd.DataFrame) -> Finding:
         f"Training was cut off by max_epochs in {of_all(len(cut), len(rows), 'model')}: "
         f"{listing(cut, 2)}."
         if cut
-        else f"The training of {of_all(0, len(rows), 'model')} was cut off by max_epochs."
+        else f"No training was cut off by max_epochs ({plural(len(rows), 'model')})."
     )
     return Finding(
         claim,
