@@ -31,7 +31,8 @@ TWINS: dict[str, dict[str, Any]] = {  # experiments on a model that knows nothin
     "lens": {"corpus": "primer", "max_predictions": 60, "time": "0s"},
 }  # fmt: skip
 COUNTED = re.compile(
-    r"(?<!layer )\b(\d[\d,]*) of (?:the )?\1\b|(?<!layer )\b0 of \d|\b(?:all|none of) [12](?![\d,])",
+    r"(?<!layer )\b(\d[\d,]*) of (?:the )?\1\b|(?<!layer )\b0 of \d"
+    r"|\b(?:all|none of) [12](?![\d,])",
     re.I,
 )
 AGREES = re.compile(r"\b1 \w+ (?:have|are)\b")

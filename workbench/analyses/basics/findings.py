@@ -372,8 +372,12 @@ def minimal_pairs(tables: Tables) -> Iterator[Finding]:
     phenomena = [row for row in rows if row["phenomenon"] != "all"]
     for row in rows:
         if row["phenomenon"] == "all":
-            is_more = "is" if row["above_chance"] else "is not shown to be"
-            claim = f"The right sentence {is_more} more probable: in {percent(row['accuracy'])} of"
+            is_more = (
+                "is more probable"
+                if row["above_chance"]
+                else "is not shown to be preferred: it is more probable"
+            )
+            claim = f"The right sentence {is_more} in {percent(row['accuracy'])} of"
             yield _accuracy(row, claim, "accuracy over all pairs")
     if len(phenomena) > 1:
         above = [row["phenomenon"] for row in phenomena if row["above_chance"]]
