@@ -48,7 +48,7 @@ def test_the_parts_of_a_result_are_in_this_order() -> None:
         f"{len(run.findings) - result.IN_VIEW} more",
         run.findings[3].claim,
         "F1 by layer (each layer)",  # the main figure
-        "4 cautions: ",
+        "3 cautions: ",
         "F1 (%) of the best layer, and of the baselines",  # the first tab
         "Settings, command and log",
         "Data tables",

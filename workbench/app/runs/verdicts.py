@@ -13,7 +13,7 @@ from workbench.core.findings import Finding, Verdict
 COLOURS: dict[Verdict, str] = {"supported": "green", "not supported": "gray", "undecided": "orange"}
 
 _STYLE = """<style>
-dl.numbers { margin: 8px 0 0; }
+dl.numbers { margin: 8px 0 0; padding: 0; }
 dl.numbers dt { font-size: 13px; font-weight: 400; opacity: 0.8; margin: 0; line-height: 1.3; }
 dl.numbers dd { font-size: 24px; font-weight: 600; margin: 0; line-height: 1.3; }
 dl.numbers dd small { display: block; font-size: 13px; font-weight: 400; opacity: 0.8; }
