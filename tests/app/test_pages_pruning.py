@@ -143,10 +143,11 @@ def test_the_slider_and_the_finding_take_the_same_heads_in_the_same_order(
     run = run_of(tmp_path, results, "head-pruning")
     app = opened(run=run.name, view="Live", gone="3")
     first = app.selectbox(key="order").options[0]
-    assert f"by {first}" in run.findings[0].claim, "the order of the finding comes first"
+    found = experiments()["head-pruning"].findings_of(run.tables)[0]
+    assert f"by {first}" in found.claim, "the order of the finding comes first"
     assert app.slider(key="gone").label == "Removed heads, of 16"
     assert f"in the order “{first}”" in said(app) and "held-out texts" in said(app)
-    assert run.findings[0].n == "16 heads" and float(run.findings[0].value or 0).is_integer()
+    assert found.n == "16 heads" and float(found.value or 0).is_integer()
 
 
 def test_heads_that_only_go_together_go_whole() -> None:
