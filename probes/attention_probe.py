@@ -437,14 +437,6 @@ def _caveats(trained_probes: TrainedProbes, parts: Parts, means: pd.DataFrame) -
             f"{len(under)} of {len(compared)} probes do not score above their control task, so "
             f"memorised words can explain the scores: {_named(under)}."
         )
-    starved = _starved(compared)
-    if len(starved):
-        largest = (starved["value"] - starved["half"]).max()
-        yield Caveat(
-            f"With half of the training sentences, {len(starved)} of {len(compared)} probes lose "
-            f"more than {100 * MAX_DATA_GAIN:.0f} point (up to {100 * largest:.1f}): "
-            f"{_named(starved)}. More sentences would raise the scores."
-        )
     if trained_probes.missing:
         yield Caveat(
             f"{trained_probes.missing:,} words were cut off or not read by the model. They and "

@@ -98,8 +98,8 @@ def _rough_caveats(settings: EdgeProbing) -> Iterator[Caveat]:
 def _reliability_caveats(
     tables: Mapping[str, pd.DataFrame], settings: EdgeProbing
 ) -> Iterator[Caveat]:
-    """Warnings of unconverged probes, of probes that did not learn, and of too little data."""
-    means, summary = tables["means"], tables["summary"]
+    """Warnings of unconverged probes, and of probes that did not learn."""
+    means = tables["means"]
     whole = means[means["share"] == max(settings.data_fractions)]
     whole = whole.drop_duplicates([*ONE_PROBE, "mean"])  # one probe may have several modes
     cut = whole[~whole["converged"]]
@@ -117,18 +117,6 @@ def _reliability_caveats(
             f"own control task ({_named(failed)}). They did not learn the task, so their scores "
             "say nothing about the layer.",
             ("means", "curves"),
-        )
-    starved = summary[summary["data_gain"] > MAX_DATA_GAIN]
-    if len(starved):
-        moved = "; ".join(
-            f"{row['task']} +{100 * row['data_gain']:.1f} points at layer "
-            f"{row['data_gain_layer']:.0f}"
-            for row in starved.to_dict("records")
-        )
-        yield Caveat(
-            f"More training targets would change these curves. Gain of all targets over half of "
-            f"them: {moved}.",
-            ("means", "curves", "summary"),
         )
 
 

@@ -19,10 +19,12 @@ from workbench.core.findings import (
     Finding,
     Row,
     Verdict,
+    capital,
     decimal,
     judged,
     keys_of,
     listing,
+    of_all,
     p_text,
     percent,
     plural,
@@ -30,6 +32,7 @@ from workbench.core.findings import (
     score,
     signed,
     span,
+    verb_of,
     whole,
 )
 from workbench.core.stats import SIGNIFICANT
@@ -173,25 +176,22 @@ def _count_of_tasks(tasks: Sequence[TaskResult], relation: str, figure: str) -> 
     others = [task.title for task in tasks if not task.is_above]
     verdict, decided_by = _joint(tasks)
     total = len(tasks)
+    count = capital(of_all(len(above), total, "task"))
+    count += f" {verb_of(len(above), 'is', 'are')} {relation}"
     if not above:
         names = list(dict.fromkeys(each.name for task in tasks for each in task.baselines))
-        none = "Neither of the 2" if total == 2 else f"None of {total}"
-        claim = f"{none} tasks is {relation} {EVERY} ({listing(names, 5)})."
+        claim = f"{count} {EVERY} ({listing(names, 5)})."
+    elif all("best_score" in task.row for task in above):
+        known = listing([task.title for task in above], 8)
+        gains = sorted({score(task.gain): task.gain for task in above}.values())
+        points = " to ".join(score(gain) for gain in (gains[0], *gains[1:][-1:]))
+        claim = f"The model knows {known}: {points} points of F1 above the best baseline"
+        claim += f"; not {listing(others, 4)}." if others else "."
     else:
-        every = "Both" if total == 2 else f"All {total}"
-        count = f"{len(above)} of {total}" if others else every
-        claim = f"{count} tasks {'is' if len(above) == 1 else 'are'} {relation} {EVERY}"
-        if all("best_score" in task.row for task in above):
-            gains = sorted({score(task.gain): task.gain for task in above}.values())
-            claim += (
-                f", by {' to '.join(score(gain) for gain in (gains[0], *gains[1:][-1:]))} points"
-            )
-            claim += " of F1"
-        if others and len(others) < len(above):
-            claim += f"; {listing(others, 4)} {'is' if len(others) == 1 else 'are'} not"
-        elif others:
-            claim += f": {listing([task.title for task in above], 6)}"
-        claim += "."
+        which = f"; not {listing(others, 4)}"
+        if len(others) >= len(above):
+            which = f": {listing([task.title for task in above], 6)}"
+        claim = f"{count} {EVERY}{which if others else ''}."
     return Finding(
         claim,
         len(above),
@@ -202,6 +202,7 @@ def _count_of_tasks(tasks: Sequence[TaskResult], relation: str, figure: str) -> 
         figure=figure,
         measure="tasks above every baseline",
         decided_by=decided_by,
+        n=plural(total, "task"),
     )
 
 
@@ -310,8 +311,8 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
         )
         claim += f"{number}."
     elif len(layers) > 1:
-        so_far, bounds = (" so far", "; these are lower bounds") if is_bound else ("", "")
-        claim = f"L{layer[1:]} is best for {task.title}{so_far}: {number}{tail}{bounds}."
+        so_far = " so far" if is_bound else ""
+        claim = f"L{layer[1:]} is best for {task.title}{so_far}: {number}{tail}."
     else:
         claim = f"From {layer}, {task.title} is read with {number}."
     return Finding(
@@ -327,6 +328,7 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
         unit="F1",
         column="best_score",
         decided_by=task.judged.decided_by,
+        n=plural(row["n"], "target"),
     )
 
 
@@ -351,8 +353,8 @@ def _over_layer_0(tasks: Sequence[TaskResult], means: pd.DataFrame) -> Finding |
             claim += f"layer: {_points(value)} points)"
     else:
         value, unit, measure = len(rising), "", "tasks that gain over layer 0"
-        claim = f"{len(rising)} of {len(known)} tasks above the baselines "
-        claim += f"{'gains' if len(rising) == 1 else 'gain'} over layer 0"
+        claim = f"{capital(of_all(len(rising), len(known), 'task'))} above the baselines "
+        claim += f"{verb_of(len(rising), 'gains', 'gain')} over layer 0"
         if len(known) == 1:
             verb = "gains" if rising else "does not significantly gain"
             claim = f"{known[0].title}, the only task above the baselines, {verb} over layer 0"
@@ -465,14 +467,14 @@ def _data(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
     means = means[(means["share"] == means["share"].max()) & (means["encoder"] == "model")]
     probes = means[~means["control"]].drop_duplicates(["task", "probe", "stack", "layer", "mean"])
     cut = int((~probes["converged"].astype(bool)).sum())
-    epochs = f"{cut} of {plural(len(probes), 'probe')} did not converge"
+    epochs = f"{of_all(cut, len(probes), 'probe')} did not converge"
     known = [task for task in tasks if _known(task.row["data_gain"])]
     figure = "learning" if shares > 1 else "curves"
     if not known:
         if not cut:
             return None
         return Finding(
-            f"{epochs}: the maximum number of epochs is too low.",
+            f"{capital(epochs)}: the maximum number of epochs is too low.",
             cut,
             None,
             None,
@@ -490,9 +492,11 @@ def _data(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
     if row["data_gain"] <= 0:
         claim = "Training targets are enough: half of them give the same scores"
     elif short:
-        count = f"all {len(known)}" if len(short) == len(known) else f"{len(short)} of {len(known)}"
-        curves = f"{count} curves" if len(known) > 1 else f"the curve of {most.title}"
-        claim = f"More training targets would change {curves}: {gain}"
+        n = len(short)
+        curves = capital(of_all(n, len(known), "curve"))
+        if len(known) == 1:
+            curves = f"The curve of {most.title}"
+        claim = f"{curves} still {_rise(n)}; {gain}"
     else:
         claim = f"Training targets are enough: {gain}"
     return Finding(
@@ -657,6 +661,7 @@ def _code_task(task: TaskResult, codes: pd.DataFrame) -> Finding:
         measure=f"compression of the best layer: {task.title}, {code}",
         column="compression",
         decided_by=task.judged.decided_by,
+        n=plural(row["n"], "target"),
     )
 
 
@@ -751,7 +756,7 @@ def _cut_codes(codes: pd.DataFrame) -> Finding | None:
     if not cut:
         return None
     return Finding(
-        f"{cut} of {plural(len(trained), 'probe')} of the online code did not converge: the "
+        f"{capital(of_all(cut, len(trained), 'probe'))} of the online code did not converge: the "
         "maximum number of epochs is too low.",
         cut,
         None,
@@ -789,7 +794,7 @@ def structural_probe(tables: Tables) -> Iterator[Finding]:
         for finding in (
             _tree_gain(rows[0], means, scores[0]),
             _shown_trees(rows[0], tables),
-            _tree_data(rows[0], means),
+            _tree_data(rows, means),
         )
         if finding is not None
     ]
@@ -835,9 +840,7 @@ def _tree_score(row: Row, means: pd.DataFrame, several: bool) -> Finding:
         least = f"at least {text}" if is_bound else text
         claim = f"{TREE_CLAIMS[metric].format(layer=layer, value=least)}{numbers})"
         last = layers.iloc[-1]
-        if is_bound:
-            claim += "; more sentences would raise the curve, so these are lower bounds"
-        elif last["layer"] != row["best_layer"]:
+        if not is_bound and last["layer"] != row["best_layer"]:
             falls = "falling to " if last["value"] < row["lower"] else ""
             claim += f", {falls}{_tree_text(metric, last['value'])} at the last layer"
     else:
@@ -857,6 +860,7 @@ def _tree_score(row: Row, means: pd.DataFrame, several: bool) -> Finding:
         unit="%" if metric in SHARES else "",
         column="best_score",
         decided_by=decided_by,
+        n=plural(at["n"], "gold edge" if metric == "uuas" else "sentence"),
     )
 
 
@@ -924,8 +928,8 @@ def _shown_trees(row: Row, tables: Tables) -> Finding | None:
         return None
     sentences = trees["sentence"].nunique()
     return Finding(
-        f"In the {plural(sentences, 'sentence')} shown, {right} of {total} gold edges are predicted"
-        f" at layer {whole(trees['layer'].iloc[0])}.",
+        f"In the {plural(sentences, 'sentence')} shown, {of_all(right, total, 'gold edge')} "
+        f"{verb_of(right, 'is', 'are')} predicted at layer {whole(trees['layer'].iloc[0])}.",
         right / total,
         None,
         None,
@@ -938,31 +942,42 @@ def _shown_trees(row: Row, tables: Tables) -> Finding | None:
     )
 
 
-def _tree_data(row: Row, means: pd.DataFrame) -> Finding | None:
-    """Whether half of the sentences would have given the same score at the best layer."""
-    metric = str(row["metric"])
-    layers = _tree_layers(row, means)
-    at = rows_of(layers[layers["layer"] == row["best_layer"]])[0]
-    if not _known(at["half_loss"]):
+def _tree_data(rows: Sequence[Row], means: pd.DataFrame) -> Finding | None:
+    """Whether half of the sentences would have given the same curves; see `_tree_score`."""
+    curves = [_tree_layers(row, means) for row in rows]
+    curves = [layers[layers["half_loss"].notna()] for layers in curves]
+    most = [_highest(layers, "half_loss") for layers in curves if len(layers)]
+    if not most:
         return None
-    enough = at["half_loss"] <= MAX_DATA_GAIN
-    lost = float(at["half_loss"])
+    at = max(most, key=lambda row: float(row["half_loss"]))
+    rising = sum(row["half_loss"] > MAX_DATA_GAIN for row in most)
+    metric, lost = str(at["metric"]), float(at["half_loss"])
     change = f"{_points(-lost)} points" if metric in SHARES else signed(decimal(-lost, 2))
-    name, layer = TREE_NAMES[metric], whole(row["best_layer"])
-    claim = "Training sentences are enough" if enough else "More sentences would raise the score"
+    claim = "Training sentences are enough"
+    if rising:
+        claim = f"{capital(of_all(rising, len(most), 'curve'))} still {_rise(rising)}"
     return Finding(
-        f"{claim}: with half of them, {name} at layer {layer} changes by {change}.",
+        f"{claim}; with half of the sentences, the {TREE_NAMES[metric]} at "
+        f"layer {whole(at['layer'])} changes by {change}.",
         lost,
         None,
         None,
-        judged(enough),
+        judged(not rising),
         "means",
         keys_of(at, "task", "encoder", "stack", "layer", "metric"),
         "layers",
-        measure=f"loss of {name} with half of the sentences",
+        measure="largest loss with half of the sentences",
         unit="%" if metric in SHARES else "",
         column="half_loss",
     )
+
+
+def _rise(number: int) -> str:
+    """What curves do that more data would change, and how to read them."""
+    bounds = (
+        f"{verb_of(number, 'it', 'them')} as {verb_of(number, 'a lower bound', 'lower bounds')}"
+    )
+    return f"{verb_of(number, 'rises', 'rise')} with more data: read {bounds}"
 
 
 # --- attention-probe ------------------------------------------------------------------------------
@@ -1155,10 +1170,10 @@ def _attached_data(row: Row) -> Finding | None:
         return None
     lost = float(row["uas"]) - float(row["uas_half"])
     enough = lost <= MAX_DATA_GAIN
-    claim = "Training sentences are enough" if enough else "More sentences would raise the score"
+    claim = "Training sentences are enough" if enough else f"The score still {_rise(1)}"
     return Finding(
-        f"{claim}: with half of them, {percent(row['uas_half'], 1)} of words find their head "
-        f"({_points(-lost)} points).",
+        f"{claim}; with half of the sentences, {percent(row['uas_half'], 1)} of words find their "
+        f"head ({_points(-lost)} points).",
         row["uas_half"],
         None,
         None,

@@ -425,14 +425,6 @@ def _caveats(trained_probes: TrainedProbes, means: pd.DataFrame) -> Iterator[Cav
             f"layers of the model, not above the same layer with random weights: {_named(idle)}. "
             "These probes found no syntax."
         )
-    starved = _starved(means)
-    if len(starved):
-        yield Caveat(
-            f"With half of the training sentences, {len(starved)} of {len(compared)} scores are "
-            f"more than {100 * MAX_DATA_GAIN:.0f} point lower (up to "
-            f"{100 * starved['half_loss'].max():.1f}): {_named(starved)}. More sentences would "
-            "raise the scores."
-        )
     if trained_probes.missing:
         yield Caveat(
             f"{trained_probes.missing:,} words were cut off or not read by the model. They are "

@@ -1,12 +1,13 @@
 """Figures of edge probing and of description length.
 
 Pure functions of the tables of `edge-probing` and `description-length`. Each task has its own
-panel, all on one scale; the model has one colour, its stacks differ by dash, and what it is
+panel and scale; the model has one colour, its stacks differ by dash, and what it is
 compared with is grey. Published scores are shipped as a table, which `published` reads. Costs:
 milliseconds.
 """
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -25,6 +26,7 @@ from workbench.drawing.primitives import (
     Look,
     Tables,
     Trace,
+    at_data,
     band,
     bars,
     choice,
@@ -34,7 +36,7 @@ from workbench.drawing.primitives import (
     level,
     marks,
     matrix,
-    multiples,
+    name_beyond,
     panels,
     plot,
     symbols,
@@ -55,15 +57,15 @@ PALE = f"rgba{(*hex_to_rgb(MODEL), 0.45)}"  # a second number of the model
 PANELS = 4  # in a row
 SINGLE = ("layer", "lexical", "top")  # modes that read one layer
 PROBE = ["probe", "stack"]  # columns that distinguish the lines of one task
-F1: Look = {"title": "F1", "tickformat": ".0%", "range": [-0.02, 1.04], "zeroline": False}
+F1: Look = {"title": "F1", "tickformat": ".0%", "zeroline": False}
 
 
 def curves(tables: Tables) -> go.Figure:
     """F1 of the probes at each layer, from that layer alone and from a mix of the layers up to it.
 
     How to read: a band is a 95 % bootstrap interval; grey is the best baseline without the trained
-    model, and a control task with random labels. Hollow marks did not converge; crosses did not
-    learn the task.
+    model, and a control task with random labels; ↓ is one below the axis. Each task has its own
+    scale. Hollow marks did not converge; crosses did not learn the task.
     """
     model = true(tables["means"])
     probes = list(dict.fromkeys(model[PROBE].itertuples(index=False, name=None)))
@@ -330,13 +332,13 @@ def by_task(
     y: Look,
     references: Sequence[Trace] = (),
 ) -> go.Figure:
-    """One panel per task, all on the same scales; only the first panel of a row has ticks."""
+    """One panel per task, each at its data: curves beyond are named at the edge with their "
+    "value."""
     across = min(PANELS, max(len(parts), 1))
     tall = 150 if len(parts) > 1 else 300
-    figure = multiples(parts, references, tall, across, x, y, apart=0.1)
-    for index, axis in enumerate(figure.select_yaxes()):
-        axis.showticklabels = index % across == 0
-    return figure
+    shown = [(name, [*map(deepcopy, references), *traces]) for name, traces in parts]
+    looks = at_data(shown, y, tall, across)
+    return name_beyond(panels(shown, tall, across, x={"matches": "x", **x}, y=looks, apart=0.3))
 
 
 def best_baseline(summary: pd.DataFrame, task: object) -> tuple[str, float] | None:

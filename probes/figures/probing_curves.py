@@ -1,6 +1,6 @@
 """Curves of edge probing for a page: several tasks, two runs, and published curves.
 
-Pure functions of tables. Each task has its own panel, all on one scale; the first run and the
+Pure functions of tables. Each task has its own panel and scale; the first run and the
 second have their colours, and baselines and published curves are grey. Runs of models with
 different numbers of layers share an axis of relative depth, from 0 (embeddings) to 1 (top). Costs:
 milliseconds.

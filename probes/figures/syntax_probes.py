@@ -16,6 +16,7 @@ from workbench.drawing.primitives import (
     Look,
     Tables,
     Trace,
+    at_data,
     band,
     choice,
     curve,
@@ -25,7 +26,7 @@ from workbench.drawing.primitives import (
     level,
     marks,
     matrix,
-    multiples,
+    name_beyond,
     panels,
     plot,
     symbols,
@@ -47,8 +48,9 @@ BASELINES = {"chain": "chain of words", "static": "static vectors"}
 def structure_by_layer(tables: Tables) -> go.Figure:
     """Every measure of the trees at each layer: shares of edges and roots, rank correlations.
 
-    How to read: bands are 95 % bootstrap intervals; grey lines are the baselines. Grey marks are
-    not above the chain or random weights; hollow marks did not converge. Layer 0 is the embeddings.
+    How to read: bands are 95 % bootstrap intervals; grey lines are the baselines, ↓ is one below
+    the axis. Grey marks are not above the chain or random weights; hollow marks did not converge.
+    Layer 0 is the embeddings.
     """
     table = tables["means"]
     stacks = list(dict.fromkeys(table.loc[table["encoder"] == "model", "stack"]))
@@ -75,10 +77,8 @@ def structure_by_layer(tables: Tables) -> go.Figure:
         parts.append((NAMES.get(str(metric), metric), traces))
     x = {"title": "layer", "dtick": tick(deepest), "zeroline": False}
     y = {"title": "score", "zeroline": False}
-    figure = multiples(parts, tall=210, across=4, x=x, y=y, apart=0.1)
-    for index, axis in enumerate(figure.select_yaxes()):
-        axis.showticklabels = index % 4 == 0
-    return figure
+    looks = at_data(parts, y, 210, 4)
+    return name_beyond(panels(parts, 210, 4, x={"matches": "x", **x}, y=looks, apart=0.3))
 
 
 def _band(rows: pd.DataFrame, name: str) -> go.Scatter:
@@ -165,7 +165,8 @@ PROBES = {"attention": "attention", "attention and words": "attention and word v
 def attachment_by_layer(tables: Tables) -> go.Figure:
     """Share of words attached to their gold head, from the heads of one layer and from all heads.
 
-    How to read: the right end is the probe of all heads; grey lines are the baselines. Grey marks
+    How to read: the right end is the probe of all heads; grey lines are the baselines, ↓ is one
+    below the axis. Grey marks
     are not above the best offset and the control task; hollow marks did not reach their optimum.
     Bars: 95 % bootstrap intervals.
     """
@@ -210,11 +211,9 @@ def attachment_by_layer(tables: Tables) -> go.Figure:
         raise KeyError("attention")
     names = [*map(str, layers), "all"]
     x = {"title": "layer", "tickvals": [*layers, right], "ticktext": names, "zeroline": False}
-    y = {"title": "UAS", "tickformat": ".0%", "rangemode": "tozero"}
-    figure = multiples(parts, tall=260, across=2, x=x, y=y, apart=0.08)
-    for index, axis in enumerate(figure.select_yaxes()):
-        axis.showticklabels = index == 0
-    return figure
+    y = {"title": "UAS", "tickformat": ".0%"}
+    looks = at_data(parts, y, 260, 2)
+    return name_beyond(panels(parts, 260, 2, x={"matches": "x", **x}, y=looks, apart=0.2))
 
 
 def weights(tables: Tables) -> go.Figure:
@@ -294,7 +293,7 @@ def relations(tables: Tables) -> go.Figure:
                 **look,
             )
         )
-    x = {"title": "UAS", "tickformat": ".0%", "range": [-0.02, 1.02], "zeroline": False}
+    x = {"title": "UAS", "tickformat": ".0%", "zeroline": False}
     return plot(traces, 150 + 24 * len(frequent), x, DOWN)
 
 

@@ -123,7 +123,7 @@ COLUMNS = {
     "n": Column("targets"),
 }  # of the summary
 # words of caveats that come first
-ALWAYS = ("preview", "Preset quick", "did not learn", "still improving", "More training targets")
+ALWAYS = ("preview", "Preset quick", "did not learn", "still improving")
 
 
 def select(run: "Run") -> OpenRuns:

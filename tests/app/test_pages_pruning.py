@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -15,7 +16,7 @@ from tests.app import pages
 from tests.app.pages import home, titles  # noqa: F401
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
-from workbench.analyses.pruning.views import ANALYSES, PACKED, VIEWS
+from workbench.analyses.pruning.views import ANALYSES, PACKED, VIEWS, removed_heads
 from workbench.core.machine import app_file
 from workbench.models.references import TRAINED
 from workbench.report.prose import title_of
@@ -134,6 +135,27 @@ def test_the_slider_takes_heads_out(tmp_path: Path, results: dict[str, Any]) -> 
     app.slider(key="gone").set_value(0).run()
     assert not app.exception
     assert next(m for m in app.metric if m.label == "Parameters").delta == "+0"
+
+
+def test_the_slider_and_the_finding_take_the_same_heads_in_the_same_order(
+    tmp_path: Path, results: dict[str, Any]
+) -> None:
+    run = run_of(tmp_path, results, "head-pruning")
+    app = opened(run=run.name, view="Live", gone="3")
+    first = app.selectbox(key="order").options[0]
+    found = experiments()["head-pruning"].findings_of(run.tables)[0]
+    assert f"by {first}" in found.claim, "the order of the finding comes first"
+    assert app.slider(key="gone").label == "Removed heads, of 16"
+    assert f"in the order “{first}”" in said(app) and "held-out texts" in said(app)
+    assert found.n == "16 heads" and float(found.value or 0).is_integer()
+
+
+def test_heads_that_only_go_together_go_whole() -> None:
+    """Grouped queries: two heads share a place, and an odd number removes one less."""
+    order = pd.DataFrame({"place": [1, 1, 0, 0], "head": [0, 1, 2, 3]})
+    assert removed_heads(order, 1)["head"].tolist() == []
+    assert removed_heads(order, 3)["head"].tolist() == [2, 3]
+    assert len(removed_heads(order, 4)) == 4
 
 
 def test_the_model_that_was_kept_is_packed_and_opens(

@@ -43,12 +43,12 @@ def test_the_parts_of_a_result_are_in_this_order() -> None:
         "built-in",
         "Share link",  # of the menu Export
         run.findings[0].claim,
+        'class="numbers"',
         run.findings[2].claim,
         f"{len(run.findings) - result.IN_VIEW} more",
         run.findings[3].claim,
         "F1 by layer (each layer)",  # the main figure
-        'class="numbers"',
-        "4 cautions: ",
+        "3 cautions: ",
         "F1 (%) of the best layer, and of the baselines",  # the first tab
         "Settings, command and log",
         "Data tables",
@@ -93,11 +93,17 @@ def test_the_main_figure_does_not_repeat_a_finding_in_view() -> None:
     assert figure.title, "reports and files have it"
 
 
-def test_key_numbers_have_a_unit_and_an_interval() -> None:
-    shown = result.numbers(builtin_run("heads-mini-bert").findings)
-    assert shown.count("<dt>") == result.NUMBERS
-    assert "<dd>97.5 %<small>95 % CI 90.0 to 100.0</small></dd>" in shown
-    assert result.numbers([]) == ""
+@pytest.mark.usefixtures("home")
+def test_the_strip_has_a_number_with_its_interval_only_if_the_data_supports_it() -> None:
+    """A pruned model that is no better than its baseline has no number in large type."""
+    supported = opened("heads", run="built-in/heads-mini-bert")
+    page = "\n".join(in_order(supported.main))
+    assert "<dt>heads with a role</dt><dd>8<small>n = 16 heads</small></dd>" in page
+    assert ":green-badge[supported]" in page
+    with_nothing = builtin_run("geometry-mini-bert")
+    assert with_nothing.findings[0].verdict == "undecided"
+    page = "\n".join(in_order(opened("experiments", run=with_nothing.name).main))
+    assert 'class="numbers"' not in page and ":orange-badge[undecided]" in page
 
 
 def test_every_experiment_has_a_question_and_a_page() -> None:

@@ -14,6 +14,7 @@ from workbench.core.findings import (
     decimal,
     judged,
     listing,
+    of_all,
     p_text,
     percent,
     plural,
@@ -21,6 +22,7 @@ from workbench.core.findings import (
     signed,
     span,
     summary,
+    verb_of,
     whole,
 )
 
@@ -58,6 +60,14 @@ def finding(value: float = 0.8, half: float | None = 0.05, **given: Any) -> Find
         (span(-0.011, 0.018, "F1"), "−1.1 to 1.8"),
         (plural(1, "head"), "1 head"),
         (plural(2, "phenomenon", "phenomena"), "2 phenomena"),
+        (of_all(3, 16, "head"), "3 of 16 heads"),
+        (of_all(2, 2, "task"), "both tasks"),
+        (of_all(7, 7, "phenomenon", "phenomena"), "all 7 phenomena"),
+        (of_all(0, 4, "head"), "none of 4 heads"),
+        (of_all(0, 2, "head"), "neither of the 2 heads"),
+        (of_all(1, 1, "curve"), "the only curve"),
+        (of_all(0, 1, "word"), "no word"),
+        (" ".join(verb_of(n, "has", "have") for n in (0, 1, 2)), "has has have"),
         (listing("abc"), "a, b and c"),
         (listing("abcde"), "a, b, c and 2 more"),
     ],
@@ -111,6 +121,17 @@ def test_a_fact_without_a_null_has_no_badge() -> None:
     )
     assert fact.badge == "" and finding(verdict="not supported").badge == "not supported"
     assert finding(verdict="undecided", decided_by="more seeds").badge == "undecided"
+
+
+def test_only_a_supported_finding_has_a_number_apart_from_its_claim() -> None:
+    """A number in large type beside "not supported" is read as the result."""
+    sure = finding(n="500 pairs")
+    assert (sure.number, sure.spread) == ("80.0 %", "95 % interval 75.0 to 85.0; n = 500 pairs")
+    assert sure.key_number == "80.0 % (95 % interval 75.0 to 85.0; n = 500 pairs)"
+    assert finding(half=None).key_number == "80.0 %"
+    for unsure in ("not supported", "undecided"):
+        made = finding(verdict=unsure, decided_by="more pairs", n="500 pairs")
+        assert made.key_number == made.number == ""
 
 
 def test_what_would_decide_is_kept_of_undecided_claims_only() -> None:

@@ -151,11 +151,27 @@ def test_each_task_has_a_panel_with_the_model_in_its_colour_and_its_best_baselin
         lines = [trace for trace in figure.data if trace.name in ("model", "one layer")]
         assert {trace.line.color for trace in lines} == {MODEL}
         assert len({trace.yaxis for trace in lines}) == len(lines) > 1
-        assert {axis.matches for axis in figure.select_yaxes()} == {"y"}
+        for trace in lines:  # each at its own data
+            low, high = figure.layout[trace.yaxis.replace("y", "yaxis")].range
+            assert low <= min(trace.y) and max(trace.y) <= high and high - low < 1
         best = [trace for trace in figure.data if trace.name == "best baseline"]
         assert [(list(trace.y), trace.line.color) for trace in best] == (
             [([0.2, 0.2], BASELINE)] * len(lines)
         )
+
+
+def test_a_baseline_far_below_is_named_at_the_edge_with_its_value() -> None:
+    """Curves between 88 and 99 are not pressed together by a majority of 10."""
+    run = laid(tasks=("pos", "roles"))
+    means = run.means.copy()
+    own = (means["encoder"] == "model") & ~means["control"]
+    means.loc[own, ["mean", "lower", "upper"]] = 0.9
+    means.loc[own & (means["layer"] == 1), ["mean", "lower", "upper"]] = 0.98
+    figure = FIGURES["curves"]({"means": means, "summary": run.summary})
+    low, high = figure.layout.yaxis.range
+    assert 0.8 < low < 0.9 and 0.98 < high < 1.01
+    notes = [note.text for note in figure.layout.annotations]
+    assert notes.count("↓ best baseline 20.0") == 2, "in each panel"
 
 
 def test_eight_tasks_fit_in_two_rows() -> None:

@@ -89,8 +89,8 @@ def test_several_tasks_are_counted_and_those_that_fail_are_named() -> None:
     tables = edge(pos=[0.8, 0.93], entities=[0.5, 0.51], roles=[0.7, 0.71])
     found = list(findings_of("edge-probing", tables).values())
     assert found[0].claim == (
-        "2 of 3 tasks are significantly above every baseline without the trained model, "
-        "by 21.0 to 43.0 points of F1; entities is not."
+        "The model knows POS and roles: 21.0 to 43.0 points of F1 above the best baseline; not "
+        "entities."
     )
     assert (found[0].value, found[0].verdict) == (2, "supported")
     (entities,) = [each for each in found if each.measure.endswith(": entities")]
@@ -124,7 +124,7 @@ def test_a_probe_that_was_cut_off_is_undecided_and_counted() -> None:
     found = findings_of("edge-probing", edge(pos=[0.5, 0.51], converged=False))
     assert found["F1 of the best layer: POS"].decided_by.startswith("more epochs")
     data = found["largest gain from the second half of the targets"]
-    assert data.verdict == "not supported" and "2 of 2 probes did not converge" in data.claim
+    assert data.verdict == "not supported" and "both probes did not converge" in data.claim
 
 
 def test_too_few_training_targets_are_said_with_the_gain_of_more() -> None:
@@ -132,6 +132,7 @@ def test_too_few_training_targets_are_said_with_the_gain_of_more() -> None:
     tables["summary"] = tables["summary"].assign(data_gain=0.08, enough_data=False)
     data = findings_of("edge-probing", tables)["largest gain from the second half of the targets"]
     assert (data.verdict, data.value) == ("not supported", 0.08) and "8.0 points" in data.claim
+    assert data.claim.startswith("The curve of POS still rises with more data: read it as a lower")
 
 
 def test_without_a_check_nothing_is_said_of_the_data() -> None:
@@ -250,7 +251,7 @@ def trees(
         rows,
         columns="encoder stack layer value delta delta_lower delta_upper p_value learnt "
         "half_loss".split(),
-    ).assign(task="distance", metric="uuas", converged=True)
+    ).assign(task="distance", metric="uuas", converged=True, n=66)
     means = means.assign(lower=means["value"] - spread, upper=means["value"] + spread)
     value = layers[best]
     summary = pd.DataFrame(
@@ -277,16 +278,17 @@ def test_trees_are_found_at_the_best_layer_and_beside_the_best_baseline() -> Non
     assert (first.verdict, first.null) == ("supported", 0.5)
     gain = found["largest gain in UUAS over the layer below"]
     assert "+40.0 points over layer 0" in gain.claim and gain.verdict == "supported"
-    assert "2 of 2 gold edges" in found["gold edges predicted in the sentences shown"].claim
-    assert found["loss of UUAS with half of the sentences"].verdict == "supported"
+    assert "both gold edges" in found["gold edges predicted in the sentences shown"].claim
+    assert found["largest loss with half of the sentences"].verdict == "supported"
 
 
 def test_trees_that_more_sentences_would_raise_are_lower_bounds() -> None:
     found = findings_of("structural-probe", trees(0.4, 0.8, 0.6, half=0.05))
     claim = found["UUAS at the best layer"].claim
-    assert "recover at least 80.0 %" in claim and "these are lower bounds" in claim
-    assert "falling" not in claim
-    assert "−5.0 points" in found["loss of UUAS with half of the sentences"].claim
+    assert "recover at least 80.0 %" in claim and "falling" not in claim
+    data = found["largest loss with half of the sentences"].claim
+    assert data.startswith("The only curve still rises with more data: read it as a lower bound")
+    assert "−5.0 points" in data
 
 
 def test_random_weights_have_no_trees() -> None:

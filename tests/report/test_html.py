@@ -99,7 +99,9 @@ def test_it_begins_with_the_findings_and_the_figure_of_the_first(tmp_path: Path)
     assert page.text.count("Words are frequent (100; p < 0.01).") == 2  # as claim, and as title
     assert "Dogs are not frequent. not supported" in page.text
     assert "undecided Would decide it: more cats." in page.text
-    assert re.search("Words.*100.*90 to 110.*50.*supported", page.text.replace("\n", " "))
+    numbers = page.text.replace("\n", " ").partition("Key numbers.")[2].partition("Method")[0]
+    assert re.search("Words.*100.*90 to 110.*50", numbers)
+    assert "Dogs" not in numbers and "Cats" not in numbers, "the data does not support them"
 
 
 def test_a_run_without_findings_begins_with_its_first_figure(tmp_path: Path) -> None:

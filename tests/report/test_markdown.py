@@ -63,14 +63,14 @@ def test_pictures_lie_beside_it_under_names_that_links_can_have(tmp_path: Path) 
 
 
 def test_it_says_what_the_page_says(tmp_path: Path) -> None:
-    before = made(tmp_path, findings=[found("Few heads.", "undecided")])
+    before = made(tmp_path, findings=[found("Few heads.", "undecided"), found("Many heads.")])
     after = made(tmp_path, tables=words_and_sizes(more=-4), seed=1)
     text = markdown(before, after, described(tmp_path), to=tmp_path)
     for said in (
         "# 3 runs of primer", "## Summary",
         "Few heads. **(undecided)** Would decide it: more words.",
         "## Comparison of 2 runs of counts", "| B − A docs |", "| −4 |",
-        "content hash: hash-of-primer", "### Key numbers", "| Few | 100 | 90 to 110 | 50 |",
+        "content hash: hash-of-primer", "### Key numbers", "| Many | 100 | 90 to 110 | – | 50 |",
         "- Only the first 100 Docs were counted. (sizes)", "- Two Docs were empty.",
         "### Reproduce", "workbench run counts", "How often each `word`", "![Figure relations]",
     ):  # fmt: skip

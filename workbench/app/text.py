@@ -77,7 +77,7 @@ def size(n_bytes: float) -> str:
 STATES = {
     "queued": ("hourglass", "gray"),
     "running": ("play_circle", "blue"),
-    "done": ("check_circle", "green"),
+    "done": ("check_circle", "gray"),
     "failed": ("error", "red"),
     "cancelled": ("cancel", "orange"),
 }

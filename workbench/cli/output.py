@@ -105,7 +105,7 @@ def result(run: "Run", json: bool) -> None:
 
 
 def print_findings(findings: Sequence[Finding], title: str = "Findings") -> None:
-    """Print findings as a numbered list; those without support say so."""
+    """Print findings as a numbered list, the first with its number; each says its verdict."""
     if not findings:
         return
     from workbench.drawing.sanitize import visible  # labels of a corpus may control a terminal
@@ -113,10 +113,18 @@ def print_findings(findings: Sequence[Finding], title: str = "Findings") -> None
     out.print(title, style="bold")
     for number, finding in enumerate(findings, start=1):
         text = Text(visible(f"{finding.claim}{_verdict(finding)}"))
-        lines = text.wrap(out, max(20, out.width - 5))
+        lines = [*text.wrap(out, max(20, out.width - 5))]
+        if number == 1 and (more := _strip(finding)):
+            lines += [*Text(more).wrap(out, max(20, out.width - 5))]
         for index, line in enumerate(lines):
             print(f"{number:3}. {line}" if index == 0 else f"     {line}")
     print()
+
+
+def _strip(finding: Finding) -> str:
+    """Return the number and the verdict of the finding that stands for a run, below its claim."""
+    verdict = "" if finding.badge else f"[{finding.verdict}]"
+    return " ".join(filter(None, (finding.key_number, verdict)))
 
 
 def _verdict(finding: Finding) -> str:
@@ -190,7 +198,7 @@ def run_list(
 
 
 def _print_runs(title: str, statuses: Sequence[tuple["Run", Status]]) -> None:
-    from workbench.runs.run import first_claim
+    from workbench.runs.run import stored_headline
 
     wide = out.width >= WIDE
     columns = ["run", "status", "models", "corpora"]
@@ -203,19 +211,27 @@ def _print_runs(title: str, statuses: Sequence[tuple["Run", Status]]) -> None:
                 now.created[:16].replace("T", " "),
                 f"{now.seconds:.1f} s" if now.state == "done" else "",
             ]
-        rows.append([*row, shorten(first_claim(run.path, now), LONG_CLAIM, placeholder=" …")])
+        rows.append([*row, _in_line(stored_headline(run.path, now), LONG_CLAIM)])
     print_table(title, [*columns, "finding"], rows)
 
 
 def _print_built_in(runs: Sequence["Run"]) -> None:
     """Print a line for each built-in result: its name and its first finding."""
-    from workbench.runs.run import first_claim
+    from workbench.runs.run import stored_headline
 
     longest = max(len(run.name) for run in runs)
     room = max(20, min(out.width, WIDE) - longest - 2)
-    claims = [shorten(first_claim(run.path, run.status), room, placeholder=" …") for run in runs]
+    claims = [_in_line(stored_headline(run.path, run.status), room) for run in runs]
     rows = [(run.name, claim) for run, claim in zip(runs, claims, strict=True)]
     print_table("Built-in results, shipped with Workbench", ("run", "finding"), rows)
+
+
+def _in_line(finding: Finding | None, room: int) -> str:
+    """Return the number or the missing support of a finding, and its claim, which may be cut."""
+    if finding is None:
+        return ""
+    first = finding.number if finding.verdict == "supported" else f"[{finding.verdict}]"
+    return shorten(f"{first}: {finding.claim}" if first else finding.claim, room, placeholder=" …")
 
 
 def _state(run: "Run", now: Status) -> str:
@@ -233,8 +249,9 @@ def _is_incomplete(run: "Run", now: Status) -> bool:
 
 
 def _brief(run: "Run", now: Status) -> dict[str, Any]:
-    from workbench.runs.run import first_claim
+    from workbench.runs.run import stored_headline
 
+    first = stored_headline(run.path, now)
     return {
         "run": run.name,
         "path": str(run.path),
@@ -244,7 +261,9 @@ def _brief(run: "Run", now: Status) -> dict[str, Any]:
         "corpora": list(now.corpora),
         "created": now.created,
         "seconds": round(now.seconds, 3),
-        "finding": first_claim(run.path, now),
+        "finding": first.claim if first else "",
+        "key_number": first.key_number if first else "",
+        "verdict": first.verdict if first else "",
         "built_in": run.is_builtin,
     }
 

@@ -89,6 +89,7 @@ def comparison_finding(
     measure: str,
     unit: Unit = "",
     decided_by: str,
+    n: str = "",
 ) -> Finding:
     """Return the finding of a row of the table `tests`, open without random-weight models."""
     tested = row["random_models"] > 1
@@ -105,4 +106,5 @@ def comparison_finding(
         unit=unit,
         column="difference",
         decided_by=decided_by if tested else MORE_RANDOM_MODELS,
+        n=n,
     )

@@ -60,13 +60,15 @@ class Finding:
         column: The column with the number ("": computed from several cells).
         decided_by: What would decide an undecided claim, such as "more sentences"; dropped from
             other claims.
+        n: What the number was measured on, such as `500 pairs` ("": not one number of cases).
 
     Example:
         >>> wb.Finding(
         ...     "The model is right in 81 % of pairs (chance: 50 %).", 0.81, (0.74, 0.86), 0.5,
         ...     "supported", "pairs", {"phenomenon": "all"}, measure="accuracy", unit="%",
+        ...     n="500 pairs",
         ... ).key_number
-        '81.0 % (95 % interval 74.0 to 86.0)'
+        '81.0 % (95 % interval 74.0 to 86.0; n = 500 pairs)'
     """
 
     claim: str
@@ -81,6 +83,7 @@ class Finding:
     unit: Unit = field(default="", kw_only=True)
     column: str = field(default="", kw_only=True)
     decided_by: str = field(default="", kw_only=True)
+    n: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         plain = {name: _plain(value) for name, value in self.keys.items()}
@@ -121,15 +124,24 @@ class Finding:
         return "" if is_said else self.verdict
 
     @property
-    def key_number(self) -> str:
-        """Return the number with its unit and its interval."""
-        if self.value is None:
+    def number(self) -> str:
+        """Return the number with its unit; "" if the data does not support the claim."""
+        if self.value is None or self.verdict != "supported":
             return ""
-        number = shown(self.value, self.unit)
-        number += f" {self.unit}" if self.unit and self.unit != "F1" else ""
-        if self.interval is None:
-            return number
-        return f"{number} (95 % interval {span(*self.interval, self.unit)})"
+        return with_unit(self.value, self.unit)
+
+    @property
+    def spread(self) -> str:
+        """Return how sure the number is: its 95 % interval, and what it was measured on."""
+        interval = f"95 % interval {span(*self.interval, self.unit)}" if self.interval else ""
+        return "; ".join(filter(None, (interval, self.n and f"n = {self.n}")))
+
+    @property
+    def key_number(self) -> str:
+        """Return the number with its unit, interval and n; "" if the data does not support it."""
+        if not self.number or not self.spread:
+            return self.number
+        return f"{self.number} ({self.spread})"
 
     def as_data(self) -> dict[str, Any]:
         """Return the finding as JSON data."""
@@ -141,6 +153,14 @@ def judged(holds: object, enough: object = True) -> Verdict:
     if not enough:
         return "undecided"
     return "supported" if holds else "not supported"
+
+
+def headline(findings: Sequence[Finding]) -> Finding | None:
+    """Return the finding that stands for a run, the first one; None if there is none.
+
+    Every list, page and report shows its claim, its `key_number` and its verdict.
+    """
+    return findings[0] if findings else None
 
 
 def first_decided(findings: Sequence[Finding]) -> Finding:
@@ -218,6 +238,11 @@ def shown(value: object, unit: Unit = "") -> str:
     return whole(number) if not unit and number.is_integer() else decimal(number)
 
 
+def with_unit(value: object, unit: Unit = "") -> str:
+    """Return a number with its unit: `81.0 %`; F1 has none."""
+    return f"{shown(value, unit)} {unit}" if unit and unit != "F1" else shown(value, unit)
+
+
 def span(low: object, high: object, unit: Unit = "") -> str:
     """Return an interval: `0.3 to 2.5`."""
     return f"{shown(low, unit)} to {shown(high, unit)}"
@@ -227,6 +252,26 @@ def plural(count: object, one: str, several: str = "") -> str:
     """Return a count with its noun: `1 head`, `12 heads`."""
     number = whole(count)
     return f"{number} {one if number == '1' else several or f'{one}s'}"
+
+
+def of_all(count: object, total: object, one: str, several: str = "") -> str:
+    """Return how many of all: `3 of 16 heads`, `both tasks`, `all 7 tasks`, `none of 4 heads`.
+
+    One of them, and none, take a verb in the singular: see `verb_of`.
+    """
+    many, n, of = several or f"{one}s", _present(count), _present(total)
+    if of == 1:
+        return f"the only {one}" if n else f"no {one}"
+    if n == of:
+        return f"both {many}" if of == 2 else f"all {whole(total)} {many}"
+    if not n:
+        return f"neither of the 2 {many}" if of == 2 else f"none of {whole(total)} {many}"
+    return f"{whole(count)} of {whole(total)} {many}"
+
+
+def verb_of(count: object, one: str, several: str) -> str:
+    """Return the verb of a number of things: `is` of one and of none, `are` of several."""
+    return one if _present(count) < 2 else several
 
 
 def listing(names: Sequence[object], most: int = 3) -> str:

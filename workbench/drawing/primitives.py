@@ -19,8 +19,9 @@ import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
+from workbench.core.findings import decimal, score
 from workbench.drawing.sanitize import escaped
-from workbench.drawing.theme import DASHES, EITHER, MARKS, SERIES
+from workbench.drawing.theme import BASELINE, CONTROL, DASHES, EITHER, MARKS, SERIES
 from workbench.experiment.definition import HEAD
 
 Tables = Mapping[str, pd.DataFrame]
@@ -218,9 +219,7 @@ def _direct(traces: Sequence[Trace]) -> list[str]:
 
 def _end(trace: Trace) -> float | None:
     """The last value of a curve."""
-    y = [] if trace.y is None else trace.y
-    values = [float(value) for value in y if isinstance(value, Real)]
-    return next((value for value in reversed(values) if math.isfinite(value)), None)
+    return next(reversed(_values(trace)), None)
 
 
 def _label(
@@ -314,6 +313,101 @@ def _extent(traces: Iterable[Trace], axis: Any) -> tuple[float, float]:
     low, high = min(finite), max(finite)
     edge = 0.06 * (high - low)
     return (low if axis.rangemode == "tozero" and low >= 0 else low - edge), high + edge
+
+
+# --- axes at the data -----------------------------------------------------------------------------
+
+EDGE, CLOSE = 0.08, 0.05  # room around the data, as a share; the least extent of an axis
+
+
+def at_data(
+    parts: Sequence[tuple[object, Sequence[Trace]]], y: Look, tall: float, across: int
+) -> list[Look]:
+    """A y axis for each panel, at the data of the model; what it is compared with may lie beyond.
+
+    A baseline far below would press the curves together: `name_beyond` names it at the edge. Below
+    the data there is room for such names. `tall` is the height of a panel in pixels.
+    """
+    looks = []
+    for index, (_, traces) in enumerate(parts):
+        others = [trace for trace in traces if trace.line.color in (BASELINE, CONTROL)]
+        data = [v for trace in traces if trace not in others for v in _with_errors(trace)]
+        ends = _ends(data or [0.0, 1.0], [trace for trace in others if trace.name], tall)
+        looks.append({**y, "range": ends, **({"title": None} if index % across else {})})
+    return looks
+
+
+def _ends(data: Sequence[float], others: Sequence[Trace], tall: float) -> list[float]:
+    """The ends of an axis with this data, with room for the names of others that lie below it."""
+    low, high = min(data), max(data)
+    extent = max(high - low, CLOSE)
+    middle = (low + high) / 2
+    top = middle + extent / 2
+    if high <= 1 < top:  # a share
+        top = 1.0
+    low, top = top - extent * (1 + EDGE), top + extent * EDGE
+    below = [trace for trace in others if _side(trace, low, top) < 0]
+    room = LINE * len(below)
+    end = low - (top - low) * room / max(tall - room, LINE)
+    near = [trace for trace in below if _side(trace, end, top) == 0]
+    if near:  # it would cross the names
+        return _ends(
+            [*data, *_values(near[0])], [each for each in others if each is not near[0]], tall
+        )
+    return [end, top]
+
+
+def _with_errors(trace: Trace) -> list[float]:
+    """The values of a trace along y, and the ends of its error bars."""
+    values = _values(trace)
+    if trace.error_y.array is None or len(values) != len(trace.error_y.array):
+        return values
+    below = trace.error_y.array if trace.error_y.arrayminus is None else trace.error_y.arrayminus
+    ends = [value + error for value, error in zip(values, trace.error_y.array, strict=True)]
+    return [*ends, *(value - error for value, error in zip(values, below, strict=True))]
+
+
+def _side(trace: Trace, low: float, high: float) -> int:
+    """Whether a trace lies wholly below (-1) or above (1) a range; else 0."""
+    values = _values(trace)
+    if not values or (max(values) >= low and min(values) <= high):
+        return 0
+    return -1 if max(values) < low else 1
+
+
+def name_beyond(figure: go.Figure) -> go.Figure:
+    """The figure with the names and values of curves beyond an axis at its edge."""
+    for axis in dict.fromkeys(trace.yaxis or "y" for trace in figure.data):
+        look = figure.layout[axis.replace("y", "yaxis")]
+        n_named = {-1: 0, 1: 0}
+        for trace in figure.data:
+            if (trace.yaxis or "y") != axis or not trace.name or look.range is None:
+                continue
+            if not (side := _side(trace, *look.range)):
+                continue
+            nearest = (max if side < 0 else min)(_values(trace))
+            value = score(nearest) if look.tickformat == ".0%" else decimal(nearest, 2)
+            figure.add_annotation(
+                text=f"{'↓' if side < 0 else '↑'} {trace.name} {value}",
+                x=1,
+                xref=f"{trace.xaxis or 'x'} domain",
+                xanchor="right",
+                xshift=-2,
+                y=0 if side < 0 else 1,
+                yref=f"{axis} domain",
+                yanchor="bottom" if side < 0 else "top",
+                yshift=-side * LINE * n_named[side],
+                font={"color": trace.line.color, "size": 10},
+                showarrow=False,
+            )
+            n_named[side] += 1
+    return figure
+
+
+def _values(trace: Trace) -> list[float]:
+    """The finite values of a trace along y."""
+    y = [] if trace.y is None else trace.y
+    return [float(v) for v in y if isinstance(v, Real) and math.isfinite(float(v))]
 
 
 # --- bars, curves and marks -----------------------------------------------------------------------

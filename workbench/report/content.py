@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.findings import Finding, Unit, shown, span
+from workbench.core.findings import Finding, span, with_unit
 from workbench.core.names import local
 from workbench.drawing.sanitize import harmless
 from workbench.drawing.shared import on_shared_scales
@@ -397,8 +397,8 @@ USUAL_HEIGHT = 420  # default height in pixels
 class Drawing:
     """A figure as plain data without a template, and its words.
 
-    The title is the finding that the figure shows; the subtitle is what is measured, in which unit;
-    `reading` says how to read the figure.
+    The title is the finding that the figure shows, if the data supports it ("": none).
+    The subtitle is what is measured, in which unit; `reading` says how to read the figure.
     """
 
     name: str
@@ -421,7 +421,8 @@ class Drawing:
 def drawings(run: Run) -> Mapping[str, Drawing]:
     """Return all figures of a run, by name."""
     draws, stored = _draws(run), run.figures
-    titles = {each.figure: each.claim for each in reversed(run.findings)}
+    supported = [each for each in run.findings if each.verdict == "supported"]
+    titles = {each.figure: each.claim for each in reversed(supported)}
     figures = {}
     for name in [*draws, *(other for other in stored if other not in draws)]:
         try:
@@ -714,28 +715,26 @@ def content(runs: Sequence[Run], title: str = "", notes: str = "", most: int = M
 
 
 def key_numbers(findings: Sequence[Finding]) -> Grid:
-    """Return the number of each finding as a table, with its interval, null and verdict."""
-    measured = [each for each in findings if each.value is not None]
+    """Return the numbers of findings that the data supports: interval, what they rest on, null."""
+    measured = [each for each in findings if each.number]
     rows = [
         (
             f"{each.measure[:1].upper()}{each.measure[1:]}",
-            _with_unit(each.value, each.unit),
+            each.number,
             span(*each.interval, each.unit) if each.interval else NONE,
-            NONE if each.null is None else _with_unit(each.null, each.unit),
-            each.verdict,
+            each.n or NONE,
+            NONE if each.null is None else with_unit(each.null, each.unit),
         )
         for each in measured
     ]
-    names = ("measure", "value", "95 % interval", "null", "verdict")
+    names = ("measure", "value", "95 % interval", "n", "null")
     columns = tuple(
-        Column(name, name == "measure", name in names[1:4], tuple(row[index] for row in rows))
+        Column(
+            name, name == "measure", name not in ("measure", "n"), tuple(row[index] for row in rows)
+        )
         for index, name in enumerate(names)
     )
     return Grid("key numbers", "", columns, len(rows))
-
-
-def _with_unit(value: object, unit: Unit) -> str:
-    return f"{shown(value, unit)} {unit}" if unit and unit != "F1" else shown(value, unit)
 
 
 def _short_enough(what: str, text: str, most: int) -> str:

@@ -2,8 +2,9 @@
 
 They are shown before a user has run anything, apart from the user's own runs. `RECIPES` says what
 they compute; `python -m workbench.runs.builtin` computes them again, and `workbench train mini
---out` computes them for new models. Figures are drawn from the tables, so they are not stored.
-Costs: listing a folder; some minutes to compute all.
+--out` computes them for new models. With `--findings` it only states the findings of the stored
+tables again. Figures are drawn from the tables, so they are not stored. Costs: listing a folder;
+some minutes to compute all.
 """
 
 import json
@@ -33,6 +34,7 @@ from workbench.runs.run import (
     builtin_names,
     open_run,
     recorded,
+    store_findings,
 )
 
 if TYPE_CHECKING:
@@ -287,6 +289,15 @@ def _compute(
             report(f"{recipe.name}: {run.status.seconds:.1f} s, {n_bytes:,} bytes")
 
 
+def restate(names: Sequence[str] = (), target: Path = SHIPPED) -> None:
+    """State the findings of built-in results again, from their tables (default: of all)."""
+    for run in [Run(target / name) for name in names or builtin_names()]:
+        store_findings(run.path, EXPERIMENTS[run.spec.experiment].findings_of(run.tables))
+        facts = {**run.provenance, "files": recorded(run.path)}
+        with atomic_write(run.path / PROVENANCE) as draft:
+            draft.write_text(json.dumps(facts))
+
+
 @contextmanager
 def alone(runs: Path | None = None) -> Iterator[None]:
     """Compute with one thread, in a folder of runs that no earlier result is read from."""
@@ -322,7 +333,11 @@ def outdated(run: Run, seen: Any = None) -> str:
 
 
 if __name__ == "__main__":
+    words = sys.argv[1:]
     try:
-        remake(names=sys.argv[1:])
+        if "--findings" in words:
+            restate([word for word in words if word != "--findings"])
+        else:
+            remake(names=words)
     except WorkbenchError as error:
         sys.exit(f"error: {error}")

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from workbench.core import machine
 from workbench.core.errors import LISTED, WorkbenchError, did_you_mean
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
-from workbench.core.findings import Finding
+from workbench.core.findings import Finding, headline
 from workbench.core.public import public
 from workbench.core.registry import imported
 from workbench.experiment.definition import EXPERIMENTS, Caveat, Progress, Result, Table
@@ -153,14 +153,23 @@ def write_findings(
 ) -> None:
     """Write the findings of the tables on disk. A failure is a warning."""
     try:
-        found = [finding.as_data() for finding in findings(tables)]
-        data = json.dumps(found, indent=1, ensure_ascii=False)
+        data = _as_json(findings(tables))
     except (Exception, SystemExit) as error:  # any experiment
         what = error.what if isinstance(error, WorkbenchError) else repr(error)
         progress.warn(f"The findings cannot be stated: {what}")
         return
     with atomic_write(unlinked(folder / FINDINGS)) as draft:
         draft.write_text(data, encoding="utf-8")
+
+
+def store_findings(folder: Path, findings: Sequence[Finding]) -> None:
+    """Write findings to the folder of a run."""
+    with atomic_write(unlinked(folder / FINDINGS)) as draft:
+        draft.write_text(_as_json(findings), encoding="utf-8")
+
+
+def _as_json(findings: Sequence[Finding]) -> str:
+    return json.dumps([each.as_data() for each in findings], indent=1, ensure_ascii=False)
 
 
 def stored_findings(folder: Path) -> tuple[Finding, ...] | None:
@@ -175,13 +184,13 @@ def stored_findings(folder: Path) -> tuple[Finding, ...] | None:
         raise damaged(path, error) from None
 
 
-def first_claim(folder: Path, now: status.Status) -> str:
-    """Return the first finding that a run stored; "" if it has none."""
+def stored_headline(folder: Path, now: status.Status) -> Finding | None:
+    """Return the finding that stands for a run, as it stored it; None if it has none."""
     try:
         findings = stored_findings(folder) if now.state == "done" else None
     except WorkbenchError:  # a damaged file
-        return ""
-    return findings[0].claim if findings else ""
+        return None
+    return headline(findings or ())
 
 
 def is_table(folder: Path, name: str) -> bool:

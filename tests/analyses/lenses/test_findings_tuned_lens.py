@@ -67,7 +67,7 @@ def test_both_lenses_are_compared_half_way_and_over_layers() -> None:
     assert "60 % of 200 predictions, the logit lens in 30 %" in first.claim
     assert (first.value, first.null, first.verdict) == (0.6, 0.3, "supported")
     closer = found["layers at which the tuned lens is closer"]
-    assert "at 2 of 2 layers before the last: 0.500 against 2.00 nats" in closer.claim
+    assert "at both layers before the last: 0.500 against 2.00 nats" in closer.claim
     assert closer.verdict == "supported"
     biased = found["bias of the logit lens that the tuned lens removes, half way"]
     assert "0.200 nats from the model's, that of the tuned lens 0.0500" in biased.claim
@@ -108,7 +108,10 @@ def test_maps_that_had_not_converged_are_named(converged: bool) -> None:
     last = findings_of("tuned-lens", tables(converged=converged))["maps that converged"]
     assert ("more steps" in last.claim) is not converged
     assert last.verdict == ("supported" if converged else "not supported")
-    assert f"{2 if converged else 0} of 2 maps had converged after 250 steps" in last.claim
+    assert (
+        f"{'Both' if converged else 'Neither of the 2'} maps had converged after 250 steps"
+        in last.claim
+    )
 
 
 def test_both_stacks_have_a_finding_of_their_own() -> None:

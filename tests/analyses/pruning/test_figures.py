@@ -44,19 +44,20 @@ def test_only_significant_heads_are_named_and_their_names_do_not_overlap() -> No
 
 
 def test_orders_share_their_scales_and_random_ones_are_grey() -> None:
-    tables = pruning(("ablation", 2.5, 0.5, 1.0, 0.02), *RANDOM)
+    tables = pruning(("ablation", 2.5, 2, 4, 0.02), *RANDOM)
     rows = [
-        (method, rescored, seed, fraction, 2 + fraction)
+        (method, rescored, seed, removed, 2.0 + removed)
         for method, rescored, seed in (
             ("ablation", False, 0), ("ablation", True, 0), ("magnitude", False, 0),
             ("random", False, 0), ("random", False, 1),
         )
-        for fraction in (0.0, 1.0)
+        for removed in (0, 4)
     ]  # fmt: skip
-    columns = "method rescored seed fraction value"
+    columns = "method rescored seed heads_removed value"
     tables["curve"] = table(columns, *rows, metric="loss", lower=1.0, upper=4.0)
     figure = drawn.loss_curve(tables)
     assert {axis.matches for axis in figure.select_yaxes()} == {"y"}
+    assert figure.layout.xaxis.title.text == "heads removed, of 4"
     assert [trace.line.color for trace in figure.data if trace.name == "random"] == [BASELINE] * 2
     assert {each.text for each in figure.layout.annotations} == {
         "magnitude", "exact ablation", "scored once", "rescored", "random",

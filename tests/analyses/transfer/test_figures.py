@@ -145,23 +145,26 @@ def test_cost_is_of_the_rate_that_was_chosen_and_the_metric_that_decides() -> No
     assert on_dev["value"].tolist() == own["value"].tolist() and set(on_dev["split"]) == {"dev"}
 
 
-def test_an_attempt_is_a_line_as_it_was() -> None:
-    figure = learning(tables_of())
-    attempts = [trace for trace in figure.data if trace.x[0] is not None]
-    assert len(attempts) == 2 * 2 * 3 * 3
-    assert list(figure.data[0].y) == [1, 1 / 2, 1 / 3, 1 / 4]
-    assert [trace.name for trace in attempts if trace.showlegend] == [
+def test_trainings_are_a_mean_over_seeds_with_a_band() -> None:
+    tables = tables_of()
+    second = tables["learning"]["seed"] == 1
+    tables["learning"].loc[second, "loss"] += 0.5
+    figure = learning(tables)
+    bands = [trace for trace in figure.data if trace.fill == "toself"]
+    lines = [trace for trace in figure.data if trace.fill != "toself"]
+    used = [trace for trace in lines if trace.name]
+    assert len(bands) == len(used) == 2 * 2 * 3, "tasks, models, methods"
+    assert list(used[0].y) == pytest.approx([1.25, 0.75, 1 / 3 + 0.25, 0.5])
+    assert list(bands[0].y) == pytest.approx([1.5, 1, 1 / 3 + 0.5, 0.75, 0.25, 1 / 3, 0.5, 1])
+    assert [trace.name for trace in lines if trace.showlegend] == [
         "frozen", "fine-tuned", "frozen, LSTM",
     ]  # fmt: skip
-    assert {each.line.dash for each in attempts} == {"solid", "dash"}, "a dash per seed"
-    alone = [trace for trace in learning(one()).data if trace.x[0] is not None]
-    assert [trace.name for trace in alone if trace.showlegend] == [
-        "learning rate 0.001",
-        "learning rate 0.01",
-    ]
+    tried = [trace for trace in lines if not trace.name]
+    assert len(tried) == 2 * 2 * 3 and {trace.opacity for trace in tried} == {0.3}, "not selected"
+    alone = [trace for trace in learning(one()).data if trace.fill != "toself"]
+    assert [trace.name for trace in alone] == ["learning rate 0.001", "learning rate 0.01"]
     assert len({trace.line.color for trace in alone}) == 2
-    assert len({trace.line.dash for trace in alone}) == 2, "a dash a seed"
-    assert len([trace for trace in epochs(one()).data if trace.x[0] is not None]) == 3
+    assert {trace.line.dash for trace in alone} == {"solid"}, "a dash is a model"
 
 
 def test_of_one_method_every_metric_of_every_seed_is_shown() -> None:
@@ -177,7 +180,7 @@ def test_a_frozen_model_without_epochs_is_left_out_next_to_trained_ones() -> Non
     table = tables_of()["epochs"]
     frozen = (table["method"] == "frozen") & (table["head"] == "plain")
     table.loc[frozen, "learning_rate"] = 0.0
-    names = {trace.name for trace in epochs({"epochs": table}).data}
+    names = {trace.name for trace in epochs({"epochs": table}).data if trace.name}
     assert names == {"fine-tuned", "frozen, LSTM"}
     alone = epochs({"epochs": table[frozen]}).data
     assert alone and {trace.mode for trace in alone} == {"markers"}

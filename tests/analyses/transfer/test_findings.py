@@ -126,7 +126,7 @@ def test_models_at_the_majority_support_nothing() -> None:
     none = found(("a", "fine-tuned", 0.0, 0.02), learned=False)
     majority = none["trained models that beat the majority baseline"]
     assert (majority.verdict, majority.value) == ("not supported", 0)
-    assert "by 0 of 2" in majority.claim
+    assert "by neither of the 2" in majority.claim
 
 
 # --- finetune -------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_what_changed_is_named_with_its_size() -> None:
     assert "rises: the model forgets (2.00 to 2.30" in claims[2]
     assert "layer 1 move most (40.0 % of their norm)" in claims[3]
     assert "head 0-0 (Jensen-Shannon divergence 0.400 bits, 95 % 0.360 to 0.440)" in claims[4]
-    assert "in 1 of 2 tasks and layers; pos gains most in layer 1" in claims[5]
+    assert "in 1 of 2 pairs of task and layer; pos gains most in layer 1" in claims[5]
     assert claims[6].startswith("1 of 3 layers is still most similar")
     assert [each.verdict for each in one.values()] == ["supported"] * 6 + ["not supported"]
 
@@ -400,7 +400,7 @@ def test_a_larger_model_is_compared_with_the_first() -> None:
     gain = {"delta": 0.1, "delta_lower": 0.05, "delta_upper": 0.15, "p_value": 0.01}
     row = {**key, "value": 0.7, **gain}
     size = findings_of("pretraining", {**tables, "sizes": pd.DataFrame([row])})
-    assert "higher in 1 of 1" in size["largest gain of a larger model"].claim
+    assert "higher in the only comparison" in size["largest gain of a larger model"].claim
     assert size["largest gain of a larger model"].verdict == "supported"
 
 

@@ -13,11 +13,13 @@ from workbench.core.findings import (
     judged,
     keys_of,
     listing,
+    of_all,
     p_text,
     percent,
     plural,
     rows_of,
     signed,
+    verb_of,
 )
 from workbench.experiment.measured import on_measured
 
@@ -114,6 +116,7 @@ def _best(row: Row, chosen: Sequence[Row], on: str) -> Finding:
         measure="gain of the most faithful method over random orders",
         column="gain",
         decided_by="more texts",
+        n=plural(row["n"], "prediction"),
     )
 
 
@@ -124,8 +127,8 @@ def _faithful(rows: list[Row]) -> Finding:
     named = f": {listing(faithful, 6)}" if faithful and others else ""
     missing = f"; not {listing(others, 6)}" if faithful and others else ""
     return Finding(
-        f"{len(faithful)} of {len(rows)} methods are faithful beyond random orders"
-        f"{named}{missing}.",
+        f"{capital(of_all(len(faithful), len(rows), 'method'))} "
+        f"{verb_of(len(faithful), 'is', 'are')} faithful beyond random orders{named}{missing}.",
         len(faithful),
         None,
         0.0,
@@ -195,13 +198,15 @@ def _tag_gains(rows: list[Row]) -> Finding:
             for row in differ
         ]
         claim = (
-            f"{len(differ)} of {plural(len(rows), 'tag')} {'gets' if len(differ) == 1 else 'get'} "
-            f"more or less attribution than other words at the same distance: {listing(named)}."
+            f"{capital(of_all(len(differ), len(rows), 'tag'))} "
+            f"{verb_of(len(differ), 'gets', 'get')} more or less attribution than other words at "
+            "the "
+            f"same distance: {listing(named)}."
         )
     else:
         claim = (
-            f"0 of {plural(len(rows), 'tag')} get more or less attribution than other words at "
-            f"the same distance (smallest {p_text(min(row['p'] for row in rows))})."
+            f"{capital(of_all(0, len(rows), 'tag'))} gets more or less attribution than other "
+            f"words at the same distance (smallest {p_text(min(row['p'] for row in rows))})."
         )
     return Finding(
         claim,

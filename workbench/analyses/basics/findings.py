@@ -15,15 +15,18 @@ from workbench.core.findings import (
     MOST,
     Finding,
     Row,
+    capital,
     decimal,
     judged,
     keys_of,
     listing,
+    of_all,
     p_text,
     percent,
     plural,
     rows_of,
     signed,
+    verb_of,
     whole,
 )
 from workbench.corpora.describe import zipf_fit
@@ -293,12 +296,14 @@ def _losses(objective: str, losses: pd.DataFrame) -> Iterator[Finding]:
         f"{split} loss on {what} is {decimal(loss['value'])} nats ({shown}n = {whole(loss['n'])}).",
         f"loss on {what}",
         "nats",
+        f"{whole(loss['n'])} {what}",
     )
     yield _measured(
         accuracy,
         f"{percent(accuracy['value'])} of {whole(accuracy['n'])} {what} are predicted right.",
         f"accuracy on {what}",
         "%",
+        f"{whole(accuracy['n'])} {what}",
     )
     if "bits_per_byte" in rows and rows["bits_per_byte"]["n"]:
         size, word = rows["bits_per_byte"], rows["perplexity_per_word"]
@@ -313,7 +318,7 @@ def _losses(objective: str, losses: pd.DataFrame) -> Iterator[Finding]:
         )
 
 
-def _measured(row: Row, claim: str, measure: str, unit: Any = "") -> Finding:
+def _measured(row: Row, claim: str, measure: str, unit: Any = "", n: str = "") -> Finding:
     """A measure of a loss; without a piece to score it is open."""
     return Finding(
         claim,
@@ -327,6 +332,7 @@ def _measured(row: Row, claim: str, measure: str, unit: Any = "") -> Finding:
         unit=unit,
         column="value" if row["n"] else "",
         decided_by="longer texts",
+        n=n,
     )
 
 
@@ -367,14 +373,20 @@ def minimal_pairs(tables: Tables) -> Iterator[Finding]:
     phenomena = [row for row in rows if row["phenomenon"] != "all"]
     for row in rows:
         if row["phenomenon"] == "all":
-            claim = f"The right sentence is more probable in {percent(row['accuracy'])} of"
+            is_more = (
+                "is more probable"
+                if row["above_chance"]
+                else "is not shown to be preferred: it is more probable"
+            )
+            claim = f"The right sentence {is_more} in {percent(row['accuracy'])} of"
             yield _accuracy(row, claim, "accuracy over all pairs")
     if len(phenomena) > 1:
         above = [row["phenomenon"] for row in phenomena if row["above_chance"]]
         untested = [row for row in phenomena if _is_open(row)]
-        names = f": {listing(above, 6)}" if above else ""
+        names = f": {listing(above, 6)}" if 0 < len(above) < len(phenomena) else ""
         yield Finding(
-            f"{len(above)} of {len(phenomena)} phenomena are above chance and above choosing fewer "
+            f"{capital(of_all(len(above), len(phenomena), 'phenomenon', 'phenomena'))} "
+            f"{verb_of(len(above), 'is', 'are')} above chance and above choosing fewer "
             f"pieces{names}.",
             len(above),
             None,
@@ -412,6 +424,7 @@ def _accuracy(row: Row, claim: str, measure: str) -> Finding:
         unit="%",
         column="accuracy",
         decided_by="pairs with more different exchanges, such as `is` for `are`",
+        n=plural(row["n"], "pair"),
     )
 
 
@@ -463,4 +476,5 @@ def _gain(row: Row, both: str, gain: str, ends: tuple[str, str], unit: Any) -> F
         unit=unit,
         column="gain",
         decided_by="more sentences",
+        n=plural(row["n"], "piece"),
     )

@@ -20,10 +20,12 @@ from workbench.core.findings import (
     judged,
     keys_of,
     listing,
+    of_all,
     p_text,
     percent,
     plural,
     signed,
+    verb_of,
     whole,
 )
 from workbench.core.head_names import ROLES, has_several_kinds, head_name
@@ -36,11 +38,11 @@ MIN_WORDS = 10  # the default minimum number of words for a role
 
 
 def heads(tables: Tables) -> Iterator[Finding]:
-    """The best relation and how many are followed, the roles, and the best head of each kind."""
-    table = tables["heads"]
+    """The roles, the best relation and how many are followed, and the best head of each kind."""
+    table, unit = tables["heads"], "words" if _are_words(tables) else "pieces"
+    yield _roles(table, unit)
     yield from _relations(tables)
-    yield _roles(table)
-    yield _positional(table, "words" if _are_words(tables) else "pieces")
+    yield _positional(table, unit)
     yield _sink(table)
     yield from _rare(table)
     if len(tables.get("cross", ())):
@@ -95,8 +97,8 @@ def _relations(tables: Tables) -> Iterator[Finding]:
         claim = (
             f"{capital(head_name(found, several))} follows {_arc(found)} in "
             f"{percent(found['accuracy'])} of {whole(found['n'])} arcs ({_baseline(found)}; "
-            f"{p_text(_p_value(found))}); {n_followed} of {plural(n_tested, 'relation')} "
-            f"{'is' if n_followed == 1 else 'are'} followed by a head."
+            f"{p_text(_p_value(found))}); {of_all(n_followed, n_tested, 'relation')} "
+            f"{verb_of(n_followed, 'is', 'are')} followed by a head."
         )
     else:
         nearest: Any = best.iloc[best["gain"].argmax()]
@@ -122,6 +124,7 @@ def _relations(tables: Tables) -> Iterator[Finding]:
         unit="%",
         column="accuracy",
         decided_by="more sentences: no head could be significant with so few arcs",
+        n=plural(found["n"], "arc"),
     )
 
 
@@ -157,14 +160,23 @@ def _could_show(wins: float, tests: int) -> bool:
 LONG = {"rare": "rare-word", "first": "first-position"}  # roles that are no adjective
 
 
-def _roles(table: pd.DataFrame) -> Finding:
-    counts = table.loc[table["role"].astype(bool), "role"].value_counts()
-    ordered = sorted(counts.index, key=lambda role: (-counts[role], [*ROLES].index(role)))
-    n_heads, n_roles = len(table), int(counts.sum())
-    parts = listing([f"{counts[role]} {LONG.get(role, role)}" for role in ordered], len(ROLES))
-    have = f"{n_roles} of {plural(n_heads, 'head')} {'has' if n_roles == 1 else 'have'} a role"
+def _roles(table: pd.DataFrame, unit: str) -> Finding:
+    """How many heads have each role, what is true of most heads first."""
+    counts = table["role"].replace("", "no role").value_counts()
+    order = [*ROLES, "no role"]
+    ordered = sorted(counts.index, key=lambda role: (-counts[role], order.index(role)))
+    n_heads, n_roles = len(table), int(table["role"].astype(bool).sum())
+    parts = [
+        f"{counts[role]} {verb_of(counts[role], 'has', 'have')} no role"
+        if role == "no role"
+        else f"{counts[role]} {verb_of(counts[role], 'is', 'are')} {LONG.get(role, role)}"
+        for role in ordered
+    ]
+    claim = f"Of {plural(n_heads, 'head')}, {listing(parts, len(order))}"
+    if not n_roles:
+        claim = f"{capital(of_all(0, n_heads, 'head'))} has a role"
     return Finding(
-        f"{have}: {parts}." if n_roles else f"None of {plural(n_heads, 'head')} has a role.",
+        f"{claim} (measured on {plural(table['n'].max(), unit.removesuffix('s'))}).",
         n_roles,
         None,
         0,
@@ -173,6 +185,7 @@ def _roles(table: pd.DataFrame) -> Finding:
         figure="roles",
         measure="heads with a role",
         decided_by="more sentences",
+        n=plural(n_heads, "head"),
     )
 
 
@@ -202,6 +215,7 @@ def _of_head(
     figure: str = "scores",
     enough: bool = True,
     decided_by: str = "more sentences",
+    n: str = "",
 ) -> Finding:
     """The finding of a share of one head; supported where a head has one of the roles."""
     has_role = any(len(_having(table, role)) for role in roles)
@@ -218,6 +232,7 @@ def _of_head(
         unit="%",
         column=column,
         decided_by=decided_by,
+        n=n,
     )
 
 
@@ -245,16 +260,17 @@ def _positional(table: pd.DataFrame, unit: str) -> Finding:
         where = f"the {one} at offset {signed(whole(row['offset']))}"
     n_positional = len(_having(table, "positional"))
     if n_positional:
-        verb = "is" if n_positional == 1 else "are"
         claim = (
-            f"For {share} of {unit}, {name} attends most to {where} "
-            f"({p_text(row['offset_p_value'])} against a random {one}); {n_positional} of "
-            f"{plural(len(table), 'head')} {verb} positional."
+            f"{capital(of_all(n_positional, len(table), 'head'))} "
+            f"{verb_of(n_positional, 'is', 'are')} positional: for {share} of "
+            f"{plural(row['n'], one)}, {name} attends most to {where} "
+            f"({p_text(row['offset_p_value'])} against a random "
+            f"{one})."
         )
     else:
         claim = (
             f"No head is positional: the closest, {name}, attends most to {where} for {share} of "
-            f"{unit}."
+            f"{plural(row['n'], one)}."
         )
     return _of_head(
         table,
@@ -266,6 +282,7 @@ def _positional(table: pd.DataFrame, unit: str) -> Finding:
         "largest share of words that attend to one offset",
         "offsets",
         enough=_is_enough(table),
+        n=plural(row["n"], one),
     )
 
 
@@ -289,9 +306,9 @@ def _sink(table: pd.DataFrame) -> Finding:
     share, uniform = percent(row[column]), percent(row[even])
     if has_role:
         claim = (
-            f"{capital(name)} gives {target} {share} of its attention (uniform attention: "
-            f"{uniform}); the mean over {plural(len(table), 'head')} is "
-            f"{percent(_mean(table[column]))}."
+            f"{capital(target)} gets {percent(_mean(table[column]))} of attention on average over "
+            f"{plural(len(table), 'head')}, and {share} of the attention of {name} (uniform "
+            f"attention: {uniform}; {plural(row['n'], 'word')})."
         )
     else:
         targets = SINKS["first"][2]
@@ -303,7 +320,8 @@ def _sink(table: pd.DataFrame) -> Finding:
         )
     measure = f"largest attention to {target}"
     enough = _is_enough(table)
-    return _of_head(table, row, column, (role,), claim, row[even], measure, enough=enough)
+    n = plural(row["n"], "word")
+    return _of_head(table, row, column, (role,), claim, row[even], measure, enough=enough, n=n)
 
 
 def _rare(table: pd.DataFrame) -> Iterator[Finding]:
@@ -368,6 +386,7 @@ def _coreference(table: pd.DataFrame) -> Iterator[Finding]:
         "accuracy of the best head on coreference",
         enough=mentions >= MIN_WORDS and _could_show(missed, len(table)),
         decided_by=f"more mentions: the best baseline misses only {whole(missed)} of them",
+        n=plural(mentions, "mention"),
     )
 
 
@@ -380,7 +399,8 @@ def _induction(table: pd.DataFrame) -> Iterator[Finding]:
     if n_heads := len(_having(table, "induction")):
         claim = (
             f"{capital(name)} is an induction head: {share} of its attention goes to the piece "
-            f"after the earlier copy; {n_heads} of {plural(len(table), 'head')} reach {minimum}."
+            f"after the earlier copy; {of_all(n_heads, len(table), 'head')} "
+            f"{verb_of(n_heads, 'reaches', 'reach')} {minimum}."
         )
     else:
         claim = (

@@ -14,11 +14,13 @@ from workbench.core.findings import (
     decimal,
     judged,
     keys_of,
+    of_all,
     p_text,
     percent,
     plural,
     rows_of,
     signed,
+    verb_of,
     whole,
 )
 from workbench.core.head_names import has_several_kinds, part_name
@@ -76,6 +78,7 @@ def _accuracy(row: Row, tables: Tables) -> Finding:
         unit="%",
         column="difference",
         decided_by="more predictions (max_predictions) or a larger corpus",
+        n=plural(row["n_first"], "prediction"),
     )
 
 
@@ -102,6 +105,7 @@ def _settled(table: pd.DataFrame, stack: str, several: bool) -> Finding:
         measure=f"predictions final before the last layer{of_stack}",
         unit="%",
         column="cumulative",
+        n=plural(row["n"], "prediction"),
     )
 
 
@@ -232,6 +236,7 @@ def _half_way(
         unit="%",
         column="agreement",
         decided_by=PREDICTS,
+        n=plural(tuned["n"], "prediction"),
     )
 
 
@@ -242,8 +247,8 @@ def _closer(
     n_better = sum(bool(row["better"]) for row in rows)
     mean = [sum(row[lens] for row in rows) / len(rows) for lens in ("logit", "tuned")]
     return Finding(
-        f"The tuned lens is closer to the final prediction than the logit lens at {n_better} of "
-        f"{plural(n_layers, 'layer')} before the last: {decimal(mean[1])} against "
+        "The tuned lens is closer to the final prediction than the logit lens at "
+        f"{of_all(n_better, n_layers, 'layer')} before the last: {decimal(mean[1])} against "
         f"{decimal(mean[0])} nats on average.",
         n_better,
         None,
@@ -341,8 +346,8 @@ def _converged(tables: Tables) -> Finding:
     n_converged = sum(bool(row["converged"]) for row in rows)
     steps = tables["facts"].set_index("fact")["value"]["steps"]
     return Finding(
-        f"{n_converged} of {plural(len(rows), 'map')} had converged after {whole(int(steps))} "
-        "steps"
+        f"{capital(of_all(n_converged, len(rows), 'map'))} had converged after "
+        f"{whole(int(steps))} steps"
         + ("." if n_converged == len(rows) else "; more steps would bring the others closer."),
         n_converged,
         None,
@@ -386,6 +391,7 @@ def contributions(tables: Tables) -> Iterator[Finding]:
         measure="largest contribution",
         unit="nats",
         column="contribution",
+        n=plural(largest["n"], "prediction"),
     )
     half = facts["parts that give half"]
     yield Finding(
@@ -435,8 +441,9 @@ def _writers(rows: Sequence[Row], noun: str, choice: str, several: bool) -> Iter
     if choice == "class":
         more, where = "more labelled texts", "above the same class elsewhere and other classes"
     yield Finding(
-        f"{len(writers)} of {plural(len(rows), noun)} {'raises' if len(writers) == 1 else 'raise'} "
-        f"the true {choice} in its own context ({where}).",
+        f"{capital(of_all(len(writers), len(rows), noun))} "
+        f"{verb_of(len(writers), 'raises', 'raise')} the true {choice} in its own context "
+        f"({where}).",
         len(writers),
         None,
         0,

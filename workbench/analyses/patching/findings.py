@@ -13,11 +13,13 @@ from workbench.core.findings import (
     judged,
     keys_of,
     listing,
+    of_all,
     p_text,
     percent,
     plural,
     rows_of,
     signed,
+    verb_of,
 )
 from workbench.core.head_names import has_several_kinds, head_name
 from workbench.experiment.definition import HEAD
@@ -86,6 +88,7 @@ def _prefers(row: Row, pairs: Sequence[Row], on: str) -> Finding:
         unit="nats",
         column="difference",
         decided_by=MORE_PAIRS,
+        n=plural(row["n"], "pair"),
     )
 
 
@@ -189,8 +192,8 @@ def _restoring(
 ) -> Iterator[Finding]:
     """How many heads, or MLPs, restore part of the difference, and the one that restores most."""
     found = [row for row in rows if row["restores"]]
-    does = "restores" if len(found) == 1 else "restore"
-    claim = f"{len(found)} of {plural(len(rows), noun)} {does} part of the difference, beyond "
+    claim = f"{capital(of_all(len(found), len(rows), noun))} "
+    claim += f"{verb_of(len(found), 'restores', 'restore')} part of the difference, beyond "
     claim += "unrelated texts"
     known = [row for row in rows if not (math.isnan(row["effect"]) or math.isnan(row["random"]))]
     count = Finding(

@@ -31,6 +31,7 @@ from workbench.drawing.primitives import (
     multiples,
     panels,
     plot,
+    tick,
 )
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT, SERIES, TUNED
 from workbench.experiment.definition import HEAD
@@ -202,11 +203,9 @@ def curves(tables: Tables, metric: str) -> go.Figure:
     tested = table[table["method"] != "random"].groupby("method", sort=False)
     methods = sorted(tested, key=lambda each: each[1]["rescored"].nunique())
     series = [(NAMES[str(method)], _curves_of(rows, metric)) for method, rows in methods]
-    x = {"title": "heads removed", "tickformat": ".0%"}
-    y = {
-        "title": f"{measured(tables, metric)}, {UNITS[metric]}",
-        "rangemode": "tozero" if metric == "accuracy" else "normal",
-    }
+    n_heads = int(table["heads_removed"].max())
+    x = {"title": f"heads removed, of {n_heads}", "dtick": tick(n_heads)}
+    y = {"title": f"{measured(tables, metric)}, {UNITS[metric]}"}
     if not series:
         return plot(references, 320, x, y)
     return multiples(series, references, 240, x=x, y=y, apart=0.12)
@@ -218,12 +217,12 @@ def _curves_of(rows: pd.DataFrame, metric: str) -> list[Trace]:
     for rescored, part in rows.groupby("rescored"):
         name = "rescored" if rescored else "scored once"
         hover = (
-            f"{way(str(part['method'].iloc[0]), bool(rescored))}: %{{x:.0%}} of heads removed, "
+            f"{way(str(part['method'].iloc[0]), bool(rescored))}: %{{x}} heads removed, "
             f"{metric} %{{y:.3f}} (95 %: %{{customdata[0]:.3f}} to %{{customdata[1]:.3f}})"
         )
         shown.append(
             curve(
-                part["fraction"],
+                part["heads_removed"],
                 part["value"],
                 hover,
                 name,
@@ -237,9 +236,9 @@ def _curves_of(rows: pd.DataFrame, metric: str) -> list[Trace]:
 
 def _random_curve(rows: pd.DataFrame, metric: str) -> list[Trace]:
     """The mean and the range of random orders, in grey."""
-    values = rows.groupby("fraction")["value"].agg(["mean", "min", "max"])
+    values = rows.groupby("heads_removed")["value"].agg(["mean", "min", "max"])
     x, name = values.index.to_list(), "random"
-    hover = f"random orders: %{{x:.0%}} of heads removed, {metric} %{{y:.3f}}"
+    hover = f"random orders: %{{x}} heads removed, {metric} %{{y:.3f}}"
     return [
         band(x, values["min"].to_list(), values["max"].to_list(), BASELINE, name),
         curve(x, values["mean"], hover, name, 2, BASELINE, mode="lines"),

@@ -7,7 +7,8 @@ with this fact, and are not supported. Costs: milliseconds.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
+from statistics import median_low
 
 import pandas as pd
 
@@ -15,15 +16,18 @@ from workbench.core.findings import (
     Finding,
     Row,
     Verdict,
+    capital,
     decimal,
     judged,
     keys_of,
     listing,
+    of_all,
     p_text,
     percent,
     plural,
     rows_of,
     signed,
+    verb_of,
     whole,
 )
 from workbench.core.stats import SIGNIFICANT
@@ -33,6 +37,7 @@ from workbench.experiment.measured import measured, name_of_measured
 Tables = Mapping[str, pd.DataFrame]
 
 LOSS = "loss"
+DROPS = (0.01, 0.05)  # shares of the loss that a number of heads may cost
 TESTABLE = 6  # texts: with fewer, no sign-flip test is significant
 MORE_TEXTS = "more sentences"
 NAMES = {
@@ -110,7 +115,7 @@ def head_importance(tables: Tables) -> Iterator[Finding]:
         f"The most important head for the {measured(tables, LOSS)} is {_name(first, several)}: "
         f"{decimal(first['importance'])} nats "
         f"(95 % {decimal(first['importance_lower'])} to {decimal(first['importance_upper'])}); the "
-        f"intervals of {near} of {others} overlap with its own",
+        f"intervals of {near or 'none'} of the {others} overlap with its own",
         first,
         f"importance of the most important head for the {measured(tables, LOSS)}",
         is_better,
@@ -119,7 +124,8 @@ def head_importance(tables: Tables) -> Iterator[Finding]:
     half = 1 + sum(each < reached[-1] / 2 for each in reached)
     yield Finding(
         _only_if_better(
-            f"{half} of {plural(len(ranked), 'head')} {'has' if half == 1 else 'have'} half of the "
+            f"{capital(of_all(half, len(ranked), 'head'))} {verb_of(half, 'has', 'have')} half of "
+            "the "
             f"total importance ({math.ceil(len(ranked) / 2)} if all were equal)",
             is_better,
         ),
@@ -156,6 +162,7 @@ def _of_head(claim: str, row: Row, measure: str, is_better: bool) -> Finding:
         measure=measure,
         unit="nats",
         column="importance",
+        n=plural(row["n"], "prediction"),
     )
 
 
@@ -214,6 +221,7 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
         figure="ablation",
         measure=f"heads that matter for the {measured(tables, LOSS)}",
         decided_by=MORE_TEXTS,
+        n=plural(len(by_change), "head"),
     )
     if top["delta"] > 0:
         yield _of_ablation(
@@ -233,8 +241,8 @@ def head_ablation(tables: Tables) -> Iterator[Finding]:
             f"{right_name[0].upper()}{right_name[1:]} falls most without head "
             f"{_name(least, several)}: from {percent(least['base'])} to "
             f"{percent(least['ablated'])} "
-            f"({p_text(least['p_value'])}); it falls significantly without {number} of {len(right)}"
-            " heads",
+            f"({p_text(least['p_value'])}); it falls significantly without "
+            f"{of_all(number, len(right), 'head')}",
             least,
             f"change of the {right_name} without the most needed head",
             is_better,
@@ -253,21 +261,20 @@ def _that_matter(names: Sequence[str], by_change: Sequence[Row], is_better: bool
     """How many heads matter, and which."""
     number = len(by_change)
     if not is_better:
-        return (
-            f"None of {number} heads can be said to matter: the model is no better than its "
-            "trivial baseline"
-        )
+        none = capital(of_all(0, number, "head"))
+        return f"{none} can be said to matter: the model is no better than its trivial baseline"
     if names:
         return (
-            f"{len(names)} of {number} heads matter{'s' if len(names) == 1 else ''} "
-            f"({listing(names)}): the {loss} is significantly higher without "
+            f"{capital(of_all(len(names), number, 'head'))} "
+            f"{verb_of(len(names), 'matters', 'matter')} ({listing(names)}): the {loss} is "
+            "significantly higher without "
             f"{'it' if len(names) == 1 else 'each of them'} (p < {SIGNIFICANT}, corrected over "
             "heads)"
         )
     p = min((row["p_value"] for row in by_change if row["delta"] > 0), default=1.0)
     return (
-        f"None of {number} heads matters: the {loss} is not significantly higher without any one "
-        f"of them (smallest {p_text(p)}, corrected over heads)"
+        f"{capital(of_all(0, number, 'head'))} matters: the {loss} is not significantly higher "
+        f"without any one of them (smallest {p_text(p)}, corrected over heads)"
     )
 
 
@@ -302,19 +309,20 @@ def _harmful(by_change: Sequence[Row], several: bool, is_better: bool, enough: b
     """The heads without which the loss is lower; the most harmful head comes first."""
     harmful = [row for row in by_change if row["delta"] < 0 and row["p_value"] < SIGNIFICANT]
     first, number = by_change[0], len(by_change)
+    none = capital(of_all(0, number, "head"))
     most = f"{_name(first, several)}: {_shift(first, bare=True)}; {p_text(first['p_value'])}"
     if harmful:
         claim = (
-            f"The loss is significantly lower without {len(harmful)} of {number} heads "
+            f"The loss is significantly lower without {of_all(len(harmful), number, 'head')} "
             f"(most without {most})"
         )
     elif first["delta"] < 0:
         claim = (
-            f"None of {number} heads is harmful: the loss is not significantly lower without any "
+            f"{none} is harmful: the loss is not significantly lower without any "
             f"one of them (lowest without {most})"
         )
     else:
-        claim = f"None of {number} heads is harmful: the loss is not lower without any one of them"
+        claim = f"{none} is harmful: the loss is not lower without any one of them"
     return Finding(
         _only_if_better(claim, is_better or not harmful),
         len(harmful),
@@ -373,7 +381,7 @@ def _agreement(tables: Tables, mode: str, exact: Row, several: bool) -> Finding:
     first = max(rows_of(tables["importance"]), key=lambda each: float(each["importance"]))
     names = _name(first, several), _name(exact, several)
     heads = (
-        f"both put head {names[0]} first"
+        f"each puts head {names[0]} first"
         if names[0] == names[1]
         else f"importance puts head {names[0]} first, ablation head {names[1]}"
     )
@@ -403,7 +411,7 @@ def _redundant(table: pd.DataFrame, is_better: bool, enough: bool) -> Finding:
     one, other = (_name(side, several) for side in sides)
     return Finding(
         _only_if_better(
-            f"In {len(redundant) or 'none'} of {plural(len(rows), 'pair')}, removing both heads "
+            f"In {of_all(len(redundant), len(rows), 'pair')}, removing both heads "
             f"costs significantly more loss than the sum of each alone (most: {one} and {other}, "
             f"{_shift(first, 'interaction', bare=True)}; {p_text(first['p_value'])})",
             is_better,
@@ -421,6 +429,7 @@ def _redundant(table: pd.DataFrame, is_better: bool, enough: bool) -> Finding:
 
 # --- head-gates -----------------------------------------------------------------------------------
 
+COSTS = "costs and budgets"
 NEAR = 0.05  # share by which the loss of a smaller model may be higher
 MORE_STEPS = "more training steps: the gates have not converged"
 
@@ -435,11 +444,13 @@ def head_gates(tables: Tables) -> Iterator[Finding]:
     yield _choice(shown, is_better, loss) if choices else _no_choice(shown, is_better, loss)
     n_better = sum(bool(row["better"]) for row in choices)
     unfinished = [row for row in trials if not row["converged"]]
+    converged = len(trials) - len(unfinished)
     if len(choices) > 1:
         yield Finding(
             _only_if_better(
                 "The heads that stay are significantly better than random ones at "
-                f"{n_better or 'none'} of the {len(choices)} costs and budgets that leave a choice",
+                f"{of_all(n_better, len(choices), 'cost or budget', COSTS)} that leave "
+                "a choice",
                 is_better,
             ),
             n_better,
@@ -457,10 +468,9 @@ def head_gates(tables: Tables) -> Iterator[Finding]:
     yield from _smallest([row for row in trials if row["heads"] < row["of"]], is_better)
     yield from _prices(trials, is_better)
     yield Finding(
-        f"The gates have converged at {len(trials) - len(unfinished)} of "
-        f"{plural(len(trials), 'cost or budget', 'costs and budgets')}: there, training twice as "
-        "long would keep the same heads.",
-        len(trials) - len(unfinished),
+        f"The gates have converged at {of_all(converged, len(trials), 'cost or budget', COSTS)}: "
+        "there, training twice as long would keep the same heads.",
+        converged,
         None,
         None,
         judged(not unfinished),
@@ -483,8 +493,9 @@ def _choice(row: Row, is_better: bool, loss: str) -> Finding:
     """A choice of heads next to random choices of as many."""
     return Finding(
         _only_if_better(
-            f"With {_trial(row)}, {whole(row['heads'])} of {plural(row['of'], 'head')} "
-            f"stay{'s' if row['heads'] == 1 else ''} and the {loss} changes by {_shift(row)}; with "
+            f"With {_trial(row)}, {of_all(row['heads'], row['of'], 'head')} "
+            f"{verb_of(row['heads'], 'stays', 'stay')} and the {loss} changes by {_shift(row)}; "
+            "with "
             f"as many random heads, by {_change(row['random'])} ({p_text(row['p_random'])})",
             is_better,
         ),
@@ -509,8 +520,8 @@ def _chosen(row: Row, is_better: bool) -> Verdict:
 
 def _no_choice(row: Row, is_better: bool, loss: str) -> Finding:
     """Heads that all stay or all go: there are no others to compare them with."""
-    heads = plural(row["of"], "head")
-    stay = f"all {heads} stay" if row["heads"] else f"none of {heads} stays"
+    heads = of_all(row["heads"], row["of"], "head")
+    stay = f"{heads} {verb_of(row['heads'], 'stays', 'stay')}"
     return Finding(
         _only_if_better(
             f"With {_trial(row)}, {stay} and the {loss} changes by "
@@ -566,7 +577,7 @@ def _smallest(smaller: Sequence[Row], is_better: bool) -> Iterator[Finding]:
         claim = f"No smaller model has a loss at most {percent(NEAR)} higher; the nearest"
     yield Finding(
         _only_if_better(
-            f"{claim} has {whole(row['heads'])} of {plural(row['of'], 'head')}, with {_trial(row)} "
+            f"{claim} has {of_all(row['heads'], row['of'], 'head')}, with {_trial(row)} "
             f"({_shift(row, bare=True)})",
             is_better,
         ),
@@ -590,8 +601,9 @@ def _prices(trials: Sequence[Row], is_better: bool) -> Iterator[Finding]:
     low, high = costs[0], costs[-1]
     yield Finding(
         _only_if_better(
-            f"At a cost of {low['lambda']:g} nats per head, {whole(low['heads'])} of "
-            f"{plural(low['of'], 'head')} stay ({_change(low['delta'])} nats of loss); at "
+            f"At a cost of {low['lambda']:g} nats per head, "
+            f"{of_all(low['heads'], low['of'], 'head')} {verb_of(low['heads'], 'stays', 'stay')} "
+            f"({_change(low['delta'])} nats of loss); at "
             f"{high['lambda']:g}, {whole(high['heads'])} ({_change(high['delta'])})",
             is_better,
         ),
@@ -634,71 +646,83 @@ def _orders(tables: Tables, is_better: bool) -> Iterator[Finding]:
     random = [row for row in loss if row["method"] == "random"]
     tested = [row for row in loss if row["method"] != "random"]
     n_heads = int(tables["curve"]["heads_removed"].max())
-    falls = {drop: _mean(random, drop) for drop in ("falls_1", "falls_5")} if random else {}
-    in_random = f"in {plural(len(random), 'random order')}"
+    losses = _metric(tables["curve"], LOSS)
+    by_random = (
+        [median_low(removable(losses, row, drop) for row in random) for drop in DROPS]
+        if random
+        else []
+    )
+    of_heads, in_random = plural(n_heads, "head"), f"in {plural(len(random), 'random order')}"
     if not tested:
         yield Finding(
             _only_if_better(
-                f"On average {in_random}, {_removable(falls, n_heads, of_loss)}", is_better
+                f"{capital(in_random)}, {_cost(by_random, n_heads, of_loss)} (median)", is_better
             ),
-            falls["falls_1"],
+            by_random[0],
             None,
             None,
             judged(is_better),
             "summary",
             {"method": "random", "metric": "loss"},
             "curve",
-            measure=f"share of heads that random orders can remove for 1 % of {of_loss}",
-            unit="%",
+            measure=f"heads that random orders can remove for 1 % of {of_loss}",
+            n=of_heads,
         )
         return
-    best = min(tested, key=lambda row: float(row["area"]))
+    best = min(tested, key=lambda row: float(row["area"]))  # as `best_order`
     areas = [row["area"] for row in random]
     is_open = is_better and (len(areas) < 2 or best["area"] < min(areas))
+    counts = [removable(losses, best, drop) for drop in DROPS]
     against = (
-        f"; {in_random}, {_shares(falls)} (whole curve: {p_text(best['p_value'])})"
+        f"; random choice: {by_random[0]} and {by_random[1]} (median of {len(random)}; "
+        f"{p_text(best['p_value'])} over the whole curve)"
         if random
         else ""
     )
     yield Finding(
         _only_if_better(
-            f"By {way(best['method'], best['rescored'])}, "
-            f"{_removable(best, n_heads, of_loss)}{against}",
+            f"{capital(_cost(counts, n_heads, of_loss))}, by "
+            f"{way(best['method'], best['rescored'])}{against}",
             is_better,
         ),
-        best["falls_1"],
+        counts[0],
         None,
-        falls.get("falls_1"),
+        by_random[0] if random else None,
         judged(best["better"], best["better"] or not is_open),
         "summary",
         keys_of(best, "method", "rescored", "seed", "metric"),
         "curve",
-        measure=f"share of heads that the best order can remove for 1 % of {of_loss}",
-        unit="%",
-        column="falls_1",
+        measure=f"heads that the best order can remove for 1 % of {of_loss}",
         decided_by="more random orders",
+        n=of_heads,
     )
     if random:
         yield _better_orders(tested, right, random, is_better, is_open)
 
 
-def _removable(falls: Row, n_heads: int, loss: str) -> str:
-    """The shares of heads that can be removed; 1 stands for all of them."""
-    if falls["falls_1"] == 1:
-        return f"all {n_heads} heads can go with a {loss} at most 1 % higher"
-    five = "all" if falls["falls_5"] == 1 else percent(falls["falls_5"])
-    return (
-        f"{percent(falls['falls_1'])} of {plural(n_heads, 'head')} can go with a {loss} at most "
-        f"1 % higher, and {five} with 5 %"
-    )
+def best_order(summary: pd.DataFrame) -> Row | None:
+    """The order that the finding is about: the lowest loss over its curve; None: only random."""
+    rows = [row for row in _metric(summary, LOSS) if row["method"] != "random"]
+    return min(rows, key=lambda row: float(row["area"]), default=None)
 
 
-def _shares(falls: Row) -> str:
-    """The shares of heads that can be removed, as numbers only."""
-    one, five = (
-        "all" if falls[drop] == 1 else percent(falls[drop]) for drop in ("falls_1", "falls_5")
+def removable(curve: Sequence[Row], order: Row, drop: float, metric: str = LOSS) -> int:
+    """The most heads that an order removed, of the steps measured, before it lost such a share."""
+    keys = ("method", "rescored", "seed")
+    steps = [row for row in curve if all(row[key] == order[key] for key in keys)]
+    steps.sort(key=lambda row: int(row["heads_removed"]))
+    first, sign = float(steps[0]["value"]), 1 if metric == LOSS else -1
+    within = takewhile(
+        lambda row: sign * (row["value"] - first) <= drop * (abs(first) or 1.0), steps
     )
-    return one if one == "all" else f"{one} and {five}"
+    return int([row["heads_removed"] for row in within][-1])
+
+
+def _cost(counts: Sequence[int], n_heads: int, loss: str) -> str:
+    """How many heads can be removed for 1 % and for 5 % more loss."""
+    one, five = counts
+    text = f"you can remove {of_all(one, n_heads, 'head')} for at most 1 % more {loss}"
+    return text if five == one else f"{text}, and {five} for 5 %"
 
 
 def _better_orders(
@@ -717,10 +741,10 @@ def _better_orders(
     by_random = [row for row in right if row["method"] == "random"]
     return Finding(
         _only_if_better(
-            f"{n_loss or 'None'} of {plural(len(tested), 'order')} "
-            f"{'is' if n_loss < 2 else 'are'} significantly better than "
-            f"{plural(len(random), 'random one')} over the whole curve by loss, and "
-            f"{n_right or 'none'} by {accurate['metric']} (best mean {accurate['metric']} "
+            f"{capital(of_all(n_loss, len(tested), 'order'))} {verb_of(n_loss, 'is', 'are')} "
+            f"significantly better than {plural(len(random), 'random one')} over the whole curve "
+            f"by loss, and {n_right or 'none'} by {accurate['metric']} (best mean "
+            f"{accurate['metric']} "
             f"{percent(accurate['area'], 1)}, "
             f"random {percent(_mean(by_random, 'area'), 1)})",
             is_better,
@@ -742,9 +766,10 @@ def _pruned(pruned: Row, full: Row, is_better: bool, enough: bool) -> Finding:
     removed = full["heads"] - pruned["heads"]
     return _stage(
         pruned,
-        f"Removing {whole(removed)} of {plural(full['heads'], 'head')} {_moves(pruned)}: "
-        f"{decimal(pruned['value'])} nats instead of {decimal(full['value'])} "
-        f"({_with_interval(pruned)}; {p_text(pruned['p_value'])})",
+        f"Loss after removing {of_all(removed, full['heads'], 'head')}: "
+        f"{decimal(full['value'])} to {decimal(pruned['value'])} nats ({_with_interval(pruned)}; "
+        f"{p_text(pruned['p_value'])}"
+        f"{', not significant' if pruned['p_value'] >= SIGNIFICANT else ''})",
         "change of the loss of the pruned model",
         is_better,
         enough,
@@ -756,23 +781,29 @@ def _recovered(recovered: Row, tuned: Row, is_better: bool, enough: bool) -> Fin
     """The loss of the smaller model after fine-tuning, next to the whole model likewise tuned."""
     is_done = recovered["converged"] and tuned["converged"]
     steps = max(recovered["steps"], tuned["steps"])
+    if is_better and not recovered["best_step"] and not tuned["best_step"]:
+        return Finding(
+            f"Fine-tuning does not help: in {plural(steps, 'step')}, no dev loss was lower than "
+            "before the first, so both models keep their weights and losses.",
+            None,
+            None,
+            None,
+            judged(False),
+            "kept",
+            keys_of(recovered, "stage", "metric"),
+            "kept",
+            measure="change of the loss of the pruned model after fine-tuning",
+        )
     return _stage(
         recovered,
-        f"After {plural(steps, 'step')} of fine-tuning, the smaller model has a loss of "
-        f"{decimal(recovered['value'])} nats; the whole model, likewise tuned, "
-        f"{decimal(tuned['value'])} ({_with_interval(recovered)}; {p_text(recovered['p_value'])})",
+        f"Loss after {plural(steps, 'step')} of fine-tuning: {decimal(tuned['value'])} nats with "
+        f"all heads, {decimal(recovered['value'])} without the removed ones "
+        f"({_with_interval(recovered)}; {p_text(recovered['p_value'])})",
         "change of the loss of the pruned model after fine-tuning",
         is_better,
         enough and is_done,
         MORE_TEXTS if is_done else "more recovery steps: fine-tuning has not converged",
     )
-
-
-def _moves(row: Row) -> str:
-    """What happens to the loss: it rises, it falls, or neither for sure."""
-    if row["p_value"] >= SIGNIFICANT:
-        return "does not change the loss significantly"
-    return "raises the loss" if row["delta"] > 0 else "lowers the loss"
 
 
 def _stage(
@@ -823,7 +854,7 @@ def _saved(tables: Tables, is_better: bool, enough: bool) -> Finding:
     of_metric = measured(tables, name)
     return Finding(
         _only_if_better(
-            f"The saved model has {whole(saved['heads'])} of {plural(full['heads'], 'head')} "
+            f"The saved model has {of_all(saved['heads'], full['heads'], 'head')} "
             f"({decimal(saved['disk'], 2)} MiB on disk) and {_article(of_metric)} {of_metric} of "
             f"{percent(saved['value'], 1)}, before {percent(full['value'], 1)} (change "
             f"{signed(percent(saved['delta'], 1))}, 95 % {percent(saved['lower'], 1)} to "

@@ -11,12 +11,13 @@ import pandas as pd
 import streamlit as st
 
 from workbench.analyses.pruning import figures as drawn
-from workbench.analyses.pruning.findings import way
+from workbench.analyses.pruning.findings import DROPS, best_order, removable, way
 from workbench.app import cache, navigation, tables_and_figures
 from workbench.app.runs import run_form
 from workbench.app.runs.result_page import ResultPage, View, figure_view
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, shortened, size
+from workbench.core.findings import rows_of
 from workbench.models.references import TRAINED
 
 if TYPE_CHECKING:
@@ -93,20 +94,21 @@ def slider(run: "Run") -> None:
     if model is None or corpus is None:
         st.text("The run's model or corpus is a Python object, which cannot be opened again.")
         return
-    table = tables_and_figures.table_of(run, "order")
-    orders = {}
-    for (method, rescored, seed), rows in table.groupby(["method", "rescored", "seed"], sort=False):
-        suffix = f" {int(str(seed)) + 1}" if method == "random" else ""
-        orders[f"{way(str(method), bool(rescored))}{suffix}"] = rows
+    orders = _orders(run)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         order = orders[tables_and_figures.select("Order", list(orders), "order", width=260)]
         first = st.number_input(
             "First sentence", 0, 999_999_999, key="sentence", bind="query-params", width=150
         )
         count = st.number_input("Sentences", 1, MAX_SENTENCES, 3, key="several", width=130)
-    n_heads = int(order["place"].max()) + 1
-    n_removed = st.slider("Removed heads", 0, n_heads, key="gone", bind="query-params")
-    heads = order[order["place"] < n_removed]
+    n_heads = len(order)
+    n_removed = st.slider(
+        f"Removed heads, of {n_heads}", 0, n_heads, key="gone", bind="query-params"
+    )
+    heads = removed_heads(order, n_removed)
+    if len(heads) < n_removed:
+        st.caption(f"{len(heads)} are removed: some heads can only go together.")
+    st.caption(_how_it_differs(run, next(iter(orders))))
     result = _live(
         str(model), str(corpus), spec.split or "", int(first or 0), int(count or 1),
         tuple(heads[["stack", "kind", "layer", "head"]].itertuples(index=False, name=None)),
@@ -117,6 +119,36 @@ def slider(run: "Run") -> None:
     _values(result)
     for text in result.texts:
         _text(text)
+
+
+def _orders(run: "Run") -> dict[str, pd.DataFrame]:
+    """The rows of each order of removal by its name, that of the first finding first."""
+    table = tables_and_figures.table_of(run, "order")
+    best = best_order(tables_and_figures.table_of(run, "summary"))
+    keys = ["method", "rescored", "seed"]
+    first = best and tuple(best[key] for key in keys)
+    orders = {}
+    for key, rows in sorted(table.groupby(keys, sort=False), key=lambda each: each[0] != first):
+        method, rescored, seed = key
+        suffix = f" {int(str(seed)) + 1}" if method == "random" else ""
+        orders[f"{way(str(method), bool(rescored))}{suffix}"] = rows
+    return orders
+
+
+def removed_heads(order: pd.DataFrame, n_removed: int) -> pd.DataFrame:
+    """The first heads of an order, at most so many; heads of one place can only go together."""
+    at = order.groupby("place")["place"].size().sort_index().cumsum()
+    return order[order["place"].map(at) <= n_removed]
+
+
+def _how_it_differs(run: "Run", first: str) -> str:
+    """Why the numbers here are not those of the finding."""
+    n = int(tables_and_figures.table_of(run, "baseline")["n"].iloc[0])
+    return (
+        f"The finding removes heads in the order “{first}”, which is the first one here, and has "
+        "its "
+        f"loss from {n:,} held-out texts. Here are the sentences that you choose."
+    )
 
 
 def _values(result: "Live") -> None:
@@ -214,14 +246,14 @@ def side_by_side(run: "Run") -> None:
     tables_and_figures.draw_view(run, "agreement", drawn.agreement(tables, mode), drawn.agreement)
 
 
-LOST = Column("1 % lost at", "%.0f %%", True, "Share of removed heads at which 1 % is lost.")
+LOST = Column("heads for 1 %", "%d", help="Heads that can be removed before 1 % is lost.")
 SUMMARY = {
     "method": Column("method"),
     "seed": Column("seed"),
     "area": Column("area", "%.3f", help="Mean score over all shares of removed heads."),
     "falls_1": LOST,
     "falls_5": LOST._replace(
-        heading="5 % lost at", help="Share of removed heads at which 5 % is lost."
+        heading="heads for 5 %", help="Heads that can be removed before 5 % is lost."
     ),
     "p_value": Column(
         "p",
@@ -241,7 +273,14 @@ def curves(run: "Run") -> None:
     tables_and_figures.view_of(run, f"curve of {metric}", draws[metric])
     summary = tables_and_figures.table_of(run, "summary")
     rows = summary[summary["metric"] == metric]
-    shown = rows.assign(method=[*map(way, rows["method"], rows["rescored"])])
+    steps = rows_of(tables_and_figures.table_of(run, "curve").query("metric == @metric"))
+    shown = rows.assign(
+        method=[*map(way, rows["method"], rows["rescored"])],
+        **{
+            column: [removable(steps, row, drop, metric) for row in rows_of(rows)]
+            for column, drop in zip(("falls_1", "falls_5"), DROPS, strict=True)
+        },
+    )
     tables_and_figures.draw_columns(shown, SUMMARY, f"summary {run.name}")
     tables_and_figures.view_of(run, "alone", drawn.alone)
 

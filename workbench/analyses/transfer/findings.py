@@ -22,6 +22,7 @@ from workbench.core.findings import (
     judged,
     keys_of,
     listing,
+    of_all,
     p_text,
     percent,
     plural,
@@ -30,6 +31,7 @@ from workbench.core.findings import (
     shown,
     signed,
     span,
+    verb_of,
     whole,
 )
 from workbench.core.stats import DRAWS, SIGNIFICANT, holm
@@ -215,8 +217,8 @@ def _helped(gains: Sequence[Gain]) -> Finding:
     subject = capital(_subject(rows))
     verdict, decided_by = _count_verdict(gains)
     return Finding(
-        f"{subject} helps significantly in {len(better)} of {len(gains)} comparisons with the "
-        f"frozen model{helped}{harm}.",
+        f"{subject} helps significantly in {of_all(len(better), len(gains), 'comparison')} with "
+        f"the frozen model{helped}{harm}.",
         len(better),
         None,
         0,
@@ -225,6 +227,7 @@ def _helped(gains: Sequence[Gain]) -> Finding:
         figure="delta",
         measure="comparisons with the frozen model in which adaptation helps",
         decided_by=decided_by,
+        n=plural(len(gains), "comparison"),
     )
 
 
@@ -279,9 +282,11 @@ def _against_lstm(tables: Tables, gains: Sequence[Gain]) -> Iterator[Finding]:
     subject = capital(_subject(rows))
     if len(gains) == 1:
         row = rows[0]
-        apart = "their intervals do not overlap" if ahead else "not significantly"
-        how = "beats" if row["tuned"] > row["strong"] else "does not beat"
-        apart = f" ({apart})" if how == "beats" else ""
+        apart = "their intervals do not overlap" if ahead else "their intervals overlap"
+        how = "beats" if ahead else "does not beat"
+        if not ahead and row["tuned"] > row["strong"]:
+            how = "is not shown to beat"
+        apart = f" ({apart})" if how != "does not beat" else ""
         claim = (
             f"{subject} {how} the frozen model under an LSTM head: {row['metric']} "
             f"{score(row['tuned'])} against {score(row['strong'])}{apart}."
@@ -292,8 +297,9 @@ def _against_lstm(tables: Tables, gains: Sequence[Gain]) -> Iterator[Finding]:
     else:
         names = f": {_names(ahead, rows)}" if ahead else ""
         claim = (
-            f"{subject} beats the frozen model under an LSTM head in {len(ahead)} of {len(gains)} "
-            f"comparisons (intervals that do not overlap){names}."
+            f"{subject} beats the frozen model under an LSTM head in "
+            f"{of_all(len(ahead), len(gains), 'comparison')} (intervals that do not overlap)"
+            f"{names}."
         )
         value, null = float(len(ahead)), 0.0
         keys, column = {}, ""
@@ -321,8 +327,8 @@ def _beat_majority(means: pd.DataFrame) -> Finding:
     failed = [_cell(row, rows) for row in rows if not row["learned"]]
     names = f"; not by {listing(failed)}" if failed and learned else ""
     return Finding(
-        f"The majority baseline is beaten significantly by {len(learned)} of "
-        f"{plural(len(rows), 'trained model')}{names}.",
+        "The majority baseline is beaten significantly by "
+        f"{of_all(len(learned), len(rows), 'trained model')}{names}.",
         len(learned),
         None,
         0,
@@ -383,10 +389,10 @@ def _converged(means: pd.DataFrame) -> Finding:
     rows = rows_of(means)
     cut = [_cell(row, rows) for row in rows if not row["converged"]]
     claim = (
-        f"Training was cut off by max_epochs in {len(cut)} of {plural(len(rows), 'model')}: "
+        f"Training was cut off by max_epochs in {of_all(len(cut), len(rows), 'model')}: "
         f"{listing(cut, 2)}."
         if cut
-        else f"No training of the {plural(len(rows), 'model')} was cut off by max_epochs."
+        else f"No training was cut off by max_epochs ({plural(len(rows), 'model')})."
     )
     return Finding(
         claim,
@@ -558,7 +564,7 @@ def _epochs(scores: pd.DataFrame, epochs: pd.DataFrame) -> Iterator[Finding]:
     cut = int((~best["converged"].astype(bool)).sum())
     mean, last = float(best["epoch"].mean()), int(rows["epoch"].max())
     over = f" (mean of {len(best)} seeds)" if len(best) > 1 else ""
-    ended = f"{cut} of {plural(len(best), 'training')}" if cut else "no training"
+    ended = of_all(cut, len(best), "training") if cut else "no training"
     yield Finding(
         f"The dev score is best after epoch {decimal(mean, 1) if mean % 1 else whole(mean)} of "
         f"{last}{over}; max_epochs cut off {ended}.",
@@ -658,7 +664,8 @@ def _states(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
             f"({_cka(least['cka'])}){rest}."
         )
     else:
-        claim = f"No layer's states change: CKA is {_cka(most['cka'])} in all {len(rows)} layers."
+        every = of_all(len(rows), len(rows), "layer")
+        claim = f"No layer's states change: CKA is {_cka(most['cka'])} in {every}."
     yield Finding(
         claim,
         most["cka"],
@@ -696,8 +703,8 @@ def _rewound(tables: Tables) -> Iterator[Finding]:
         f"{p_text(p_values[worst])}; all layers reset: {shown(before['value'], unit)}"
     )
     claim = (
-        f"The task needs {sum(costs)} of {len(rows)} layers as trained; resetting {where} costs "
-        f"most ({change})."
+        f"The task needs {of_all(sum(costs), len(rows), 'layer')} as trained; resetting {where} "
+        f"costs most ({change})."
         if costs[worst]
         else f"Resetting no single layer lowers the task's score significantly; the largest change "
         f"is by {where} ({change})."
@@ -755,7 +762,8 @@ def _moved_weights(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
     most, least = rows[-1], rows[0]
     still = [row for row in rows if row["weight_distance"] == 0]
     if not most["weight_distance"]:
-        claim = f"The weights of all {len(rows)} layers are the same before and after."
+        every = of_all(len(rows), len(rows), "layer")
+        claim = f"The weights of {every} are the same before and after."
     else:
         rest = (
             f" those of {plural(len(still), 'layer')} do not change"
@@ -796,7 +804,8 @@ def _attention(tables: Tables) -> Iterator[Finding]:
     several = len(table[["stack", "kind"]].drop_duplicates()) > 1
     most, least = rows[-1], rows[0]
     if most["attention_js"] < SAME:
-        claim = f"The attention of all {len(rows)} heads is the same before and after."
+        every = of_all(len(rows), len(rows), "head")
+        claim = f"The attention of {every} is the same before and after."
     else:
         claim = (
             f"Attention changes most in {_head(most, several)} (Jensen-Shannon divergence "
@@ -838,11 +847,12 @@ def _probes(tables: Tables, several: bool) -> Iterator[Finding]:
     how = ("gains" if most.value > 0 else "loses") if moved else "does not change significantly"
     where = _layer(row["stack"], row["layer"], several, "the ")
     start = (
-        f"Probing changes significantly in {len(moved)} of {len(gains)} tasks and layers; "
+        "Probing changes significantly in "
+        f"{of_all(len(moved), len(gains), 'pair')} of task and layer; "
         f"{row['task']} {how} most in {where}"
         if moved
-        else f"Probing changes significantly in none of {len(gains)} tasks and layers; the largest "
-        f"change is {row['task']} in {where}"
+        else f"Probing changes significantly in {of_all(0, len(gains), 'pair')} of task and layer; "
+        f"the largest change is {row['task']} in {where}"
     )
     yield Finding(
         f"{start} ({row['metric']} {score(row['before'])} to {score(row['after'])}; {most.text}).",
@@ -872,8 +882,10 @@ def _order(tables: Tables, several: bool) -> Iterator[Finding]:
     is_own = (best["stack_a"] == best["stack_b"]) & (best["layer_a"] == best["layer_b"])
     others = rows_of(best[~is_own])
     n_own = int(is_own.sum())
-    claim = f"{n_own} of {len(best)} layers {'is' if n_own == 1 else 'are'} still most similar to "
-    claim += "the same layer before training"
+    claim = (
+        f"{capital(of_all(n_own, len(best), 'layer'))} {verb_of(n_own, 'is', 'are')} still most "
+    )
+    claim += "similar to the same layer before training"
     if others:
         last = others[-1]
         after = _layer(last["stack_b"], last["layer_b"], several, "the ")
@@ -1099,7 +1111,8 @@ def _words(tables: Tables) -> Iterator[Finding]:
         else "; every model has pieces for all"
     )
     yield _fact(
-        f"{whole(most['compared'])} of {whole(most['words'])} words are compared{rest}.",
+        f"{capital(of_all(most['compared'], most['words'], 'word'))} "
+        f"{verb_of(most['compared'], 'is', 'are')} compared{rest}.",
         int(most["compared"]),
         "words",
         {"model": most["model"]},
@@ -1148,8 +1161,8 @@ def _objectives(gains: Sequence[Gain], baseline: str) -> Finding:
     named_parts = f" ({'; '.join(parts)})" if parts else ""
     verdict, decided_by = _count_verdict(gains, two_sided=True)
     return Finding(
-        f"Other objectives differ significantly from {baseline} in {n_different} of {len(gains)} "
-        f"comparisons{named_parts}.",
+        f"Other objectives differ significantly from {baseline} in "
+        f"{of_all(n_different, len(gains), 'comparison')}{named_parts}.",
         n_different,
         None,
         0,
@@ -1229,8 +1242,9 @@ def _sizes(tables: Tables, seeds: int) -> Iterator[Finding]:
     verdict, _ = _count_verdict(gains)
     harm = f", lower in {len(worse)}" if worse else ""
     yield Finding(
-        f"A larger model scores significantly higher in {len(better)} of {len(gains)} "
-        f"comparisons{harm}; the largest difference is {row['arm']} {row['size']} against "
+        f"A larger model scores significantly higher in "
+        f"{of_all(len(better), len(gains), 'comparison')}{harm}; the largest difference is "
+        f"{row['arm']} {row['size']} against "
         f"{row['against']} on {row['task']} ({gain.text}).",
         gain.value,
         gain.interval,
@@ -1254,9 +1268,10 @@ def _above_majority(tables: Tables) -> Iterator[Finding]:
     failed = [row for row in rows if row["lower"] <= row["baseline"]]
     names = [f"{_arm(row, rows)} on {row['task']}" for row in failed]
     rest = f"; not {listing(names)}" if failed and len(failed) < len(rows) else ""
+    n_above = len(rows) - len(failed)
     yield Finding(
-        f"{len(rows) - len(failed)} of {plural(len(rows), 'score')} are above the majority "
-        f"baseline with their whole interval{rest}.",
+        f"{capital(of_all(n_above, len(rows), 'score'))} {verb_of(n_above, 'is', 'are')} above the "
+        f"majority baseline with the whole interval{rest}.",
         len(rows) - len(failed),
         None,
         0,

@@ -19,10 +19,12 @@ from workbench.core.findings import (
     decimal,
     judged,
     keys_of,
+    of_all,
     p_text,
     percent,
     plural,
     rows_of,
+    verb_of,
     whole,
 )
 
@@ -71,7 +73,13 @@ def _of(row: Row, several: bool) -> str:
 def _test(row: Row, claim: str, measure: str, figure: str, least: int, several: bool) -> Finding:
     measure = f"{measure}{_of(row, several)}"
     return comparison_finding(
-        row, claim, row["n"] >= least, figure, measure=measure, decided_by=MORE
+        row,
+        claim,
+        row["n"] >= least,
+        figure,
+        measure=measure,
+        decided_by=MORE,
+        n=plural(row["n"], "word form") if least == FORMS else "",
     )
 
 
@@ -265,8 +273,7 @@ def _fertility(row: Row, several: bool) -> Finding:
     words = plural(n_known, "known word" if n_unknown else "word")
     stay = f"{percent(row['whole'])} of {words} stay whole" if n_known else "no word is known"
     unknown = (
-        f"; {whole(n_unknown)} of {plural(row['n'], 'word')} {'is' if n_unknown == 1 else 'are'} "
-        "unknown"
+        f"; {of_all(n_unknown, row['n'], 'word')} {verb_of(n_unknown, 'is', 'are')} unknown"
         if n_unknown
         else ""
     )
@@ -283,6 +290,7 @@ def _fertility(row: Row, several: bool) -> Finding:
         "pieces",
         measure=f"pieces per word{_in(row, several)}",
         column="fertility",
+        n=words,
     )
 
 
@@ -359,8 +367,8 @@ def _most_split(rows: list[Row], several: bool) -> Finding:
 def _unknown(row: Row, several: bool) -> Finding:
     n = round(row["unknown"] * row["n"])
     return Finding(
-        f"{whole(n) if n else 'None'} of {plural(row['n'], 'word')} "
-        f"{'has' if n < 2 else 'have'} an unknown piece{_in(row, several)}.",
+        f"{capital(of_all(n, row['n'], 'word'))} {verb_of(n, 'has', 'have')} an unknown piece"
+        f"{_in(row, several)}.",
         row["unknown"],
         (row["unknown_lower"], row["unknown_upper"]),
         None,

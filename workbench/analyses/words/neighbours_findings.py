@@ -15,6 +15,7 @@ from workbench.core.findings import (
     Unit,
     decimal,
     keys_of,
+    of_all,
     percent,
     plural,
     rows_of,
@@ -87,7 +88,14 @@ def _best(row: Row, name: str, last: int) -> Finding:
     enough = row["n"] >= COMPARED
     measure = f"neighbours that share the {NAMES[name]}, minus chance"
     return comparison_finding(
-        row, claim, enough, "shares", measure=measure, unit="%", decided_by=MORE_WORDS
+        row,
+        claim,
+        enough,
+        "shares",
+        measure=measure,
+        unit="%",
+        decided_by=MORE_WORDS,
+        n=plural(row["n"], "word"),
     )
 
 
@@ -102,7 +110,14 @@ def _above(row: Row, name: str, last: int) -> Finding:
     enough = row["n"] >= COMPARED
     measure = f"neighbours that share the {NAMES[name]}, minus layer 0"
     return comparison_finding(
-        row, claim, enough, "shares", measure=measure, unit="%", decided_by=MORE_WORDS
+        row,
+        claim,
+        enough,
+        "shares",
+        measure=measure,
+        unit="%",
+        decided_by=MORE_WORDS,
+        n=plural(row["n"], "word"),
     )
 
 
@@ -164,7 +179,14 @@ def _senses(row: Row, last: int) -> Finding:
     enough = row["n"] >= FORMS
     unit: Unit = "%" if is_accuracy else ""
     return comparison_finding(
-        row, claim, enough, "separation", measure=measure, unit=unit, decided_by=MORE_FORMS
+        row,
+        claim,
+        enough,
+        "separation",
+        measure=measure,
+        unit=unit,
+        decided_by=MORE_FORMS,
+        n=plural(row["n"], "form"),
     )
 
 
@@ -174,7 +196,7 @@ def _extremes(rows: list[Row]) -> Finding:
     layer = whole(best["layer"])
     if worst["accuracy"] == best["accuracy"]:
         claim = (
-            f"At layer {layer}, the senses of all {plural(len(rows), 'form')} are separated "
+            f"At layer {layer}, the senses of {of_all(len(rows), len(rows), 'form')} are separated "
             f"equally well, with {percent(best['accuracy'])} right."
         )
     else:

@@ -1,11 +1,11 @@
 """The parts of the page of one result, in the order in which they are drawn.
 
-A title with its state; findings; the main figure; key numbers; cautions; further views; settings;
-data tables. The same for each analysis: `analysis.draw_result` puts them together. Costs: reading
-the findings and the status of the run; a table is read when it is shown.
+A title with its state; the strip, which is the first finding with its number and verdict; further
+findings; the main figure; cautions; further views; settings; data tables. The same for each
+analysis: `result_page.draw_result` puts them together. Costs: reading the findings and the status
+of the run; a table is read when it is shown.
 """
 
-import html
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,10 +14,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from workbench.app import navigation, table_slice, tables_and_figures, text
-from workbench.app.runs import export, run_list, run_view
-from workbench.app.text import as_html, plain, prose
+from workbench.app.runs import export, run_list, run_view, verdicts
+from workbench.app.text import plain, prose
 from workbench.core.errors import WorkbenchError
-from workbench.core.findings import capital
+from workbench.core.findings import capital, headline
 from workbench.runs.thoroughness import disagreements as disagreements_of
 from workbench.runs.thoroughness import thoroughness
 
@@ -26,29 +26,21 @@ if TYPE_CHECKING:
     from workbench.runs.run import Run
 
 IN_VIEW = 3  # findings; more are behind a click
-NUMBERS = 4  # key numbers
 COMPARED = 5  # other runs of the same question
 CAUTION = 90  # characters of the first caution in the closed line
 TABLES = "tables"  # in the address: whether the data tables are open
 _STYLE = """<style>
 .st-key-result-heading h1 { padding: 0; }
 .st-key-result-facts { margin-top: -8px; }
-dl.numbers { display: flex; flex-wrap: wrap; gap: 8px 32px; margin: 0; padding: 8px 0 0;
-  border-top: 1px solid var(--shell-line, #d5dce3); }
-dl.numbers div { max-width: 17rem; }
-dl.numbers dt { font-size: 13px; font-weight: 400; opacity: 0.8; margin: 0; line-height: 1.3; }
-dl.numbers dd { font-size: 24px; font-weight: 600; margin: 0; line-height: 1.3; }
-dl.numbers dd small { display: block; font-size: 13px; font-weight: 400; opacity: 0.8; }
+.st-key-result-strip { border-left: 3px solid var(--shell-line, #d5dce3); padding-left: 12px; }
+.st-key-result-strip p { font-size: 17px; line-height: 1.4; }
 /* what is redrawn each second does not fade */
 .st-key-run-under-way [data-stale="true"] { opacity: 1 !important; }
 /* words on the left, the figure on the right: all in view on a screen of 1280 × 800 */
 @media (min-width: 1100px) {
   .st-key-result-top { display: grid; grid-template-columns: minmax(19rem, 30%) minmax(0, 1fr);
-    grid-template-rows: auto 1fr; column-gap: 32px; row-gap: 16px; align-items: start; }
-  .st-key-result-top > :has(> .st-key-result-figure) { grid-column: 2; grid-row: 1 / span 2; }
-  .st-key-result-top > :has(> .st-key-result-numbers) { grid-column: 1; grid-row: 2; }
+    column-gap: 32px; align-items: start; }
   .st-key-result-top > * { min-width: 0; width: 100%; }
-  .st-key-result-top dl.numbers { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 16px; }
 }
 @media (max-width: 640px) {
   /* the title; then its state and the buttons in one row */
@@ -109,25 +101,26 @@ def title(run: "Run") -> str:
 
 
 @contextmanager
-def top() -> Iterator[tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]]:
-    """The places of the findings, the main figure and the key numbers.
+def top() -> Iterator[tuple[DeltaGenerator, DeltaGenerator]]:
+    """The places of the findings and of the main figure.
 
     A wide page has the figure next to the words; a phone has it first.
     """
     with st.container(key="result-top"):
-        yield (
-            st.container(key="result-findings"),
-            st.container(key="result-figure"),
-            st.container(key="result-numbers"),
-        )
+        yield st.container(key="result-findings"), st.container(key="result-figure")
 
 
 def findings(found: "Sequence[Finding]") -> None:
-    """Draw the first findings as a numbered list, the others behind a click."""
-    run_view.findings(found[:IN_VIEW])
+    """Draw the finding that stands for the run, the next ones, and the others behind a click."""
+    first = headline(found)
+    if first is None:
+        return
+    with st.container(key="result-strip", gap=None):
+        verdicts.strip(first)
+    verdicts.findings(found[1:IN_VIEW])
     if rest := found[IN_VIEW:]:
         with st.expander(f"{len(rest)} more", type="compact"):
-            run_view.findings(rest, IN_VIEW + 1)
+            verdicts.findings(rest)
 
 
 def disagreements(run: "Run", others: "Sequence[Run]") -> None:
@@ -149,25 +142,6 @@ def link(run: "Run") -> None:
         capital(", ".join(filter(None, words))),
         query_params={run_list.OPENED: run.name},
     )
-
-
-def numbers(found: "Sequence[Finding]") -> str:
-    """HTML of the key numbers: what each is, its value with unit, and its 95 % interval."""
-    from workbench.core.findings import shown, span
-
-    items = []
-    for finding in [each for each in found if each.value is not None][:NUMBERS]:
-        unit = f" {finding.unit}" if finding.unit and finding.unit != "F1" else ""
-        value = f"{shown(float(finding.value or 0), finding.unit)}{unit}"
-        if finding.interval is not None:
-            value = (
-                f"{html.escape(value)}"
-                f"<small>95 % CI {span(*finding.interval, finding.unit)}</small>"
-            )
-        else:
-            value = html.escape(value)
-        items.append(f"<div><dt>{as_html(finding.measure)}</dt><dd>{value}</dd></div>")
-    return f'<dl class="numbers" aria-label="Key numbers">{"".join(items)}</dl>' if items else ""
 
 
 def cautions(run: "Run", first: Sequence[str] = ()) -> None:

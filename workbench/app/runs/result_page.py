@@ -141,7 +141,7 @@ PLAIN = ResultPage("Experiment", "", {})
 
 
 def draw_result(run: "Run", page: ResultPage = PLAIN) -> None:
-    """Draw the page of one result: title, findings, main figure, numbers, cautions, tabs, data."""
+    """Draw the page of one result: title, findings, main figure, cautions, tabs, data."""
     is_done = run.status.state == "done"
     rough = page.rough(run) if is_done else ""
     result.heading(run, rough, partial(_actions, run, page, is_done))
@@ -152,7 +152,7 @@ def draw_result(run: "Run", page: ResultPage = PLAIN) -> None:
     selection: Any = run
     views: Mapping[str, View] = {}
     main: View | None = None
-    with result.top() as (words, figure, numbers):
+    with result.top() as (words, figure):
         with words, errors_shown():
             result.findings(run.findings)
             result.disagreements(run, context.others_of(run))
@@ -165,9 +165,6 @@ def draw_result(run: "Run", page: ResultPage = PLAIN) -> None:
             main = next(iter(views.values()), None)
             if main is not None:
                 main(selection)
-        with numbers, errors_shown():
-            if shown := result.numbers(run.findings):
-                st.html(shown)
     with errors_shown():
         result.cautions(run, page.first_cautions)
     if main is None and not list(run.tables):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.app import navigation, tables_and_figures, text
-from workbench.app.runs import export, run_list, run_view
+from workbench.app.runs import export, run_list, run_view, verdicts
 from workbench.app.text import plain
+from workbench.core.findings import headline
 
 if TYPE_CHECKING:
     from workbench.report.content import Comparison
@@ -70,7 +71,7 @@ def _compared(group: "Comparison", is_only: bool) -> None:
                     with tables_and_figures.claims_in_view(claims):
                         tables_and_figures.draw_figure(drawing, f"compared {run.name} {figure}")
     st.subheader("What differs", anchor=False)
-    run_view.findings(what_changed([*group.runs.values()]))
+    verdicts.findings(what_changed([*group.runs.values()]))
     if group.requests.total:
         st.markdown("**Settings that differ**")
         tables_and_figures.draw_grid(group.requests, f"requests {group.experiment}")
@@ -90,7 +91,9 @@ def _one(letter: str, run: "Run") -> None:
             query_params={run_list.OPENED: run.name},
         )
     st.caption(plain(run.name))
-    run_view.findings(run.findings[:IN_VIEW])
+    if first := headline(run.findings):
+        verdicts.strip(first)
+    verdicts.findings(run.findings[1:IN_VIEW])
 
 
 def _table(group: "Comparison") -> None:

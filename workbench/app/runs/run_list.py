@@ -19,6 +19,7 @@ from workbench.runs.run import BUILT_IN
 from workbench.runs.status import Status
 
 if TYPE_CHECKING:
+    from workbench.core.findings import Finding
     from workbench.runs.run import Run
 
 NamedStatus = tuple[str, Status]  # the name of a run and its status
@@ -220,19 +221,19 @@ def _own(runs: Sequence[NamedStatus], matches: Sequence[NamedStatus]) -> None:
     if n_runs > PAGE:
         which = f"{first + 1:,} to {first + len(shown):,} of {which}"
     st.caption(f"{which}. Click one to open it, or tick several to compare them.")
-    from workbench.runs.run import first_claim
+    from workbench.runs.run import stored_headline
 
     folder = machine.runs()
     with st.container(key="run-list", gap=None):
         for (name, now), parts in shown:
-            _row(name, now, first_claim(folder / name, now))
+            _row(name, now, stored_headline(folder / name, now))
             if parts:
                 _parts(name, parts)
 
 
 def _parts(name: str, parts: Sequence[NamedStatus]) -> None:
     """Draw the runs that a run has started, folded."""
-    from workbench.runs.run import first_claim
+    from workbench.runs.run import stored_headline
 
     n_parts = len(parts)
     label = f"{n_parts:,} {'run' if n_parts == 1 else 'runs'} of it"
@@ -243,7 +244,7 @@ def _parts(name: str, parts: Sequence[NamedStatus]) -> None:
         st.container(key=f"run-list-of {name}", gap=None),
     ):
         for part, now in parts[:PAGE]:
-            _row(part, now, first_claim(machine.runs() / part, now))
+            _row(part, now, stored_headline(machine.runs() / part, now))
         if n_parts > PAGE:
             st.caption(f"and {n_parts - PAGE:,} more: search for their models or settings.")
 
@@ -253,7 +254,7 @@ def _built_in(
 ) -> None:
     """Draw the built-in results; ticked ones are compared with the user's runs."""
     from workbench.runs.builtin import builtin_run
-    from workbench.runs.run import first_claim
+    from workbench.runs.run import stored_headline
 
     count = (
         f"{len(matches)}" if len(matches) == len(shipped) else f"{len(matches)} of {len(shipped)}"
@@ -264,7 +265,7 @@ def _built_in(
         )
         with st.container(key="run-list-built-in", gap=None):
             for name, now in matches:
-                _row(name, now, first_claim(builtin_run(name).path, now))
+                _row(name, now, stored_headline(builtin_run(name).path, now))
 
 
 TICK = "tick "  # keys of the boxes
@@ -277,13 +278,14 @@ _STYLE = """<style>
   font-size: 15px; font-weight: 600; white-space: normal; overflow: visible; text-overflow: clip;
 }
 </style>"""
-COLOURS = {"done": "green", "running": "blue", "failed": "red", "queued": "gray"}
+COLOURS = {"done": "gray", "running": "blue", "failed": "red", "queued": "gray"}
 
 
-def _row(name: str, now: Status, claim: str) -> None:
+def _row(name: str, now: Status, found: "Finding | None") -> None:
     """Draw one run: a box to compare it, its title as a link, its state, and its first finding."""
     from workbench.app import navigation
-    from workbench.app.text import ago, plain, prose
+    from workbench.app.runs.verdicts import in_line
+    from workbench.app.text import ago, plain
     from workbench.report.prose import title_of_names
 
     experiment = now.experiment or name.rpartition("-")[0]
@@ -304,7 +306,8 @@ def _row(name: str, now: Status, claim: str) -> None:
             )
             when = "" if is_builtin else ago(now.created)
             facts = " · ".join(filter(None, (when, _duration(now), name)))
-            st.markdown(f"{prose(claim)}  \n{state} :small[{plain(facts)}]")
+            said = f"{in_line(found)}  \n" if found else ""
+            st.markdown(f"{said}{state} :small[{plain(facts)}]")
 
 
 def ticked(runs: Iterable[str]) -> list[str]:
@@ -359,8 +362,9 @@ def draw_latest(count: int, busy: bool = False) -> None:
 
 
 def _latest(count: int) -> None:
-    from workbench.app.text import ago, plain, prose, state, subject
-    from workbench.runs.run import first_claim
+    from workbench.app.runs.verdicts import in_line
+    from workbench.app.text import ago, plain, state, subject
+    from workbench.runs.run import stored_headline
 
     runs = whole_runs()[:count]
     if not runs:
@@ -372,6 +376,6 @@ def _latest(count: int) -> None:
             title = subject(now.experiment or name, *inputs_of(name, now))
             st.page_link("pages/runs.py", label=plain(title), query_params={OPENED: name})
             st.caption(plain(ago(now.created)), width="content")
-        if claim := first_claim(machine.runs() / name, now):
-            st.caption(prose(claim))
+        if found := stored_headline(machine.runs() / name, now):
+            st.caption(in_line(found))
     st.page_link("pages/runs.py", label="All runs", icon=":material/list:")

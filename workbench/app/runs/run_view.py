@@ -3,7 +3,7 @@
 Removing a run moves it to a bin, so that one click loses nothing. Costs: reading the runs' folders.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,30 +11,16 @@ import streamlit as st
 
 from workbench.app import tables_and_figures, text
 from workbench.app.runs import run_list
-from workbench.app.text import errors_shown, lines, plain, prose, show_error, state, subject
+from workbench.app.text import errors_shown, lines, plain, show_error, state, subject
 from workbench.core.errors import WorkbenchError
 from workbench.runs.reported import Reported, reported
 from workbench.runs.status import Status, log_lines
 from workbench.runs.time_left import age_of, in_words, progress_line
 
 if TYPE_CHECKING:
-    from workbench.core.findings import Finding
     from workbench.runs.run import Run
 
 # --- parts of a result ----------------------------------------------------------------------------
-
-
-def findings(found: "Sequence[Finding]", first: int = 1) -> None:
-    """Draw findings, numbered from `first`; those that the data does not support say so."""
-    lines = []
-    for number, finding in enumerate(found, start=first):
-        verdict = {
-            "not supported": " :gray-badge[not supported]",
-            "undecided": f" :orange-badge[undecided] Would decide it: {plain(finding.decided_by)}.",
-        }.get(finding.badge, "")
-        lines.append(f"{number}. {prose(finding.claim)}{verdict}")
-    if lines:
-        st.markdown("\n".join(lines))
 
 
 def badge(run: "Run") -> None:

@@ -12,6 +12,7 @@ from workbench.app import choice
 from workbench.app.frame.home import Look
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html
+from workbench.core.findings import plural
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -65,10 +66,11 @@ def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
     grid = grid_of(maps, group, Options())
     st.html(head_maps(grid, kind(), {**choice.in_url(), "from": "Your own text", "text": typed}))
     across = "Columns are layers, rows are heads. " if grid.layers_across else ""
+    shown, every = len(grid.rows) * len(grid.columns), sum(site.heads for site in model.sites)
+    counted = f"{shown} of {every} heads" if shown < every else plural(every, "head")
     st.caption(
-        f"{len(grid.rows)} layers × {len(grid.columns)} heads. {across}Rows of a map are the "
-        "tokens that look, columns the tokens that are looked at. Click a head to see it over the "
-        "words."
+        f"Each square is one head ({counted}). {across}Row: the word that looks; column: the word "
+        "it looks at. Click one to see it over the words."
     )
     if maps.cut:
         st.caption(f"{maps.cut:,} words are cut off: they exceed the maximum length of the model.")

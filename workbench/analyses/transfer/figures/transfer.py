@@ -18,6 +18,7 @@ from workbench.drawing.primitives import (
     Look,
     Tables,
     Trace,
+    band,
     curve,
     interval,
     marks,
@@ -45,7 +46,7 @@ from workbench.drawing.theme import (
 #
 # Pure functions of the tables `learning` and `epochs`. Costs: milliseconds.
 
-TRAINING = ["model", "method", "head", "seed", "learning_rate"]
+TRAINING = ["model", "method", "head", "learning_rate"]  # of trainings that differ by seed
 KNOWN = {  # methods with a fixed colour
     "frozen": MODEL,
     "frozen, LSTM": CONTROL,
@@ -75,56 +76,78 @@ def ways(table: pd.DataFrame) -> dict[str, dict[str, str]]:
 
 
 def learning(tables: Tables) -> go.Figure:
-    """Training loss of each step.
+    """Training loss of each step: mean over seeds.
 
-    How to read: one line per training, not averaged; a dash is a seed, a colour a method, or with
-    one method a learning rate.
+    How to read: the band has the losses of all seeds; a colour is a method, or with one method a
+    learning rate; pale: rates that were only tried. Where trainings ended early, the mean is of
+    those that go on.
     """
-    return _lines(tables["learning"], "step", "loss", "training loss", thin=True)
+    return _lines(tables, "learning", "step", "loss", "training loss")
 
 
 def epochs(tables: Tables) -> go.Figure:
-    """Dev score after each epoch, by the metric that selects the learning rate.
+    """Dev score after each epoch, by the metric that selects the learning rate: mean over seeds.
 
-    How to read: one line per training, a dash per seed, a colour per method, or with one method per
-    learning rate; hollow: cut off by max_epochs. A linear head over a frozen model has no epochs:
-    alone, it has one mark per ridge strength, at its optimum, by the passes over train.
+    How to read: the band has the scores of all seeds; a colour is a method, or with one method a
+    learning rate; pale: rates that were only tried; hollow: a training was cut off by max_epochs. A
+    linear head over a frozen model has no epochs: alone, it has one mark per ridge strength, at its
+    optimum, by the passes over train.
     """
-    table = tables["epochs"]
+    return _lines(tables, "epochs", "epoch", "value", "dev score")
+
+
+def _lines(tables: Tables, name: str, x: str, y: str, title: str) -> go.Figure:
+    """One panel per task; for each method, or with one method each learning rate, the mean over
+    seeds with a band of their range. With several methods, rates that were tried only are pale."""
+    table, marked = tables[name], name == "epochs"
     trained = table[table["learning_rate"] > 0]
-    shown = trained if len(trained) else table
-    return _lines(shown, "epoch", "value", "dev score", thin=False)
-
-
-def _lines(table: pd.DataFrame, x: str, y: str, title: str, thin: bool) -> go.Figure:
-    """One panel per task, one colour per method, one dash per seed; for one method, a colour per
-    learning rate."""
+    table = trained if len(trained) else table
+    used = tables.get("scores", table)
+    selected = set(used[["task", *TRAINING]].itertuples(index=False, name=None))
     series = ways(table)
     rates = sorted(set(table["learning_rate"])) if len(series) == 1 else []
-    seeds = list(dict.fromkeys(table["seed"]))
+    models = list(dict.fromkeys(table["model"]))
     parts: list[tuple[str, list[go.Scatter]]] = []
     for task, rows in table.groupby("task", sort=False):
         lines = []
-        for (model, method, head, seed, rate), run in rows.groupby(TRAINING, sort=False):
+        for (model, method, head, rate), runs in rows.groupby(TRAINING, sort=False):
             name = way({"method": method, "head": head})
             colour = series[name]["color"]
             if len(rates) > 1:
                 name = f"learning rate {rate:g}"
                 colour = [*SERIES, *MANY][rates.index(rate) % (len(SERIES) + len(MANY))]
-            index = seeds.index(seed)
+            is_used = len(rates) > 1 or (task, model, method, head, rate) in selected
+            runs = runs.assign(converged=runs.get("converged", True))
+            mean = runs[runs[y].notna()].groupby(x).agg(
+                mean=(y, "mean"), low=(y, "min"), high=(y, "max"), seeds=(y, "size"),
+                converged=("converged", "all"),
+            )  # fmt: skip
+            index = models.index(model)
+            if is_used and mean["seeds"].max() > 1 and rate:
+                ends = mean["low"].tolist(), mean["high"].tolist()
+                lines.append(band(mean.index.tolist(), *ends, colour, escaped(name)))
             lines.append(
                 curve(
-                    run[x],
-                    run[y],
-                    "%{customdata[0]}, seed %{customdata[1]}, learning rate %{customdata[2]}"
-                    f"<br>{x} %{{x}}: {title} %{{y:.4f}}<extra>{escaped(name)}</extra>",
-                    name,
+                    mean.index,
+                    mean["mean"],
+                    "%{customdata[0]}, learning rate %{customdata[1]}, %{customdata[2]} seeds"
+                    f"<br>{x} %{{x}}: {title} %{{y:.4f}} (%{{customdata[3]:.4f}} to "
+                    f"%{{customdata[4]:.4f}})<extra>{escaped(name)}</extra>",
+                    name if is_used else None,
                     index,
                     colour,
-                    {"symbol": symbols(run, MARKS[index % len(MARKS)]), "size": 6},
-                    {"width": 1.25 if thin else 1.75, "dash": DASHES[index % len(DASHES)]},
-                    mode="lines" if thin else "lines+markers" if rate else "markers",
-                    customdata=[[model, seed, f"{rate:g}"]] * len(run),
+                    {"symbol": symbols(mean, MARKS[index % len(MARKS)]), "size": 6},
+                    {"width": 1.75, "dash": DASHES[index % len(DASHES)]},
+                    mode="markers"
+                    if not rate
+                    else "lines+markers"
+                    if marked and is_used
+                    else "lines",
+                    opacity=1.0 if is_used else 0.3,
+                    customdata=[
+                        [model, f"{rate:g}", row.seeds, row.low, row.high]
+                        for row in mean.itertuples()
+                    ],
                 )
             )
         parts.append((str(task), lines))
@@ -362,11 +385,10 @@ def by_seed(tables: Tables) -> go.Figure:
                 customdata=means[["lower", "upper"]].to_numpy(),
             )
         )
-    lowest = float(np.nanmin(table["value"], initial=0.0))
     return plot(
         shown,
         110 + 44 * table["metric"].nunique(),
-        {"title": "score", "rangemode": "tozero" if lowest >= 0 else "normal"},
+        {"title": "score"},
         {**DOWN, "categoryorder": "array", "categoryarray": [*dict.fromkeys(table["metric"])]},
         showlegend=False,
         hovermode="closest",

@@ -14,10 +14,11 @@ from workbench.analyses.words.views import senses as words_senses
 from workbench.analyses.words.views import tokenizers as words_tokenizers
 from workbench.app import choice, style
 from workbench.app import navigation as analyses
-from workbench.app.runs import context, run_list
-from workbench.app.text import ago, errors_shown, plain, prose
+from workbench.app.runs import context, run_list, verdicts
+from workbench.app.text import ago, errors_shown, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, index_in, strip
+from workbench.core.findings import headline
 from workbench.experiment.definition import EXPERIMENTS
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ def _result(experiment: OverCorpus) -> None:
             )  # fmt: skip
             return
         where = f"{choice.chip(model, 'models')}, {choice.chip(corpus, 'corpora')}, {when}"
-        said = f" {prose(run.findings[0].claim)}" if run.findings else ""
+        first = headline(run.findings)
+        said = f" {verdicts.in_line(first)}" if first else ""
         st.markdown(f"{heading} ({plain(where)}){':' if said else ''}{said}")
         st.page_link(
             f"pages/{analyses.page_of(experiment.name)}.py",

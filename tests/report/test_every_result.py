@@ -1,0 +1,133 @@
+"""What results say at a glance: key numbers, titles and words of every built-in result, and of
+models with random weights. A number in large type is one that the data supports, and no title says
+what its verdict denies. Reports are read as Markdown, without their pictures."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from workbench.core.findings import Finding, headline
+from workbench.report import text_formats
+from workbench.report.content import content, drawings
+from workbench.runs.builtin import builtin_run, builtin_runs
+from workbench.runs.run import Run
+
+RUNS = builtin_runs()
+TWIN = "mini:bert@random"
+TWINS: dict[str, dict[str, Any]] = {  # experiments on a model that knows nothing, and its settings
+    "minimal-pairs": {"corpus": "primer/acceptability", "max_sentences": 100},
+    "head-importance": {"corpus": "primer", "max_sentences": 40},
+    "head-pruning": {
+        "corpus": "primer", "max_sentences": 40, "random_orders": 2, "steps": 4,
+        "recovery_steps": 0, "methods": ("importance", "random"),
+    },
+    "heads": {"corpus": "primer", "max_sentences": 100},
+    "trigram": {"corpus": "primer:size=1500", "max_sentences": 40},
+    "edge-probing": {"corpus": "primer:size=1500", "tasks": ("pos", "entities"), "preview": True},
+    "lens": {"corpus": "primer", "max_predictions": 60, "time": "0s"},
+}  # fmt: skip
+COUNTED = re.compile(
+    r"(?<!layer )\b(\d[\d,]*) of (?:the )?\1\b|(?<!layer )\b0 of \d"
+    r"|\b(?:all|none of) [12](?![\d,])",
+    re.I,
+)
+AGREES = re.compile(r"\b1 \w+ (?:have|are)\b")
+PATH = re.compile(r"(?<![\w.:/])/(?:home|tmp|root|work|Users|usr|var|mnt)/")
+HASH = re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,}\b")
+DENIED = re.compile(r"not shown to|not significant|does not beat|no better than its baseline")
+DENIES = re.compile(r"\b(?:no|not|none|neither|nothing|hardest|hurts)\b", re.I)
+
+
+def check(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check all findings, titles and the report of a run."""
+    for finding in run.findings:
+        assert not faults_of(finding), f"{finding.claim}: {', '.join(faults_of(finding))}"
+    supported = {each.claim for each in run.findings if each.verdict == "supported"}
+    for drawing in drawings(run).values():
+        assert not drawing.title or drawing.title in supported, drawing.title
+    (part,) = content([run]).parts
+    shown = {row[0].lower() for row in part.key_numbers.rows}
+    numbered = {
+        each.measure.lower() for each in run.findings
+        if each.verdict == "supported" and each.value is not None
+    }  # fmt: skip
+    assert shown == numbered, "the table of key numbers has what the data supports"
+    monkeypatch.setattr(text_formats, "pictured", lambda drawing, kind: None)
+    text_formats.write_markdown(content([run]), path)
+    report = path.read_text("utf-8")
+    said = report[: report.index("## Tables")]
+    first = headline(run.findings)
+    assert first and f"**({first.verdict})**" in said.partition("\n2. ")[0]
+    for line in said.splitlines():
+        if "`workbench " in line:
+            continue  # a command names its run
+        assert not PATH.search(line) and not HASH.search(line), line
+        if line.startswith("#"):
+            assert not COUNTED.search(line), line
+
+
+def faults_of(finding: Finding) -> list[str]:
+    """What is wrong with the words of a finding, its number or its verdict."""
+    claim, supported = finding.claim, finding.verdict == "supported"
+    return list(
+        filter(
+            None,
+            (
+                "a key number without support" if finding.key_number and not supported else "",
+                "a number with an interval has no n"
+                if supported and finding.interval and finding.null is not None and not finding.n
+                and finding.measure in LEADING
+                else "",
+                "its verdict contradicts it" if supported and DENIED.search(claim) else "",
+                "nothing in it says that it is not supported"
+                if finding.badge == "not supported" and not DENIES.search(claim)
+                else "",
+                "a count is not in words" if COUNTED.search(claim) else "",
+                "the verb does not agree" if AGREES.search(claim) else "",
+                "a path" if PATH.search(claim) else "",
+                "a hash" if HASH.search(claim) else "",
+            ),
+        )
+    )  # fmt: skip
+
+
+LEADING = {run.findings[0].measure for run in RUNS}
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.path.name)
+def test_a_built_in_result_shows_what_its_verdicts_support(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(run, tmp_path / "report.md", monkeypatch)
+
+
+def twins() -> Iterator[Any]:
+    for index, name in enumerate(TWINS):
+        yield pytest.param(name, marks=[pytest.mark.slow] if index > 1 else [])
+
+
+@pytest.mark.parametrize("name", twins())
+def test_a_model_with_random_weights_shows_no_number_that_means_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    run = wb.run(name, model=TWIN, **TWINS[name])
+    check(run, tmp_path / "report.md", monkeypatch)
+    assert not [each.claim for each in run.findings if each.null is not None and each.number]
+
+
+def test_the_sweep_finds_faults() -> None:
+    def said(claim: str, verdict: Any = "supported") -> list[str]:
+        return faults_of(Finding(claim, 1, None, 0, verdict, "t", measure="m"))
+
+    assert said("2 of 2 tasks are above the baseline.")
+    assert said("All 2 tasks are above the baseline.") and said("1 word have a piece.")
+    assert said("Fine-tuning beats the frozen model (not significantly).")
+    assert said("Fine-tuning beats the frozen model.", "not supported")
+    assert said("The model in /home/me/model is good.") and said("It is feee4e79c0f9a6e7 of all.")
+    assert not said("3 of 16 heads can be removed.")
+    assert builtin_run("geometry-mini-bert").findings[0].key_number == ""
