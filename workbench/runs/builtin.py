@@ -1,8 +1,9 @@
 """Built-in results: finished runs of the four mini models on `primer`, shipped with Workbench.
 
 They are shown before a user has run anything, apart from the user's own runs. `RECIPES` says what
-they compute; `python -m workbench.runs.builtin` computes them again, and `workbench train mini
---out` computes them for new models. Figures are drawn from the tables, so they are not stored.
+they compute; `python -m workbench.runs.builtin` computes them again (with `--findings`, only the
+sentences, from the tables), and `workbench train mini --out` computes them for new models. Figures
+are drawn from the tables, so they are not stored.
 Costs: listing a folder; some minutes to compute all.
 """
 
@@ -34,6 +35,7 @@ from workbench.runs.run import (
     builtin_names,
     open_run,
     recorded,
+    store_findings,
 )
 
 if TYPE_CHECKING:
@@ -258,18 +260,11 @@ def remake(
         runs: The folder of the runs that compute them (default: a temporary one).
         report: Called with a line for each result.
     """
-    known = {recipe.name: recipe for recipe in RECIPES}
-    for name in names:
-        if name not in known:
-            raise WorkbenchError(
-                f"there is no built-in result {name!r}.",
-                code="run-not-found",
-                remedy=did_you_mean(name, known),
-            )
+    known = _named(names)
     draft = drafted(target)
     shutil.rmtree(draft, ignore_errors=True)
     try:
-        _compute([known[name] for name in names or known], draft, models, runs, report)
+        _compute(known, draft, models, runs, report)
         for name in names:
             target.mkdir(exist_ok=True)
             shutil.rmtree(target / name, ignore_errors=True)
@@ -279,6 +274,30 @@ def remake(
             draft.rename(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _named(names: Sequence[str]) -> list[Recipe]:
+    """The recipes of results, all if none is named."""
+    known = {recipe.name: recipe for recipe in RECIPES}
+    for name in names:
+        if name not in known:
+            raise WorkbenchError(
+                f"there is no built-in result {name!r}.",
+                code="run-not-found",
+                remedy=did_you_mean(name, known),
+            )
+    return [known[name] for name in names or known]
+
+
+def state_again(names: Sequence[str] = ()) -> None:
+    """Write the findings of built-in results again, from their tables (default: of all)."""
+    for recipe in _named(names):
+        run = Run(SHIPPED / recipe.name)
+        found = EXPERIMENTS[recipe.experiment].findings_of(run.tables)
+        store_findings(run.path, found)
+        facts = {**run.provenance, "files": recorded(run.path)}
+        with atomic_write(run.path / PROVENANCE) as draft:
+            draft.write_text(json.dumps(facts))
 
 
 def _compute(
@@ -336,6 +355,9 @@ def outdated(run: Run, seen: Any = None) -> str:
 
 if __name__ == "__main__":
     try:
-        remake(names=sys.argv[1:])
+        if sys.argv[1:2] == ["--findings"]:
+            state_again(sys.argv[2:])
+        else:
+            remake(names=sys.argv[1:])
     except WorkbenchError as error:
         sys.exit(f"error: {error}")

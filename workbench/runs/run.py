@@ -142,12 +142,15 @@ def write_findings(
 ) -> None:
     """Write the findings of the tables on disk. A failure is a warning."""
     try:
-        found = [finding.as_data() for finding in findings(tables)]
-        data = json.dumps(found, indent=1, ensure_ascii=False)
+        store_findings(folder, findings(tables))
     except (Exception, SystemExit) as error:  # any experiment
         what = error.what if isinstance(error, WorkbenchError) else repr(error)
         progress.warn(f"The findings cannot be stated: {what}")
-        return
+
+
+def store_findings(folder: Path, findings: Iterable[Finding]) -> None:
+    """Write findings on disk."""
+    data = json.dumps([each.as_data() for each in findings], indent=1, ensure_ascii=False)
     with atomic_write(unlinked(folder / FINDINGS)) as draft:
         draft.write_text(data, encoding="utf-8")
 

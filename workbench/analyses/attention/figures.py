@@ -6,6 +6,7 @@ Pure functions of the tables of `attention-averages`. Costs: milliseconds.
 import plotly.graph_objects as go
 
 from workbench.analyses.attention.findings import above_average
+from workbench.core.head_names import block_name
 from workbench.drawing.heads import named, offset_map
 from workbench.drawing.primitives import (
     CELLS,
@@ -26,9 +27,9 @@ SIDE = 210  # pixels of a map of tags
 def offsets(tables: Tables) -> go.Figure:
     """Mean attention of a word to the word at each offset, in %.
 
-    How to read: a row is a head (layer-head), a column an offset (negative: to the left); dark
-    cells get most attention. Rows do not sum to 100 %: some attention goes further away or to
-    special tokens.
+    How to read: a row is a head (3.7 is head 7 of layer 3), a column an offset (negative: to the
+    left); dark cells get most attention. Rows do not sum to 100 %: some attention goes further
+    away or to special tokens.
     """
     table = tables["offsets"]
     wide = matrix(named(table), table["offset"], table["attention"])
@@ -56,7 +57,9 @@ def tags(tables: Tables) -> go.Figure:
             zmax=top,
             customdata=matrix(rows["tag"], rows["to_tag"], rows["attention"]).to_numpy(),
         )
-        parts.append((f"{stack} {kind}, layer {layer}" if several else f"layer {layer}", [cells]))
+        parts.append(
+            (f"{stack} {kind}, {block_name(layer)}" if several else block_name(layer), [cells])
+        )
     if not parts:
         raise KeyError("no parts of speech")
     across = min(len(parts), 2 if len(parts) <= 4 else 3)

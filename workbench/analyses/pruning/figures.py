@@ -273,7 +273,7 @@ def kept(tables: Tables) -> go.Figure:
         stays.map({True: "kept", False: "removed"}),
         significant=stays,
         top=PLAIN,
-        hover="head %{y}-%{x}: %{text}",
+        hover="head %{y}.%{x}: %{text}",
         form="%{text}",
         zmin=0,
         zmax=2,

@@ -23,6 +23,7 @@ from workbench.core.findings import (
     signed,
     whole,
 )
+from workbench.core.head_names import at_state
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -141,7 +142,7 @@ def _anisotropy(row: Row, layer: int, several: bool) -> Finding:
         "with random weights"
     )
     claim = (
-        f"{does}: the mean cosine of two random words in layer {whole(layer)} is "
+        f"{does}: the mean cosine of two random words in {at_state(layer)} is "
         f"{decimal(row['difference'], 2)} (95 % {decimal(row['lower'], 2)} to "
         f"{decimal(row['upper'], 2)}"
     )

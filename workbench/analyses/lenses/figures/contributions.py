@@ -6,7 +6,7 @@ Pure functions of the tables of `contributions`. Costs: milliseconds.
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.core.head_names import has_several_kinds, part_name
+from workbench.core.head_names import block_name, has_several_kinds, part_name
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
@@ -39,7 +39,7 @@ def heads(tables: Tables) -> go.Figure:
         rows["contribution"],
         significant=rows["writes"],
         form="%{z:.2f}",
-        hover="head %{y}-%{x}: %{z:.3f}",
+        hover="head %{y}.%{x}: %{z:.3f}",
         tickformat=".2f",
         **ends(rows["contribution"]),
     )
@@ -55,7 +55,7 @@ def layers(tables: Tables) -> go.Figure:
     table = tables["layers"]
     names = [
         "final biases" if layer == -1 and source == "biases" else
-        source if layer == -1 else f"layer {layer}"
+        source if layer == -1 else block_name(layer)
         for layer, source in zip(table["layer"], table["source"], strict=True)
     ]  # fmt: skip
     table = table.assign(name=names)[table["contribution"] != 0]  # T5 has no biases
