@@ -25,6 +25,7 @@ from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import OWN, row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import View, grid
+from workbench.core.head_names import FIRST, block_name
 from workbench.report.format import number
 
 if TYPE_CHECKING:
@@ -125,11 +126,12 @@ def grid_of(found: Parts) -> View:
     columns: list[str] = []
     cells: dict[tuple[str, str], float] = {}
     for record in table.to_dict("records"):
-        name = f"{record['stack'] if several else 'layer'} {int(record['layer'])}"
+        name = f"{record['stack']} " if several else ""
+        name += block_name(record["layer"])
         column = "MLP"
         if record["part"] == "head":
             kind = "cross " if record["kind"] == "cross" and len(kinds) > 1 else ""
-            column = f"{kind}head {int(record['head'])}"
+            column = f"{kind}head {int(record['head']) + FIRST}"
         rows += [] if name in rows else [name]
         columns += [] if column in columns else [column]
         cells[name, column] = float(record["contribution"])
@@ -147,9 +149,7 @@ def grid_of(found: Parts) -> View:
         ],
         diverging=True,
         legend=("against", "for"),
-        note="One cell for each attention head and each MLP, the last layer on top. Layers and "
-        "heads are counted from 0, as on the pages Attention and Heads: layer 0 here makes the "
-        "states that Why? and When? call layer 1.",
+        note="One cell for each attention head and each MLP, the last layer on top.",
     )
 
 
