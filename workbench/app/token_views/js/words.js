@@ -110,7 +110,7 @@ function cellMark(grid, [r, c]) {
 /** A file name from the title and the head. */
 function fileName(message, cell, ending) {
   const grid = message.sides[0].grid;
-  const place = cell ? ` ${cellMark(grid, cell)}` : "";
-  const plain = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  const place = cell ? headName(grid, cell) : "";
+  const plain = (text) => text.toLowerCase().replace(/[^a-z0-9.]+/g, "-").replace(/^-|-$/g, "");
   return `${plain(`attention ${message.title}`).slice(0, 60)}${place && `-${plain(place)}`}.${ending}`;
 }
