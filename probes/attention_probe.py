@@ -27,6 +27,7 @@ from probes.dependency_trees import Floats, Truths
 from probes.experiments import MAX_DATA_GAIN, AttentionProbe
 from probes.representations import MODEL, NO_LAYER, RANDOM, STATIC, static
 from workbench.core.errors import WorkbenchError
+from workbench.core.head_names import block_name
 from workbench.core.stats import interval, resampled, share
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
@@ -473,8 +474,10 @@ def _named(rows: pd.DataFrame) -> str:
     """The first probes by name, each with its layers."""
     names = []
     for (probe, encoder, stack), own in rows.groupby(["probe", "encoder", "stack"], sort=False):
-        layers = ", ".join("all" if layer == ALL else str(layer) for layer in own["layer"].unique())
+        layers = ", ".join(
+            "all layers" if layer == ALL else block_name(layer) for layer in own["layer"].unique()
+        )
         weights = ", random weights" if encoder == RANDOM else ""
-        names.append(probe if probe == WORDS else f"{probe}{weights} ({stack}, layer {layers})")
+        names.append(probe if probe == WORDS else f"{probe}{weights} ({stack}, {layers})")
     more = " and others" if len(names) > MAX_NAMED else ""
     return "; ".join(map(str, names[:MAX_NAMED])) + more

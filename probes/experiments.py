@@ -49,7 +49,7 @@ Mode = Literal["lexical", "top", "layer", "mix", "cumulative"]
 LossName = Literal["auto", "softmax", "sigmoid"]
 MAX_WINDOW = 10  # words on either side of a convolution
 _MODES: Mapping[Mode, str] = {
-    "lexical": "layer 0",
+    "lexical": "the embeddings",
     "layer": "each layer alone",
     "top": "the last layer",
     "mix": "a learned mix of all layers",
@@ -95,8 +95,9 @@ class EdgeProbing(SplitSettings):
     modes: tuple[Mode, ...] = Field(
         ("lexical", "top", "layer", "mix", "cumulative"),
         min_length=1,
-        description="Input of the probes. lexical: layer 0; top: the last layer; layer: each layer "
-        "alone; mix: a learned mix of all layers; cumulative: mixes of layers 0 to k, for each k.",
+        description="Input of the probes. lexical: the embeddings; top: the last layer; layer: "
+        "each layer alone; mix: a learned mix of all layers; cumulative: mixes of the embeddings "
+        "up to layer k, for each k.",
     )
     loss: LossName = Field(
         "auto",
@@ -163,7 +164,7 @@ class EdgeProbing(SplitSettings):
     )
     cnn_windows: tuple[int, ...] = Field(
         (),
-        description="Windows of convolution baselines over layer 0, in words on either side "
+        description="Windows of convolution baselines over the embeddings, in words on either side "
         "(1 to 10; default: none).",
     )
     preview: bool = Field(
@@ -192,7 +193,9 @@ class EdgeProbing(SplitSettings):
         targets = "all targets" if budget.targets is None else f"up to {budget.targets:,} targets"
         baselines = ["the most frequent label", "static vectors"]
         baselines += ["the same architecture with random weights"] if self.random_baseline else []
-        baselines += [f"a CNN over {2 * words + 1} words of layer 0" for words in self.cnn_windows]
+        baselines += [
+            f"a CNN over {2 * words + 1} words of the embeddings" for words in self.cnn_windows
+        ]
         baselines += ["a control task of random labels by word type"] if self.control_tasks else []
         return (
             f"We trained {probes} probes on frozen states (Tenney et al. 2019), with {targets} of "

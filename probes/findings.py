@@ -35,6 +35,7 @@ from workbench.core.findings import (
     verb_of,
     whole,
 )
+from workbench.core.head_names import at_state, block_name, head_number
 from workbench.core.stats import SIGNIFICANT
 
 Tables = Mapping[str, pd.DataFrame]
@@ -281,6 +282,11 @@ def _layers_of(task: TaskResult, means: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["mode"].isin(SINGLE)].drop_duplicates("layer").sort_values("layer")
 
 
+def _at_best(task: TaskResult) -> str:
+    """The best layer of a task within a sentence, with its stack if there are several."""
+    return f"{at_state(task.row['best_layer'])}{task.of_stack}"
+
+
 def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
     """The best layer of a task, its score and its baseline, and the last layer."""
     row, best = task.row, task.best_baseline
@@ -291,9 +297,9 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
     number = (
         f"F1 {at_least}{score(task.value)} (95 % {span(row['lower'], row['upper'], 'F1')}{against})"
     )
-    layer = f"layer {whole(row['best_layer'])}{task.of_stack}"
+    layer, is_best = _at_best(task), "are best" if row["best_layer"] == 0 else "is best"
     if task.is_mix:
-        layer = f"the mix of layers 0 to {whole(row['best_layer'])}{task.of_stack}"
+        layer, is_best = f"the mix up to {layer}", "is best"
     tail = ""
     if len(layers) > 1 and int(layers["layer"].iloc[-1]) != row["best_layer"]:
         last = float(layers["mean"].iloc[-1])
@@ -305,14 +311,14 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
             claim
             if len(layers) > 1
             else (
-                f"{layer[:1].upper()}{layer[1:]} is not significantly above the baselines for "
+                f"{capital(layer)} {is_best[:-5]} not significantly above the baselines for "
                 f"{task.title}: "
             )
         )
         claim += f"{number}."
     elif len(layers) > 1:
         so_far = " so far" if is_bound else ""
-        claim = f"L{layer[1:]} is best for {task.title}{so_far}: {number}{tail}."
+        claim = f"{capital(layer)} {is_best} for {task.title}{so_far}: {number}{tail}."
     else:
         claim = f"From {layer}, {task.title} is read with {number}."
     return Finding(
@@ -344,20 +350,22 @@ def _over_layer_0(tasks: Sequence[TaskResult], means: pd.DataFrame) -> Finding |
         (task,) = known
         keys = {name: task.row[name] for name in EDGE}
         base = float(task.row["baseline_lexical"])
-        value, unit, measure = task.value - base, "F1", f"gain over layer 0: {task.title}"
+        value, unit, measure = task.value - base, "F1", f"gain over the embeddings: {task.title}"
         if rising:
-            claim = f"{task.title} gains {score(value)} points over layer 0 ({score(base)})"
+            claim = f"{task.title} gains {score(value)} points over the embeddings ({score(base)})"
             claim += _depths(rising) if _expected(task) is not None else ""
         else:
-            claim = f"{task.title} gains nothing significant over layer 0 ({score(base)}; best "
-            claim += f"layer: {_points(value)} points)"
+            claim = f"{task.title} gains nothing significant over the embeddings ({score(base)}; "
+            claim += f"best layer: {_points(value)} points)"
     else:
-        value, unit, measure = len(rising), "", "tasks that gain over layer 0"
+        value, unit, measure = len(rising), "", "tasks that gain over the embeddings"
         claim = f"{capital(of_all(len(rising), len(known), 'task'))} above the baselines "
-        claim += f"{verb_of(len(rising), 'gains', 'gain')} over layer 0"
+        claim += f"{verb_of(len(rising), 'gains', 'gain')} over the embeddings"
         if len(known) == 1:
             verb = "gains" if rising else "does not significantly gain"
-            claim = f"{known[0].title}, the only task above the baselines, {verb} over layer 0"
+            claim = (
+                f"{known[0].title}, the only task above the baselines, {verb} over the embeddings"
+            )
         claim += _depths(rising)
     return Finding(
         f"{claim}.",
@@ -380,7 +388,7 @@ def _above_layer_0(task: TaskResult, means: pd.DataFrame) -> Judged:
         return Judged("not supported", "")
     same = (means[EDGE] == [row[name] for name in EDGE]).all(axis=1)
     lexical = means[same & (means["mode"] == "lexical") & ~means["control"]]
-    return _against(row, task.value, _baseline("layer 0", lexical, "mean"))
+    return _against(row, task.value, _baseline("embeddings", lexical, "mean"))
 
 
 def _expected(task: TaskResult) -> float | None:
@@ -486,7 +494,7 @@ def _data(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
     most = max(known, key=lambda task: float(task.row["data_gain"]))
     short = [task for task in known if task.row["data_gain"] > MAX_DATA_GAIN]
     row = most.row
-    where = f"layer {whole(row['data_gain_layer'])}"
+    where = at_state(row["data_gain_layer"])
     where = f"{most.title}, {where}" if len(known) > 1 else where
     gain = f"the second half of the targets adds up to {score(row['data_gain'])} points ({where})"
     if row["data_gain"] <= 0:
@@ -554,7 +562,7 @@ def _confusion(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
         first = _highest(errors, "n")
         total = int(errors["n"].sum())
         return Finding(
-            f"The most frequent error in {task.title} at layer {whole(row['best_layer'])} is "
+            f"The most frequent error in {task.title} at {at_state(row['best_layer'])} is "
             f"`{first['gold']}` read as `{first['predicted']}`: {whole(first['n'])} of "
             f"{plural(total, 'error')}.",
             first["n"],
@@ -636,13 +644,14 @@ def _code_task(task: TaskResult, codes: pd.DataFrame) -> Finding:
     of_model = codes[(codes["encoder"] == "model") & ~codes["control"].astype(bool)]
     same = of_model[(of_model[CODE] == [row[name] for name in CODE]).all(axis=1)]
     by_layer = same.groupby("layer")["compression"].mean()
-    layer = f"layer {whole(row['best_layer'])}{task.of_stack}"
+    layer = _at_best(task)
     interval = f"95 % {decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}"
     interval += f"; {best.name}: {decimal(best.value, 2)}" if best else ""
     compression = f"compression {decimal(row['compression'], 2)}"
     code = f"{row['code']} code"
     if task.is_above:
-        claim = f"L{layer[1:]} gives the shortest {code} of {task.title}: "
+        gives = "give" if row["best_layer"] == 0 else "gives"
+        claim = f"{capital(layer)} {gives} the shortest {code} of {task.title}: "
         claim += f"{percent(1 / task.value)} of the uniform code ({compression}, {interval})"
         if len(by_layer) > 1 and int(by_layer.index[-1]) != row["best_layer"]:
             claim += f"; last layer: {decimal(by_layer.iloc[-1], 2)}"
@@ -672,19 +681,20 @@ def _code_over_layer_0(task: TaskResult) -> Finding | None:
         return None
     base = float(row["baseline_lexical"])
     verdict, decided_by = _against(
-        row, task.value, [Baseline("layer 0", base, base)], scale=base, more=MORE_LABELS
+        row, task.value, [Baseline("embeddings", base, base)], scale=base, more=MORE_LABELS
     )
     numbers = f"compression {decimal(task.value, 2)} against {decimal(base, 2)}"
-    layer = f"layer {whole(row['best_layer'])}"
+    layer = at_state(row["best_layer"])
     if row["best_layer"] == 0:
         verdict = "not supported"
-        claim = f"No layer codes {task.title} shorter than layer 0 (compression {decimal(base, 2)})"
+        claim = f"No layer codes {task.title} shorter than the embeddings (compression "
+        claim += f"{decimal(base, 2)})"
     elif verdict == "supported":
         claim = f"The code of {task.title} is {decimal(task.value / base, 2)} times shorter at "
-        claim += f"{layer} than at layer 0 ({numbers})"
+        claim += f"{layer} than at the embeddings ({numbers})"
     else:
-        claim = f"The code of {task.title} is not significantly shorter at {layer} than at layer 0 "
-        claim += f"({numbers})"
+        claim = f"The code of {task.title} is not significantly shorter at {layer} than at the "
+        claim += f"embeddings ({numbers})"
     return Finding(
         f"{claim}.",
         task.value / base,
@@ -694,7 +704,7 @@ def _code_over_layer_0(task: TaskResult) -> Finding | None:
         "summary",
         keys_of(row, *CODE),
         "beside",
-        measure=f"compression over that of layer 0: {task.title}",
+        measure=f"compression over that of the embeddings: {task.title}",
         decided_by=decided_by,
     )
 
@@ -708,7 +718,7 @@ def _code_of_control(task: TaskResult) -> Finding | None:
     saved = 1 - 1 / task.value
     of_control = 1 - 1 / float(control)
     return Finding(
-        f"At layer {whole(row['best_layer'])} the code of {task.title} saves {percent(saved)} of "
+        f"At {at_state(row['best_layer'])} the code of {task.title} saves {percent(saved)} of "
         f"the uniform code; that of random labels by word type saves {percent(of_control)}.",
         saved - of_control,
         None,
@@ -829,7 +839,7 @@ def _tree_score(row: Row, means: pd.DataFrame, several: bool) -> Finding:
     at = rows_of(layers[layers["layer"] == row["best_layer"]])[0]
     value, best = float(row["best_score"]), _best(baselines)
     verdict, decided_by = _against(at, value, baselines, "" if at["converged"] else MORE_EPOCHS)
-    layer = f"layer {whole(row['best_layer'])}{f' of the {stack}' if several else ''}"
+    layer = f"{at_state(row['best_layer'])}{f' of the {stack}' if several else ''}"
     text = _tree_text(metric, value)
     ends = " to ".join(
         _tree_text(metric, row[end]).removesuffix(" %") for end in ("lower", "upper")
@@ -881,15 +891,15 @@ def _tree_gain(row: Row, means: pd.DataFrame, of_best: Finding) -> Finding | Non
         decimal(points * float(most[column]), 1 if points > 1 else 2)
         for column in ("delta", "delta_lower", "delta_upper")
     )
-    layer, below = whole(most["layer"]), whole(most["layer"] - 1)
+    layer, below = at_state(most["layer"]), at_state(most["layer"] - 1)
     correction = f"{p_text(p)}, corrected for {plural(len(gains), 'layer')}"
-    gain = f"{signed(delta)}{unit} over layer {below} (95 % {low} to {high}; {correction})"
+    gain = f"{signed(delta)}{unit} over {below} (95 % {low} to {high}; {correction})"
     if not rises:
-        claim = f"No layer adds significantly to {name}: layer {layer} has {gain}"
+        claim = f"No layer adds significantly to {name}: {layer} has {gain}"
     elif not most["learnt"]:
-        claim = f"Layer {layer} adds most to {name}, {gain}, but is no better than the baselines"
+        claim = f"{capital(layer)} adds most to {name}, {gain}, but is no better than the baselines"
     else:
-        claim = f"Layer {layer} adds most to {name}: {gain}"
+        claim = f"{capital(layer)} adds most to {name}: {gain}"
     return Finding(
         f"{claim}.",
         most["delta"],
@@ -929,7 +939,7 @@ def _shown_trees(row: Row, tables: Tables) -> Finding | None:
     sentences = trees["sentence"].nunique()
     return Finding(
         f"In the {plural(sentences, 'sentence')} shown, {of_all(right, total, 'gold edge')} "
-        f"{verb_of(right, 'is', 'are')} predicted at layer {whole(trees['layer'].iloc[0])}.",
+        f"{verb_of(right, 'is', 'are')} predicted at {at_state(trees['layer'].iloc[0])}.",
         right / total,
         None,
         None,
@@ -958,7 +968,7 @@ def _tree_data(rows: Sequence[Row], means: pd.DataFrame) -> Finding | None:
         claim = f"{capital(of_all(rising, len(most), 'curve'))} still {_rise(rising)}"
     return Finding(
         f"{claim}; with half of the sentences, the {TREE_NAMES[metric]} at "
-        f"layer {whole(at['layer'])} changes by {change}.",
+        f"{at_state(at['layer'])} changes by {change}.",
         lost,
         None,
         None,
@@ -1078,7 +1088,7 @@ def _one_layer(row: Row, means: pd.DataFrame, several: bool, of_probe: Finding) 
     of_stack = f" of the {row['stack']}" if several else ""
     return Finding(
         f"All heads{of_stack} together are {better_by} better than those of one layer: "
-        f"{percent(uas, 1)} against {percent(of_layer, 1)} at layer {whole(row['best_layer'])}, "
+        f"{percent(uas, 1)} against {percent(of_layer, 1)} at {block_name(row['best_layer'])}, "
         "the best on dev.",
         uas - of_layer,
         None,
@@ -1130,7 +1140,7 @@ def _heaviest_head(row: Row, table: pd.DataFrame) -> Finding | None:
     head = _highest(rows, column)
     side = "from a word to its head" if column == columns[0] else "from a head to its dependents"
     return Finding(
-        f"The probe gives most weight to head {whole(head['layer'])}-{whole(head['head'])}, to its "
+        f"The probe gives most weight to head {head_number(head['layer'], head['head'])}, to its "
         f"attention {side} ({decimal(head[column], 2)}).",
         head[column],
         None,

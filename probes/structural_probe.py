@@ -35,6 +35,7 @@ from probes.representations import (
 from probes.structural_training import INPUTS, Probe, States, predicted, trained
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import folder_or_temporary
+from workbench.core.head_names import state_name
 from workbench.core.stats import difference, interval, resampled, share
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import PARTS, TRAIN, Parts, parts_of
@@ -462,9 +463,9 @@ def _named(rows: pd.DataFrame) -> str:
     """The first scores by metric, each with its layers."""
     names = []
     for (metric, encoder, stack), own in rows.groupby(["metric", "encoder", "stack"], sort=False):
-        layers = ", ".join(str(layer) for layer in own["layer"])
+        layers = ", ".join(state_name(layer) for layer in own["layer"] if layer >= 0)
         weights = ", random weights" if encoder == RANDOM else ""
-        where = STATIC if encoder == STATIC else f"{stack}{weights}, layer {layers}"
+        where = STATIC if encoder == STATIC else f"{stack}{weights}, {layers}"
         names.append(f"{metric} ({where})")
     more = " and others" if len(names) > MAX_NAMED else ""
     return "; ".join(names[:MAX_NAMED]) + more

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from plotly.colors import hex_to_rgb
 
 from workbench.core.findings import decimal
+from workbench.core.head_names import EMBEDDINGS, state_name
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
     NOT_LEARNED,
+    STATE,
     Look,
     Tables,
     Trace,
@@ -39,8 +41,9 @@ from workbench.drawing.primitives import (
     name_beyond,
     panels,
     plot,
+    state_axis,
+    state_cells,
     symbols,
-    tick,
 )
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, CONTROL, MARKS, MODEL
@@ -87,8 +90,7 @@ def curves(tables: Tables) -> go.Figure:
                 name = "mix up to layer" if len(probes) == 1 else name
                 lines.append(_line(mixed, name, index + 1, size=5))
         parts.append((task, lines))
-    x = {"title": "layer", "dtick": tick(deepest), "zeroline": False}
-    return by_task(parts, x, F1)
+    return by_task(parts, state_axis(deepest), F1)
 
 
 def selectivity(tables: Tables) -> go.Figure:
@@ -127,7 +129,7 @@ def baselines(tables: Tables) -> go.Figure:
     """
     summary = tables["summary"]
     names = _names(summary)
-    columns = {"layer 0": "baseline_lexical", **BASELINES}
+    columns = {EMBEDDINGS: "baseline_lexical", **BASELINES}
     available = {n: column for n, column in columns.items() if summary[column].notna().any()}
     traces = [
         marks(
@@ -149,8 +151,8 @@ def pipeline(tables: Tables) -> go.Figure:
     """Layers that encode each task: expected layer of the mixes, and centre of gravity of the mix.
 
     How to read: the tasks are in the order of the published pipeline; next to a name is F1 from
-    layer 0 → from all layers. The expected layer comes from the gains of each added layer; where
-    the curve falls it may lie outside the layers.
+    the embeddings → from all layers. The expected layer comes from the gains of each added layer;
+    where the curve falls it may lie outside the layers. emb.: the embeddings.
     """
     summary = tables["summary"]
     columns = ["expected_layer", "centre_of_gravity"]
@@ -173,7 +175,8 @@ def pipeline(tables: Tables) -> go.Figure:
                 cliponaxis=False,
             )
         )
-    x = {"title": "layer", "range": _room(rows[columns].to_numpy(dtype=float))}
+    deepest = true(tables["means"])["layer"].max()
+    x = {**state_axis(deepest), "range": _room(rows[columns].to_numpy(dtype=float))}
     look: Look = {"barmode": "group", "bargap": 0.3, "legend": {"traceorder": "normal"}}
     return plot(traces, 130 + 44 * max(len(rows), 1), x, DOWN, **look)
 
@@ -190,13 +193,14 @@ def mixes(tables: Tables) -> go.Figure:
         raise KeyError("mixes of layers")
     wide = matrix(_names(table), table["layer"], table["weight"])
     centres = (wide * wide.columns.to_numpy(dtype=float)).sum(axis=1) / wide.sum(axis=1)
+    wide.columns, x = state_cells(wide.columns)
     wide.index = [f"{name}  {centre:.2f}" for name, centre in centres.items()]
     top = float(wide.to_numpy().max())
-    hover = "%{y}, layer %{x}: %{z:.3f}"
+    hover = "%{y}, %{x}: %{z:.3f}"
     return plot(
         [heat_map(wide, hover, "weight", "%{z:.2f}", zmin=0, zmax=top)],
         160 + 32 * len(wide),
-        {**CELLS, "title": "layer", "dtick": tick(len(wide.columns))},
+        x,
         {**CELLS, **DOWN},
     )
 
@@ -213,7 +217,7 @@ def confusions(tables: Tables) -> go.Figure:
         key = [row["task"], row["probe"], row["stack"], row["best_layer"]]
         counts = confusion[(confusion[["task", *PROBE, "layer"]] == key).all(axis=1)]
         if len(counts):
-            parts.append((f"{name}, layer {row['best_layer']}", [confusion_map(counts)]))
+            parts.append((f"{name}, {state_name(row['best_layer'])}", [confusion_map(counts)]))
     if not parts:
         raise KeyError("one label per target")
     return choice(parts, **_square(20), margin={"t": 64 if len(parts) > 1 else 32})
@@ -315,7 +319,7 @@ def first_probe(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_scores(rows: pd.DataFrame, means: pd.DataFrame) -> list[str]:
-    """Task names with F1 from layer 0 and from a mix of all layers."""
+    """Task names with F1 from the embeddings and from a mix of all layers."""
     model = true(means)
     mixed = model[model["mode"] == "cumulative"].sort_values("layer")
     tops = mixed.groupby(["task", *PROBE], sort=False)["mean"].last().to_dict()
@@ -366,7 +370,7 @@ def _control(rows: pd.DataFrame, probes: Sequence[tuple[Any, ...]]) -> list[Trac
     own = own.drop_duplicates("layer").sort_values("layer")
     if own.empty:
         return []
-    hover = "control task, layer %{x}: %{y:.1%}"
+    hover = f"control task, {STATE}: %{{y:.1%}}"
     return [curve(own["layer"], own["mean"], hover, "control task", 2, CONTROL, mode="lines")]
 
 
@@ -386,7 +390,7 @@ def _line(line: pd.DataFrame, name: str, index: int, x: str = "layer", size: int
     return curve(
         line[x],
         line["mean"],
-        f"{escaped(name)}, %{{x}}: %{{y:.1%}}%{{text}}",
+        f"{escaped(name)}, {STATE if x == 'layer' else '%{x}'}: %{{y:.1%}}%{{text}}",
         name,
         index,
         MODEL,
@@ -450,7 +454,7 @@ FIGURES = {
 # Compression by layer, baselines, and bits per block of the online code.
 
 CODE_BASELINES = {
-    "layer 0": "baseline_lexical",
+    EMBEDDINGS: "baseline_lexical",
     "no positions": "baseline_no_positions",
     "static vectors": "baseline_static",
     "random weights": "baseline_random",
@@ -487,14 +491,14 @@ def compression(tables: Tables) -> go.Figure:
             own = summary[(summary[["task", "code", "stack"]] == [task, code, stack]).all(axis=1)]
             traces.append(_best_code(own))
         parts.append((task, traces))
-    x = {"title": "layer", "dtick": tick(deepest), "zeroline": False}
+    x = state_axis(deepest)
     return by_task(parts, x, {"title": "compression", "rangemode": "tozero"}, [uniform])
 
 
 def _best_code(summary: pd.DataFrame) -> go.Scatter:
     """The interval of the best layer."""
     look: Look = {"showlegend": False, "error_y": interval(summary, "compression")}
-    hover = "best layer, %{x}: %{y:.2f}"
+    hover = f"best layer, {STATE}: %{{y:.2f}}"
     x, y = summary["best_layer"], summary["compression"]
     return marks(x, y, hover, None, MODEL, "circle", 9, **look)
 
@@ -553,22 +557,22 @@ def blocks(tables: Tables) -> go.Figure:
             ends = f", {stack}" if several else ""
             lines = {
                 "best layer": (model[(model["layer"] == layer) & ~model["control"]], MODEL),
-                "layer 0": (model[(model["layer"] == 0) & ~model["control"]], MODEL),
+                EMBEDDINGS: (model[(model["layer"] == 0) & ~model["control"]], MODEL),
                 "random weights": (of_stack[of_stack["encoder"] == "random"], BASELINE),
                 "control task": (model[(model["layer"] == layer) & model["control"]], CONTROL),
             }
             for index, (what, (line, colour)) in enumerate(lines.items()):
                 sums = line.groupby("portion")[["bits", "targets"]].sum()
-                if len(sums) and not (what == "layer 0" and layer == 0):
+                if len(sums) and not (what == EMBEDDINGS and layer == 0):
                     each = sums["bits"] / sums["targets"]
-                    traces.append(_code(each, f"{what}{ends}", index, colour))
+                    traces.append(_code(each, f"{what}{ends}", index, colour, "%{x}"))
         parts.append((task, traces))
     x = {"title": "share of targets sent", "type": "log", "dtick": 1, "tickformat": ".3~%"}
     return by_task(parts, x, {"title": "bits per label", "rangemode": "tozero"})
 
 
-def _code(values: pd.Series, name: str, index: int, colour: str) -> go.Scatter:
-    hover = f"{escaped(name)}, %{{x}}: %{{y:.2f}}"
+def _code(values: pd.Series, name: str, index: int, colour: str, at: str = STATE) -> go.Scatter:
+    hover = f"{escaped(name)}, {at}: %{{y:.2f}}"
     return curve(values.index, values, hover, name, index, colour)
 
 

@@ -25,7 +25,8 @@ from probes.figures.probing import (
     whole,
     with_scores,
 )
-from workbench.drawing.primitives import Look, Trace, band, curve, level, marks, tick
+from workbench.core.head_names import state_name
+from workbench.drawing.primitives import STATE, Trace, band, curve, level, marks, state_axis
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, CONTROL, DASHES, MARKS, MODEL, TUNED
 
@@ -74,11 +75,11 @@ def draw_curves(
                 curve(
                     line["layer"] / (line["layer"].max() if relative else 1),
                     line["f1"],
-                    f"{escaped(name)}, layer %{{customdata}}: %{{y:.1%}}",
+                    f"{escaped(name)}, %{{customdata}}: %{{y:.1%}}",
                     name,
                     line=PUBLISHED_LINE,
                     mode="lines",
-                    customdata=line["layer"],
+                    customdata=line["layer"].map(state_name),
                 )
             )
         for run, colour in zip(runs, RUNS, strict=False):
@@ -93,7 +94,7 @@ def draw_curves(
                     traces.append(band(x, *ends, colour, escaped(name)))
                 traces.append(_curve(rows, name, style, colour, scale))
         parts.append((task, traces))
-    x_axis: Look = {"title": "layer", "dtick": tick(max(depths)), "zeroline": False}
+    x_axis = state_axis(max(depths))
     if relative:
         x_axis = {"title": "depth", "dtick": 0.5, "zeroline": False}
     return by_task(parts, x_axis, F1)
@@ -119,7 +120,7 @@ def curve_controls(run: RunCurves, tasks: Sequence[str]) -> go.Figure:
                 curve(
                     line["layer"],
                     line["task_score"] - line["control"],
-                    f"{escaped(name)}, layer %{{x}}: %{{y:.1%}} "
+                    f"{escaped(name)}, {STATE}: %{{y:.1%}} "
                     "(%{customdata[0]:.1%} − %{customdata[1]:.1%})",
                     name,
                     index,
@@ -128,8 +129,11 @@ def curve_controls(run: RunCurves, tasks: Sequence[str]) -> go.Figure:
                 )
             )
         parts.append((task, traces))
-    x = {"title": "layer", "dtick": tick(run.deepest), "zeroline": False}
-    return by_task(parts, x, {"title": "selectivity (F1)", "tickformat": ".0%", "zeroline": False})
+    return by_task(
+        parts,
+        state_axis(run.deepest),
+        {"title": "selectivity (F1)", "tickformat": ".0%", "zeroline": False},
+    )
 
 
 def add_published_layers(figure: go.Figure, run: RunCurves, model: str) -> list[str]:
@@ -183,11 +187,10 @@ def _curve(line: pd.DataFrame, name: str, style: int, colour: str, scale: int) -
     return curve(
         (line["layer"] / scale).tolist(),
         line["mean"].tolist(),
-        f"{escaped(name)}, layer %{{customdata[0]}}: %{{y:.1%}} (%{{customdata[1]}})"
-        "%{customdata[2]}",
+        f"{escaped(name)}, %{{customdata[0]}}: %{{y:.1%}} (%{{customdata[1]}})%{{customdata[2]}}",
         name,
         style,
         colour,
         markers(line, MARKS[style % len(MARKS)], colour),
-        customdata=list(zip(line["layer"].tolist(), shown, remarks(line), strict=True)),
+        customdata=list(zip(line["layer"].map(state_name), shown, remarks(line), strict=True)),
     )

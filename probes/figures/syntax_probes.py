@@ -10,9 +10,11 @@ from math import cos, pi, sin
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.head_names import FIRST
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
+    STATE,
     Look,
     Tables,
     Trace,
@@ -29,8 +31,8 @@ from workbench.drawing.primitives import (
     name_beyond,
     panels,
     plot,
+    state_axis,
     symbols,
-    tick,
 )
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, CONTROL, MARKS, MODEL, NOT_SIGNIFICANT
@@ -50,7 +52,7 @@ def structure_by_layer(tables: Tables) -> go.Figure:
 
     How to read: bands are 95 % bootstrap intervals; grey lines are the baselines, ↓ is one below
     the axis. Grey marks are not above the chain or random weights; hollow marks did not converge.
-    Layer 0 is the embeddings.
+    emb.: embeddings.
     """
     table = tables["means"]
     stacks = list(dict.fromkeys(table.loc[table["encoder"] == "model", "stack"]))
@@ -75,7 +77,7 @@ def structure_by_layer(tables: Tables) -> go.Figure:
                 traces.append(_band(rows, name))
             traces.append(_by_layer(rows, name, index, MODEL))
         parts.append((NAMES.get(str(metric), metric), traces))
-    x = {"title": "layer", "dtick": tick(deepest), "zeroline": False}
+    x = state_axis(deepest)
     y = {"title": "score", "zeroline": False}
     looks = at_data(parts, y, 210, 4)
     return name_beyond(panels(parts, 210, 4, x={"matches": "x", **x}, y=looks, apart=0.3))
@@ -86,7 +88,9 @@ def _band(rows: pd.DataFrame, name: str) -> go.Scatter:
     return band(rows["layer"].tolist(), *ends, MODEL, escaped(name))
 
 
-def _by_layer(rows: pd.DataFrame, name: str, index: int, colour: str, form: str = ".3f") -> Trace:
+def _by_layer(
+    rows: pd.DataFrame, name: str, index: int, colour: str, form: str = ".3f", where: str = STATE
+) -> Trace:
     """A curve with its intervals in the hover; grey marks did not learn, hollow ones were cut."""
     shown = [
         f" ({low:{form}} to {high:{form}})"
@@ -99,7 +103,7 @@ def _by_layer(rows: pd.DataFrame, name: str, index: int, colour: str, form: str 
         "line": {"color": colours},
         "size": 7 if colour == MODEL else 5,
     }
-    hover = f"{escaped(name)}, layer %{{x}}: %{{y:{form}}}%{{text}}"
+    hover = f"{escaped(name)}, {where}: %{{y:{form}}}%{{text}}"
     return curve(rows["layer"], rows["value"], hover, name, index, colour, marker, text=shown)
 
 
@@ -172,21 +176,21 @@ def attachment_by_layer(tables: Tables) -> go.Figure:
     """
     means = tables["means"]
     stacks = list(dict.fromkeys(means.loc[means["encoder"] == "model", "stack"]))
-    layers = sorted({int(layer) for layer in means["layer"] if layer >= 0})
+    layers = sorted({int(layer) + FIRST for layer in means["layer"] if layer >= 0})
     right = (layers[-1] if layers else 0) + 1
     offset = means.loc[means["encoder"] == "model", "baseline"][:1]
     words = means.loc[(means["probe"] == "words") & ~means["control"].astype(bool), "value"]
     parts = []
     for probe, title in PROBES.items():
         rows = means[means["probe"] == probe]
-        rows = rows.assign(layer=rows["layer"].where(rows["layer"] >= 0, right))
+        rows = rows.assign(layer=(rows["layer"] + FIRST).where(rows["layer"] >= 0, right))
         if rows.empty:
             continue
         traces: list[Trace] = []
         for name, values, style in (("best offset", offset, 2), ("words alone", words, 5)):
             if name == "best offset" or probe != "attention":
                 hover = f"{name}: %{{y:.1%}}"
-                ends = [0, right]
+                ends = [layers[0] if layers else 0, right]
                 traces += [level(ends, v, hover, name, style, colour=BASELINE) for v in values]
         for index, stack in enumerate(stacks):
             of_stack = rows[rows["stack"] == stack].sort_values("layer")
@@ -202,7 +206,8 @@ def attachment_by_layer(tables: Tables) -> go.Figure:
                     one = own["layer"] < right
                     traces.append(_by_layer(own[one], label, style, colour, ".1%"))
                     traces[-1].name = None  # the name is at the end, of the probe of all heads
-                    traces.append(_by_layer(own[~one], label, style, colour, ".1%"))
+                    of_all = own[~one], label, style, colour, ".1%", "all layers"
+                    traces.append(_by_layer(*of_all))
                     if colour == MODEL and len(stacks) == 1:
                         traces[-2].error_y = interval(own[one], "value")
                         traces[-1].error_y = interval(own[~one], "value")
@@ -227,10 +232,10 @@ def weights(tables: Tables) -> go.Figure:
     parts: list[tuple[str, list[Trace]]] = []
     for stack, rows in table.groupby("stack", sort=False):
         for direction, about in DIRECTIONS.items():
-            wide = matrix(rows["layer"], rows["head"], rows[direction])
+            wide = matrix(rows["layer"] + FIRST, rows["head"] + FIRST, rows[direction])
             cells = heat_map(
                 wide,
-                "layer %{y}, head %{x}: %{z:.2f}",
+                "head %{y}.%{x}: %{z:.2f}",
                 "weight",
                 gap=0,
                 zmin=-top,

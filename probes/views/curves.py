@@ -27,6 +27,7 @@ from workbench.app.runs import run_form, run_list
 from workbench.app.tables_and_figures import Column, caption_of, segment, select
 from workbench.app.text import Span, as_html, marked, plain, show_error
 from workbench.core.errors import WorkbenchError
+from workbench.core.head_names import at_state, parse_state, state_name, state_number
 from workbench.drawing.theme import Kind
 
 if TYPE_CHECKING:
@@ -215,8 +216,8 @@ def confusion(runs: OpenRuns) -> None:
     total = int(rows["n"].sum())
     right = int(rows.loc[rows["gold"] == rows["predicted"], "n"].sum())
     about = (
-        f"Confusion matrix: {what}, layer {layer}. {right:,} of {total:,} predictions are right "
-        "(all seeds). A row is a gold label; its shares sum to 100 %."
+        f"Confusion matrix: {what}, {state_name(layer)}. {right:,} of {total:,} predictions are "
+        "right (all seeds). A row is a gold label; its shares sum to 100 %."
     )
     draw(runs, figure, about, "confusion")
 
@@ -226,13 +227,13 @@ def examples(runs: OpenRuns) -> None:
     table = tables_and_figures.table_of(runs.run, "gains")
     rows, what, layer = _select_rows(runs, table)
     if rows.empty:
-        st.text(f"{what}: layer {layer} gets no target right that the layer below gets wrong.")
+        st.text(f"{what}: {at_state(layer)} gets no target right that the layer below gets wrong.")
         return
     if is_preview(runs.run):
         st.caption(PREVIEW)
     st.caption(
-        f"{plain(what)}: {len(rows)} targets (first seed) that are right at layer {layer} and "
-        f"wrong at layer {layer - 1}. 1 and 2 mark the spans that the probe receives."
+        f"{plain(what)}: {len(rows)} targets (first seed) that are right at {at_state(layer)} and "
+        f"wrong at {at_state(layer - 1)}. 1 and 2 mark the spans that the probe receives."
     )
     st.html(listed(rows, layer, tables_and_figures.kind()))
 
@@ -248,13 +249,13 @@ def _select_rows(runs: OpenRuns, table: "pd.DataFrame") -> "tuple[pd.DataFrame, 
                 picked = select(column.capitalize(), options, column, width=200)
                 labels.append(picked)
             table = table[table[column] == picked]
-        layers = [str(layer) for layer in sorted(set(table["layer"]))]
+        layers = [state_number(layer) for layer in sorted(set(table["layer"]))]
         summary = runs.curves.summary
         best = summary.loc[summary["task"] == labels[0], "best_layer"]
-        default = str(best.iloc[0]) if len(best) else layers[0]
+        default = state_number(best.iloc[0]) if len(best) else layers[0]
         index = layers.index(default) if default in layers else 0
-        layer = select("Layer", layers, "layer", index, width=200)
-    return table[table["layer"] == int(layer)], ", ".join(labels), int(layer)
+        layer = parse_state(select("Layer", layers, "layer", index, width=200))
+    return table[table["layer"] == layer], ", ".join(labels), layer
 
 
 def controls(runs: OpenRuns) -> None:
@@ -420,8 +421,8 @@ def listed(rows: "pd.DataFrame", layer: int, kind: Kind) -> str:
     """HTML of the rows of the table `gains`."""
     items = [
         f"<li><div>{marked(str(row.text), _spans(row), kind)}</div>"
-        f"<p>layer {layer}: <b>{as_html(row.gold, LABEL)}</b> (correct); "
-        f"layer {layer - 1}: <b>{as_html(row.below, LABEL)}</b></p></li>"
+        f"<p>{state_name(layer)}: <b>{as_html(row.gold, LABEL)}</b> (correct); "
+        f"{state_name(layer - 1)}: <b>{as_html(row.below, LABEL)}</b></p></li>"
         for row in rows.itertuples()
     ]
     return f'{_STYLE}<ol class="gains">{"".join(items)}</ol>'

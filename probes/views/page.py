@@ -111,7 +111,7 @@ COLUMNS = {
     "best_layer": Column("layer"),
     "best_score": Column("F1", "%.1f", True),
     "interval": Column("95 % CI"),
-    "baseline_lexical": Column("layer 0", "%.1f", True),
+    "baseline_lexical": Column("embeddings", "%.1f", True),
     "baseline_no_positions": Column("no pos.", "%.1f", True),
     "baseline_static": Column("static", "%.1f", True),
     "baseline_random": Column("random", "%.1f", True),
@@ -158,10 +158,10 @@ def _summary(runs: OpenRuns) -> None:
         shown.dropna(axis=1, how="all"), COLUMNS, f"summary {run.name}", 16
     )
     st.caption(
-        "F1 (%) of the best layer, and of the baselines: layer 0, no positions (no pos.), static "
-        "vectors, a random-weight model, the majority label. Selectivity: F1 minus F1 on the "
-        "control task, whose labels are random for each word type. 2× data: the largest gain of a "
-        "layer over half of the targets. Expected: the expected layer. Centre: the centre of "
+        "F1 (%) of the best layer, and of the baselines: the embeddings, no positions (no pos.), "
+        "static vectors, a random-weight model, the majority label. Selectivity: F1 minus F1 on "
+        "the control task, whose labels are random for each word type. 2× data: the largest gain "
+        "of a layer over half of the targets. Expected: the expected layer. Centre: the centre of "
         "gravity of the mixing weights."
     )
 

@@ -34,7 +34,7 @@ def passes(browser: Locator) -> int:
 def test_a_pinned_cell_has_the_exact_value_and_heads_are_walked_by_keys_in_one_pass(
     page: Page, app_url: str
 ) -> None:
-    browser = opened(page, app_url, "split=test&sentence=0&cell=1.2&pin=3.2.row&look=map")
+    browser = opened(page, app_url, "split=test&sentence=0&head=2.3&pin=3.2.row&look=map")
     doc = next(iter(wb.read("primer").docs("test")))
     found = attention(wb.load("mini:bert", device="cpu"), doc)
     value = next(m for s, m in found.maps.items() if s.layer == 1)[2, 3, 2]
@@ -49,13 +49,13 @@ def test_a_pinned_cell_has_the_exact_value_and_heads_are_walked_by_keys_in_one_p
     overview(browser).focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    expect(browser.get_by_role("heading", name="Head 1-1")).to_be_visible()
-    expect(page).to_have_url(re.compile("cell=1[.]1"))
+    expect(browser.get_by_role("heading", name="Head 2.2")).to_be_visible()
+    expect(page).to_have_url(re.compile("head=2[.]2"))
     for key, name in (
-        ("ArrowRight", "Head 1-2"),
-        ("ArrowDown", "Head 2-2"),
-        ("ArrowLeft", "Head 2-1"),
-        ("ArrowUp", "Head 1-1"),
+        ("ArrowRight", "Head 2.3"),
+        ("ArrowDown", "Head 3.3"),
+        ("ArrowLeft", "Head 3.2"),
+        ("ArrowUp", "Head 2.2"),
     ):
         page.keyboard.press(key)
         expect(browser.get_by_role("heading", name=name)).to_be_visible()
@@ -69,16 +69,16 @@ def test_a_pinned_cell_has_the_exact_value_and_heads_are_walked_by_keys_in_one_p
 
 @pytest.mark.slow
 def test_the_address_is_the_view(page: Page, browser: Browser, app_url: str) -> None:
-    query = "model=mini:gpt&split=dev&sentence=2&unit=words&cell=2.1&pin=3.1.row&look=map"
+    query = "model=mini:gpt&split=dev&sentence=2&unit=words&head=3.2&pin=3.1.row&look=map"
     here = opened(page, app_url, query)
-    expect(here.get_by_role("heading", name="Head 2-1")).to_be_visible()
+    expect(here.get_by_role("heading", name="Head 3.2")).to_be_visible()
     doc = list(wb.read("primer").docs("dev", 3))[2]
     expect(page.get_by_role("textbox", name="Sentence to look at")).to_have_value(doc.text)
     exact = re.compile(r"[(]1[)]: [\d.]{4,}")
     expect(here.get_by_text(exact)).to_be_visible()
     context = browser.new_context()
     there = opened(context.new_page(), app_url, page.url.partition("?")[2])
-    expect(there.get_by_role("heading", name="Head 2-1")).to_be_visible()
+    expect(there.get_by_role("heading", name="Head 3.2")).to_be_visible()
     expect(there.get_by_text(exact)).to_be_visible()
     for shown in (here, there):  # the predictions come after the maps
         expect(shown.locator(".predictions")).to_contain_text("%")
@@ -120,7 +120,7 @@ def test_elmo_has_no_attention_and_the_page_leads_on(page: Page, app_url: str) -
 
 @pytest.mark.slow
 def test_two_models_in_step_with_their_difference(page: Page, app_url: str) -> None:
-    query = "compare=another+model&model2=mini:gpt&unit=words&special=hidden&split=test&cell=1.1"
+    query = "compare=another+model&model2=mini:gpt&unit=words&special=hidden&split=test&head=2.2"
     query += "&look=map"
     browser = opened(page, app_url, query)
     expect(browser.get_by_text("Difference: mini:bert minus mini:gpt").first).to_be_visible()
@@ -131,7 +131,7 @@ def test_two_models_in_step_with_their_difference(page: Page, app_url: str) -> N
 
 @pytest.mark.slow
 def test_saving_what_is_seen(page: Page, app_url: str, tmp_path: Path) -> None:
-    browser = opened(page, app_url, "split=test&sentence=0&cell=0.1&look=map")
+    browser = opened(page, app_url, "split=test&sentence=0&head=1.2&look=map")
     browser.locator("summary", has_text="Export").click()
     expect(browser.locator("svg image").first).to_be_visible()
     saved = {}
@@ -177,7 +177,7 @@ def test_heads_are_sorted_by_the_table_of_a_run(
 
 @pytest.mark.slow
 def test_nonsense_in_the_address_leaves_a_page_that_works(page: Page, app_url: str) -> None:
-    query = "cell=99.99&pin=a.b.c&unit=zzz&together=nothing&sentence=-4&look=x&layers=77&compare=9"
+    query = "head=99.99&pin=a.b.c&unit=zzz&together=nothing&sentence=-4&look=x&layers=77&compare=9"
     browser = opened(page, app_url, query)
     expect(overview(browser)).to_be_visible()
     page.goto(f"{app_url}/attention?sentence=99999999")
@@ -192,17 +192,17 @@ def test_two_browsers_do_not_see_one_anothers_choices(browser: Browser, app_url:
     contexts = [browser.new_context() for _ in range(2)]
     pages = [context.new_page() for context in contexts]
     for page, ref in zip(pages, ("mini:bert", "mini:gpt"), strict=True):
-        page.goto(f"{app_url}/attention?model={ref}&split=test&cell=0.0")
+        page.goto(f"{app_url}/attention?model={ref}&split=test&head=1.1")
     found = [page.locator("[data-painted]") for page in pages]
     expect(found[0].get_by_text("mini:bert: encoder self-attention").first).to_be_visible()
     expect(found[1].get_by_text("mini:gpt: decoder causal self-attention").first).to_be_visible()
     overview(found[0]).focus()
     pages[0].keyboard.press("ArrowRight")
     pages[0].keyboard.press("Enter")
-    expect(found[0].get_by_role("heading", name="Head 0-1")).to_be_visible()
-    expect(pages[0]).to_have_url(re.compile("cell=0[.]1"))
-    assert "cell=0.0" in pages[1].url
-    expect(found[1].get_by_role("heading", name="Head 0-0")).to_be_visible()
+    expect(found[0].get_by_role("heading", name="Head 1.2")).to_be_visible()
+    expect(pages[0]).to_have_url(re.compile("head=1[.]2"))
+    assert "head=1.1" in pages[1].url
+    expect(found[1].get_by_role("heading", name="Head 1.1")).to_be_visible()
     for context in contexts:
         context.close()
 
@@ -210,7 +210,7 @@ def test_two_browsers_do_not_see_one_anothers_choices(browser: Browser, app_url:
 def test_a_word_is_hidden_in_place_and_similar_sentences_are_found(
     page: Page, app_url: str
 ) -> None:
-    browser = opened(page, app_url, "split=test&sentence=3&cell=0.2&pin=3.4.row&look=map")
+    browser = opened(page, app_url, "split=test&sentence=3&head=1.3&pin=3.4.row&look=map")
     before = passes(browser)
     browser.get_by_role("button", name="Find similar").click()
     hits = browser.locator(".similar .sentence")
@@ -235,7 +235,7 @@ def test_a_word_is_hidden_in_place_and_similar_sentences_are_found(
 def test_a_similar_sentence_opens_with_its_pair_and_heads_are_added(
     page: Page, app_url: str
 ) -> None:
-    query = "split=test&sentence=3&cell=0.2&pin=2.3.row&unit=words&special=hidden"
+    query = "split=test&sentence=3&head=1.3&pin=2.3.row&unit=words&special=hidden"
     browser = opened(page, app_url, query)
     browser.get_by_role("button", name="Find similar").click()
     hit = browser.locator(".similar .sentence").nth(1)

@@ -58,27 +58,27 @@ def test_a_run_is_started_and_a_head_is_followed_to_its_attention(page: Page, ap
     assert box is not None
     # head 2 of layer 1, of four by four
     cells.click(position={"x": box["width"] * 5 / 8, "y": box["height"] * 3 / 8})
-    expect(page.get_by_role("heading", name="Head 1-2")).to_be_visible()
-    expect(page).to_have_url(re.compile("head=1-2"))
+    expect(page.get_by_role("heading", name="Head 2.3")).to_be_visible()
+    expect(page).to_have_url(re.compile("head=2.3"))
     still(page)
     chosen(page, "Relation", "nsubj")
     expect(
-        page.get_by_text(re.compile("30 stored sentences have [0-9]+ words with nsubj"))
+        page.get_by_text(re.compile("30 stored sentences have [1.10]+ words with nsubj"))
     ).to_be_visible()
     keep(page, "evidence")
 
     address = page.url
     page.goto("about:blank")
     page.goto(f"{address}&colour=confidence")
-    expect(page.get_by_role("heading", name="Head 1-2")).to_be_visible()
+    expect(page.get_by_role("heading", name="Head 2.3")).to_be_visible()
     expect(
-        page.get_by_text(re.compile("30 stored sentences have [0-9]+ words with nsubj"))
+        page.get_by_text(re.compile("30 stored sentences have [1.10]+ words with nsubj"))
     ).to_be_visible()
     expect(page.get_by_text("Confidence: mean largest attention weight")).to_be_visible()
     still(page)
     page.get_by_role("link", name="Show in Attention").click()
     expect(page).to_have_url(re.compile("/attention"))
-    expect(page.get_by_role("heading", name="Head 1-2")).to_be_visible()
+    expect(page.get_by_role("heading", name="Head 2.3")).to_be_visible()
     scores = page.locator("[data-painted] option", has_text=re.compile(r"^entropy \(heads-"))
     expect(scores).to_have_count(1)
     expect(page.get_by_test_id("stException")).to_have_count(0)

@@ -26,7 +26,7 @@ def test_a_typed_sentence_is_looked_at_and_linked(home: Path) -> None:
 
 @pytest.mark.parametrize(
     ("layers", "heads", "across", "first"),
-    [(4, 4, 4, ["0.0", "0.1"]), (12, 32, 32, ["0.0", "0.1"]), (30, 9, 30, ["0.0", "1.0"])],
+    [(4, 4, 4, ["1.1", "1.2"]), (12, 32, 32, ["1.1", "1.2"]), (30, 9, 30, ["1.1", "2.1"])],
 )
 def test_maps_of_heads_have_at_least_24_pixels(
     layers: int, heads: int, across: int, first: list[str]
@@ -35,7 +35,7 @@ def test_maps_of_heads_have_at_least_24_pixels(
     grid = grid_of(made(maps, [0], [False], ["a"]), GROUP, Options())
     html = head_maps(grid, "light", {"text": "a"})
     assert f"repeat({across},minmax(24px,1fr))" in html
-    assert re.findall(r"cell=([\d.]+)", html)[:2] == first
+    assert re.findall(r"head=([\d.]+)", html)[:2] == first
     assert html.count("<a ") == layers * heads
 
 
@@ -52,5 +52,5 @@ def test_a_model_without_attention_has_its_predictions() -> None:
 
 
 def test_names_in_a_sentence_are_code_and_data_is_escaped() -> None:
-    assert prose("Head 0-1 follows `obj` in *all*.") == r"Head 0\-1 follows `obj` in \*all\*\."
+    assert prose("Head 1.2 follows `obj` in *all*.") == r"Head 1\.2 follows `obj` in \*all\*\."
     assert "`" not in prose("one ` of the data").replace(r"\`", "")

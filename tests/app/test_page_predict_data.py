@@ -210,10 +210,12 @@ def test_the_map_of_where_says_shares_in_percent_and_tiny_effects_in_nats() -> N
     corrupt = predict_patching.corrupt_side(side, typed("The girl were tall ."))
     found = predict_patching.patching(side, corrupt, "states", "were", "was")
     (shares,) = predict_patching.grids(found.table, "states")
-    assert shares["percent"] and shares["tips"][-1][2] == "layer 0, girl ← girls: 100.0 % restored"
+    assert (
+        shares["percent"] and shares["tips"][-1][2] == "embeddings, girl ← girls: 100.0 % restored"
+    )
     (nats,) = predict_patching.grids(found.table, "states", found.corrupt)
     gap = found.clean - found.corrupt
-    assert nats["tips"][-1][2] == f"layer 0, girl ← girls: {gap:+.3f} nats"
+    assert nats["tips"][-1][2] == f"embeddings, girl ← girls: {gap:+.3f} nats"
 
 
 def test_experiments_that_refuse_a_model_are_not_offered(folders: dict[str, Path]) -> None:

@@ -20,7 +20,7 @@ PAGES = {  # by address: what is there when it is drawn; without a result, the f
     "": "in the place of",
     "models": "Parameters by part",
     "corpora?corpus=primer:size%3D200&split=test&sentence=1": "Dependencies",
-    "attention?corpus=primer:size%3D200&split=test&cell=1.1&pin=2.1.row": "attends to",
+    "attention?corpus=primer:size%3D200&split=test&head=2.2&pin=2.1.row": "attends to",
     "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.": "layer 4",
     "heads": "Attention heads of mini:bert|Ready to run",
     "pruning": "Importance of the attention heads|Ready to run",

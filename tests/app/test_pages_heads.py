@@ -102,9 +102,9 @@ def test_every_view_of_a_run(tmp_path: Path, view: str, groups: Any) -> None:
 
 def test_the_first_head_with_a_role_is_shown_and_another_by_the_address(tmp_path: Path) -> None:
     run = run_of(tmp_path, tables_of(ALL))
-    assert "Head encoder self 0-1" in said(opened(run=run.name))
-    app = opened(run=run.name, head="decoder cross 1-0")
-    assert "Head decoder cross 1-0" in said(app)
+    assert "Head encoder self 1.2" in said(opened(run=run.name))
+    app = opened(run=run.name, head="decoder cross 2.1")
+    assert "Head decoder cross 2.1" in said(app)
     words = said(app).replace("*", "")
     assert "nsubj: accuracy 90.0 % over 50 dependents (95 % interval 80.0 to 95.0)" in words
     assert "Baselines: offset +2 40.0 %" in words
@@ -119,17 +119,17 @@ def test_the_box_chooses_a_head_and_the_address_keeps_it(tmp_path: Path) -> None
     run = run_of(tmp_path)
     app = opened(run=run.name)
     box = next(box for box in app.selectbox if box.label == "Head")
-    box.set_value("1-0").run()
+    box.set_value("2.1").run()
     assert not app.exception
-    assert "Head 1-0" in said(app) and app.query_params["head"] == "1-0"
+    assert "Head 2.1" in said(app) and app.query_params["head"] == "2.1"
 
 
 def test_sentences_of_a_relation_are_right_or_wrong(tmp_path: Path) -> None:
     run = run_of(tmp_path)
-    app = opened(run=run.name, head="1-0", relation="nsubj")
+    app = opened(run=run.name, head="2.1", relation="nsubj")
     assert "The 2 stored sentences have 2 words with nsubj; 1 are right" in said(app)
     assert "<b>Dogs</b> attends to <b>see</b>, weight 0.50" in html(app)
-    app = opened(run=run.name, head="1-0", relation="obj", direction="a dependent", arcs="true")
+    app = opened(run=run.name, head="2.1", relation="obj", direction="a dependent", arcs="true")
     assert "have 2 words with obj" in said(app) and "data:image/svg" in html(app)
     box = next(box for box in app.selectbox if box.label == "Relation")
     box.set_value("nsubj").run()
@@ -149,12 +149,11 @@ def test_filters_leave_heads_out_and_say_where_none_is_left(tmp_path: Path) -> N
     assert app.multiselect(key="roles").options == ["none"]
 
 
-def test_the_way_to_the_page_attention_names_the_cell(tmp_path: Path) -> None:
+def test_the_way_to_the_page_attention_names_the_head(tmp_path: Path) -> None:
     tables = tables_of(ALL)
-    tables["heads"]["layer"] += 2  # rows of the grid are counted from 0
     run = run_of(tmp_path, tables)
     query = address(OpenHead(run, 6))
-    assert query["cell"] == "1.0" and query["attention"] == "decoder causal attention"
+    assert query["head"] == "2.1" and query["attention"] == "decoder causal attention"
     assert query["badges"] == f"{run.name}: heads" and query["model"] == model("mini:bert").ref
 
 
@@ -189,7 +188,7 @@ def test_kin_in_another_model_are_named(tmp_path: Path) -> None:
     own = tables["heads"][["stack", "kind", "layer", "head"]]
     kin = own.assign(model=EVIL, **{f"kin_{name}": own[name] for name in own}, distance=0.25)
     run = run_of(tmp_path, {**tables, "kin": kin})
-    assert f"In {EVIL}: encoder self 0-1 (distance 0.25)." in said(opened(run=run.name))
+    assert f"In {EVIL}: encoder self 1.2 (distance 0.25)." in said(opened(run=run.name))
     app = opened(run=run.name, view="Similar heads")
     assert not app.error and "Most similar heads of the other model" in said(app)
 
@@ -205,8 +204,8 @@ def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:
     [
         ({"run": "../../etc"}, "cannot be the name of a run"),
         ({"run": "heads-zzz"}, "there is no run"),
-        ({"run": "RUN", "head": EVIL, "relation": EVIL, "direction": "7"}, "Head 0-1"),
-        ({"run": "RUN", "view": "zzz", "colour": "zzz", "roles": "zzz", "part": "z"}, "Head 0-1"),
+        ({"run": "RUN", "head": EVIL, "relation": EVIL, "direction": "7"}, "Head 1.2"),
+        ({"run": "RUN", "view": "zzz", "colour": "zzz", "roles": "zzz", "part": "z"}, "Head 1.2"),
     ],
 )
 def test_a_bad_address_is_explained(tmp_path: Path, query: dict[str, str], words: str) -> None:

@@ -81,7 +81,7 @@ def test_the_first_page_shows_a_sentence_and_ways_on() -> None:
     assert "See what a language model does with your sentence" in said and "No runs yet." in said
     (maps,) = [html for html in bodies(app) if "Attention of all heads" in html]
     assert maps.count("<img") == 16  # the heads of mini:bert
-    assert "attention?model=mini%3Abert" in maps and "cell=3.3" in maps
+    assert "attention?model=mini%3Abert" in maps and "head=4.4" in maps
     ways = {str(link.proto.label).strip("*"): link.proto.page for link in app.get("page_link")}
     for way, page in (
         ("Browse attention", "attention"),

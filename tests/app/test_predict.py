@@ -102,7 +102,7 @@ def test_a_visitor_types_clicks_edits_explains_and_saves(
     expect(page.get_by_text("rather than “was”").first).to_be_visible()
     states = page.get_by_role("table", name="Effects of restored states")
     expect(
-        states.get_by_role("button", name="layer 0, he ← they: 100.0 % restored")
+        states.get_by_role("button", name="embeddings, he ← they: 100.0 % restored")
     ).to_be_visible()
 
 

@@ -26,8 +26,8 @@ def test_first_page_shows_a_sentence_and_ways_on(page: Page, app_url: str) -> No
     expect(page.get_by_test_id("stException")).to_have_count(0)
     if folder := os.environ.get("WORKBENCH_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / "start.png", full_page=True)
-    page.get_by_role("link", name="head 2-1").click()
-    expect(page).to_have_url(re.compile("/attention.*cell=2.1"))
+    page.get_by_role("link", name="head 3.2").click()
+    expect(page).to_have_url(re.compile("/attention.*head=3.2"))
 
 
 @pytest.mark.slow  # by day test_pages_running takes one without a browser

@@ -45,7 +45,7 @@ def test_heads_are_a_grid_of_roles() -> None:
     heads = pd.DataFrame(
         {"layer": [0, 0, 1, 1], "head": [0, 1, 0, 1], "role": ["", "first", "", ""]}
     )
-    assert pictures.head_roles(heads) == ["layer 0   ·      first", "layer 1   ·      ·"]
+    assert pictures.head_roles(heads) == ["layer 1   ·      first", "layer 2   ·      ·"]
 
 
 def test_words_have_blocks_as_high_as_their_scores() -> None:
@@ -57,9 +57,7 @@ def test_words_have_blocks_as_high_as_their_scores() -> None:
 
 def test_a_curve_says_its_range_and_its_best_layer() -> None:
     table = pd.DataFrame({"task": "pos", "layer": [0, 1, 2], "mean": [0.5, 0.9, 0.8]})
-    assert pictures.curves(table, "task", "layer", "mean") == [
-        "pos  ▁█▆  F1 50 to 90, best layer 1"
-    ]
+    assert pictures.curves(table, "task", "mean") == ["pos  ▁█▆  F1 50 to 90, best layer 1"]
 
 
 # --- the stops ------------------------------------------------------------------------------------

@@ -78,8 +78,8 @@ def test_one_task_has_its_best_layer_its_baseline_and_its_last_layer() -> None:
         "85.0 at the last layer."
     )
     assert (first.verdict, first.null) == ("supported", 0.5)
-    gain = found["gain over layer 0: POS"]
-    assert gain.claim == "POS gains 13.0 points over layer 0 (80.0); expected layer: 1.2."
+    gain = found["gain over the embeddings: POS"]
+    assert gain.claim == "POS gains 13.0 points over the embeddings (80.0); expected layer: 1.2."
     assert "63.0" in found["median selectivity"].claim
     assert "+43.0" in found["median gain over random weights"].claim
     assert "`A` read as `B`: 7 of 10" in found["the most frequent error: POS"].claim
@@ -95,19 +95,21 @@ def test_several_tasks_are_counted_and_those_that_fail_are_named() -> None:
     assert (found[0].value, found[0].verdict) == (2, "supported")
     (entities,) = [each for each in found if each.measure.endswith(": entities")]
     assert entities.verdict == "not supported" and "No layer is significantly" in entities.claim
-    (rising,) = [each for each in found if each.measure == "tasks that gain over layer 0"]
+    (rising,) = [each for each in found if each.measure == "tasks that gain over the embeddings"]
     assert rising.claim == (
-        "1 of 2 tasks above the baselines gains over layer 0; expected layer: 1.2."
+        "1 of 2 tasks above the baselines gains over the embeddings; expected layer: 1.2."
     )
     found = findings_of("edge-probing", edge(pos=[0.8, 0.93], entities=[0.5, 0.51]))
-    assert found["tasks that gain over layer 0"].claim.startswith("POS, the only task above the")
+    assert found["tasks that gain over the embeddings"].claim.startswith(
+        "POS, the only task above the"
+    )
 
 
 def test_random_weights_know_no_task() -> None:
     found = findings_of("edge-probing", edge(pos=[0.5, 0.49], roles=[0.48, 0.51]))
     assert not [each for each in found.values() if each.verdict == "supported" and each.null == 0]
     assert found["tasks above every baseline"].claim.startswith("Neither of the 2 tasks is")
-    assert "tasks that gain over layer 0" not in found
+    assert "tasks that gain over the embeddings" not in found
 
 
 def test_a_probe_under_its_control_task_is_no_support() -> None:
@@ -148,8 +150,9 @@ def test_mixes_alone_are_not_called_layers() -> None:
     means["mode"] = means["mode"].replace({"layer": "cumulative"})
     tables["summary"]["expected_layer"] = NOTHING
     found = findings_of("edge-probing", tables)
-    assert found["F1 of the best layer: POS"].claim.startswith("From the mix of layers 0 to 1, POS")
-    assert found["gain over layer 0: POS"].claim == "POS gains 13.0 points over layer 0 (80.0)."
+    assert found["F1 of the best layer: POS"].claim.startswith("From the mix up to layer 1, POS is")
+    gain = found["gain over the embeddings: POS"]
+    assert gain.claim == "POS gains 13.0 points over the embeddings (80.0)."
 
 
 def test_eight_tasks_have_seven_findings() -> None:
@@ -205,7 +208,7 @@ def test_the_shortest_code_is_named_with_its_layer_and_its_baseline() -> None:
         "4.00, 95 % 3.90 to 4.10; random weights: 1.30); last layer: 2.50."
     )
     assert (first.verdict, first.null) == ("supported", 1.3)
-    assert "2.00 times shorter" in found["compression over that of layer 0: POS"].claim
+    assert "2.00 times shorter" in found["compression over that of the embeddings: POS"].claim
     saved = found["share saved beyond the control task: POS"]
     assert "75 %" in saved.claim and "17 %" in saved.claim
     assert "0.50 bits" in found["bits per label in the last block: POS"].claim
@@ -215,7 +218,7 @@ def test_codes_of_random_weights_are_not_supported() -> None:
     found = findings_of("description-length", codes(1.28, 1.25))
     assert found["compression of the best layer: POS, online code"].verdict == "not supported"
     assert found["share saved beyond the control task: POS"].verdict == "not supported"
-    assert "compression over that of layer 0: POS" not in found
+    assert "compression over that of the embeddings: POS" not in found
 
 
 def test_a_code_with_a_wide_interval_is_undecided() -> None:
@@ -277,7 +280,7 @@ def test_trees_are_found_at_the_best_layer_and_beside_the_best_baseline() -> Non
     )
     assert (first.verdict, first.null) == ("supported", 0.5)
     gain = found["largest gain in UUAS over the layer below"]
-    assert "+40.0 points over layer 0" in gain.claim and gain.verdict == "supported"
+    assert "+40.0 points over the embeddings" in gain.claim and gain.verdict == "supported"
     assert "both gold edges" in found["gold edges predicted in the sentences shown"].claim
     assert found["largest loss with half of the sentences"].verdict == "supported"
 
@@ -357,12 +360,12 @@ def test_attention_that_finds_heads_is_compared_with_the_best_offset() -> None:
         "71.0; best fixed offset: 40.0 %)."
     )
     assert (first.verdict, first.null) == ("supported", 0.4)
-    assert "67.0 % against 50.0 % at layer 2" in (
+    assert "67.0 % against 50.0 % at layer 3" in (
         found["gain of all heads over those of the best layer"].claim
     )
     relation = found["UAS of the relation found most often"]
     assert "Of 2 relations" in relation.claim and "`det` (90 %" in relation.claim
-    assert "head 1-3, to its attention from a head" in found["largest weight of a head"].claim
+    assert "head 2.4, to its attention from a head" in found["largest weight of a head"].claim
     assert found["UAS with half of the sentences"].verdict == "supported"
     assert "37.0 points" in found["selectivity of the attention probe"].claim
 

@@ -120,7 +120,7 @@ def _pruned(runs: Sequence[Run]) -> list[str]:
 def _by_layer(runs: Sequence[Run]) -> list[str]:
     means = runs[0].tables["means"]
     is_curve = (means["mode"] == "layer") & (means["encoder"] == "model") & ~means["control"]
-    lines = pictures.curves(means[is_curve], "task", "layer", "mean")
+    lines = pictures.curves(means[is_curve], "task", "mean")
     return pictures.side_by_side(lines[:MOST_CURVES])
 
 

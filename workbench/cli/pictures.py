@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from workbench.core.findings import percent
+from workbench.core.head_names import block_name, state_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,20 +43,22 @@ def head_roles(heads: "pd.DataFrame") -> list[str]:
     lines = []
     for layer in heads["layer"].drop_duplicates():
         roles = [str(role) or "·" for role in heads.loc[heads["layer"] == layer, "role"]]
-        lines.append(f"layer {layer}   {'  '.join(role.ljust(width) for role in roles)}".rstrip())
+        lines.append(
+            f"{block_name(layer)}   {'  '.join(role.ljust(width) for role in roles)}".rstrip()
+        )
     return lines
 
 
-def curves(table: "pd.DataFrame", name: str, x: str, y: str) -> list[str]:
-    """Return a curve for each value of a column, with its lowest and highest value of y."""
+def curves(table: "pd.DataFrame", name: str, y: str) -> list[str]:
+    """Return a curve over layers for each value of a column, with the ends of y."""
     width = max(cell_len(str(each)) for each in table[name])
     lines = []
     for each, rows in table.groupby(name, sort=False):
-        values = rows.sort_values(x)[y].tolist()
-        best = sorted(rows[x])[values.index(max(values))]
+        values = rows.sort_values("layer")[y].tolist()
+        best = sorted(rows["layer"])[values.index(max(values))]
         lines.append(
             f"{_padded(str(each), width)}  {sparkline(values)}  "
-            f"F1 {100 * min(values):.0f} to {100 * max(values):.0f}, best {x} {best}"
+            f"F1 {100 * min(values):.0f} to {100 * max(values):.0f}, best {state_name(best)}"
         )
     return lines
 

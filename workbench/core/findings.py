@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.head_names import place_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,7 @@ SCALED = ("%", "F1")  # units whose values are shares, written times 100
 MOST = 7  # maximum number of findings of an experiment
 NAMED = 6  # groups of a sweep that a sentence names
 OF_RUN = ("model", "corpus", "method")  # keys that name what runs are compared by, not a row
+PLACE = ("part", "layer", "head")  # keys with one name for all
 MINUS = "−"
 
 
@@ -479,13 +481,12 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
 
 def _row(finding: Finding, other: Finding) -> str:
     """Return where a number is, without what both rows share; a head has its layer."""
-    return " ".join(
+    others = [
         f"{name} {value}"
         for name, value in finding.keys.items()
-        if name in other.keys
-        and name not in OF_RUN
-        and (name in ("layer", "head") or other.keys[name] != value)
-    )
+        if name in other.keys and name not in (*OF_RUN, *PLACE) and other.keys[name] != value
+    ]
+    return " ".join(filter(None, [*others, place_name(finding.keys, finding.table)]))
 
 
 def _of_difference(old: Finding, new: Finding) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.findings import MINUS
-from workbench.core.head_names import ROLES
+from workbench.core.head_names import ROLES, head_number
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
@@ -66,11 +66,11 @@ def groups(table: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def named(table: pd.DataFrame, several: bool | None = None) -> list[str]:
-    """The head of each row: 3-1 is head 1 of layer 3; with stack and kind if there are several."""
+    """The head of each row: 3.7 is head 7 of layer 3; with stack and kind if there are several."""
     several = len(groups(table)) > 1 if several is None else several
     return [
-        f"{row.stack} {row.kind} {row.layer}-{row.head}" if several else f"{row.layer}-{row.head}"
-        for row in table[[*HEAD]].itertuples()
+        f"{stack} {kind} {head_number(layer, head)}" if several else head_number(layer, head)
+        for stack, kind, layer, head in table[[*HEAD]].itertuples(index=False)
     ]
 
 
@@ -78,14 +78,14 @@ _INITIALS = {"self": "E", "causal": "D", "cross": "X"}  # of heads where there a
 
 
 def short(table: pd.DataFrame) -> list[str]:
-    """The shortest name of the head of each row; X3-1 is a cross-attention head. Longer names where
+    """The shortest name of the head of each row; X3.7 is a cross-attention head. Longer names where
     that is not unique."""
     is_plain = table["stack"].isin(["encoder", "decoder"]) & table["kind"].isin([*_INITIALS])
     are_alike = len(groups(table)) == 1 and table["kind"].iloc[0] != "cross"
     if are_alike or not is_plain.all():
         return named(table)
     return [
-        f"{_INITIALS[str(kind)]}{layer}-{head}"
+        f"{_INITIALS[str(kind)]}{head_number(layer, head)}"
         for _, kind, layer, head in table[[*HEAD]].itertuples(index=False)
     ]
 
@@ -116,7 +116,7 @@ def grid(
         pd.Series(texts),
         significant=significant,
         top=8,
-        hover=f"head %{{y}}-%{{x}}: {title} %{{z:.4f}}",
+        hover=f"head %{{y}}.%{{x}}: {title} %{{z:.4f}}",
         title=title,
         form="%{text}",
         **ends(values[sure] if sure.any() else values, around),

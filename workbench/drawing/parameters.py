@@ -3,6 +3,7 @@
 import plotly.graph_objects as go
 
 from workbench.core.findings import percent
+from workbench.core.head_names import weights_name
 from workbench.drawing.primitives import DOWN, Tables, bars, plot
 
 END = {"r": 56}  # pixels for texts at the ends of bars
@@ -18,7 +19,7 @@ def modules(tables: Tables) -> go.Figure:
     sizes = table["parameters"]
     parts = bars(
         sizes,
-        table["module"],
+        table["module"].map(weights_name),
         "%{y}: %{x:,} parameters, %{text} of all",
         text=[percent(share) for share in sizes / max(sizes.sum(), 1)],
         textposition="outside",

@@ -20,6 +20,7 @@ from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
 from workbench.core.findings import decimal, score
+from workbench.core.head_names import FIRST, state_name
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, CONTROL, DASHES, EITHER, MARKS, SERIES
 from workbench.experiment.definition import HEAD
@@ -37,6 +38,8 @@ ROW, THIN = 30, 14  # height of a layer of heads in pixels: maximum and minimum
 FEW, TALL, BROAD = 8, 44, 88  # layers or heads that are few; then the height and width of a cell
 WIDEST = "widest"  # in `meta` of a figure: the width in pixels beyond which it does not grow
 ACROSS = 620  # pixels of the cells of a heat map that is as wide as the figure
+STATE = "%{state}"  # in a hover text: the name of the layer on the axis of layers
+SHORT = "emb."  # the embeddings, where an axis has little room
 LABELS = 5  # maximum number of curves with their names at their ends
 LINE, LETTER = 15, 6.8  # pixels of a label: height of a line, mean width of a character
 WORDS = 22  # characters of a line of a label
@@ -442,7 +445,7 @@ def bars(
         **ends,
         name=name and escaped(name),
         marker={"color": colour, **(marker or {})},
-        hovertemplate=_hover(hover),
+        hovertemplate=_hover(hover, names),
         **({f"error_{'y' if upright else 'x'}": spread} if spread else {}),
         **look,
     )
@@ -466,7 +469,7 @@ def marks(
         y=y,
         name=name and escaped(name),
         marker={"color": colour, "symbol": symbol, "size": size, **(marker or {})},
-        hovertemplate=_hover(hover),
+        hovertemplate=_hover(hover, x),
     )
 
 
@@ -489,7 +492,7 @@ def curve(
         name=name and escaped(name),
         line={"color": colour, "dash": DASHES[style % len(DASHES)], **(line or {})},
         marker={"symbol": MARKS[style % len(MARKS)], **(marker or {})},
-        hovertemplate=_hover(hover),
+        hovertemplate=_hover(hover, x),
     )
 
 
@@ -533,8 +536,12 @@ def symbols(rows: pd.DataFrame, mark: str, learnt: str = "learnt") -> list[str]:
     ]
 
 
-def _hover(text: str) -> str | None:
-    return f"{text}<extra></extra>" if text and "<extra>" not in text else text or None
+def _hover(text: str, layers: Iterable[Any] = ()) -> str | list[str] | None:
+    """A hover text; one for each mark if it names the layer."""
+    text = f"{text}<extra></extra>" if text and "<extra>" not in text else text
+    if STATE in text:
+        return [text.replace(STATE, state_name(layer)) for layer in layers]
+    return text or None
 
 
 # --- heat maps and heads --------------------------------------------------------------------------
@@ -597,9 +604,26 @@ def heat_maps(
     return drawn
 
 
-def tick(deepest: float) -> int:
-    """Distance of ticks on an axis of layers."""
-    return 4 if deepest > 13 else 1
+def state_axis(deepest: float) -> Look:
+    """An axis of layers by number, from the embeddings to the deepest one."""
+    step = 1 if deepest <= FEW else 2 if deepest <= WRITTEN else 4
+    layers = range(0, int(deepest) + 1, step)
+    return {"title": "layer", **state_ticks(layers, layers), "zeroline": False}
+
+
+def state_ticks(places: Iterable[Any], layers: Iterable[int]) -> Look:
+    """Short names of layers at places of an axis: `emb.` is the embeddings."""
+    return {
+        "tickvals": [*places],
+        "ticktext": [str(layer) if layer else SHORT for layer in layers],
+    }
+
+
+def state_cells(layers: Iterable[int]) -> tuple[list[str], Look]:
+    """The names of columns of a heat map over layers, and their axis."""
+    numbers = [*layers]
+    names = [state_name(layer) for layer in numbers]
+    return names, {**CELLS, "type": "category", "title": "layer", **state_ticks(names, numbers)}
 
 
 def largest(values: pd.Series | pd.DataFrame) -> float:
@@ -638,7 +662,7 @@ def head_grid(
     parts: list[tuple[str, list[Trace]]] = []
     layers, sizes = [], []
     for title, part in groups:
-        at = part["layer"], part["head"]
+        at = part["layer"] + FIRST, part["head"] + FIRST
         if words is not None:
             look["text"] = matrix(*at, words[part.index]).fillna("").to_numpy()
         wide, shown = matrix(*at, values[part.index]), {"showscale": not parts, **look}
@@ -648,7 +672,7 @@ def head_grid(
             sure = matrix(*at, significant[part.index].astype(bool)).fillna(False)
             cells = heat_maps(wide, sure, **shown)
         parts.append((title if len(groups) > 1 else "", [*cells, *over(part)]))
-        layers.append([int(part["layer"].max()) + 0.5, int(part["layer"].min()) - 0.5])
+        layers.append([int(at[0].max()) + 0.5, int(at[0].min()) - 0.5])
         sizes.append(part["layer"].nunique())
     tall = max(THIN, min(TALL if sum(sizes) <= FEW else ROW, 900 // sum(sizes)))
     widest = int(heads["head"].max()) + 1
@@ -665,7 +689,7 @@ def head_grid(
         x={
             **fixed,
             "title": "head",
-            "range": [-0.5, widest - 0.5],
+            "range": [0.5, widest + 0.5],
             "dtick": 1 if widest <= WRITTEN else 4,
         },
         y=[

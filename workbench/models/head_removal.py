@@ -20,6 +20,7 @@ from transformers import EncoderDecoderCache
 from transformers.pytorch_utils import Conv1D
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.head_names import block_name
 from workbench.engine.taps import Site, current
 from workbench.models.net_parts import probe
 from workbench.models.transformer import T, Transformer
@@ -313,6 +314,10 @@ def _parameter(values: Tensor, like: Tensor) -> nn.Parameter:
     return parameter
 
 
+def _named(site: Site) -> str:
+    return f"{site.stack} {site.kind} attention of {block_name(site.layer)}"
+
+
 def _require_known(model: Transformer, removed: set[tuple[int, int]]) -> None:
     sites = {site.index: site for site in model.sites}
     for index, head in sorted(removed):
@@ -340,15 +345,15 @@ def _require_whole_units(model: Transformer, modules: Sequence[Part], kept: Kept
         }
         if complete != set(heads):
             raise WorkbenchError(
-                f"heads of {site.name} share keys in groups of {group_size}; a group can only be "
-                "removed as a whole.",
+                f"heads of {_named(site)} share keys in groups of {group_size}; a group can only "
+                "be removed as a whole.",
                 code="setting-invalid",
                 where=model.name,
                 remedy="Remove every head of a group, or none.",
             )
         if kept_by_module.setdefault(part.name, heads) != heads:
             raise WorkbenchError(
-                f"{site.name} shares its weights with another layer, so both must keep the same "
+                f"{_named(site)} shares its weights with another layer, so both must keep the same "
                 "heads.",
                 code="setting-invalid",
                 where=model.name,

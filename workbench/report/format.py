@@ -13,6 +13,8 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.experiment.definition import HEAD
+
 MOST = 100  # maximum number of rows of a table in a report
 FEWER = 40  # in a report of several runs, and in LaTeX
 LONGEST = 1_000  # maximum number of characters of a cell
@@ -22,6 +24,7 @@ HOW_ALIGNED = (
     "Rows are aligned by their keys. A difference is the value of a run minus the value of run A. "
     f"{NONE}: the run has no such row."
 )
+INDICES = "layer and head are indices from 0: layer 2, head 6 is written head 3.7."
 _DIFFERENCE = re.compile(r"[B-Z] − A ")  # a column of `workbench.runs.compare`
 
 
@@ -86,8 +89,13 @@ def grid(
 
 
 def attributes(table: pd.DataFrame) -> tuple[str, list[str]]:
-    """Return the description and the keys of a table, if it has them."""
+    """Return the description and the keys of a table, if it has them.
+
+    Heads have indices in tables and other names elsewhere: the description of their table says so.
+    """
     about, keys = table.attrs.get("about", ""), table.attrs.get("keys", ())
+    if about and {*HEAD} <= {*table.columns}:
+        about = f"{about} {INDICES}"
     is_list = isinstance(keys, list | tuple)
     return str(about), [key for key in keys if isinstance(key, str)] if is_list else []
 

@@ -21,12 +21,12 @@ TABLES = {
 def test_offsets_are_drawn_on_the_whole_scale_of_shares() -> None:
     (cells,) = FIGURES["offsets"](TABLES).data
     assert (cells.zmin, cells.zmax) == (0, 1)
-    assert list(cells.y) == ["0-0", "0-1"] and cells.text.tolist()[0] == ["20", "30", "40"]
+    assert list(cells.y) == ["1.1", "1.2"] and cells.text.tolist()[0] == ["20", "30", "40"]
 
 
 def test_layers_are_drawn_next_to_each_other_on_one_scale_around_all_words() -> None:
     figure = FIGURES["tags"](TABLES)
-    assert [note.text for note in figure.layout.annotations] == ["layer 0", "layer 1"]
+    assert [note.text for note in figure.layout.annotations] == ["layer 1", "layer 2"]
     same, different = figure.data
     assert not same.z.any() and different.z.tolist()[0][1] > 0.15
     assert {(cells.zmin, cells.zmax) for cells in figure.data} == {(-LEAST, LEAST)}

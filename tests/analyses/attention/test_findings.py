@@ -45,7 +45,7 @@ def claims(found: Any) -> list[str]:
 
 def test_the_strongest_head_and_the_mean_are_told_with_their_offsets() -> None:
     strongest, mean, *_ = claims(findings_of("attention-averages", tables()))
-    assert strongest.startswith("Head 0-0 gives the word at offset −1 90 % of its attention")
+    assert strongest.startswith("Head 1.1 gives the word at offset −1 90 % of its attention")
     assert "mean over heads at this offset: 60 %" in strongest
     assert mean.endswith("the word at offset −1 gets most attention, 60 %; a word 1 word away gets "
                          "35 %.")  # fmt: skip
@@ -58,7 +58,7 @@ def test_later_words_do_not_count_for_causal_heads() -> None:
 def test_special_tokens_are_told_with_the_range_over_heads() -> None:
     found = findings_of("attention-averages", tables())[SPECIAL]
     assert "10 % of their attention" in found.claim
-    assert "from 0 % (head 0-1) to 20 % (head 0-0)" in found.claim
+    assert "from 0 % (head 1.2) to 20 % (head 1.1)" in found.claim
     without = findings_of("attention-averages", tables(special=0.0))[SPECIAL]
     assert without.claim.startswith("All attention") and without.value == 0
 

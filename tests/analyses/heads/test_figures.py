@@ -27,8 +27,8 @@ Group = tuple[str, str]
 
 
 def tables_of(groups: Sequence[Group] = SELF, relation: str = "nsubj") -> dict[str, pd.DataFrame]:
-    """Tables as the experiment leaves them, of two layers of two heads: head 1-0 follows a
-    relation, head 0-1 looks at the word before, the others do nothing."""
+    """Tables as the experiment leaves them, of two layers of two heads: head 2.1 follows a
+    relation, head 1.2 looks at the word before, the others do nothing."""
     keys = [(*group, layer, head) for group in groups for layer in (0, 1) for head in (0, 1)]
     rows, relations, offsets = [], [], []
     for key in keys:
@@ -185,7 +185,7 @@ def test_each_kind_of_attention_has_a_panel_and_each_mark_its_row() -> None:
     assert rows == list(range(12))
     for trace in marks:
         for x, y, point in zip(trace.x, trace.y, trace.customdata, strict=True):
-            assert (y, x) == tuple(heads.loc[point[0], ["layer", "head"]])
+            assert (y - 1, x - 1) == tuple(heads.loc[point[0], ["layer", "head"]])
             assert point[1] == named(heads)[point[0]]
 
 
@@ -214,7 +214,7 @@ def test_scores_have_one_scale_and_only_heads_with_the_role_are_coloured() -> No
     figure = FIGURES["scores"](tables)
     cells = [trace for trace in figure.data if trace.type == "heatmap"]
     assert len(cells) == 2 * len(one.SHOWN)
-    others, with_role = cells[4:6]  # the rarest word: head 1-0 of each stack
+    others, with_role = cells[4:6]  # the rarest word: head 2.1 of each stack
     assert pd.isna(with_role.z).sum() == 9 and pd.isna(others.z).sum() == 3
     assert {(trace.zmin, trace.zmax) for trace in cells[1::2]} == {(0, 1)}
     titles = [note.text for note in figure.layout.annotations]
@@ -232,7 +232,7 @@ def test_the_head_that_is_looked_at_is_framed_in_its_panel() -> None:
     heads = tables_of(ALL)["heads"]
     shape = grids.outlined(grids.by_role(heads), heads, 6, "#000000").layout.shapes[0]
     assert (shape.xref, shape.yref) == ("x2", "y2")
-    assert (shape.x0, shape.x1, shape.y0, shape.y1) == (-0.5, 0.5, 0.5, 1.5)
+    assert (shape.x0, shape.x1, shape.y0, shape.y1) == (0.5, 1.5, 1.5, 2.5)
 
 
 def test_roles_differ_by_more_than_colour() -> None:
@@ -252,7 +252,7 @@ def test_the_best_head_of_each_relation_stands_beside_its_offset() -> None:
     assert list(bars[0].error_x.array) == pytest.approx([0.05])
     assert list(bars[0].error_x.arrayminus) == pytest.approx([0.1])
     names = [*figure.select_traces({"mode": "text"})]
-    assert [dict(zip(each.y, each.text, strict=True))["nsubj"] for each in names] == ["1-0"] * 2
+    assert [dict(zip(each.y, each.text, strict=True))["nsubj"] for each in names] == ["2.1"] * 2
     marks = [*figure.select_traces({"mode": "markers"})]
     assert [list(trace.x) for trace in marks] == [[0.4, 0.4]] * 2
 
@@ -261,7 +261,7 @@ def test_offsets_of_all_heads_and_of_one() -> None:
     tables = tables_of()
     cells = FIGURES["offsets"](tables).data[0]
     assert cells.z.tolist()[1] == [0.95, 0.1, 0.1]
-    assert list(cells.y) == ["0-0", "0-1", "1-0", "1-1"] and list(cells.x) == [-1, 0, 1]
+    assert list(cells.y) == ["1.1", "1.2", "2.1", "2.2"] and list(cells.x) == [-1, 0, 1]
     assert (cells.zmin, cells.zmax, cells.text.tolist()[1]) == (0, 1, ["95", "10", "10"])
     own = tables["offsets"].query("layer == 0 and head == 1")
     assert list(one.offsets_of_head(own).data[0].y) == [0.95, 0.1, 0.1]
@@ -287,8 +287,8 @@ def test_on_the_map_a_role_has_its_colour_and_mark_and_clusters_are_joined() -> 
         if trace.customdata is not None
         for place, point in enumerate(trace.customdata)
     }
-    assert by_name["1-0"] == (SYMBOL["syntactic"], COLOUR["syntactic"], 2.0)
-    assert by_name["0-0"][:2] == by_name["1-1"][:2] != by_name["0-1"][:2]
+    assert by_name["2.1"] == (SYMBOL["syntactic"], COLOUR["syntactic"], 2.0)
+    assert by_name["1.1"][:2] == by_name["2.2"][:2] != by_name["1.2"][:2]
     bands = figure.data[0]
     assert list(zip(bands.x[::3], bands.x[1::3], strict=True)) == [(0, 3), (1, 0)]
 
@@ -312,7 +312,7 @@ def test_names_on_the_map_do_not_overlap(spread: float) -> None:
 
 def test_leaves_of_the_tree_are_named_and_joined_where_they_join() -> None:
     figure = FIGURES["dendrogram"](tables_of())
-    assert list(figure.layout.yaxis.ticktext) == ["0-0", "0-1", "1-0", "1-1"]
+    assert list(figure.layout.yaxis.ticktext) == ["1.1", "1.2", "2.1", "2.2"]
     assert list(figure.data[1].x) == pytest.approx([0.1, 0.2, 0.3])
     assert list(figure.data[0].x[:4]) == pytest.approx([0, 0.1, 0.1, 0])
     assert list(figure.data[0].y[:4]) == [0, 0, 1, 1]
@@ -321,7 +321,7 @@ def test_leaves_of_the_tree_are_named_and_joined_where_they_join() -> None:
 def test_cross_attention_is_drawn_where_there_is_any() -> None:
     cells = FIGURES["cross"](tables_of(ALL)).data[0]
     assert cells.z.tolist()[0] == [-0.3, 0.1, 0.2, 0.3, 0.4, 0.5]
-    assert list(cells.y) == ["0-0", "0-1", "1-0", "1-1"]
+    assert list(cells.y) == ["1.1", "1.2", "2.1", "2.2"]
 
 
 # --- sentences ------------------------------------------------------------------------------------

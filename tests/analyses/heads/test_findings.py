@@ -64,7 +64,7 @@ def syntactic(tables: Mapping[str, pd.DataFrame]) -> Finding:
 def test_a_syntactic_head_has_its_arcs_its_baseline_and_its_p_value() -> None:
     found = syntactic(run_of(arcs(1, "obj", 0.83, 0.0001), arcs(0, "det", 0.55, 0.9)))
     assert found.claim == (
-        "Head 0-1 follows `obj` (dependent to head) in 83 % of 200 arcs (best baseline, offset −2: "
+        "Head 1.2 follows `obj` (dependent to head) in 83 % of 200 arcs (best baseline, offset −2: "
         "50 %; p < 0.01); 1 of 2 relations is followed by a head."
     )
     assert (found.verdict, found.null, found.table) == ("supported", 0.5, "best")
@@ -120,7 +120,7 @@ def test_the_strongest_positional_head_is_named_with_its_offset() -> None:
     found = findings_of("heads", {"heads": heads({}, strong)})
     claim = found["largest share of words that attend to one offset"].claim
     assert claim == (
-        "1 of 2 heads is positional: for 95 % of 500 words, head 0-1 attends most to the word at "
+        "1 of 2 heads is positional: for 95 % of 500 words, head 1.2 attends most to the word at "
         "offset −1 (p < 0.001 against a random word)."
     )
 
@@ -179,7 +179,7 @@ def test_cross_attention_is_described() -> None:
     )
     found = findings_of("heads", {"heads": heads({}), "cross": cross})
     claim = found["correlation of the cross-attention head that follows the order best"].claim
-    assert "1-0 follows" in claim and "0.80" in claim and "1 gives special" in claim
+    assert "head 2.1 follows" in claim and "0.80" in claim and "1 gives special" in claim
 
 
 def test_heads_of_two_models_are_compared() -> None:
@@ -195,7 +195,7 @@ def test_heads_of_two_models_are_compared() -> None:
     )  # fmt: skip
     tables = {"heads": heads({}, {}), "clusters": clusters}
     alone = findings_of("heads", tables)["mean distance of a head to the most similar head"]
-    assert "heads 0-0 and 0-1 (0.20), and 2 heads form 1 cluster" in alone.claim
+    assert "heads 1.1 and 1.2 (0.20), and 2 heads form 1 cluster" in alone.claim
     both = findings_of("heads", tables | {"kin": pairs})
     found = both["mean distance of a head to the most similar head of the other model"]
     assert "in other are 0.55 apart on average (in the same model: 0.20)" in found.claim
@@ -206,7 +206,7 @@ def test_heads_of_several_stacks_have_their_stack_in_the_claim() -> None:
     tables["heads"] = pd.concat(
         [tables["heads"], heads({}, stack="decoder", kind="cross")], ignore_index=True
     )
-    assert syntactic(tables).claim.startswith("Encoder head 0-1 follows")
+    assert syntactic(tables).claim.startswith("Encoder head 1.2 follows")
 
 
 def test_a_missing_number_is_an_error() -> None:

@@ -419,7 +419,7 @@ def tables_with(**columns: list[object]) -> dict[str, pd.DataFrame]:
 def test_the_largest_part_is_named_and_biases_are_not() -> None:
     found = findings_of("contributions", tables_with())
     first = found["largest contribution"]
-    assert first.claim.startswith("Head 0-0 adds most") and "2.00 of 12.60 nats" in first.claim
+    assert first.claim.startswith("Head 1.1 adds most") and "2.00 of 12.60 nats" in first.claim
     assert found["heads that raise the true word"].claim.startswith("1 of 2 heads raises")
     assert found["heads that raise the true word"].verdict == "supported"
     assert found["largest gain of heads"].keys["head"] == 0

@@ -37,7 +37,7 @@ def test_a_map_has_a_row_for_each_layer_and_a_column_for_each_word() -> None:
     figure = effects(table, "states", "'x'")
     (cells,) = figure.data
     np.testing.assert_allclose(cells.z, table["effect"].to_numpy().reshape(3, 4))
-    assert list(cells.y) == ["0", "1", "2"]
+    assert list(cells.y) == ["embeddings", "layer 1", "layer 2"]
     assert list(cells.x) == ["a", "(only)", "a ", "<b>"]  # a word that occurs twice has two columns
     assert (cells.zmin, cells.zmax) == (-1, 1)
     assert figure.layout.title.text == "The state of “a” in layer 1 restores 70 % of 'x'"
@@ -55,10 +55,10 @@ def test_stacks_and_kinds_have_panels_and_heads_a_grid() -> None:
     ])  # fmt: skip
     figure = effects(table, "mlps")
     assert [list(cells.x) for cells in figure.data] == [["a", "b"], ["c"]]
-    assert "in the encoder, layer 0" in figure.layout.title.text
+    assert "in the encoder, layer 1" in figure.layout.title.text
     figure = effects(heads([[0.1, 0.2], [0.9, -0.4]]), "heads", "'x'")
     np.testing.assert_allclose(figure.data[0].z, [[0.1, 0.2], [0.9, -0.4]])
-    assert figure.layout.title.text == "Head 1-0 restores 90 % of 'x'"
+    assert figure.layout.title.text == "Head 2.1 restores 90 % of 'x'"
 
 
 def test_heads_by_word_have_a_row_each() -> None:
@@ -67,7 +67,7 @@ def test_heads_by_word_have_a_row_each() -> None:
         how="cross",
     )
     figure = effects(table, "heads")
-    assert list(figure.data[0].y) == ["0-0", "0-1"] and list(figure.data[0].x) == ["a", "b"]
+    assert list(figure.data[0].y) == ["1.1", "1.2"] and list(figure.data[0].x) == ["a", "b"]
 
 
 def test_of_a_long_text_the_words_with_the_largest_effects_are_drawn() -> None:

@@ -82,9 +82,9 @@ def test_where_what_decides_is_first_and_from_where_it_predicts() -> None:
         found["largest effect of heads"],
     )
     assert count.value == 2 and "2 of 4 heads restore" in count.claim
-    assert largest.keys["layer"] == largest.keys["head"] == 1 and "Head 1-1" in largest.claim
+    assert largest.keys["layer"] == largest.keys["head"] == 1 and "Head 2.2" in largest.claim
     assert "1 of 2 MLPs restores" in found["largest effect of MLPs"].claim
-    assert "MLP of layer 0 restores most: 90 %" in found["largest effect of MLPs"].claim
+    assert "MLP of layer 1 restores most: 90 %" in found["largest effect of MLPs"].claim
 
 
 def test_a_place_that_never_carries_it_is_not_supported() -> None:
@@ -139,7 +139,7 @@ def test_stacks_and_kinds_are_named_if_there_are_several() -> None:
     text = claims(found)
     assert "exchanged words of the encoder carry" in text
     assert "place that predicts of the decoder carries" in text
-    assert "Encoder head 1-1" in text and "MLP of encoder layer 0" in text
+    assert "Encoder head 2.2" in text and "MLP of encoder layer 1" in text
 
 
 def test_what_is_not_restored_has_no_findings() -> None:
@@ -156,7 +156,7 @@ def test_every_figure_is_drawn(name: str, stacks: tuple[str, ...]) -> None:
 
 def test_cells_beyond_unrelated_texts_have_colour_and_others_are_grey() -> None:
     grey, coloured = FIGURES["states"](tables()).data
-    assert list(coloured.y) == ["2", "1", "0"]  # the last layer on top
+    assert list(coloured.y) == ["layer 2", "layer 1", "embeddings"]  # the last layer on top
     column = list(coloured.x).index("changed")
     assert coloured.z[2][column] == 1 and grey.z[2][column] != 1
     assert grey.z[2][list(grey.x).index("predicted")] == 0

@@ -40,7 +40,7 @@ def test_only_heads_with_a_significant_change_are_coloured() -> None:
 def test_only_significant_heads_are_named_and_their_names_do_not_overlap() -> None:
     tables = ablation((0.6, 0.001), (0.599, 0.001), (0.1, 0.5), (0.3, 0.001))
     names = [text for trace in drawn.agreement(tables).data for text in trace.text if text]
-    assert names == ["0-0", "1-1"]
+    assert names == ["1.1", "2.2"]
 
 
 def test_orders_share_their_scales_and_random_ones_are_grey() -> None:

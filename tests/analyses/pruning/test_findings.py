@@ -59,11 +59,11 @@ def importances(*values: float) -> Table:
 def test_the_most_important_head_and_where_importance_lies() -> None:
     found = findings_of("head-importance", importances(0.1, 0.4, 0.38, 0.02) | baseline())
     first, *others = found.values()
-    assert "0-1: 0.400 nats" in first.claim and "1 of the 3 other heads overlap" in first.claim
+    assert "1.2: 0.400 nats" in first.claim and "1 of the 3 other heads overlap" in first.claim
     assert first.verdict == "supported" and first.keys["head"] == 1
     assert "2 of 4 heads have half" in others[0].claim
-    assert "largest in layer 0 (0.250" in others[1].claim and "layer 1 (0.200)" in others[1].claim
-    assert "1-1" in others[2].claim and "5 %" in others[2].claim
+    assert "largest in layer 1 (0.250" in others[1].claim and "layer 2 (0.200)" in others[1].claim
+    assert "2.2" in others[2].claim and "5 %" in others[2].claim
     assert "2.00 nats against 6.00 (−4.00, 95 % −4.10 to −3.90)" in others[3].claim
 
 
@@ -78,7 +78,7 @@ def test_heads_of_several_stacks_are_named_with_their_stack() -> None:
     tables = importances(0.1, 0.4, 0.3, 0.2) | baseline()
     tables["importance"]["stack"] = ["encoder", "encoder", "decoder", "decoder"]
     found = findings_of("head-importance", tables)
-    assert "encoder self 0-1" in found[f"importance of the most important head for {LOSS}"].claim
+    assert "encoder self 1.2" in found[f"importance of the most important head for {LOSS}"].claim
 
 
 def test_a_missing_importance_is_an_error() -> None:
@@ -117,14 +117,14 @@ def ablation(
 def test_heads_that_matter_are_counted_and_named_the_largest_first() -> None:
     tables = ablation((0.2, 0.01), (0.6, 0.001), (0.1, 0.3), (-0.3, 0.02))
     found = findings_of("head-ablation", tables)
-    assert "2 of 4 heads matter (0-1 and 0-0)" in found[MATTER].claim
+    assert "2 of 4 heads matter (1.2 and 1.1)" in found[MATTER].claim
     most = found[f"change of {LOSS} without the most needed head"]
-    assert "0-1: from 2.00 to 2.60 nats (+0.60, 95 % 0.50 to 0.70; p < 0.01)" in most.claim
+    assert "1.2: from 2.00 to 2.60 nats (+0.60, 95 % 0.50 to 0.70; p < 0.01)" in most.claim
     assert "from 50 % to 44 %" in found[RIGHT].claim
     harmful = found["heads without which the loss is lower"]
-    assert harmful.verdict == "supported" and "1 of 4 heads (most without 1-1" in harmful.claim
+    assert harmful.verdict == "supported" and "1 of 4 heads (most without 2.2" in harmful.claim
     assert {each.verdict for each in found.values()} == {"supported"}
-    assert "each puts head 0-1" in (
+    assert "each puts head 1.2" in (
         found["Spearman correlation of importance and exact ablation"].claim
     )
 
@@ -135,7 +135,7 @@ def test_a_race_says_what_it_left_open() -> None:
     tables |= {"ablation": raced, "rounds": table("mode round sentences heads", ("zero", 1, 50, 3))}
     found = findings_of("head-ablation", tables)
     race = found["heads left undecided by the race"]
-    assert "200 passes" in race.claim and "1.5 times fewer" in race.claim and "0-1" in race.claim
+    assert "200 passes" in race.claim and "1.5 times fewer" in race.claim and "1.2" in race.claim
     assert race.verdict == "undecided" and race.value == 1
     assert found[MATTER].verdict == "undecided"
     assert found["heads without which the loss is lower"].verdict == "undecided"
@@ -193,7 +193,7 @@ def test_a_pair_is_redundant_if_it_costs_more_than_both_heads() -> None:
         found = findings_of("head-ablation", tables)["redundant pairs of heads"]
         assert found.verdict == verdict
         assert found.claim.startswith("In 1 of 3 pairs, removing both heads")
-        assert "0-0 and 0-1, +0.50 nats, 95 % 0.40 to 0.60" in found.claim
+        assert "1.1 and 1.2, +0.50 nats, 95 % 0.40 to 0.60" in found.claim
 
 
 # --- head-gates -----------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_the_smallest_choice_better_than_random_heads_comes_first() -> None:
     assert "+0.20 nats (95 % 0.19 to 0.21)" in first.claim and "by +0.90 (p = 0.03)" in first.claim
     assert (first.verdict, first.null) == ("supported", 0.9)
     assert "at 2 of 3 costs and budgets" in others[0].claim
-    assert others[1].claim == "Heads 0-0 and 0-1 stay with a budget of 50 %."
+    assert others[1].claim == "Heads 1.1 and 1.2 stay with a budget of 50 %."
     assert "at most 5 % higher has 3 of 4 heads, with a cost of 0.1" in others[2].claim
     assert "0.1 nats per head, 3 of 4" in others[3].claim and "0.3, 0 (+4" in others[3].claim
     assert "all 4 costs and budgets" in others[4].claim
@@ -323,7 +323,7 @@ def test_the_best_order_is_shown_next_to_random_orders() -> None:
     assert "after 30 steps" in others[2].claim and others[2].verdict == "not supported"
     assert "75 % of the parameters (3,000 of 4,000)" in others[3].claim
     assert "1.25 times as fast on 64 texts" in others[3].claim
-    assert "−0.10 nats (1-0) to +0.40 (0-1)" in others[4].claim
+    assert "−0.10 nats (head 2.1) to +0.40 (head 1.2)" in others[4].claim
 
 
 def test_an_order_within_the_random_ones_is_not_better() -> None:
@@ -426,7 +426,7 @@ def test_findings_name_what_was_measured(kind: str, name: str, metric: str) -> N
     whole = baseline()["baseline"].replace("accuracy", metric)
     tables = importances(0.1, 0.4) | {"baseline": whole} | of(kind, name)
     first, *_, last = findings_of("head-importance", tables).values()
-    assert f"for the loss on {name} is 0-1" in first.claim
+    assert f"for the loss on {name} is head 1.2" in first.claim
     assert first.measure == f"importance of the most important head for the loss on {name}"
     assert f"predicts {name} better" in last.claim and f"{metric} 50 % against 10 %" in last.claim
     assert last.measure.startswith(f"loss on {name} of the whole model")

@@ -264,7 +264,7 @@ def test_what_changed_is_named_with_its_size() -> None:
     )
     assert "rises: the model forgets (2.00 to 2.30" in claims[2]
     assert "layer 1 move most (40.0 % of their norm)" in claims[3]
-    assert "head 0-0 (Jensen-Shannon divergence 0.400 bits, 95 % 0.360 to 0.440)" in claims[4]
+    assert "head 1.1 (Jensen-Shannon divergence 0.400 bits, 95 % 0.360 to 0.440)" in claims[4]
     assert "in 1 of 2 pairs of task and layer; pos gains most in layer 1" in claims[5]
     assert claims[6].startswith("1 of 3 layers is still most similar")
     assert [each.verdict for each in one.values()] == ["supported"] * 6 + ["not supported"]

@@ -29,7 +29,9 @@ def test_each_model_text_and_layer_has_its_neighbours(models: tuple[str, ...]) -
     assert len(figure.data) == 4 * len(models)
     assert list(figure.data[0].x) == [0.9, 0.8, 0.7]
     titles = [note.text for note in figure.layout.annotations]
-    assert titles[0] == ("text 1, layer 0" if len(models) == 1 else "mini:bert, text 1, layer 0")
+    assert titles[0] == (
+        "text 1, embeddings" if len(models) == 1 else "mini:bert, text 1, embeddings"
+    )
     assert "<img" not in inline_svg(harmless(figure))
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.findings import findings_of
 
 TAG = "neighbours that share the part of speech, minus chance"
-ABOVE = "neighbours that share the part of speech, minus layer 0"
+ABOVE = "neighbours that share the part of speech, minus the embeddings"
 RELATION = "neighbours that share the dependency relation, minus chance"
 FORM = "neighbours of the same form at the last layer"
 ACCURACY = "accuracy of senses, minus permuted senses"
@@ -104,7 +104,7 @@ def test_a_model_that_knows_nothing_is_not_supported() -> None:
 
 def test_static_vectors_have_one_layer() -> None:
     found = findings_of("neighbours", tables_of(layers=1))
-    assert ABOVE not in found and "most at layer 0:" in found[TAG].claim
+    assert ABOVE not in found and "most at the embeddings:" in found[TAG].claim
     assert found[FORM].claim.startswith("80 % of the nearest neighbours have the same form (")
 
 

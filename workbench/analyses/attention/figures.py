@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from workbench.analyses.attention.findings import above_average
 from workbench.core.errors import WorkbenchError
+from workbench.core.head_names import block_name
 from workbench.drawing.heads import named, offset_map
 from workbench.drawing.primitives import (
     CELLS,
@@ -37,9 +38,9 @@ ITEM, MAP = 20, 150  # pixels of a piece or word in a map of a text; the smalles
 def offsets(tables: Tables) -> go.Figure:
     """Mean attention of a word to the word at each offset, in %.
 
-    How to read: a row is a head (layer-head), a column an offset (negative: to the left); dark
-    cells get most attention. Rows do not sum to 100 %: some attention goes further away or to
-    special tokens.
+    How to read: a row is a head (3.7 is head 7 of layer 3), a column an offset (negative: to the
+    left); dark cells get most attention. Rows do not sum to 100 %: some attention goes further
+    away or to special tokens.
     """
     table = tables["offsets"]
     wide = matrix(named(table), table["offset"], table["attention"])
@@ -67,7 +68,9 @@ def tags(tables: Tables) -> go.Figure:
             zmax=top,
             customdata=matrix(rows["tag"], rows["to_tag"], rows["attention"]).to_numpy(),
         )
-        parts.append((f"{stack} {kind}, layer {layer}" if several else f"layer {layer}", [cells]))
+        parts.append(
+            (f"{stack} {kind}, {block_name(layer)}" if several else block_name(layer), [cells])
+        )
     if not parts:
         raise KeyError("no parts of speech")
     across = min(len(parts), 2 if len(parts) <= 4 else 3)

@@ -18,7 +18,7 @@ from workbench.core.findings import (
     signed,
     whole,
 )
-from workbench.core.head_names import has_several_kinds, head_name
+from workbench.core.head_names import block_name, has_several_kinds, head_name
 from workbench.experiment.definition import HEAD
 
 Tables = Mapping[str, pd.DataFrame]
@@ -156,9 +156,9 @@ def _pair(tags: pd.DataFrame) -> Iterator[Finding]:
     kind = "" if not has_several_kinds(tags) else f" of the {row['stack']}"
     kind += " (cross-attention)" if kind and row["kind"] == "cross" else ""
     yield Finding(
-        f"{row['tag']} attends to {row['to_tag']} most above average in layer "
-        f"{whole(row['layer'])}{kind}: {percent(row['attention'])} of its attention (all words: "
-        f"{percent(row['usual'])}).",
+        f"{row['tag']} attends to {row['to_tag']} most above average in "
+        f"{block_name(row['layer'])}{kind}: {percent(row['attention'])} of its attention (all "
+        f"words: {percent(row['usual'])}).",
         row["attention"],
         None,
         None,

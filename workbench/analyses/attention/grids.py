@@ -3,9 +3,10 @@
     grid = grid_of(maps, ("encoder", "self"), Options(unit="words", together="mean over heads"))
     grid.map(2, 5)            # [rows, columns] of the third row and sixth column of the grid
 
-Layers and heads keep their numbers if only some are chosen. Rollout (Abnar and Zuidema 2020) is the
-product, from the lowest layer up, of each layer's mean map, averaged with the identity. Costs: a
-pass over a map when it is requested; no other copy of the maps is stored.
+Rows and columns are called by the numbers of layers and heads, counted from 1. They keep them if
+only some are chosen. Rollout (Abnar and Zuidema 2020) is the product, from the lowest layer up, of
+each layer's mean map, averaged with the identity. Costs: a pass over a map when it is requested; no
+other copy of the maps is stored.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ import torch
 
 from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Text
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.head_names import FIRST
 from workbench.core.public import public
 from workbench.core.registry import imported
 from workbench.engine.taps import Kind, Site, StackName
@@ -160,8 +162,8 @@ class Grid:
     look: MapsOfText
     group: Group
     options: Options
-    rows: tuple[str, ...]  # the layers, or how they are combined
-    columns: tuple[str, ...]
+    layers: tuple[int, ...]  # the index of the layer of each row; none if layers are combined
+    heads: tuple[int, ...]  # the index of the head of each column
     sides: Sides
     _make: Callable[[int, int], Floats | None]  # pieces: [queries, keys]
 
@@ -170,6 +172,20 @@ class Grid:
         size = f"{len(self.rows)} rows x {len(self.columns)} columns"
         items = f"{len(self.sides.rows)} x {len(self.sides.columns)} {self.options.unit}"
         return f"<Grid {self.look.model} {' '.join(self.group)}: {size}; maps of {items}>"
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The numbers of the layers, or how they are combined."""
+        return _names(self.layers) or (self._combined,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The numbers of the heads, or how they are combined."""
+        return _names(self.heads) or (self._combined,)
+
+    @property
+    def _combined(self) -> str:
+        return self.options.together.partition(" over ")[0]
 
     @property
     def layers_across(self) -> bool:
@@ -227,8 +243,12 @@ class Grid:
         """The site and head of one map; None for a combination of several."""
         if self.options.together != "each head":
             return None
-        layer, head = int(self.rows[row]), int(self.columns[column])
+        layer, head = self.layers[row], self.heads[column]
         return next((s, head) for s in self.look.maps if _is(s, self.group) and s.layer == layer)
+
+
+def _names(indices: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(str(index + FIRST) for index in indices)
 
 
 def groups(look: MapsOfText) -> list[Group]:
@@ -288,7 +308,6 @@ def grid_of(look: MapsOfText, group: Group, options: Options) -> Grid:
     layers = _chosen("layer", options.layers, list(sites))
     heads = _chosen("head", options.heads, list(range(max(s.heads for s in sites.values()))))
     shown = sides(look, sites[layers[0]], options.unit, options.special)
-    rows, columns = tuple(map(str, layers)), tuple(map(str, heads))
 
     def weighted(layer: int, head: int) -> Floats | None:  # [queries, keys]
         site = sites[layer]
@@ -304,15 +323,11 @@ def grid_of(look: MapsOfText, group: Group, options: Options) -> Grid:
             look,
             group,
             options,
-            rows,
-            ("rollout",),
+            tuple(layers),
+            (),
             shown,
             lambda row, _: shown.finished(shown.merged(rolled[row])),
         )
-    if across in ("layers", "both"):
-        rows = (how,)
-    if across in ("heads", "both"):
-        columns = (how,)
 
     def make(row: int, column: int) -> Floats | None:
         row_layers = layers if across in ("layers", "both") else layers[row : row + 1]
@@ -320,6 +335,8 @@ def grid_of(look: MapsOfText, group: Group, options: Options) -> Grid:
         maps = _present(weighted(layer, head) for layer in row_layers for head in column_heads)
         return shown.finished(_combined(list(map(shown.merged, maps)), how)) if maps else None
 
+    rows = () if across in ("layers", "both") else tuple(layers)
+    columns = () if across in ("heads", "both") else tuple(heads)
     return Grid(look, group, options, rows, columns, shown, make)
 
 
@@ -359,9 +376,9 @@ def _chosen(what: str, chosen: tuple[int, ...], available: list[int]) -> list[in
     unknown = sorted(set(chosen) - set(available))
     if unknown:
         raise WorkbenchError(
-            f"There is no {what} {unknown[0]}.",
+            f"There is no {what} with the index {unknown[0]}.",
             code=f"{what}-missing",
-            remedy=f"Choose a number from 0 to {max(available)}.",
+            remedy=f"Choose an index from 0 to {max(available)}.",
         )
     return [number for number in available if number in chosen] if chosen else available
 

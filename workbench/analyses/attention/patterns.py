@@ -116,10 +116,10 @@ def caption(grid: Grid, shown: Floats, row: int, column: int, corpus: OnCorpus |
     """
     if grid.options.together != "each head" or grid.options.weigh != "attention":
         return ""
-    name = f"Head {grid.rows[row]}-{grid.columns[column]}"
+    name = f"Head {grid.rows[row]}.{grid.columns[column]}"
     pattern = pattern_of(grid, shown)
     noun = "word" if grid.options.unit == "words" else "token"
-    head = (*grid.group, int(grid.rows[row]), int(grid.columns[column]))
+    head = (*grid.group, grid.layers[row], grid.heads[column])
     if pattern is None:
         first = f"{name} has no attention here"
     elif pattern.share < MIN_SHARE:

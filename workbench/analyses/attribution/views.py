@@ -26,6 +26,7 @@ from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, View, grid, strip
+from workbench.core.head_names import FIRST
 from workbench.report.format import number
 
 if TYPE_CHECKING:
@@ -323,24 +324,18 @@ def by_layer(found: "Attribution") -> View:
     """Layers, the last on top, by units; of a method of heads by heads, summed over units."""
     assert found.by_layer is not None, "a layer method"
     several = len({stack for stack, _ in found.layers}) > 1
-    rows = [f"{stack if several else 'layer'} {layer}" for stack, layer in found.layers]
+    rows = [f"{f'{stack} ' if several else ''}layer {layer}" for stack, layer in found.layers]
     if found.by_layer.ndim > 2:  # [layers, heads, units]
         values = [
             [math.fsum(v for v in head if not math.isnan(v)) for head in heads]
             for heads in found.by_layer.tolist()
         ]
-        columns = [f"head {head}" for head in range(len(values[0]))]
-        note = (
-            "Heads by layer, summed over the units of the text. Layers are counted from 1, the one "
-            "after the embeddings; heads from 0."
-        )
+        columns = [f"head {head + FIRST}" for head in range(len(values[0]))]
+        note = "Heads by layer, summed over the units of the text."
     else:
         values = found.by_layer.tolist()  # [layers, units]
         columns = [unit.text for unit in found.units]
-        note = (
-            "Units by layer, counted from 1 after the embeddings. Within the model, special pieces "
-            "carry what they have read."
-        )
+        note = "Units by layer. Within the model, special pieces carry what they have read."
     return grid(
         "layers",
         "Attribution by layer",

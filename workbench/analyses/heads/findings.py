@@ -426,9 +426,9 @@ def _cross(table: pd.DataFrame) -> Finding:
     n_special = int((table["special"] > 0.5).sum())
     give = f"{n_special or 'none'} {'gives' if n_special == 1 else 'give'}"
     return Finding(
-        f"Of {plural(len(table), 'cross-attention head')}, {whole(row['layer'])}-"
-        f"{whole(row['head'])} follows the order of the input most closely (correlation "
-        f"{decimal(row['order'], 2)}); {give} special tokens more attention "
+        f"Of {plural(len(table), 'cross-attention head')}, "
+        f"{head_name({**row, 'kind': 'cross'}, False)} follows the order of the input most closely "
+        f"(correlation {decimal(row['order'], 2)}); {give} special tokens more attention "
         "than words for most words.",
         row["order"],
         None,

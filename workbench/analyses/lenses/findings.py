@@ -23,7 +23,7 @@ from workbench.core.findings import (
     verb_of,
     whole,
 )
-from workbench.core.head_names import has_several_kinds, part_name
+from workbench.core.head_names import at_state, has_several_kinds, part_name
 from workbench.experiment.measured import measured, on_measured
 
 Tables = Mapping[str, pd.DataFrame]
@@ -94,7 +94,7 @@ def _settled(table: pd.DataFrame, stack: str, several: bool) -> Finding:
         f"{percent(row['cumulative'])} of {plural(row['n'], 'prediction')} are final before the "
         f"last layer{of_stack} (95 % {percent(row['lower'])} to {percent(row['upper'])}{null}). "
         f"Half "
-        f"of all predictions are final from layer {whole(half['layer'])} of {whole(top)} on.",
+        f"of all predictions are final from {_layer_of(half['layer'], top)} on.",
         row["cumulative"],
         (row["lower"], row["upper"]),
         None,
@@ -160,10 +160,11 @@ def _largest_step(layers: pd.DataFrame, stack: str) -> Finding:
     steps = list(pairwise(rows)) or [(rows[0], rows[0])]
     before, after = max(steps, key=lambda step: step[1]["value"] - step[0]["value"])
     part = {"mlp": "MLP"}.get(after["sublayer"], after["sublayer"])
+    layer = at_state(after["layer"])
     block = any(row["sublayer"] == "attention" for row in rows)
-    of_layer = f"after the {part} of layer" if block else "after layer"
+    of_layer = f"after the {part} of {layer}" if block else f"after {layer}"
     return Finding(
-        f"Agreement with the model's own prediction rises most {of_layer} {whole(after['layer'])}: "
+        f"Agreement with the model's own prediction rises most {of_layer}: "
         f"from {percent(before['value'])} to {percent(after['value'])} of predictions.",
         after["value"],
         (after["lower"], after["upper"]),
@@ -207,6 +208,11 @@ def tuned_lens(tables: Tables) -> Iterator[Finding]:
     yield _converged(tables)
 
 
+def _layer_of(layer: object, top: object) -> str:
+    """A layer, and how many there are: `layer 2 of 4`."""
+    return f"{at_state(layer)} of {whole(top)}" if layer else at_state(layer)
+
+
 def _of_stack(stack: str, last: Mapping[str, int]) -> str:
     """The name of a stack, where there are several."""
     return f" of the {stack}" if len(last) > 1 else ""
@@ -222,8 +228,8 @@ def _half_way(
     layer = last[stack] // 2
     tuned, logit = (layers[stack, layer, lens] for lens in ("tuned", "logit"))
     return Finding(
-        f"Half way (layer {layer} of {last[stack]}{_of_stack(stack, last)}), the tuned lens agrees "
-        f"with the final prediction in {percent(tuned['agreement'])} of "
+        f"Half way ({_layer_of(layer, last[stack])}{_of_stack(stack, last)}), the tuned lens "
+        f"agrees with the final prediction in {percent(tuned['agreement'])} of "
         f"{whole(tuned['n'])} predictions, the logit lens in {percent(logit['agreement'])}.",
         tuned["agreement"],
         (tuned["agreement_lower"], tuned["agreement_upper"]),
@@ -267,9 +273,9 @@ def _biased(
     layer = n_layers // 2
     row = gains[stack, layer, "bias"]
     return Finding(
-        f"The mean distribution of the logit lens at layer {layer} is {decimal(row['logit'])} nats "
-        f"from the model's, that of the tuned lens {decimal(row['tuned'])} nats: the bias that the "
-        f"map removes is {decimal(row['gain'])} nats.",
+        f"The mean distribution of the logit lens at {at_state(layer)} is {decimal(row['logit'])} "
+        f"nats from the model's, that of the tuned lens {decimal(row['tuned'])} nats: the bias "
+        f"that the map removes is {decimal(row['gain'])} nats.",
         row["gain"],
         (row["lower"], row["upper"]),
         0.0,
@@ -303,7 +309,7 @@ def _first_layer(
     first = layers[stack, above[-1], "tuned"]
     on = " on" if above[-1] < n_layers else ""
     return Finding(
-        f"From layer {above[-1]}{on}, the tuned lens predicts the true pieces better than the "
+        f"From {at_state(above[-1])}{on}, the tuned lens predicts the true pieces better than the "
         f"frequencies of pieces ({_gain(first)} there; last layer: "
         f"{_gain(layers[stack, n_layers, 'tuned'])}).",
         above[-1],

@@ -34,6 +34,7 @@ from workbench.analyses.predictions.generate import cut_note
 from workbench.analyses.predictions.predict import fill, has_task_head, read_by
 from workbench.analyses.predictions.prediction import Kind, Prediction, following, labelled
 from workbench.core.errors import WorkbenchError, listed
+from workbench.core.head_names import at_state, state_name, state_number
 from workbench.core.public import public
 from workbench.core.registry import imported
 from workbench.corpora.encode import encode
@@ -427,21 +428,22 @@ class LensReading:
             ]
             is_score = np.isnan(row["entropy"])
             yield (
-                f"{row['stack']} {row['layer']} {row['sublayer']}",
+                _state(row["stack"], row["layer"], row["sublayer"]),
                 "" if is_score else f"{row['entropy']:.2f}",
                 "" if is_score else f"{row['rank_final']:,}",
                 ", ".join(names),
             )
         for row in self.final.to_dict("records"):
-            yield (f"final from layer {row['layer']} of {row['layers']} ({row['stack']})",)
+            of_all = f" of {row['layers']}" if row["layer"] else ""
+            yield (f"final from {at_state(row['layer'])}{of_all} ({row['stack']})",)
 
     def _grid(self) -> Iterator[tuple[str, ...]]:
         top = self.choices[self.choices["rank"] == 1]
         yield ("", *self.final.drop_duplicates("place")["word"])
         for key, row in top.groupby(["stack", "layer", "sublayer"], sort=False):
-            yield (" ".join(map(str, key)), *(listed([choice]) for choice in row["choice"]))
+            yield (_state(*key), *(listed([choice]) for choice in row["choice"]))
         for stack, row in self.final.groupby("stack", sort=False):
-            yield (f"{stack!s}: final from layer", *map(str, row["layer"]))
+            yield (f"{stack!s}: final from layer", *map(state_number, row["layer"]))
 
 
 @public
@@ -656,6 +658,12 @@ def _tabulated(
         for each in (rows, choices, finals)
     )
     return LensReading(model.name, text, table, listing, settled, tuple(notes))
+
+
+def _state(stack: object, layer: object, sublayer: object) -> str:
+    """A state as it is printed: `encoder layer 3 attention`."""
+    after = "" if sublayer == "embeddings" else f" {sublayer}"
+    return f"{stack} {state_name(layer)}{after}"
 
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:

@@ -21,7 +21,7 @@ from workbench.core.findings import (
     signed,
     verb_of,
 )
-from workbench.core.head_names import has_several_kinds, head_name
+from workbench.core.head_names import at_state, block_name, has_several_kinds, head_name
 from workbench.experiment.definition import HEAD
 from workbench.experiment.measured import on_measured
 
@@ -127,16 +127,15 @@ def _carried(table: pd.DataFrame, place: str, stack: str, several: bool, enough:
     if math.isnan(row["effect"]) or math.isnan(row["random"]):
         return _unknown(f"In which layers {_PLACE_NAMES[place]}{of_stack} decide", measure)
     verb = "carry" if begins else "carries"
-    where = f"up to layer {row['layer']} of {top}"
-    if not begins:
-        where = f"from layer {row['layer']} of {top} on"
+    layer = f"layer {row['layer']} of {top}" if row["layer"] else at_state(0)
+    where = f"up to {layer}" if begins else f"from {layer} on"
     if carrying == len(rows):
-        where = f"in all layers, 0 to {top}"
+        where = f"in the embeddings and all {plural(top, 'layer')}" if top else f"in {layer}"
     is_given = carrying == 1  # the first of the layers in question gives all, by construction
     given = ", as in every model that distinguishes the pairs" if is_given else ""
     if not carrying:
         verb = f"{'are' if begins else 'is'} not shown to carry"
-        where = f"in layer {row['layer']} of {top}"
+        where = f"in {layer}"
     return Finding(
         f"{capital(_PLACE_NAMES[place])}{of_stack} {verb} what decides {where}: restored "
         f"there, {'their' if begins else 'its'} state gives {percent(row['effect'])} of the "
@@ -170,7 +169,7 @@ def _elsewhere(rows: list[Row], several: bool, enough: bool) -> Finding:
         does = "carries" if row["restores"] else "is not shown to carry"
     return Finding(
         f"On the way, {place}{of_stack} {does} part of what decides: "
-        f"{percent(row['effect'])} of the difference in layer {row['layer']} (95 % "
+        f"{percent(row['effect'])} of the difference in {at_state(row['layer'])} (95 % "
         f"{percent(row['lower'])} to {percent(row['upper'])}; unrelated texts: "
         f"{percent(row['random'])}; {p_text(row['p'])}), the most of all other places.",
         row["effect"],
@@ -216,7 +215,7 @@ def _restoring(
         name, keys = head_name(row, several), keys_of(row, *HEAD)
     else:
         of_stack = f"{row['stack']} " if len({each["stack"] for each in rows}) > 1 else ""
-        name = f"{claim}; the MLP of {of_stack}layer {row['layer']}"
+        name = f"{claim}; the MLP of {of_stack}{block_name(row['layer'])}"
         keys = keys_of(row, "stack", "layer")
     yield Finding(
         f"{capital(name)} restores most: {percent(row['effect'])} of the difference (95 % "

@@ -28,6 +28,7 @@ from workbench.analyses.predictions.results import SHOWN, printable
 from workbench.analyses.predictions.target import Measure, Target
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
+from workbench.core.head_names import EMBEDDINGS, FIRST, state_number
 from workbench.core.public import public
 from workbench.core.registry import imported
 from workbench.corpora.typed import readable, word_index
@@ -57,6 +58,7 @@ Floats = NDArray[np.float64]
 SMALLEST = 1e-3
 MARGIN = 0.1  # nats between the two texts from which a model distinguishes them
 WIDE = 100  # characters of a printed row
+LAYER = 2 + len(EMBEDDINGS)  # characters of the names of layers
 CELL = 5  # least characters of its cells
 
 
@@ -354,7 +356,9 @@ class Patching:
             f"  clean   {self.clean_value:+.3f}  {printable(self.clean[:SHOWN])}",
             f"  corrupt {self.corrupt_value:+.3f}  {printable(self.corrupt[:SHOWN])}",
         ]
-        return "\n".join([*said, *_grid_lines(self.table), *(f"  Note: {n}" for n in self.notes)])
+        return "\n".join(
+            [*said, *_grid_lines(self.table, self.what), *(f"  Note: {n}" for n in self.notes)]
+        )
 
 
 @public
@@ -559,7 +563,7 @@ def _shapes(cells: Sequence[Cell]) -> Iterator[tuple[Point, int, int]]:
 # --- printing -------------------------------------------------------------------------------------
 
 
-def _grid_lines(table: "pd.DataFrame") -> Iterator[str]:
+def _grid_lines(table: "pd.DataFrame", what: What) -> Iterator[str]:
     """A grid for each stack and kind of attention, the last layer on top."""
     keys = [name for name in ("stack", "kind") if name in table]
     for names, own in table.groupby(keys, sort=False):
@@ -569,11 +573,15 @@ def _grid_lines(table: "pd.DataFrame") -> Iterator[str]:
         sizes = [max(len(columns[n]), CELL) for n in kept]
         yield f"  {' '.join(map(str, names))}"
         yield "  ".join(
-            ["  layer", *(columns[n].rjust(z) for n, z in zip(kept, sizes, strict=True))]
+            [
+                f"{'layer':>{LAYER}}",
+                *(columns[n].rjust(z) for n, z in zip(kept, sizes, strict=True)),
+            ]
         )
         for layer, row in reversed(list(zip(layers, cells, strict=True))):
             shown = [_percent(row[n]).rjust(z) for n, z in zip(kept, sizes, strict=True)]
-            yield "  ".join([f"{layer:>7}", *shown])
+            number = state_number(layer if what == "states" else layer + FIRST)
+            yield "  ".join([f"{number:>{LAYER}}", *shown])
         if len(kept) < len(columns):
             yield f"  … and {len(columns) - len(kept)} more, of smaller effects"
 
@@ -589,7 +597,7 @@ def _columns(table: "pd.DataFrame") -> tuple[list[str], Floats]:
             for corrupt, clean in zip(first["corrupt"], first["clean"], strict=True)
         ]
     if "head" in table:
-        heads = [f"head {head}" for head in first["head"]]
+        heads = [f"head {head + FIRST}" for head in first["head"]]
         by_unit = "corrupt" in table
         texts = [f"{h} {t}" if by_unit else h for h, t in zip(heads, texts, strict=True)]
     return texts, table["effect"].to_numpy().reshape(n_layers, -1)

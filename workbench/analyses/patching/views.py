@@ -38,6 +38,7 @@ from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import View, grid
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal, percent, signed
+from workbench.core.head_names import FIRST, block_name, state_name
 from workbench.report.format import number
 
 if TYPE_CHECKING:
@@ -57,15 +58,13 @@ ONE = {
 }
 NOTE = {
     "states": "One cell for each word of the counterfactual text and each layer, the last one on "
-    "top; layer 0 is the embeddings. In any model, a single changed word restores everything in "
-    "layer 0, and the predicted place in the last layer: the layers between show where the "
+    "top. In any model, a single changed word restores everything in the embeddings, and the "
+    "predicted place in the last layer: the layers between show where the "
     "information goes from one to the other.",
-    "heads": "One cell for each head, at all words together. Layers and heads are counted from 0, "
-    "as on the pages Attention and Heads.",
-    "mlps": "One cell for each word of the counterfactual text and each MLP, the last one on top, "
-    "counted from 0.",
+    "heads": "One cell for each head, at all words together.",
+    "mlps": "One cell for each word of the counterfactual text and each MLP, the last one on top.",
     "attentions": "One cell for each word of the counterfactual text and each attention, the last "
-    "one on top, counted from 0.",
+    "one on top.",
 }
 
 
@@ -315,7 +314,7 @@ def grids(table: "pd.DataFrame", what: str, corrupt: float | None = None) -> lis
         layers = list(dict.fromkeys(own["layer"]))
         values = own["effect"].to_numpy().reshape(n_layers, -1)[::-1]
         numbers = own["value"].to_numpy().reshape(n_layers, -1)[::-1]
-        rows = [f"layer {layer}" for layer in reversed(layers)]
+        rows = list(map(state_name if what == "states" else block_name, reversed(layers)))
         name = " ".join(map(str, names))
         is_last = names == groups[-1][0]
         views.append(
@@ -358,7 +357,7 @@ def _columns(first: "pd.DataFrame") -> tuple[list[str], list[str]]:
     Words that only the text has are in brackets.
     """
     if "head" in first:
-        names = [f"head {head}" for head in first["head"]]
+        names = [f"head {head + FIRST}" for head in first["head"]]
         return names, names
     pairs = list(zip(first["corrupt"], first["clean"], strict=True))
     return (

@@ -30,6 +30,7 @@ from workbench.core.findings import (
     verb_of,
     whole,
 )
+from workbench.core.head_names import block_name, head_number
 from workbench.core.stats import SIGNIFICANT
 from workbench.experiment.definition import HEAD
 from workbench.experiment.measured import measured, name_of_measured
@@ -112,8 +113,8 @@ def head_importance(tables: Tables) -> Iterator[Finding]:
     others = plural(len(ranked) - 1, "other head")
     near = sum(row["importance_upper"] >= first["importance_lower"] for row in ranked[1:])
     yield _of_head(
-        f"The most important head for the {measured(tables, LOSS)} is {_name(first, several)}: "
-        f"{decimal(first['importance'])} nats "
+        f"The most important head for the {measured(tables, LOSS)} is head "
+        f"{_name(first, several)}: {decimal(first['importance'])} nats "
         f"(95 % {decimal(first['importance_lower'])} to {decimal(first['importance_upper'])}); the "
         f"intervals of {near or 'none'} of the {others} overlap with its own",
         first,
@@ -139,7 +140,8 @@ def head_importance(tables: Tables) -> Iterator[Finding]:
     )
     yield from _layers(heads, several, is_better)
     yield _of_head(
-        f"The least important head is {_name(last, several)}: {decimal(last['importance'])} nats, "
+        f"The least important head is head {_name(last, several)}: "
+        f"{decimal(last['importance'])} nats, "
         f"{percent(last['importance'] / first['importance'] if first['importance'] else 1)} of the "
         "largest importance",
         last,
@@ -171,7 +173,7 @@ def _layers(heads: Sequence[Row], several: bool, is_better: bool) -> Iterator[Fi
     layers: dict[str, list[float]] = {}
     for row in heads:
         stack = f"{row['stack']} {row['kind']} " if several else ""
-        name = f"{stack}layer {row['layer']}"
+        name = f"{stack}{block_name(row['layer'])}"
         layers.setdefault(name, []).append(float(row["importance"]))
     means = {name: math.fsum(values) / len(values) for name, values in layers.items()}
     if len(means) < 2:
@@ -412,8 +414,8 @@ def _redundant(table: pd.DataFrame, is_better: bool, enough: bool) -> Finding:
     return Finding(
         _only_if_better(
             f"In {of_all(len(redundant), len(rows), 'pair')}, removing both heads "
-            f"costs significantly more loss than the sum of each alone (most: {one} and {other}, "
-            f"{_shift(first, 'interaction', bare=True)}; {p_text(first['p_value'])})",
+            f"costs significantly more loss than the sum of each alone (most: heads {one} and "
+            f"{other}, {_shift(first, 'interaction', bare=True)}; {p_text(first['p_value'])})",
             is_better,
         ),
         len(redundant),
@@ -887,8 +889,8 @@ def _one_head(table: pd.DataFrame, is_better: bool) -> Finding:
     return Finding(
         _only_if_better(
             "Leaving only the best head of a layer changes the loss by "
-            f"{_change(low['delta'])} nats ({_name(low, several)}) to {_change(high['delta'])} "
-            f"({_name(high, several)})",
+            f"{_change(low['delta'])} nats (head {_name(low, several)}) to "
+            f"{_change(high['delta'])} (head {_name(high, several)})",
             is_better,
         ),
         high["delta"],
@@ -921,8 +923,8 @@ def _has_several(heads: Sequence[Row]) -> bool:
 
 
 def _name(head: Row, several: bool) -> str:
-    """A head: 3-1 is head 1 of layer 3; with stack and kind if there are several."""
-    name = f"{head['layer']}-{head['head']}"
+    """A head as in `head_number`; with stack and kind if there are several."""
+    name = head_number(head["layer"], head["head"])
     return f"{head['stack']} {head['kind']} {name}" if several else name
 
 

@@ -34,6 +34,7 @@ from workbench.core.findings import (
     verb_of,
     whole,
 )
+from workbench.core.head_names import head_number, state_name
 from workbench.core.stats import DRAWS, SIGNIFICANT, holm
 
 Tables = Mapping[str, pd.DataFrame]
@@ -622,9 +623,7 @@ FORGOTTEN = 0.1  # nats; a change that an interval must exclude before "no chang
 def _layer(stack: object, layer: float, several: bool, article: str = "") -> str:
     """A layer in words: `layer 2`, `the embeddings`, `decoder layer 2`."""
     name = f"{stack} " if several else ""
-    if layer == 0:
-        return f"{article}{name}embeddings"
-    return f"{name}layer {int(layer)}"
+    return f"{'' if layer else article}{name}{state_name(layer)}"
 
 
 def _cka(value: float) -> str:
@@ -828,8 +827,8 @@ def _attention(tables: Tables) -> Iterator[Finding]:
 
 
 def _head(row: Row, several: bool) -> str:
-    """A head: `head 2-8`, with its stack and kind where there are several."""
-    name = f"head {row['layer']}-{row['head']}"
+    """A head: `head 3.9`, with its stack and kind where there are several."""
+    name = f"head {head_number(row['layer'], row['head'])}"
     return f"{row['stack']} {row['kind']} {name}" if several else name
 
 

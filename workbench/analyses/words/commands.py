@@ -20,6 +20,7 @@ from workbench.cli.options import (
     opened_corpus,
     reads_corpus,
 )
+from workbench.core.head_names import parse_state
 
 
 @reads_corpus
@@ -49,9 +50,10 @@ def neighbours(
         str | None, typer.Option(help="Split to search, such as train (default: all).")
     ] = None,
     layer: Annotated[
-        list[int] | None,
+        list[str] | None,
         typer.Option(
-            help="Layer; 0 is the embeddings (default: 0, the middle, and the last).", min=0
+            help="Layer: embeddings, or a number from 1 (default: the embeddings, the middle, "
+            "and the last)."
         ),
     ] = None,
     stack: Annotated[
@@ -83,6 +85,7 @@ def neighbours(
     """
     from workbench.cli import output
 
+    layers = [parse_state(name) for name in layer or ()]
     with output.progress("Loading model"):
         from workbench.models.loading import load
 
@@ -96,7 +99,7 @@ def neighbours(
             searched,
             typed,
             word,
-            layers=layer or None,
+            layers=layers or None,
             stack=stack,
             k=k,
             split=split,

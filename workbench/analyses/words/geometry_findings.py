@@ -25,8 +25,8 @@ from workbench.core.findings import (
     plural,
     rows_of,
     verb_of,
-    whole,
 )
+from workbench.core.head_names import at_state
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -113,7 +113,7 @@ def _anisotropy(row: Row, layer: int, several: bool) -> Finding:
         "with random weights"
     )
     claim = (
-        f"{does}: the mean cosine of two random words in layer {whole(layer)} is "
+        f"{does}: the mean cosine of two random words in {at_state(layer)} is "
         f"{decimal(row['difference'], 2)} (95 % {decimal(row['lower'], 2)} to "
         f"{decimal(row['upper'], 2)}"
     )

@@ -29,6 +29,7 @@ from workbench.analyses.words.occurrences import (
 )
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.findings import plural
+from workbench.core.head_names import state_name
 from workbench.core.public import public
 from workbench.core.registry import imported
 from workbench.corpora.corpus import Corpus
@@ -109,7 +110,7 @@ class Neighbours:
         for row in rows:
             if row["layer"] != layer:
                 layer = row["layer"]
-                lines.append(f"  layer {layer}{' (embeddings)' if layer == 0 else ''}")
+                lines.append(f"  {state_name(layer)}")
             context = in_context(row["sentence"], row["start"], row["end"], SHOWN)
             cells = [f"{row['similarity']:.3f}", row["form"].ljust(widest), row["tag"].ljust(tags)]
             lines.append(f"    {listed(['  '.join([*cells, context])])}")

@@ -19,8 +19,8 @@ from workbench.core.findings import (
     percent,
     plural,
     rows_of,
-    whole,
 )
+from workbench.core.head_names import at_state
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -72,7 +72,7 @@ def _points(row: Row) -> str:
 
 
 def _at(layer: float, last: int) -> str:
-    return f"layer {whole(layer)} of {last}" if last else "layer 0"
+    return f"{at_state(layer)} of {last}" if layer else at_state(layer)
 
 
 def _best(row: Row, name: str, last: int) -> Finding:
@@ -108,7 +108,7 @@ def _above(row: Row, name: str, last: int) -> Finding:
         f"({_points(row)})."
     )
     enough = row["n"] >= COMPARED
-    measure = f"neighbours that share the {NAMES[name]}, minus layer 0"
+    measure = f"neighbours that share the {NAMES[name]}, minus the embeddings"
     return comparison_finding(
         row,
         claim,
@@ -193,15 +193,15 @@ def _senses(row: Row, last: int) -> Finding:
 def _extremes(rows: list[Row]) -> Finding:
     """The forms whose senses are separated worst and best: a description."""
     worst, best = rows[0], rows[-1]
-    layer = whole(best["layer"])
+    layer = at_state(best["layer"])
     if worst["accuracy"] == best["accuracy"]:
         claim = (
-            f"At layer {layer}, the senses of {of_all(len(rows), len(rows), 'form')} are separated "
+            f"At {layer}, the senses of {of_all(len(rows), len(rows), 'form')} are separated "
             f"equally well, with {percent(best['accuracy'])} right."
         )
     else:
         claim = (
-            f"At layer {layer}, the senses of “{best['form']}” ({best['senses']}) are separated "
+            f"At {layer}, the senses of “{best['form']}” ({best['senses']}) are separated "
             f"best, with {percent(best['accuracy'])} right (permuted senses: "
             f"{percent(best['chance'])}), and those of “{worst['form']}” ({worst['senses']}) "
             f"worst, with {percent(worst['accuracy'])} right (permuted: "

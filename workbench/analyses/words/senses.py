@@ -30,6 +30,7 @@ from workbench.analyses.words.occurrences import (
 )
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.findings import plural
+from workbench.core.head_names import state_name
 from workbench.core.public import public
 from workbench.core.registry import imported
 from workbench.corpora.corpus import Corpus
@@ -116,7 +117,7 @@ class Senses:
     def __repr__(self) -> str:
         """The clusters with a few occurrences of each, and how well they fit labels."""
         size = f"{plural(len(self.table), 'occurrence')}, {plural(self.n_clusters, 'cluster')}"
-        lines = [f"{self.model} in {self.corpus}, layer {self.layer}: {self.word!r}, {size}"]
+        lines = [f"{self.model} in {self.corpus}, {state_name(self.layer)}: {self.word!r}, {size}"]
         for row in self.measures.to_dict("records"):
             lines.append(
                 f"  {row['gold']} ({row['labels']}): V-measure {row['v_measure']:.2f} (permuted "

@@ -143,6 +143,7 @@ def draw_parts(parts: Mapping[str, int]) -> None:
     import pandas as pd
 
     from workbench.app.tables_and_figures import draw_figure
+    from workbench.core.head_names import weights_name
     from workbench.drawing.parameters import modules
     from workbench.drawing.sanitize import harmless
     from workbench.report.content import Drawing
@@ -152,6 +153,7 @@ def draw_parts(parts: Mapping[str, int]) -> None:
     figure = harmless(modules({"modules": table}))
     draw_figure(Drawing("parameters", "", "", "", figure), "parameters-by-part")
     with st.expander("As a table", type="compact"):
-        shown = table.rename(columns={"module": "part"})
+        shown = table.assign(module=table["module"].map(weights_name))
+        shown = shown.rename(columns={"module": "part"})
         shown["share"] = [f"{count / total:.1%}" for count in parts.values()]
         st.dataframe(shown, hide_index=True, width="stretch")

@@ -112,8 +112,10 @@ class Side:
             "same": self.columns is None,
             "causal": self.causal,
             "grid": {
-                "rows": [str(layer) for layer in range(layers)],
-                "columns": [str(head) for head in range(heads)],
+                "rows": [str(layer + 1) for layer in range(layers)],
+                "columns": [str(head + 1) for head in range(heads)],
+                "layers": list(range(layers)),
+                "heads": list(range(heads)),
                 "row_word": "layer",
                 "column_word": "head",
                 "layers_across": layers > max(12, heads),

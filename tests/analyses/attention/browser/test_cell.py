@@ -310,7 +310,7 @@ def test_several_heads_have_a_colour_each_and_a_token_is_lit_in_all_maps(show: S
     grid = page.locator("canvas.heads").bounding_box()
     assert grid
     step = (grid["width"] - 18) / 4
-    where = (grid["x"] + 18 + 2.5 * step, grid["y"] + 70)  # layer 0, head 2
+    where = (grid["x"] + 18 + 2.5 * step, grid["y"] + 70)  # head 1.3
     page.keyboard.down("Control")
     page.mouse.click(*where)
     page.keyboard.up("Control")
@@ -331,7 +331,7 @@ def test_several_heads_have_a_colour_each_and_a_token_is_lit_in_all_maps(show: S
     expect(lit).to_be_hidden()
     page.wait_for_timeout(450)
     assert shown.world.requests[-1]["state"]["also"] == [[0, 2]]
-    page.get_by_role("button", name="Remove Head 0-0").click()
+    page.get_by_role("button", name="Remove Head 1.1").click()
     expect(page.locator(".chip")).to_have_count(0)
     shown.cell(0, 2)
 

@@ -152,7 +152,7 @@ def test_the_keyboard_walks_past_what_is_missing(show: Show) -> None:
     for key, where in walk:
         page.keyboard.press(key)
         assert focus(shown) == where
-    expect(page.locator(".live")).to_contain_text("layer 2, head 0, confidence")
+    expect(page.locator(".live")).to_contain_text("layer 3, head 1, confidence")
     page.keyboard.press("Enter")
     shown.cell(2, 0)
     page.keyboard.press("ArrowUp")
@@ -174,7 +174,7 @@ def test_hovering_tells_a_head_and_its_scores(show: Show) -> None:
     shown.page.mouse.move(box["x"] + box["width"] - 30, box["y"] + box["height"] - 30)
     tip = shown.page.locator(".tip").inner_text().split("\n")
     message = shown.world.sides[0].message()
-    assert tip[0] == "layer 2, head 3"
+    assert tip[0] == "layer 3, head 4"
     assert float(tip[1].split(": ")[1]) == pytest.approx(message["tops"][2][3], abs=1e-3)
     assert float(tip[2].split(": ")[1]) == pytest.approx(
         message["scores"][0]["values"][2][3], abs=1e-3

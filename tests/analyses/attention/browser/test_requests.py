@@ -401,7 +401,7 @@ def test_a_state_from_anywhere_is_one_that_exists(
 def test_csv_has_every_pair_with_its_value(looks: dict[str, AttentionMaps]) -> None:
     shown = scene(looks["mini:bert"])
     head, arrays = response(shown, "export", form="csv", row=2, column=1)
-    assert head["name"] == "attention-mini-bert-encoder-self-layer-2-head-1.csv"
+    assert head["name"] == "attention-mini-bert-encoder-self-head-3.2.csv"
     rows = list(csv.DictReader(io.StringIO(arrays["file"].tobytes().decode())))
     exact = shown.sides[0].grid.map(2, 1)
     assert len(rows) == exact.size

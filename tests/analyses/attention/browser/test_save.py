@@ -47,7 +47,7 @@ def test_an_svg_is_whole(show: Show, saved: Saved, look: str) -> None:
     shown.open(1, 0)
     shown.page.get_by_role("button", name=look).click()
     name, svg = saved(shown, "SVG")
-    assert name.endswith("l1-h0.svg")
+    assert name.endswith("head-2.1.svg")
     tree = ElementTree.fromstring(svg)
     texts = [node.text for node in tree.iter(TEXT)]
     for token in (*words(5), "שלום", "side 0", "side 1"):
@@ -71,7 +71,7 @@ def test_the_overview_is_a_picture_with_names(show: Show, saved: Saved) -> None:
     shown = show(World([Side(softmaxed((3, 4), 6, 6), words(6))]))
     tree = ElementTree.fromstring(saved(shown, "SVG", "all heads ")[1])
     texts = [node.text for node in tree.iter(TEXT)]
-    assert texts.count("2") == 2 and texts.count("3") == 1  # layers 0–2, heads 0–3
+    assert texts.count("3") == 2 and texts.count("4") == 1  # layers 1–3, heads 1–4
     assert len(list(tree.iter(IMAGE))) == 1
     assert saved(shown, "PNG", "all heads ")[1].startswith(b"\x89PNG")
 

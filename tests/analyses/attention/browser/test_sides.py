@@ -111,7 +111,10 @@ def test_grids_of_means_have_names_without_numbers(show: Show) -> None:
 
     class Mean(Side):
         def message(self) -> dict[str, object]:
-            grid = {"rows": ["all"], "columns": ["mean"], "row_word": "layers", "column_word": ""}
+            grid = {
+                "rows": ["all"], "columns": ["mean"], "layers": [], "heads": [],
+                "row_word": "layers", "column_word": "",
+            }  # fmt: skip
             return {**message(self), "grid": grid}
 
     world.sides = [Mean(world.sides[0].maps, TOKENS)]

@@ -5,7 +5,7 @@ use a second component, which does not carry the browser's script. Costs: an ove
 changes the view, and one map for a response.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -13,9 +13,10 @@ import streamlit as st
 from workbench.analyses.attention.browser.frames import carrier, overview_of, script, style
 from workbench.analyses.attention.browser.requests import Answers, respond, state_in
 from workbench.analyses.attention.browser.scene import Scene
+from workbench.analyses.attention.grids import Grid
 
 KEY = "attention-answers"
-CELL, ALSO, PIN, LOOK, SCORE, ORDER = "cell", "also", "pin", "look", "score", "order"
+HEAD, ALSO, PIN, LOOK, SCORE, ORDER = "head", "also", "pin", "look", "score", "order"
 OVER, WORD, PLACE = "over", "word", "place"
 _browser = st.components.v2.component("workbench.attention", css=style(), js=script())
 _carrier = st.components.v2.component("workbench.attention.answers", js=carrier())
@@ -26,7 +27,7 @@ def attention_browser(scene: Scene, answers: Answers | None = None) -> None:
 
     `answers` are functions for requests that need the model or the corpus, by `what`.
     """
-    state = state_in(scene, {"state": _from_address()})
+    state = state_in(scene, {"state": _from_address(scene.sides[0].grid)})
     can_search = "similar" in (answers or {})
     overview = overview_of(
         scene,
@@ -53,10 +54,10 @@ def _respond(scene: Scene, answers: Answers | None) -> None:
 def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:
     """Put the state that differs from the defaults into the address."""
     first = scene.sides[0].scores[0].name if scene.sides[0].scores else None
-    cell, pin = state["cell"], state["pin"]
+    cell, pin, grid = state["cell"], state["pin"], scene.sides[0].grid
     values = {
-        CELL: cell and f"{cell[0]}.{cell[1]}",
-        ALSO: ".".join(str(number) for each in state["also"] for number in each),
+        HEAD: cell and _name(grid, cell),
+        ALSO: ",".join(_name(grid, each) for each in state["also"]),
         PIN: pin and f"{pin['i']}.{pin['j']}.{pin['axis']}",
         LOOK: "" if state["look"] == "lines" else state["look"],
         SCORE: "" if state["score"] == first else state["score"],
@@ -72,13 +73,25 @@ def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:
             del st.query_params[name]
 
 
-def _from_address() -> dict[str, Any]:
+def _name(grid: Grid, cell: Sequence[int]) -> str:
+    """A cell by the numbers of its layer and head: `3.7`."""
+    return f"{grid.rows[cell[0]]}.{grid.columns[cell[1]]}"
+
+
+def _cell(grid: Grid, name: str) -> list[int] | None:
+    """The row and column of a name; None if the grid does not have it."""
+    row, _, column = name.partition(".")
+    has_it = row in grid.rows and column in grid.columns
+    return [grid.rows.index(row), grid.columns.index(column)] if has_it else None
+
+
+def _from_address(grid: Grid) -> dict[str, Any]:
     """The state in the address, not yet validated: `state_in` does that."""
     pin = st.query_params.get(PIN, "").split(".")
     pair: list[Any] = list(_numbers(pin[:2]) or (None, None))
     return {
-        "cell": _numbers(st.query_params.get(CELL, "").split(".")),
-        "also": _pairs(st.query_params.get(ALSO, "")),
+        "cell": _cell(grid, st.query_params.get(HEAD, "")),
+        "also": [_cell(grid, name) for name in st.query_params.get(ALSO, "").split(",")],
         "word": _number(WORD),
         "place": _number(PLACE),
         "pin": {"i": pair[0], "j": pair[-1], "axis": pin[-1]},
@@ -91,11 +104,6 @@ def _from_address() -> dict[str, Any]:
 
 def _number(name: str) -> int | None:
     return next(iter(_numbers([st.query_params.get(name, "")]) or ()), None)
-
-
-def _pairs(text: str) -> list[list[int]]:
-    numbers = _numbers(text.split(".")) or []
-    return [numbers[n : n + 2] for n in range(0, len(numbers) - 1, 2)]
 
 
 def _numbers(parts: list[str]) -> list[int] | None:

@@ -195,7 +195,9 @@ def _side(side: Side) -> dict[str, Any]:
         "grid": {
             "rows": list(grid.rows),
             "columns": list(grid.columns),
-            "row_word": "layers" if not grid.rows[0].isdigit() else "layer",
+            "layers": list(grid.layers),
+            "heads": list(grid.heads),
+            "row_word": "layer" if grid.layers else "layers",
             "column_word": "head" if together == "each head" or "layers" in together else "",
             "layers_across": grid.layers_across,
         },

@@ -268,10 +268,12 @@ def _scores(scene: Scene) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _head_columns(side: Side, row: int, column: int) -> dict[str, str]:
-    stack, kind = side.grid.group
-    head = {"layer": side.grid.rows[row], "head": side.grid.columns[column]}
-    return {"stack": stack, "kind": kind, **head}
+def _head_columns(side: Side, row: int, column: int) -> dict[str, str | int]:
+    """The head of a map, by its indices as in all tables, or how maps are combined."""
+    grid, (stack, kind) = side.grid, side.grid.group
+    layer = grid.layers[row] if grid.layers else grid.rows[row]
+    head = grid.heads[column] if grid.heads else grid.columns[column]
+    return {"stack": stack, "kind": kind, "layer": layer, "head": head}
 
 
 def _option_columns(side: Side) -> dict[str, str]:
@@ -287,8 +289,8 @@ def _arrays(scene: Scene, cell: Cell) -> bytes:
         sides = side.grid.sides
         arrays[f"rows{end}"] = np.array(sides.rows.names)
         arrays[f"columns{end}"] = np.array(sides.columns.names)
-        arrays[f"layers{end}"] = np.array(side.grid.rows)
-        arrays[f"heads{end}"] = np.array(side.grid.columns)
+        arrays[f"layers{end}"] = np.array(side.grid.layers or side.grid.rows)
+        arrays[f"heads{end}"] = np.array(side.grid.heads or side.grid.columns)
         arrays[f"model{end}"] = np.array(side.grid.look.model)
         arrays[f"text{end}"] = np.array(side.caption)
         options = _option_columns(side).items()
@@ -335,5 +337,5 @@ def _nearest_first(scene: Scene, cell: Cell) -> Iterator[tuple[int, int]]:
 def _name(scene: Scene, cell: Cell) -> str:
     grid = scene.sides[0].grid
     model = re.sub(r"[^A-Za-z0-9.]+", "-", grid.look.model).strip("-")[-60:] or "model"
-    head = "" if cell is None else f"-layer-{grid.rows[cell[0]]}-head-{grid.columns[cell[1]]}"
+    head = "" if cell is None else f"-head-{grid.rows[cell[0]]}.{grid.columns[cell[1]]}"
     return f"attention-{model}-{'-'.join(grid.group)}{head}".replace(" ", "-")

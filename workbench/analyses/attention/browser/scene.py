@@ -161,8 +161,8 @@ def scores_of(name: str, table: pd.DataFrame, grid: Grid) -> list[Score]:
         is_number = pd.api.types.is_numeric_dtype(rows[column])
         value_of = rows[column].dropna().to_dict()
         values = tuple(
-            tuple(_plain(value_of.get((int(row), int(head))), is_number) for head in grid.columns)
-            for row in grid.rows
+            tuple(_plain(value_of.get((layer, head)), is_number) for head in grid.heads)
+            for layer in grid.layers
         )
         kind_of = "number" if is_number else "text"
         about = f"{column}, from {name}."

@@ -14,7 +14,7 @@ from workbench.app.text import plain
 from workbench.app.text_boxes import CORPUS, OWN
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import open_regular, parse_json
-from workbench.core.head_names import KIND_NAMES
+from workbench.core.head_names import FIRST, KIND_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -357,13 +357,13 @@ def _group(maps: "AttentionMaps") -> "Group":
 def _subset(label: str, options: list[int], key: str) -> tuple[int, ...]:
     picked = st.pills(
         label,
-        [str(number) for number in options],
+        [str(index + FIRST) for index in options],
         selection_mode="multi",
         key=key,
         bind="query-params",
         help=f"{label} to show (default: all).",
     )
-    return tuple(int(number) for number in picked if int(number) in options)
+    return tuple(index for index in options if str(index + FIRST) in picked)
 
 
 def comparison() -> Comparison:

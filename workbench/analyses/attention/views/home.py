@@ -86,11 +86,11 @@ def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
 
     def cell(row: int, column: int) -> str:
         layer, head = grid.rows[row], grid.columns[column]
-        to = urlencode({**address, "cell": f"{layer}.{head}"})
+        to = urlencode({**address, "head": f"{layer}.{head}"})
         picture = as_png(pictures[row, column], theme)
         return (
-            f'<a href="attention?{as_html(to)}" target="_self" title="head {layer}-{head}" '
-            f'aria-label="head {layer}-{head}" style="width:100%"><img alt="" src="{picture}" '
+            f'<a href="attention?{as_html(to)}" target="_self" title="head {layer}.{head}" '
+            f'aria-label="head {layer}.{head}" style="width:100%"><img alt="" src="{picture}" '
             'style="image-rendering:pixelated;display:block;width:100%;aspect-ratio:1"></a>'
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.core.head_names import ROLES
+from workbench.core.head_names import FIRST, ROLES
 from workbench.drawing.heads import COLOUR, NONE, NOTHING, PALE, groups, named
 from workbench.drawing.primitives import (
     ends,
@@ -88,7 +88,7 @@ def outlined(figure: go.Figure, heads: pd.DataFrame, row: int, colour: str) -> g
     """The grid with a frame around the head of one row of the table."""
     here = heads.loc[row]
     panel = groups(heads).index((str(here["stack"]), str(here["kind"]))) + 1
-    x, y = int(str(here["head"])), int(str(here["layer"]))
+    x, y = int(str(here["head"])) + FIRST, int(str(here["layer"])) + FIRST
     box = {"x0": x - 0.5, "x1": x + 0.5, "y0": y - 0.5, "y1": y + 0.5}
     figure.add_shape(type="rect", **box, line={"color": colour, "width": 3}, row=panel, col=1)
     return figure
@@ -103,8 +103,8 @@ def _pointed(heads: pd.DataFrame, part: pd.DataFrame) -> go.Scatter:
     names = pd.Series(named(heads), heads.index)[part.index]
     unseen = {"marker": {"opacity": 0}}
     return marks(
-        part["head"],
-        part["layer"],
+        part["head"] + FIRST,
+        part["layer"] + FIRST,
         _HOVER,
         colour="#808080",
         symbol="square",

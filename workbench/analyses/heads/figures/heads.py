@@ -19,7 +19,7 @@ from workbench.analyses.heads.figures.grid import (
     by_role,
     role_of,
 )
-from workbench.core.head_names import ROLES
+from workbench.core.head_names import FIRST, ROLES, head_number
 from workbench.drawing.heads import COLOUR, groups, in_percent, named, offset_map, short
 from workbench.drawing.primitives import (
     ACROSS,
@@ -96,7 +96,7 @@ def scores(tables: Tables) -> go.Figure:
         raise KeyError("scores of heads")
     several, across = _several(heads), min(3, len(names))
     rows = [
-        f"{stack} {kind} {layer}" if several else str(layer)
+        f"{stack} {kind} {layer + FIRST}" if several else str(layer + FIRST)
         for stack, kind, layer in heads[[*HEAD[:3]]].itertuples(index=False)
     ]
     size, widest = len(set(rows)), int(heads["head"].max()) + 1
@@ -107,10 +107,11 @@ def scores(tables: Tables) -> go.Figure:
     for name in names:
         score = SCORES[name]
         has_role = heads["roles"].map(lambda roles, r=SHOWN[name]: r in str(roles).split(", "))
-        wide = matrix(rows, heads["head"], heads[score.column])
+        columns = heads["head"] + FIRST
+        wide = matrix(rows, columns, heads[score.column])
         cells = heat_maps(
             wide,
-            matrix(rows, heads["head"], has_role).fillna(False).astype(bool),
+            matrix(rows, columns, has_role).fillna(False).astype(bool),
             f"layer %{{y}}, head %{{x}}: {score.about}: %{{z:.1%}}",
             form="%{text}" if is_written else "",
             text=in_percent(wide),
@@ -521,7 +522,7 @@ def cross(tables: Tables) -> go.Figure:
     table = tables["cross"]
     if table.empty:
         raise KeyError("cross-attention")
-    names = [f"{row.layer}-{row.head}" for row in table.itertuples()]
+    names = [head_number(row.layer, row.head) for row in table.itertuples()]
     if table["stack"].nunique() > 1:
         names = [f"{stack} {name}" for stack, name in zip(table["stack"], names, strict=True)]
     wide = table[list(MEASURES)].set_axis(names, axis=0).set_axis([*MEASURES.values()], axis=1)

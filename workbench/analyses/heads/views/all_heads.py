@@ -428,6 +428,6 @@ def _choose(selection: OpenHead) -> None:
         format_func=lambda name: labels.get(name, str(name)),
         key=key,
         width=220,
-        help="3-1 is head 1 of layer 3. Layers and heads are counted from 0.",
+        help="3.7 is head 7 of layer 3. Tables count both from 0.",
         on_change=lambda: run_list.set_query(HEAD, st.session_state.get(key)),
     )

@@ -15,8 +15,7 @@ from workbench.analyses.heads.views import all_heads as heads_views
 from workbench.analyses.heads.views.all_heads import OpenHead
 from workbench.app import choice, navigation, tables_and_figures, text
 from workbench.app.text import as_html, marked, plain, shortened
-from workbench.core.head_names import KIND_NAMES, ROLES
-from workbench.drawing.heads import GROUP
+from workbench.core.head_names import KIND_NAMES, ROLES, head_number
 from workbench.drawing.theme import Kind
 
 if TYPE_CHECKING:
@@ -126,16 +125,15 @@ def _most_similar(selection: OpenHead) -> None:
     if rows is None or rows.empty:
         return
     row = rows.iloc[0]
-    nearest = f"{row['nearest_layer']}-{row['nearest_head']}"
+    nearest = head_number(row["nearest_layer"], row["nearest_head"])
     if selection.several:
         nearest = f"{row['nearest_stack']} {row['nearest_kind']} {nearest}"
     message = f"Most similar head: {nearest} (distance {row['distance']:.2f}; 0 is identical)."
     if "kin" in selection.run.tables and len(others := selection.rows_of("kin")):
         other = others.iloc[0]
-        message += (
-            f" In {other['model']}: {other['kin_stack']} {other['kin_kind']} {other['kin_layer']}-"
-            f"{other['kin_head']} (distance {other['distance']:.2f})."
-        )
+        kin = f"{other['kin_stack']} {other['kin_kind']} "
+        kin += head_number(other["kin_layer"], other["kin_head"])
+        message += f" In {other['model']}: {kin} (distance {other['distance']:.2f})."
     st.text(message)
 
 
@@ -230,13 +228,11 @@ def address(selection: OpenHead, case: Case | None = None) -> dict[str, str]:
     if model is None or corpus is None:
         return {}
     stack, kind = str(scores["stack"]), str(scores["kind"])
-    group = selection.heads[(selection.heads[GROUP] == [stack, kind]).all(axis=1)]
-    row = sorted(set(group["layer"])).index(scores["layer"])
     query = {
         choice.MODEL: choice.named(model, "models"),
         choice.CORPUS: choice.named(corpus, "corpora"),
         "unit": "words",
-        "cell": f"{row}.{scores['head']}",
+        "head": head_number(scores["layer"], scores["head"]),
         "badges": f"{selection.run.name}: heads",
     }
     if selection.several:

@@ -6,7 +6,7 @@ Pure functions of the tables of `contributions`. Costs: milliseconds.
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.core.head_names import has_several_kinds, part_name
+from workbench.core.head_names import FIRST, block_name, has_several_kinds, part_name
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
@@ -39,7 +39,7 @@ def heads(tables: Tables) -> go.Figure:
         rows["contribution"],
         significant=rows["writes"],
         form="%{z:.2f}",
-        hover="head %{y}-%{x}: %{z:.3f}",
+        hover="head %{y}.%{x}: %{z:.3f}",
         tickformat=".2f",
         **ends(rows["contribution"]),
     )
@@ -55,7 +55,7 @@ def layers(tables: Tables) -> go.Figure:
     table = tables["layers"]
     names = [
         "final biases" if layer == -1 and source == "biases" else
-        source if layer == -1 else f"layer {layer}"
+        source if layer == -1 else block_name(layer)
         for layer, source in zip(table["layer"], table["source"], strict=True)
     ]  # fmt: skip
     table = table.assign(name=names)[table["contribution"] != 0]  # T5 has no biases
@@ -182,10 +182,11 @@ def by_layer(table: pd.DataFrame) -> pd.DataFrame:
     rows: list[str] = []
     columns: list[tuple[bool, bool, int, str]] = []  # heads before cross heads before the MLP
     for record in table.to_dict("records"):
-        rows.append(f"{record['stack'] if several else 'layer'} {int(record['layer'])}")
+        stack = f"{record['stack']} " if several else ""
+        rows.append(f"{stack}{block_name(record['layer'])}")
         if record["part"] == "head":
             is_cross = record["kind"] == "cross" and len(kinds) > 1
-            name = f"{'cross ' if is_cross else ''}head {int(record['head'])}"
+            name = f"{'cross ' if is_cross else ''}head {int(record['head']) + FIRST}"
             columns.append((False, is_cross, int(record["head"]), name))
         else:
             columns.append((True, False, 0, "MLP"))

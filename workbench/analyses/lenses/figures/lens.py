@@ -9,8 +9,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.errors import listed
+from workbench.core.head_names import state_name
 from workbench.drawing.primitives import (
     CELLS,
+    STATE,
     Look,
     Tables,
     Trace,
@@ -20,7 +22,8 @@ from workbench.drawing.primitives import (
     matrix,
     panels,
     plot,
-    tick,
+    state_axis,
+    state_cells,
 )
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, MODEL, TUNED
@@ -34,7 +37,7 @@ def predictions(tables: Tables) -> go.Figure:
     """Share of words for which the top choice of a state is the model's own prediction, and for
     which it is right, with 95 % intervals over documents.
 
-    How to read: layer 0 is the embeddings; points between two layers are states after an
+    How to read: emb. are the embeddings; points between two layers are states after an
     attention. The grey line is the agreement within models with random weights: they also settle,
     on choices that are never right.
     """
@@ -110,14 +113,15 @@ def final_by_tag(tables: Tables) -> go.Figure:
     means = (rows["share"] * rows["layer"]).groupby(rows["group"]).sum()
     order = means.sort_values(kind="stable").index
     rows = rows.set_index("group").loc[order].reset_index()
+    names, x = state_cells(sorted(set(rows["layer"])))
     wide = matrix(
         [f"{group} ({n:,})" for group, n in zip(rows["group"], rows["n"], strict=True)],
-        rows["layer"],
+        rows["layer"].map(state_name),
         rows["share"],
-    )
+    )[names]
     cells = heat_map(
         wide,
-        "%{y}: %{z:.1%} final from layer %{x}",
+        "%{y}: %{z:.1%} final from %{x}",
         "share",
         "%{z:.0%}",
         tickformat=".0%",
@@ -125,7 +129,7 @@ def final_by_tag(tables: Tables) -> go.Figure:
         zmax=1,
     )
     y = {**CELLS, "type": "category", "autorange": "reversed"}
-    x = {**CELLS, "title": "layer from which the prediction is final", "dtick": 1}
+    x = {**x, "title": "layer from which the prediction is final"}
     return plot([cells], 130 + 26 * len(wide), x, y)
 
 
@@ -191,10 +195,10 @@ def _line(
     rows = table[(table["weights"] == weights) & (table["measure"] == measure)]
     if rows.empty:
         return []
-    x, shown = rows["x"].tolist(), rows[["sublayer", "layer", "lower", "upper"]]
+    x, shown = rows["x"].tolist(), rows[["lower", "upper"]].assign(state=_state_names(rows))
     hover = (
-        f"layer %{{customdata[1]}}, %{{customdata[0]}}: {name} %{{y:{form}}} "
-        f"(%{{customdata[2]:{form}}} to %{{customdata[3]:{form}}})"
+        f"%{{customdata[2]}}: {name} %{{y:{form}}} "
+        f"(%{{customdata[0]:{form}}} to %{{customdata[1]:{form}}})"
     )
     return [
         band(x, rows["lower"].tolist(), rows["upper"].tolist(), colour, name),
@@ -205,12 +209,12 @@ def _line(
 def _cumulative(
     rows: pd.DataFrame, column: str, name: str, style: int, colour: str | None
 ) -> go.Scatter:
-    hover = f"{name}: %{{y:.1%}} final from layer %{{x}} or below"
+    hover = f"{name}: %{{y:.1%}} final from {STATE} or below"
     return curve(rows["layer"], rows[column], hover, name, style, colour)
 
 
 def _panels(parts: list[tuple[str, list[Trace]]], table: pd.DataFrame, y: Look) -> go.Figure:
-    x: Look = {"title": "layer", "dtick": tick(int(table["layer"].max())), "zeroline": False}
+    x = state_axis(table["layer"].max())
     if len(parts) == 1:
         return plot(parts[0][1], 400, x, y)
     return panels(parts, 260, x=x, y=y)
@@ -225,7 +229,7 @@ def _column_names(rows: pd.DataFrame) -> dict[int, str]:
 
 
 def _state_names(rows: pd.DataFrame) -> pd.Series:
-    """The states as they are written on an axis: `3`, or `3 attention`."""
+    """The states as they are written on an axis: `layer 3`, or `layer 3, attention`."""
     ends = rows["sublayer"].isin(["embeddings", "mlp"])
-    names = rows["layer"].map(str)
-    return names.where(ends, names + " " + rows["sublayer"])
+    names = rows["layer"].map(state_name)
+    return names.where(ends, names + ", " + rows["sublayer"])

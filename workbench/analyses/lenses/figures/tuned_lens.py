@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.drawing.primitives import Look, Tables, Trace, curve, interval, level, panels, tick
+from workbench.core.head_names import state_name
+from workbench.drawing.primitives import (
+    STATE,
+    Look,
+    Tables,
+    Trace,
+    curve,
+    interval,
+    level,
+    panels,
+    state_axis,
+)
 from workbench.drawing.theme import BASELINE, MODEL, TUNED
 
 LENSES = {"logit": MODEL, "tuned": TUNED}
@@ -72,8 +83,8 @@ def training(tables: Tables) -> go.Figure:
     for stack, of_stack in dev.groupby("stack", sort=False):
         lines = [
             curve(
-                rows["step"], rows["loss"], f"layer {layer}: %{{y:.3f}} nats at step %{{x}}",
-                f"layer {layer}", n,
+                rows["step"], rows["loss"],
+                f"{state_name(layer)}: %{{y:.3f}} nats at step %{{x}}", state_name(layer), n,
             )
             for n, (layer, rows) in enumerate(of_stack.groupby("layer", sort=False))
         ]  # fmt: skip
@@ -96,7 +107,7 @@ def _by_layer(
         ends = [int(of_stack["layer"].min()), int(of_stack["layer"].max())]
         name = stack if table["stack"].nunique() > 1 else ""
         parts.append((name, [*baseline(ends), *lines]))
-    x = {"title": "layer", "dtick": tick(table["layer"].max())}
+    x = state_axis(table["layer"].max())
     return panels(parts, 320, len(parts), x=x, y=y)
 
 
@@ -104,7 +115,7 @@ def _lenses(rows: pd.DataFrame, column: str, form: str, bounds: str) -> Iterator
     for n, (lens, colour) in enumerate(LENSES.items()):
         own = rows[rows["lens"] == lens]
         yield curve(
-            own["layer"], own[column], f"layer %{{x}}: {form}", f"{lens} lens", n, colour,
+            own["layer"], own[column], f"{STATE}: {form}", f"{lens} lens", n, colour,
             error_y=interval(own, column, f"{bounds}lower", f"{bounds}upper"),
         )  # fmt: skip
 

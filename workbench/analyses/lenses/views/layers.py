@@ -27,17 +27,13 @@ from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import View, grid, index_in
+from workbench.core.head_names import state_name as layer_name
 from workbench.report.format import number
 
 HERE, EVERYWHERE = "the chosen place", "every word"
 WIDEST = 48  # words in the grid at a time
 KEYS = ["stack", "layer", "sublayer"]
-NAMES = {
-    "embeddings": "embeddings",
-    "attention": "after attention",
-    "cross-attention": "after cross-attention",
-    "mlp": "after MLP",
-}
+NAMES = {"attention": ", after attention", "cross-attention": ", after cross-attention"}
 
 
 # --- what is computed, once for each text ---------------------------------------------------------
@@ -140,10 +136,8 @@ def when(sides: Sequence[Side]) -> None:
 def state_name(row: Mapping[str, Any], several: bool) -> str:
     """The name of a state: its layer, and what it comes after."""
     stack = f"{row['stack']} " if several else ""
-    layer = int(row["layer"])
-    if row["sublayer"] == "embeddings":
-        return f"{stack}embeddings"
-    return f"{stack}{layer} {NAMES[str(row['sublayer'])]}"
+    after = NAMES.get(str(row["sublayer"]), "")
+    return f"{stack}{layer_name(row['layer'])}{after}"
 
 
 def _states(found: Layers) -> list[dict[str, Any]]:
@@ -191,8 +185,7 @@ def _one_place(side: Side, found: Layers) -> None:
         marked=marked,
         legend=("", "probability"),
         top=1.0,
-        note="One row for each state, the last layer on top, counted from 1 after the embeddings: "
-        "the most probable choices if the "
+        note="One row for each state, the last layer on top: the most probable choices if the "
         "model ended there. A frame marks the final prediction, from the layer where it no longer "
         "changes.",
     )
@@ -219,7 +212,7 @@ def _score(side: Side, found: Layers) -> None:
         corner="state",
         marked=[(r, 0) for r, agrees in enumerate(near) if all(near[: r + 1])],
         diverging=True,
-        note="One row for each state, the last layer on top, counted from 1 after the embeddings: "
+        note="One row for each state, the last layer on top: "
         "the score if the model ended there. A frame marks the final score, from the layer where "
         "it hardly changes.",
     )
@@ -301,9 +294,9 @@ def _every_word(side: Side, found: Layers) -> None:
         legend=("", "probability"),
         top=1.0,
         note=f"Columns: the {'hidden ' if side.place.kind == 'gap' else ''}words of the text, each "
-        "predicted from its context. Rows, counted from 1 after the embeddings: the top "
-        "choice if the model ended there. A frame marks the final prediction, from the layer "
-        "where it no longer changes. Click a cell to choose its word.",
+        "predicted from its context. Rows: the top choice if the model ended there. A frame marks "
+        "the final prediction, from the layer where it no longer changes. Click a cell to choose "
+        "its word.",
     )
     token_views([view], f"lens words {side.ref}", chosen)
     _downloads(side, found, view, "for every word")

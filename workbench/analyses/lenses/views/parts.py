@@ -143,9 +143,7 @@ def grid_of(found: Parts) -> View:
         ],
         diverging=True,
         legend=("against", "for"),
-        note="One cell for each attention head and each MLP, the last layer on top. Layers and "
-        "heads are counted from 0, as on the pages Attention and Heads: layer 0 here makes the "
-        "states that Why? and When? call layer 1.",
+        note="One cell for each attention head and each MLP, the last layer on top.",
     )
 
 

@@ -7,7 +7,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.findings import percent
-from workbench.core.head_names import has_several_kinds, head_name
+from workbench.core.head_names import (
+    at_state,
+    block_name,
+    has_several_kinds,
+    head_name,
+    head_number,
+    state_name,
+)
 from workbench.drawing.primitives import CELLS, Trace, ends, head_grid, heat_map, panels
 from workbench.drawing.sanitize import escaped
 
@@ -31,7 +38,7 @@ def effects(
 
     How to read: 100 % is the number of the clean text, 0 % that of the corrupt one; below 0 an
     activation moves the prediction further away. Layers by words, the last layer on top, for
-    states (layer 0 is the embeddings), MLPs and attentions; layers by heads for heads. Words
+    states, MLPs and attentions; layers by heads for heads. Words
     without a counterpart in the other text are empty.
     """
     title = {"text": escaped(finding(table, what, label, is_distinguished))}
@@ -42,7 +49,7 @@ def effects(
     heights: list[float] = []
     groups = list(table.groupby(keys, sort=False))
     for names, own in groups:
-        wide = _wide(own)
+        wide = _wide(own, what)
         cells = heat_map(
             wide,
             "%{y}, %{x}: %{z:.1%}",
@@ -58,7 +65,7 @@ def effects(
         parts,
         heights,
         x={**CELLS, "type": "category"},
-        y={**CELLS, "type": "category", "title": "layer" if what == "states" else "block"},
+        y={**CELLS, "type": "category", "title": "head" if "head" in table else ""},
         title=title,
         top=40,
     )
@@ -95,7 +102,8 @@ def _said(row: pd.Series, table: pd.DataFrame, what: str) -> str:
         return name if "corrupt" not in table else f"{name} at {word}"
     several = table["stack"].nunique() > 1
     stack = f"the {row['stack']}, " if several else ""
-    return f"{NAMES.get(what, 'The state of')} {word} in {stack}layer {row['layer']}"
+    layer = (at_state if what == "states" else block_name)(row["layer"])
+    return f"{NAMES.get(what, 'The state of')} {word} in {stack}{layer}"
 
 
 def _restored_word(row: pd.Series) -> str:
@@ -109,7 +117,7 @@ def _heads(table: pd.DataFrame, title: dict[str, str]) -> go.Figure:
         table,
         table["effect"],
         form="%{z:.0%}",
-        hover="head %{y}-%{x}: %{z:.1%}",
+        hover="head %{y}.%{x}: %{z:.1%}",
         title="effect",
         tickformat=".0%",
         top=40,
@@ -117,11 +125,11 @@ def _heads(table: pd.DataFrame, title: dict[str, str]) -> go.Figure:
     ).update_layout(title=title)
 
 
-def _wide(table: pd.DataFrame) -> pd.DataFrame:
+def _wide(table: pd.DataFrame, what: str) -> pd.DataFrame:
     """Effects by layer (or head) and word, the first layer at the bottom.  # [layers, words]"""
-    rows = table["layer"].map(str)
+    rows = table["layer"].map(state_name if what == "states" else block_name)
     if "head" in table:
-        rows = rows + "-" + table["head"].map(str)
+        rows = table[["layer", "head"]].apply(lambda row: head_number(*row), axis=1)
     each = rows.groupby(rows, sort=False).cumcount()  # the place of the word in the text
     wide = table.assign(row=rows, column=each).pivot(index="row", columns="column", values="effect")
     wide = wide.loc[list(dict.fromkeys(rows))]

@@ -6,9 +6,11 @@ Pure functions of the tables of `patching`. Costs: milliseconds.
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.head_names import block_name, state_name
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
+    STATE,
     Look,
     Tables,
     Trace,
@@ -23,7 +25,7 @@ from workbench.drawing.primitives import (
     matrix,
     panels,
     plot,
-    tick,
+    state_axis,
 )
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT, TUNED
 
@@ -37,7 +39,7 @@ def states(tables: Tables) -> go.Figure:
     """Effect of restored states, by layer and place, as a share of the difference between the clean
     and the corrupt text.
 
-    How to read: layer 0, before the first block, is at the bottom. At first the exchanged words
+    How to read: the embeddings are at the bottom. At first the exchanged words
     hold what decides, at last the place that predicts; the layers between show where it moves.
     Grey cells restore no more than the states of unrelated texts.
     """
@@ -48,14 +50,14 @@ def states(tables: Tables) -> go.Figure:
     scale = _scale(table["effect"])
     for stack, rows in table.groupby("stack", sort=False):
         rows = rows.iloc[::-1]  # the last layer on top
-        at = rows["layer"].map(str), rows["place"]
+        at = rows["layer"].map(state_name), rows["place"]
         columns = [place for place in dict.fromkeys(table["place"]) if place in set(rows["place"])]
         wide = matrix(*at, rows["effect"]).reindex(columns=columns)
         sure = matrix(*at, rows["restores"].astype(bool)).reindex(columns=columns)
         cells = heat_maps(
             wide,
             sure.fillna(False).astype(bool),
-            f"layer {HOVER}",
+            HOVER,
             title="effect",
             form="%{z:.0%}",
             tickformat=".0%",
@@ -65,7 +67,7 @@ def states(tables: Tables) -> go.Figure:
         parts.append((str(stack) if several else "", list(cells)))
         heights.append(30 * len(wide))
     x = {**CELLS, "type": "category", "title": "place"}
-    return panels(parts, heights, x=x, y={**CELLS, **DOWN, "title": "layer"})
+    return panels(parts, heights, x=x, y={**CELLS, **DOWN})
 
 
 def layers(tables: Tables) -> go.Figure:
@@ -87,17 +89,17 @@ def layers(tables: Tables) -> go.Figure:
             x = rows["layer"].tolist()
             low, high = rows["lower"].tolist(), rows["upper"].tolist()
             traces.append(band(x, low, high, colour, name))
-            hover = f"layer %{{x}}, {name}: %{{y:.1%}}"
+            hover = f"{STATE}, {name}: %{{y:.1%}}"
             traces.append(curve(x, rows["effect"], hover, name, style, colour))
             if rows["random"].notna().all():
                 label = f"{name}, unrelated texts"
                 traces.append(
-                    curve(x, rows["random"], f"layer %{{x}}, {label}: %{{y:.1%}}", label, 4 + style,
+                    curve(x, rows["random"], f"{STATE}, {label}: %{{y:.1%}}", label, 4 + style,
                           BASELINE)
                 )  # fmt: skip
         if traces:
             parts.append((str(stack) if table["stack"].nunique() > 1 else "", traces))
-    x_axis = {"title": "layer", "dtick": tick(int(table["layer"].max())), "zeroline": False}
+    x_axis = state_axis(table["layer"].max())
     y_axis = {"title": EFFECT, "tickformat": ".0%"}
     if len(parts) == 1:
         return plot(parts[0][1], 400, x_axis, y_axis)
@@ -117,7 +119,7 @@ def heads(tables: Tables) -> go.Figure:
         rows["effect"],
         significant=rows["restores"],
         form="%{z:.0%}",
-        hover="head %{y}-%{x}: %{z:.1%}",
+        hover="head %{y}.%{x}: %{z:.1%}",
         tickformat=".0%",
         **_scale(rows["effect"]),
     )
@@ -132,7 +134,7 @@ def mlps(tables: Tables) -> go.Figure:
     table = _known(tables["mlps"])
     several = table["stack"].nunique() > 1
     names = [
-        f"{stack} layer {layer}" if several else f"layer {layer}"
+        f"{stack} {block_name(layer)}" if several else block_name(layer)
         for stack, layer in zip(table["stack"], table["layer"], strict=True)
     ]
     colours = [MODEL if restores else NOT_SIGNIFICANT for restores in table["restores"]]

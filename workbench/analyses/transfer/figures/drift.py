@@ -10,10 +10,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.transfer.findings import ERROR, significant
+from workbench.core.head_names import EMBEDDINGS, state_name
 from workbench.drawing.heads import grid
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
+    SHORT,
+    STATE,
     WRITTEN,
     Draw,
     Look,
@@ -30,6 +33,7 @@ from workbench.drawing.primitives import (
     matrix,
     panels,
     plot,
+    state_axis,
 )
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import MODEL, NOT_SIGNIFICANT, SERIES, TUNED
@@ -51,8 +55,8 @@ ACROSS = 3  # matrices in a row
 def layers(tables: Tables) -> go.Figure:
     """Change of each layer by training, by up to five measures.
 
-    How to read: one panel per measure; without change, CKA is 1 and the other measures are 0. Layer
-    0 is the embeddings.
+    How to read: one panel per measure; without change, CKA is 1 and the other measures are 0.
+    emb.: the embeddings.
     """
     table = tables["drift"]
     measures = [name for name in MEASURES if table[name].notna().any()]
@@ -64,7 +68,7 @@ def layers(tables: Tables) -> go.Figure:
             curve(
                 rows["layer"],
                 rows[name],
-                f"{escaped(stack)} layer %{{x}}: {MEASURES[name]} %{{y:.4f}}",
+                f"{escaped(stack)} {STATE}: {MEASURES[name]} %{{y:.4f}}",
                 str(stack) if several else None,
                 index,
                 SERIES[index % len(SERIES)],
@@ -74,7 +78,7 @@ def layers(tables: Tables) -> go.Figure:
         ]
         parts.append(("", lines))
         axes.append({"title": MEASURES[name], **_span(table[name], name)})
-    x = {"title": "layer", "dtick": 1 if table["layer"].max() <= 24 else 4}
+    x = state_axis(table["layer"].max())
     return panels(parts, 120, gap=24, x=x, y=axes, shared=True, top=None if several else 4)
 
 
@@ -98,30 +102,46 @@ def modules(tables: Tables) -> go.Figure:
     table = table[table["weight_distance"].notna()]
     several = table.loc[table["stack"] != "", "stack"].nunique() > 1
     columns = [
-        ELSEWHERE if layer < 0 else f"{stack} {layer}" if several else str(layer)
+        ELSEWHERE if layer < 0 else _state(stack, layer, several)
         for stack, layer in zip(table["stack"], table["layer"], strict=True)
     ]
     wide = matrix(table["module"], columns, table["weight_distance"])
     wide = wide[sorted(wide.columns, key=lambda name: name == ELSEWHERE)]  # otherwise in order
     shown = heat_map(
         wide,
-        "%{y}, layer %{x}: moved by %{z:.4f} of its norm",
+        "%{y}, %{x}: moved by %{z:.4f} of its norm",
         "share of norm",
         "%{z:.2g}",
         hoverongaps=False,
         **ends(table["weight_distance"], around=False),
     )
-    return plot([shown], 120 + 22 * len(wide), _LAYERS, {**CELLS, **DOWN})
+    return plot([shown], 120 + 22 * len(wide), _layers(wide), {**CELLS, **DOWN})
 
 
-_LAYERS = {**CELLS, "type": "category", "title": "layer"}
+def _state(stack: object, layer: int, several: bool) -> str:
+    """The name of a layer, with its stack if there are several."""
+    return f"{stack} {state_name(layer)}" if several else state_name(layer)
+
+
+def _layers(wide: pd.DataFrame) -> Look:
+    """The axis of columns that are layers, by their short names."""
+    short = [_short_state(str(name)) for name in wide.columns]
+    axis = {"type": "category", "title": "layer", "tickvals": [*wide.columns], "ticktext": short}
+    return {**CELLS, **axis}
+
+
+def _short_state(name: str) -> str:
+    """A layer as `2` or `emb.`; `e2` is layer 2 of an encoder."""
+    if name == ELSEWHERE:
+        return name
+    stack, _, number = name.replace("layer ", "").replace(EMBEDDINGS, SHORT).rpartition(" ")
+    return f"{stack[:1]}{number}" if number != SHORT else f"{stack[:1]} {number}".strip()
 
 
 def heads(tables: Tables) -> go.Figure:
     """Change of each head's attention on the same texts: Jensen-Shannon divergence, in bits.
 
-    How to read: a row is a layer, counted from 0: layer 0 here is layer 1 of the other figures,
-    where layer 0 is the embeddings. 0 bits: the same attention; 1 bit: no overlap.
+    How to read: a row is a layer, a column a head. 0 bits: the same attention; 1 bit: no overlap.
     """
     return grid(tables["heads"], "attention_js", "JS divergence (bits)")
 
@@ -164,22 +184,22 @@ def probing(tables: Tables) -> go.Figure:
     table = tables["probing"]
     several = table["stack"].nunique() > 1
     columns = [
-        f"{stack} {layer}" if several else str(layer)
+        _state(stack, layer, several)
         for stack, layer in zip(table["stack"], table["layer"], strict=True)
     ]
     wide = 100 * matrix(table["task"], columns, table["delta"])
     sure = matrix(table["task"], columns, significant(table))
     top = largest(wide)
-    hover = "%{y}, layer %{x}: change of score %{z:+.1f}"
+    hover = "%{y}, %{x}: change of score %{z:+.1f}"
     shown = heat_maps(wide, sure, hover, title="points", form="%{z:+.1f}", zmin=-top, zmax=top)
-    return plot(shown, 140 + 28 * len(wide), _LAYERS, {**CELLS, **DOWN})
+    return plot(shown, 140 + 28 * len(wide), _layers(wide), {**CELLS, **DOWN})
 
 
 def similarity(tables: Tables) -> go.Figure:
     """Similarity of every layer of one model to every layer of another: debiased linear CKA.
 
-    How to read: 1 is the same up to rotation, scale and shift, 0 is unrelated; layer 0 is the
-    embeddings. All matrices have one colour scale.
+    How to read: 1 is the same up to rotation, scale and shift, 0 is unrelated. emb. are the
+    embeddings; e2 is layer 2 of an encoder, d2 of a decoder. All matrices have one colour scale.
     """
     table = tables["similarity"]
     parts = [part for _, part in table.groupby(["model_a", "model_b"], sort=False)]
@@ -193,7 +213,7 @@ def similarity(tables: Tables) -> go.Figure:
         first, second = (_short(part[f"model_{side}"].iloc[0]) for side in "ab")
         cells = heat_map(
             wide,
-            f"{first} layer %{{y}}, {second} layer %{{x}}: CKA %{{z:.3f}}",
+            f"{first} %{{y}}, {second} %{{x}}: CKA %{{z:.3f}}",
             form=f"%{{z:.{2 if n_layers <= FEW else 1}f}}" if n_layers <= WRITTEN else "",
             gap=1,
             title="CKA",
@@ -202,18 +222,18 @@ def similarity(tables: Tables) -> go.Figure:
             showscale=not shown,
         )
         shown.append(("", [cells]))
-        columns.append({**CELLS, "title": second, "type": "category"})
-        rows.append({**CELLS, **DOWN, "title": first})
+        columns.append({**_layers(wide), "title": second})
+        rows.append({**_layers(wide.T), **DOWN, "title": first})
     return panels(shown, size, ACROSS, 84, columns, rows, top=20, apart=0.28)
 
 
 def _matrix(part: pd.DataFrame) -> pd.DataFrame:
-    """CKA of one pair of models; e2 is layer 2 of the encoder.  # [layers, layers]"""
+    """CKA of one pair of models.  # [layers, layers]"""
     sides = {}
     for side in "ab":
         several = part[f"stack_{side}"].nunique() > 1
         sides[side] = [
-            f"{stack[:1]}{layer}" if several else str(layer)
+            _state(stack, layer, several)
             for stack, layer in zip(part[f"stack_{side}"], part[f"layer_{side}"], strict=True)
         ]
     return matrix(sides["a"], sides["b"], part["cka"])
@@ -235,7 +255,7 @@ def rewound(tables: Tables) -> go.Figure:
     scale = 1 if rows["metric"].iloc[0] == ERROR else 100
     values = scale * table.set_index("stack")["value"]
     sure = significant(rows, value="change")
-    names = [f"layer {layer}" if layer else "embeddings" for layer in rows["layer"]]
+    names = [state_name(layer) for layer in rows["layer"]]
     shown = [
         bars(
             scale * rows["value"],

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from workbench.corpora.word_groups import FUNCTION
 from workbench.drawing.primitives import (
+    STATE,
     Look,
     Tables,
     Trace,
@@ -21,7 +22,7 @@ from workbench.drawing.primitives import (
     marks,
     panels,
     plot,
-    tick,
+    state_axis,
 )
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, CONTROL, SERIES
@@ -102,16 +103,13 @@ def frequency(tables: Tables) -> go.Figure:
             rows, name = own[own["measure"] == measure], measure.replace("_", "-")
             if rows.empty:
                 continue
-            hover = (
-                f"layer %{{x}}: {name} %{{y:.2f}} (%{{customdata[0]:.2f}} to "
-                "%{customdata[1]:.2f})"
-            )
+            hover = f"{STATE}: {name} %{{y:.2f}} (%{{customdata[0]:.2f}} to %{{customdata[1]:.2f}})"
             colour, x = SERIES[style], rows["layer"].tolist()
             traces.append(band(x, rows["lower"].tolist(), rows["upper"].tolist(), colour, name))
             ends = rows[["lower", "upper"]]
             traces.append(curve(x, rows["rho"], hover, name, style, colour, customdata=ends))
             if rows["random"].notna().all():
-                hover = f"layer %{{x}}: {name} with random weights %{{y:.2f}}"
+                hover = f"{STATE}: {name} with random weights %{{y:.2f}}"
                 name = f"{name}, random weights"
                 traces.append(curve(x, rows["random"], hover, name, style, BASELINE))
         parts.append((str(stack), traces))
@@ -137,7 +135,7 @@ def word_classes(tables: Tables) -> go.Figure:
         for style, name in enumerate(sorted(names)):
             rows = own[own["group"] == name]
             hover = (
-                f"layer %{{x}}: {escaped(name)} %{{y:.3f}} (%{{customdata[0]:.3f}} to "
+                f"{STATE}: {escaped(name)} %{{y:.3f}} (%{{customdata[0]:.3f}} to "
                 "%{customdata[1]:.3f})"
             )
             x, colour = rows["layer"].tolist(), SERIES[style]
@@ -209,7 +207,7 @@ def dimensions(tables: Tables) -> go.Figure:
             bars(
                 rows["share"],
                 rows["layer"],
-                "layer %{x}: %{y:.1%} of the mean cosine",
+                f"{STATE}: %{{y:.1%}} of the mean cosine",
                 str(stack) if table["stack"].nunique() > 1 else None,
                 SERIES[style],
                 upright=True,
@@ -217,7 +215,7 @@ def dimensions(tables: Tables) -> go.Figure:
             )
         )
     y: Look = {"title": f"share of the {n} largest", "tickformat": ".0%", "rangemode": "tozero"}
-    x: Look = {"title": "layer", "dtick": tick(int(table["layer"].max())), "zeroline": False}
+    x = state_axis(table["layer"].max())
     return plot(traces, 320, x, y)
 
 
@@ -243,10 +241,7 @@ def _by_layer(table: pd.DataFrame, curves: Sequence[Curve], title: str) -> go.Fi
                 continue
             colour = BASELINE if weights == "random" else SERIES[style]
             x, ends = rows["layer"].tolist(), rows[["lower", "upper"]]
-            hover = (
-                f"layer %{{x}}: {name} %{{y:.3f}} (%{{customdata[0]:.3f}} to "
-                "%{customdata[1]:.3f})"
-            )
+            hover = f"{STATE}: {name} %{{y:.3f}} (%{{customdata[0]:.3f}} to %{{customdata[1]:.3f}})"
             traces.append(band(x, rows["lower"].tolist(), rows["upper"].tolist(), colour, name))
             traces.append(curve(x, rows["value"], hover, name, style, colour, customdata=ends))
         parts.append((str(stack), traces))
@@ -258,7 +253,7 @@ def _panels(
 ) -> go.Figure:
     """The panels of the stacks, with a line at zero."""
     deepest = int(table["layer"].max())
-    x: Look = {"title": "layer", "dtick": tick(deepest), "zeroline": False}
+    x = state_axis(deepest)
     for _, traces in parts if zero else ():
         line = level([0, max(deepest, 1)], 0.0, "", "zero", 2, line={"color": CONTROL, "width": 1})
         line.showlegend, line.hoverinfo = False, "skip"

@@ -10,9 +10,11 @@ import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.findings import plural
+from workbench.core.head_names import state_name
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
+    STATE,
     Look,
     Tables,
     Trace,
@@ -24,7 +26,8 @@ from workbench.drawing.primitives import (
     matrix,
     panels,
     plot,
-    tick,
+    state_axis,
+    state_cells,
 )
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, CONTROL, MARKS, MODEL, SERIES
@@ -44,7 +47,7 @@ def shares(tables: Tables) -> go.Figure:
     """Share of the nearest neighbours of another form with the same part of speech, relation or
     lemma, by layer, with 95 % intervals over documents.
 
-    How to read: layer 0 is the embeddings. Chance exchanges labels between forms of about the same
+    How to read: emb. are the embeddings. Chance exchanges labels between forms of about the same
     frequency. Grey are models with random weights: only what lies above them was learnt.
     """
     table = tables["neighbours"]
@@ -109,18 +112,20 @@ def forms_with_senses(tables: Tables) -> go.Figure:
     if table.empty:
         raise KeyError("no form has several senses")
     parts: list[tuple[object, list[Trace]]] = []
-    heights = []
+    heights, axes = [], []
     for stack, own in table.groupby("stack", sort=False):
         chances = own.groupby("form")["chance"].mean()
         names = [f"{escaped(form)} ({chances[form]:.0%})" for form in own["form"]]
-        wide = matrix(names, own["layer"], own["accuracy"])
+        states, x = state_cells(sorted(set(own["layer"])))
+        wide = matrix(names, own["layer"].map(state_name), own["accuracy"])[states]
         cells = heat_map(
-            wide, "%{y}, layer %{x}: %{z:.1%}", "accuracy", "%{z:.0%}", tickformat=".0%",
+            wide, "%{y}, %{x}: %{z:.1%}", "accuracy", "%{z:.0%}", tickformat=".0%",
             zmin=0, zmax=1, showscale=not parts,
         )  # fmt: skip
         parts.append((_panel("", stack, table), [cells]))
+        axes.append(x)
         heights.append(60 + 24 * len(wide))
-    return panels(parts, heights, x={**CELLS, "title": "layer", "dtick": 1}, y={**CELLS, **DOWN})
+    return panels(parts, heights, x=axes, y=[{**CELLS, **DOWN}] * len(parts))
 
 
 def sense_map(tables: Tables) -> go.Figure:
@@ -133,7 +138,7 @@ def sense_map(tables: Tables) -> go.Figure:
     if table.empty:
         raise KeyError("no form has several senses")
     parts = [
-        (f"{form}, layer {layer}", _points(own, "sense", own["context"]))
+        (f"{form}, {state_name(layer)}", _points(own, "sense", own["context"]))
         for (form, layer), own in table.groupby(["form", "layer"], sort=False)
     ]
     x, y = ({"title": f"{name} principal component"} for name in AXES)
@@ -159,7 +164,7 @@ def _panel(title: str, stack: object, table: pd.DataFrame) -> str:
 def _panels(parts: list[tuple[str, list[Trace]]], table: pd.DataFrame, y: Look) -> go.Figure:
     if not parts:
         raise KeyError("no rows to draw")
-    x: Look = {"title": "layer", "dtick": tick(int(table["layer"].max())), "zeroline": False}
+    x = state_axis(table["layer"].max())
     if len(parts) == 1:
         return plot(parts[0][1], 380, x, y)
     return panels(parts, 240, x=x, y=y)
@@ -170,7 +175,7 @@ def _line(
 ) -> list[Trace]:
     """A curve over layers, with its interval as a band."""
     x = rows["layer"].tolist()
-    hover = f"layer %{{x}}, {name}: %{{y:.1%}} {what} (%{{customdata[0]:.1%}} to "
+    hover = f"{STATE}, {name}: %{{y:.1%}} {what} (%{{customdata[0]:.1%}} to "
     hover += "%{customdata[1]:.1%})"
     shown = rows[["lower", "upper"]]
     return [
@@ -180,7 +185,7 @@ def _line(
 
 
 def _dashed(rows: pd.DataFrame, column: str, name: str, colour: str, style: int) -> Trace:
-    hover = f"layer %{{x}}, {name}: %{{y:.1%}}"
+    hover = f"{STATE}, {name}: %{{y:.1%}}"
     return curve(rows["layer"], rows[column], hover, name, style, colour)
 
 

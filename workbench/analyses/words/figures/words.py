@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.words.occurrences import in_context
+from workbench.core.head_names import state_name
 from workbench.drawing.primitives import CELLS, DOWN, bars, heat_map, matrix, panels, plot
 from workbench.drawing.theme import MODEL
 
@@ -32,7 +33,7 @@ def nearest(table: pd.DataFrame) -> go.Figure:
             )
         ]
         title = {"model": str(model), "text": f"text {text}"}
-        heading = ", ".join([*(title[name] for name in kinds), f"layer {layer}"])
+        heading = ", ".join([*(title[name] for name in kinds), state_name(layer)])
         parts.append((heading, [bars(rows["similarity"], names, "%{y}: %{x:.3f}", colour=MODEL)]))
         heights.append(20 * len(rows) + 10)
     return panels(parts, heights, x={"title": "cosine similarity"}, y=DOWN, top=4)

@@ -22,6 +22,7 @@ from workbench.app.text import errors_shown, marked, plain
 from workbench.app.text_boxes import row, second_model
 from workbench.app.token_views.component import Views, token_views
 from workbench.app.token_views.views import Context, Contexts, contexts, index_in
+from workbench.core.head_names import at_state, state_name, state_number
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -119,19 +120,19 @@ def _layers(model: "Model", stack: str) -> tuple[int, ...]:
     last = last_layer(model, stack)
     picked = st.pills(
         "Layers",
-        [str(layer) for layer in range(last + 1)],
-        default=[str(layer) for layer in sorted({0, last // 2, last})],
+        [state_number(layer) for layer in range(last + 1)],
+        default=[state_number(layer) for layer in sorted({0, last // 2, last})],
         selection_mode="multi",
         key="layers",
         bind="query-params",
-        help="Layers to show next to each other (default: 0, the middle and the last). Layer 0 is "
-        "the embeddings, which know no context; in some models they know the position.",
+        help="Layers to show next to each other (default: the embeddings, the middle and the "
+        "last). Embeddings know no context; in some models they know the position.",
     )
-    return tuple(sorted(int(layer) for layer in picked or () if int(layer) <= last))
+    return tuple(layer for layer in range(last + 1) if state_number(layer) in (picked or ()))
 
 
 def last_layer(model: "Model", name: str) -> int:
-    """The last layer of a stack; layer 0 is the embeddings."""
+    """The index of the last layer of a stack."""
     return next(stack.layers for stack in model.stacks if name in ("", stack.name))
 
 
@@ -178,8 +179,7 @@ def lists(found: "Neighbours") -> list[Contexts]:
         tags = Counter(tag for tag in own["tag"] if tag).most_common(TAGS)
         about = [f"{n_same} of {len(own)} are “{words.clipped(found.word, 20)}”"]
         about += [", ".join(f"{tag} {count}" for tag, count in tags)] if tags else []
-        name = "layer 0 (embeddings)" if layer == 0 else f"layer {layer}"
-        columns.append(Contexts(name, rows, "; ".join(about)))
+        columns.append(Contexts(state_name(layer), rows, "; ".join(about)))
     return columns
 
 
@@ -216,7 +216,7 @@ def in_common(first: "Neighbours", second: "Neighbours") -> str:
         who = f"“{forms[0]}” and “{forms[1]}” share"
     k = int(first.table["rank"].max())
     counts = [
-        f"{n}{f' of {k} neighbours' if not place else ''} at layer {layer}"
+        f"{n}{f' of {k} neighbours' if not place else ''} at {at_state(layer)}"
         for place, (layer, n) in enumerate(shared(first, second).items())
     ]
     return f"{who} {', '.join(counts)}."

@@ -27,6 +27,7 @@ from workbench.app.text_boxes import row, second_model
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Contexts, View, contexts
 from workbench.core.findings import plural
+from workbench.core.head_names import at_state, state_number
 from workbench.drawing.theme import INK
 
 if TYPE_CHECKING:
@@ -105,21 +106,19 @@ def _layer(last: int) -> int:
     """Draw the slider for the layer."""
     if not last:
         return 0
-    given = st.session_state.get("layer")
-    if isinstance(given, int) and given > last:
-        st.session_state["layer"] = last
-    return int(
-        st.slider(
-            "Layer",
-            0,
-            last,
-            last,
-            key="layer",
-            bind="query-params",
-            width=200,
-            help="0 is the embeddings (default: the last layer).",
-        )
+    names = [state_number(layer) for layer in range(last + 1)]
+    if st.session_state.get("layer", names[-1]) not in names:
+        st.session_state["layer"] = names[-1]
+    chosen = st.select_slider(
+        "Layer",
+        names,
+        names[-1],
+        key="layer",
+        bind="query-params",
+        width=200,
+        help="Layer of the states (default: the last).",
     )
+    return names.index(chosen)
 
 
 def _forms(form: str, offered: "Sequence[Form]") -> None:
@@ -176,7 +175,7 @@ def _one(
     with st.spinner("Clustering …"):
         found = words_results.senses(model, indexed, mapped)
     last = words_neighbours.last_layer(model, mapped.stack)
-    where = f"layer {mapped.layer} of {last}"
+    where = f"layer {mapped.layer} of {last}" if mapped.layer else "embeddings"
     where = f"{where} of the {mapped.stack}" if mapped.stack else where
     st.markdown(f"**{plain(choice.name_of(ref, 'models'))}**, {where}")
     key = f"senses {ref}"
@@ -189,7 +188,9 @@ def _one(
         st.caption(plain(note))
     view = contexts("clusters", clusters(found), pickable=True, about="Opens the sentence.")
     token_views([view], f"clusters {ref}", words_neighbours.opening)
-    title = f"Occurrences of “{words.clipped(found.word)}” at layer {found.layer}, {found.model}"
+    title = (
+        f"Occurrences of “{words.clipped(found.word)}” at {at_state(found.layer)}, {found.model}"
+    )
     _downloads(found, colour, view, title)
 
 

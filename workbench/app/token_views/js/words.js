@@ -96,22 +96,21 @@ function cellName(grid, [r, c]) {
   return `${numbered(grid.row_word, grid.rows[r])}, ${numbered(grid.column_word, grid.columns[c])}`;
 }
 
-/** "Head 3-5": layer and head, or the names of combined heads. */
+/** "Head 3.5": layer and head, or the names of combined heads. */
 function headName(grid, [r, c]) {
   const [row, column] = [grid.rows[r], grid.columns[c]];
-  return /^\d/.test(row) && /^\d/.test(column) ? `Head ${row}-${column}` : cellName(grid, [r, c]).replace(/^./, (first) => first.toUpperCase());
+  return /^\d/.test(row) && /^\d/.test(column) ? `Head ${row}.${column}` : cellName(grid, [r, c]).replace(/^./, (first) => first.toUpperCase());
 }
 
-/** "L3 H5" */
+/** "3.5" */
 function cellMark(grid, [r, c]) {
-  const mark = (word, name) => (word && /^\d/.test(name) ? word[0].toUpperCase() + name : name);
-  return `${mark(grid.row_word, grid.rows[r])} ${mark(grid.column_word, grid.columns[c])}`;
+  return `${grid.rows[r]}.${grid.columns[c]}`;
 }
 
 /** A file name from the title and the head. */
 function fileName(message, cell, ending) {
   const grid = message.sides[0].grid;
-  const place = cell ? ` ${cellMark(grid, cell)}` : "";
-  const plain = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  const place = cell ? headName(grid, cell) : "";
+  const plain = (text) => text.toLowerCase().replace(/[^a-z0-9.]+/g, "-").replace(/^-|-$/g, "");
   return `${plain(`attention ${message.title}`).slice(0, 60)}${place && `-${plain(place)}`}.${ending}`;
 }

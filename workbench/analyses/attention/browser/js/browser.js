@@ -186,7 +186,7 @@ function attentionBrowser(root, host, message) {
     root.classList.toggle("stacked", stacked);
     const named = new Set(counts).size > 1;
     const { downWord, acrossWord } = axesOf(browser.message.sides[0].grid);
-    const axes = downWord && acrossWord ? `Rows: ${downWord.replace(/s?$/, "s")}; columns: ${acrossWord.replace(/s?$/, "s")} (counted from 0).` : "";
+    const axes = downWord && acrossWord ? `Rows: ${downWord.replace(/s?$/, "s")}; columns: ${acrossWord.replace(/s?$/, "s")}.` : "";
     const about = scoreOf(browser.message.sides[0], browser.choice.score)?.about;
     browser.count.textContent = named ? counts.map((words, s) => `${browser.message.sides[s].name}: ${words}`).join(" · ") : counts[0];
     browser.about.textContent = `${axes}${about && shown[0].layout().score ? ` Number on each map: ${visible(browser.choice.score)}. ${visible(about)}` : ""}`;

@@ -124,7 +124,7 @@ function csvOf(browser, sheets) {
   const lines = [`# ${message.value}, precision 1/255 of each map's maximum. ${visible(message.note || "")}`,
     `side,${grid.row_word},${grid.column_word},row_position,row_token,column_position,column_token,value`];
   for (const sheet of sheets) {
-    const start = [cell(sheet.name), cell(grid.rows[state.cell[0]]), cell(grid.columns[state.cell[1]])].join(",");
+    const start = [cell(sheet.name), cell(grid.layers[state.cell[0]] ?? grid.rows[0]), cell(grid.heads[state.cell[1]] ?? grid.columns[0])].join(",");
     sheet.rows.forEach((row, i) => sheet.columns.forEach((column, j) => {
       if (sheet.masked(i, j)) return;
       const value = sheet.weight(i, j).toPrecision(4);

@@ -15,7 +15,7 @@ function similarView(browser, ask, complain) {
     const { pin, cell } = browser.state;
     const [side] = browser.message.sides;
     const own = (running = Math.random());
-    const at = { row: +side.grid.rows[cell[0]], column: +side.grid.columns[cell[1]], word: side.rows[pin.i].word, to: side.columns[pin.j].word };
+    const at = { row: side.grid.layers[cell[0]], column: side.grid.heads[cell[1]], word: side.rows[pin.i].word, to: side.columns[pin.j].word };
     const hits = [];
     node.hidden = false;
     list.replaceChildren();
