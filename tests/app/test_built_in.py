@@ -10,6 +10,7 @@ from tests.report.making import corpus, made, model
 from workbench import experiments
 from workbench.app import choice
 from workbench.app.runs import context
+from workbench.report.content import command
 from workbench.runs import status
 from workbench.runs.builtin import builtin_run, builtin_runs
 
@@ -34,7 +35,9 @@ def own_run(folder: Path, name: str = "mini:bert") -> None:
 def test_a_page_shows_the_built_in_result_with_its_command(home: Path) -> None:  # noqa: F811
     app = opened("pruning")
     assert "workbench run head-importance --model mini:bert --corpus primer" in said(app)
-    assert builtin_run("head-importance-mini-bert").findings[0].claim in said(app)
+    run = builtin_run("head-importance-mini-bert")
+    assert command(run.spec) in said(app)  # the same as in reports: tests/report/test_reproduce.py
+    assert run.findings[0].claim in said(app)
     assert "is not a run of yours" in said(app)
     assert not any(button.label == "Remove" for button in app.button)
     assert not (home / "runs").exists()

@@ -242,7 +242,7 @@ def test_a_name_belongs_to_one_corpus() -> None:
     assert _name_box(app).value == "dev"
     _name_box(app).input("dev + train").run()
     app = _press(app, "Check and store")
-    assert "another corpus has the name 'dev + train'" in said(app)
+    assert "the name 'dev + train' is, or was, that of another corpus" in said(app)
     assert len(uploads("corpora")) == 1 and "'dev + train (2)'" in said(app)
 
 

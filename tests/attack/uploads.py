@@ -99,15 +99,16 @@ def _model(file: File) -> None:
     from workbench.app.library.uploads import receive_model
 
     with patch("workbench.runs.isolated.look"):
-        receive_model(file)  # type: ignore[arg-type]
+        receive_model(file, file.name)  # type: ignore[arg-type]
 
 
 def _corpus(files: list[File], text: tuple[str, ...], labels: tuple[str, ...]) -> None:
     from workbench import WorkbenchError
-    from workbench.app.library.uploads import FaultyError, receive_corpus
+    from workbench.app.library.uploads import FaultyError, name_of_files, receive_corpus
 
+    name = name_of_files([file.name for file in files])
     try:
-        receive_corpus(files, text, labels)  # type: ignore[arg-type]
+        receive_corpus(files, name, text, labels)  # type: ignore[arg-type]
     except FaultyError as error:
         raise WorkbenchError(
             error.faults[0].what, where=error.name, remedy="As the page."
@@ -116,6 +117,8 @@ def _corpus(files: list[File], text: tuple[str, ...], labels: tuple[str, ...]) -
 
 def _checked(before: set[Path], received: Callable[[], None]) -> None:
     """Try it; what is there afterwards lies in a folder of uploads under a name of its own."""
+    from workbench.core import names
+
     try:
         received()
     finally:
@@ -124,7 +127,8 @@ def _checked(before: set[Path], received: Callable[[], None]) -> None:
         for path in new:
             if path.is_relative_to(_home[0] / "case"):
                 continue
-            assert path.is_relative_to(uploads) or path == _home[0] / "home", f"left: {path}"
+            shared = (_home[0] / "home", _home[0] / "home" / names.FILE)
+            assert path.is_relative_to(uploads) or path in shared, f"left: {path}"
             assert not path.is_symlink(), f"a link: {path}"
             assert ".draft-" not in str(path), f"a draft is left: {path}"
 

@@ -26,8 +26,10 @@ def _writes(content: str, name: str = "config.json") -> Callable[[Path], object]
 def test_the_same_content_is_kept_once() -> None:
     first = receive("models", "bert", _writes("{}"))
     again = receive("models", "other name", _writes("{}"))
-    other = receive("models", "bert", _writes("{ }"))
-    assert first.path == again.path != other.path
+    other = receive("models", "third name", _writes("{ }"))
+    assert first.path == again.path != other.path and again.name == "other name"
+    with pytest.raises(WorkbenchError, match="third name"):
+        receive("models", "third name", _writes("{  }"))
     assert first.path.name == f"{first.hash}-bert"
     assert [upload.size for upload in uploads("models")] in ([2, 3], [3, 2])
     assert uploads("corpora") == []

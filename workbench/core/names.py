@@ -47,7 +47,7 @@ def give(kind: Kind, ref: str, name: str) -> None:
     if name := as_name(name):
         if name in names.values() or not _is_free(name, ref, paths):
             raise WorkbenchError(
-                f"another {ONE[kind]} has the name {name!r}.",
+                f"the name {name!r} is, or was, that of another {ONE[kind]}.",
                 code="name-taken",
                 remedy=f"Use another name, such as {free(kind, name, ref)!r}.",
             )
@@ -75,6 +75,7 @@ def free(kind: Kind, name: str, ref: str = "") -> str:
 
 def as_name(text: str) -> str:
     """Return a text as a name: one line without commas, which separate references in a sweep."""
+    text = text.encode("utf-8", "replace").decode()  # a file name may be no UTF-8
     return " ".join(text.replace(",", " ").split())[:LONGEST].strip()
 
 
