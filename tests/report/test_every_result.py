@@ -26,7 +26,6 @@ TWINS: dict[str, dict[str, Any]] = {  # experiments on a model that knows nothin
         "recovery_steps": 0, "methods": ("importance", "random"),
     },
     "heads": {"corpus": "primer", "max_sentences": 100},
-    "trigram": {"corpus": "primer:size=1500", "max_sentences": 40},
     "edge-probing": {"corpus": "primer:size=1500", "tasks": ("pos", "entities"), "preview": True},
     "lens": {"corpus": "primer", "max_predictions": 60, "time": "0s"},
 }  # fmt: skip

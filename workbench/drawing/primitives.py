@@ -331,7 +331,7 @@ def at_data(
     A baseline far below would press the curves together: `name_beyond` names it at the edge. Below
     the data there is room for such names. `tall` is the height of a panel in pixels.
     """
-    looks = []
+    looks: list[Look] = []
     for index, (_, traces) in enumerate(parts):
         others = [trace for trace in traces if trace.line.color in (BASELINE, CONTROL)]
         data = [v for trace in traces if trace not in others for v in _with_errors(trace)]

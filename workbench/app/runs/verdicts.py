@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from workbench.app.text import as_html, plain, prose
-from workbench.core.findings import Finding, Verdict
+from workbench.core.findings import Finding
 
-COLOURS: dict[Verdict, str] = {"supported": "green", "not supported": "gray", "undecided": "orange"}
+COLOURS: dict[str, str] = {"supported": "green", "not supported": "gray", "undecided": "orange"}
 
 _STYLE = """<style>
 dl.numbers { margin: 8px 0 0; padding: 0; }
