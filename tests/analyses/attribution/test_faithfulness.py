@@ -16,13 +16,13 @@ from workbench.analyses.attribution.faithfulness import (
     distinct_orders,
     erasure,
     faithfulness,
-    free_units,
     order_of,
     rank_correlation,
     top_sizes,
     verdict_of_correlation,
 )
 from workbench.analyses.attribution.methods import Attribution, attribute_prediction
+from workbench.analyses.attribution.removal import free_units
 from workbench.analyses.predictions.prediction import Prediction, of_word
 from workbench.analyses.predictions.target import Target, units_of
 from workbench.core.errors import WorkbenchError

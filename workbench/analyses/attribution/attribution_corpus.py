@@ -30,13 +30,13 @@ from workbench.analyses.attribution.faithfulness import (
     chance_correlation,
     confidence,
     erasure,
-    free_units,
     order_of,
     random_orders,
     rank_correlation,
     verdict_of_correlation,
 )
 from workbench.analyses.attribution.methods import Attribution, attribute_prediction
+from workbench.analyses.attribution.removal import free_units
 from workbench.analyses.predictions.predict import has_task_head
 from workbench.analyses.predictions.prediction import (
     Prediction,

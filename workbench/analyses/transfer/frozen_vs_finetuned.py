@@ -83,8 +83,8 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     settings, too_large = _within_budget(inputs, settings)
     parts = _parts(inputs, settings)
     if len(parts) > 1:
-        result = _together(inputs, parts, progress)
-        return replace(result, caveats=(*result.caveats, *too_large))
+        joined = _together(inputs, parts, progress)
+        return replace(joined, caveats=(*joined.caveats, *too_large))
     methods = _methods(settings)
     tasks = [
         (corpus, name)

@@ -97,10 +97,10 @@ REMOVED = "The model of this run was removed. Remove the run, too, and run it ag
 
 def try_text(run: "Run") -> None:
     """Draw boxes for a text and two models, and the prediction of each."""
-    task = _picked_task(run)
-    labels = _saved_models(run, task)
+    picked = _picked_task(run)
+    labels = _saved_models(run, picked)
     if not labels:
-        _offer_model(run, task)
+        _offer_model(run, picked)
         return
     first, second = _select_two(labels)
     task = _task(first)
@@ -167,7 +167,7 @@ def _settings_of_best(run: "Run", task: str) -> dict[str, Any]:
     shared = {name: run.settings[name] for name in Adapting.model_fields if name in run.settings}
     means = tables_and_figures.table_of(run, "means")
     tuned = means[(means["task"] == task) & (means["method"] != "frozen")]
-    best = tuned.loc[(tuned["value"] - tuned["baseline"]).abs().idxmax()]
+    best = tuned.iloc[int((tuned["value"] - tuned["baseline"]).abs().argmax())]
     cell = {name: str(best[name]) for name in ("task", "method", "head")}
     index = list(dict.fromkeys(means["model"])).index(best["model"])  # in the order of the run
     return {**shared, **cell, "save_model": True, "model": index}
