@@ -50,7 +50,7 @@ def home_useful(browser: Browser, home: str) -> dict[str, Any]:
     for _ in range(ROUNDS):
         began = time.perf_counter()
         with tab(browser, home) as page:
-            page.get_by_role("link", name="head 3-3").wait_for()
+            page.get_by_role("link", name="head 4.4").wait_for()
             heads.append(time.perf_counter() - began)
             page.get_by_text("in the place of").wait_for()
             predictions.append(time.perf_counter() - began)
@@ -71,14 +71,14 @@ def own_sentence(browser: Browser, home: str) -> dict[str, Any]:
             all_heads.append(time.perf_counter() - began)
         still(page)
         click, began = Clicks(page), time.perf_counter()
-        page.get_by_role("link", name="head 2-1").click()
+        page.get_by_role("link", name="head 3.2").click()
         click.count += 1
-        page.get_by_role("heading", name="Head 2-1").wait_for()
+        page.get_by_role("heading", name="Head 3.2").wait_for()
         one = time.perf_counter() - began
         still(page)
         page.locator("section.cell").focus()
         for number in range(2 * ROUNDS):
-            name = "Head 2-2" if number % 2 == 0 else "Head 2-1"
+            name = "Head 3.3" if number % 2 == 0 else "Head 3.2"
             began = time.perf_counter()
             page.keyboard.press("ArrowRight" if number % 2 == 0 else "ArrowLeft")
             page.get_by_role("heading", name=name).wait_for()

@@ -611,7 +611,7 @@ def state_axis(deepest: float) -> Look:
     return {"title": "layer", **state_ticks(layers, layers), "zeroline": False}
 
 
-def state_ticks(places: Iterable[Any], layers: Iterable[int]) -> Look:
+def state_ticks(places: Iterable[Any], layers: Iterable[Any]) -> Look:
     """Short names of layers at places of an axis: `emb.` is the embeddings."""
     return {
         "tickvals": [*places],
@@ -619,7 +619,7 @@ def state_ticks(places: Iterable[Any], layers: Iterable[int]) -> Look:
     }
 
 
-def state_cells(layers: Iterable[int]) -> tuple[list[str], Look]:
+def state_cells(layers: Iterable[Any]) -> tuple[list[str], Look]:
     """The names of columns of a heat map over layers, and their axis."""
     numbers = [*layers]
     names = [state_name(layer) for layer in numbers]

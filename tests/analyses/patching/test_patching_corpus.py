@@ -94,7 +94,7 @@ def test_a_planted_circuit_is_found_and_nothing_else() -> None:
     assert any("exchanged words carry what decides up to layer 1 of 2" in claim for claim in claims)
     assert any("from layer 2 of 2 on" in claim for claim in claims)
     assert any("1 of 8 heads restores part" in claim for claim in claims)
-    assert any("Head 1-1 restores most: 100 %" in claim for claim in claims)
+    assert any("Head 2.2 restores most: 100 %" in claim for claim in claims)
 
 
 def test_pairs_with_exchanged_answers_have_effects_around_zero() -> None:
