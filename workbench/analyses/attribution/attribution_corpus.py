@@ -410,31 +410,28 @@ def _over_attention(
     own: Sequence[_Explained], method: str, sample: ClusterSample
 ) -> dict[str, Any]:
     """The gain minus that of attention; NaN for attention, the control, and without attention."""
-    lower = upper = mean = p = np.nan
-    if method not in (ATTENTION, CONTROL) and own and all(ATTENTION in each.erased for each in own):
-        pairs = np.array([[each.erased[name] for name in (method, ATTENTION)] for each in own])
-        gain = pairs[..., 0] - pairs[..., 1]  # [texts, 2]
-        over = gain[:, 0] - gain[:, 1]
-        mean, (lower, upper) = over.mean(), sample.mean_interval(over)
-        p = sample.p_above_zero(over)
-    return {
-        "over_attention": mean,
-        "over_attention_lower": lower,
-        "over_attention_upper": upper,
-        "p_attention": p,
-    }
+    ends = "over_attention_lower", "over_attention_upper"
+    columns = ("over_attention", *ends, "p_attention")
+    if method in (ATTENTION, CONTROL) or not all(ATTENTION in each.erased for each in own):
+        return dict.fromkeys(columns, np.nan)
+    pairs = np.array([[each.erased[name] for name in (method, ATTENTION)] for each in own])
+    gain = pairs[..., 0] - pairs[..., 1]  # [texts, 2]
+    over = gain[:, 0] - gain[:, 1]
+    values = over.mean(), *sample.mean_interval(over), sample.p_above_zero(over)
+    return dict(zip(columns, values, strict=True))
 
 
 def _behind(explained: Sequence[_Explained], best: str, method: str, seed: int) -> dict[str, Any]:
     """The gain of the best method minus that of another, over texts that both explain."""
-    mean = lower = upper = np.nan
+    columns = "behind", "behind_lower", "behind_upper"
     both = [each for each in explained if best in each.erased and method in each.erased]
-    if method != best and both:
-        pairs = np.array([[each.erased[name] for name in (best, method)] for each in both])
-        gain = pairs[..., 0] - pairs[..., 1]  # [texts, 2]; random orders are the same for both
-        behind = gain[:, 0] - gain[:, 1]
-        mean, (lower, upper) = behind.mean(), _sample(both, seed).mean_interval(behind)
-    return {"behind": mean, "behind_lower": lower, "behind_upper": upper}
+    if method == best or not both:
+        return dict.fromkeys(columns, np.nan)
+    pairs = np.array([[each.erased[name] for name in (best, method)] for each in both])
+    gain = pairs[..., 0] - pairs[..., 1]  # [texts, 2]; random orders are the same for both
+    behind = gain[:, 0] - gain[:, 1]
+    values = behind.mean(), *_sample(both, seed).mean_interval(behind)
+    return dict(zip(columns, values, strict=True))
 
 
 def _randomised(

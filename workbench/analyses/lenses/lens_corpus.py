@@ -406,5 +406,6 @@ def _about(name: str, first: Mask, second: Mask) -> dict[str, object]:
 def _differences(words: _Words, one: Floats, first: Mask, other: Floats, second: Mask) -> Floats:
     """The difference of two means in each bootstrap sample of documents.  # -> [draws]"""
     parts, wholes = np.stack([one * first, other * second], 1), np.stack([first, second], 1)
-    draws = np.nan_to_num(words.sample.ratio_draws(parts, wholes))  # [2, draws]
-    return draws[0] - draws[1]
+    one_mean, other_mean = np.nan_to_num(words.sample.ratio_draws(parts, wholes))  # [draws] each
+    differences: Floats = one_mean - other_mean
+    return differences
