@@ -192,7 +192,6 @@ def test_experiments_tell_what_they_take_and_what_fits(workbench: Command) -> No
     assert {"describe", "profile"} <= {one["name"] for one in listed}
     told = json.loads(workbench("experiments", "show", "describe", "--json").out)
     assert told["settings"]["max_sentences"]["least"] == 1
-    assert "limit" not in told["settings"]
     assert "max_sentences" in workbench("experiments", "show", "describe").out
     fits = json.loads(
         workbench("experiments", "show", "describe", "--corpus", "dog.conllu", "--json").out

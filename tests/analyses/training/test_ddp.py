@@ -29,7 +29,7 @@ def watched(net, *rest, **more):
     (out / f"rank-{os.environ['RANK']}").write_text(hashlib.sha256(bytes_of).hexdigest())
     return rows
 training.fit = watched
-own = settings(6, at_once=4, evaluations=1)
+own = settings(6, micro_batch_size=4, evaluations=1)
 training.train("bert", lesson(), out / "two", own, home=out / "tokens", device="cpu")
 """
 

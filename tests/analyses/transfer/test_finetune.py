@@ -21,7 +21,7 @@ QUICK: dict[str, Any] = {
     "max_train": 60,
     "max_dev": 30,
     "max_test": 40,
-    "epochs": 2,
+    "max_epochs": 2,
     "seeds": [0, 1],
 }
 SCORES = {
@@ -139,7 +139,7 @@ def test_less_of_an_error_is_better(vectors: WordModel) -> None:
         for doc in of_words(120, 0)
     ]
     corpus = corpus_of("marks", train=docs[:60], dev=docs[60:90], test=docs[90:])
-    how: dict[str, Any] = {"method": "frozen", "ridges": [1e8, 1.0], "seeds": [0]}
+    how: dict[str, Any] = {"method": "frozen", "ridge_strengths": [1e8, 1.0], "seeds": [0]}
     found = finetuned(vectors, corpus, metric="mse", **how)
     rates = found.tables["rates"].set_index("ridge")["value"]
     assert rates[1.0] < rates[1e8] and (rates > 0).all()

@@ -120,7 +120,7 @@ def test_tables_of_ones_own_are_read_too(tmp_path: Any) -> None:
     how = {**QUICK, "tasks": [], "lstm_baseline": False}
     twice = {**how, "seeds": [0, 1, 0], "learning_rates": [2e-3, 2e-3], "tasks": ["label", "label"]}
     run = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=str(tmp_path), **twice)
-    assert run.spec.settings["seeds"] == [0, 1] and run.spec.settings["rates"] == [2e-3]
+    assert run.spec.settings["seeds"] == [0, 1] and run.spec.settings["learning_rates"] == [2e-3]
     delta = run.tables["delta"]
     assert delta["task"].tolist() == [tmp_path.name] and np.isnan(delta["strong"]).all()
 
