@@ -106,7 +106,7 @@ class States:
 
 def _moments(table: Tensor, train: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and spread of each feature over train; a constant feature gets 1.  # [width] each"""
-    rows_of_train = table[train].double()
+    rows_of_train = table.index_select(0, train).double()
     spread = rows_of_train.std(0, correction=0)
     return rows_of_train.mean(0), torch.where(spread > 0, spread, 1.0)
 
@@ -117,18 +117,19 @@ def whitened(table: Tensor, train: Tensor, mean: Tensor, spread: Tensor) -> Tens
     A direction of the standardised states with variance v is divided by sqrt(v + RIDGE): large
     directions become similar, and directions with almost no variance stay small.
     """
-    standard = (table[train].double() - mean) / spread
-    variances, directions = torch.linalg.eigh(standard.T @ standard / len(standard))
+    mean, spread = mean.float(), spread.float()
+    standard = (table.index_select(0, train).float() - mean) / spread
+    products = (standard.T @ standard).double()  # [width, width]
+    variances, directions = torch.linalg.eigh(products / len(standard))
     variances = variances.clamp(min=0)
     size = (variances / (variances + RIDGE)).mean().sqrt().clamp(min=1e-6)
     turned = (
         directions / (variances + RIDGE).sqrt() @ directions.T * (SIZE / size)
     )  # [width, width]
     transform = (turned / spread[:, None]).float()
-    rows = [
-        ((part.double() - mean).float() @ transform).half() for part in torch.split(table, ROWS)
-    ]
-    return torch.cat(rows)
+    return torch.cat(
+        [((part.float() - mean) @ transform).half() for part in torch.split(table, ROWS)]
+    )
 
 
 class _Batch(NamedTuple):
