@@ -540,7 +540,7 @@ STRUCTURAL_PROBE = Experiment(
     findings="probes.findings:structural_probe",
     growth=Growth({"max_sentences": 1000}, "probes.structural_probe:still_open"),
     papers=("hewitt-2019-structural",),
-    version=3,
+    version=4,
 )
 
 

@@ -96,17 +96,17 @@ class States:
         return self.tables[0].shape[1] + 1
 
     def at(self, source: int, inputs: str, rows: Tensor) -> Tensor:
-        """States of these words.  # [...] -> [..., width]"""
+        """States of these words, without the constant feature.  # [words] -> [words, width - 1]"""
         table = (self.whitened if inputs == WHITENED else self.tables)[source]
-        states = table[sent(rows, table.device)].to(self.device).float()
+        states = table.index_select(0, sent(rows, table.device)).to(self.device).float()
         if inputs != WHITENED:
-            states = (states - self.means[source]) * self.factors[inputs][source]
-        return torch.nn.functional.pad(states, (0, 1), value=CONSTANT)
+            states = states.sub_(self.means[source]).mul_(self.factors[inputs][source])
+        return states
 
 
 def _moments(table: Tensor, train: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and spread of each feature over train; a constant feature gets 1.  # [width] each"""
-    rows_of_train = table[train].double()
+    rows_of_train = table.index_select(0, train).double()
     spread = rows_of_train.std(0, correction=0)
     return rows_of_train.mean(0), torch.where(spread > 0, spread, 1.0)
 
@@ -117,18 +117,19 @@ def whitened(table: Tensor, train: Tensor, mean: Tensor, spread: Tensor) -> Tens
     A direction of the standardised states with variance v is divided by sqrt(v + RIDGE): large
     directions become similar, and directions with almost no variance stay small.
     """
-    standard = (table[train].double() - mean) / spread
-    variances, directions = torch.linalg.eigh(standard.T @ standard / len(standard))
+    mean, spread = mean.float(), spread.float()
+    standard = (table.index_select(0, train).float() - mean) / spread
+    products = (standard.T @ standard).double()  # [width, width]
+    variances, directions = torch.linalg.eigh(products / len(standard))
     variances = variances.clamp(min=0)
     size = (variances / (variances + RIDGE)).mean().sqrt().clamp(min=1e-6)
     turned = (
         directions / (variances + RIDGE).sqrt() @ directions.T * (SIZE / size)
     )  # [width, width]
     transform = (turned / spread[:, None]).float()
-    rows = [
-        ((part.double() - mean).float() @ transform).half() for part in torch.split(table, ROWS)
-    ]
-    return torch.cat(rows)
+    return torch.cat(
+        [((part.float() - mean) @ transform).half() for part in torch.split(table, ROWS)]
+    )
 
 
 class _Batch(NamedTuple):
@@ -212,9 +213,9 @@ class _RunningProbes:
     """The running probes; computed only when a probe stops, since it syncs the device."""
 
     running: Tensor  # [probes], indices among all
-    used: list[int]  # indices of pairs of states and seed
-    pair: Tensor  # [probes], index in `used`
+    pairs: list[int]  # [probes], indices of pairs of states and seed
     seed: Tensor  # [probes]
+    constant: Tensor  # [probes], the constant feature
     distance: Tensor  # indices of the probes of distances
     depth: Tensor  # indices of the probes of depths
 
@@ -234,35 +235,34 @@ def trained(
     pairs = sorted({(probe.source, probe.inputs, seed_index[probe.seed]) for probe in probes})
     pair_index = {pair: index for index, pair in enumerate(pairs)}
     device = states.device
-    pair = torch.tensor(
-        [pair_index[p.source, p.inputs, seed_index[p.seed]] for p in probes], device=device
-    )
+    pair = [pair_index[p.source, p.inputs, seed_index[p.seed]] for p in probes]
     seed = torch.tensor([seed_index[p.seed] for p in probes], device=device)
-    is_distance = torch.tensor([p.task == DISTANCE for p in probes], device=device)
+    constant = constants(probes, device)
 
     last: list[_RunningProbes] = []
 
     def which(running: Tensor) -> _RunningProbes:
         if not last or last[0].running is not running:
-            used, pair_of = torch.unique(pair[running], return_inverse=True)
-            is_far = is_distance[running]
-            by_task = (is_far.nonzero()[:, 0], (~is_far).nonzero()[:, 0])
-            last[:] = [_RunningProbes(running, used.tolist(), pair_of, seed[running], *by_task)]
+            read = constant[running]
+            far, deep = (read == 0).nonzero()[:, 0], read.nonzero()[:, 0]
+            own = [pair[row] for row in running.tolist()]
+            last[:] = [_RunningProbes(running, own, seed[running], read, far, deep)]
         return last[0]
 
     def loss(weights: Weights, running: Tensor, batch: _Batch) -> tuple[Tensor, int]:
         active = which(running)
-        by_pair = [states.at(*pairs[p][:2], batch.rows[pairs[p][2]]) for p in active.used]
-        inputs = torch.stack(by_pair)[active.pair]  # [probes, sentences, words, width]
-        # the constant cancels in distances except for rounding, which Adam would amplify
-        inputs[..., -1].index_fill_(0, active.distance, 0)
-        return losses(weights[0], inputs, active, batch), batch.rows.shape[1]
+        rows = batch.rows.flatten(1)  # [seeds, sentences * words]
+        read = {each: states.at(*pairs[each][:2], rows[pairs[each][2]]) for each in {*active.pairs}}
+        inputs = [read[each] for each in active.pairs]
+        vectors = projected(*weights, inputs, active.constant)
+        vectors = vectors.unflatten(1, batch.rows.shape[1:])
+        return losses(vectors, active, batch), batch.rows.shape[1]
 
     train_sentences, dev_sentences = _Sentences.of(train), _Sentences.of(dev)
     dev_batches = [*dev_sentences.batches(seeds, 0, device)]
     matrices = first_matrices(probes, states.width, rank).to(device)
-    return fitted(
-        [matrices],
+    fit = fitted(
+        [matrices[:, :-1], matrices[:, -1]],
         loss,
         lambda epoch: train_sentences.batches(seeds, epoch, device),
         dev_batches,
@@ -270,6 +270,7 @@ def trained(
         on_progress,
         epochs,
     )
+    return fit._replace(weights=[torch.cat([fit.weights[0], fit.weights[1][:, None]], 1)])
 
 
 def first_matrices(probes: Sequence[Probe], width: int, rank: int) -> Tensor:
@@ -282,15 +283,36 @@ def first_matrices(probes: Sequence[Probe], width: int, rank: int) -> Tensor:
     return torch.stack([by_seed[probe.seed] * size for probe in probes])
 
 
-def losses(matrices: Tensor, states: Tensor, which: _RunningProbes, batch: _Batch) -> Tensor:
+def projected(
+    matrices: Tensor, offsets: Tensor, states: Sequence[Tensor], constant: Tensor
+) -> Tensor:
+    """Bh + b of every probe, b times its constant feature.  # [probes, words, rank]
+
+    [probes, width - 1, rank], [probes, rank], [words, width - 1] each, [probes]. Probes of the same
+    states share one tensor: to stack those of all probes takes longer than to multiply them.
+    """
+    each = zip(offsets * constant[:, None], states, matrices, strict=True)
+    return torch.stack([torch.addmm(offset, own, matrix) for offset, own, matrix in each])
+
+
+def constants(probes: Sequence[Probe], device: torch.device) -> Tensor:
+    """The constant feature of each probe: none for distances.  # [probes]
+
+    There it cancels except for rounding, which Adam would amplify.
+    """
+    own = [0.0 if probe.task == DISTANCE else CONSTANT for probe in probes]
+    return torch.tensor(own, device=device)
+
+
+def losses(vectors: Tensor, which: _RunningProbes, batch: _Batch) -> Tensor:
     """Sum over sentences of the mean error over word pairs, or over words.  # [probes]
 
-    [probes, width, rank], [probes, sentences, words, width]
+    [probes, sentences, words, rank]
     """
-    vectors, sizes = projected(matrices, states)
+    sizes = vectors.square().sum(-1)
     real = batch.real[which.seed]  # [probes, sentences, words]
     length = real.sum(-1)  # [probes, sentences]
-    total = torch.zeros(len(matrices), device=matrices.device)
+    total = torch.zeros(len(vectors), device=vectors.device)
     if len(far := which.distance):
         distances = between(vectors[far], sizes[far])
         real_pairs = real[far][..., None] * real[far][..., None, :]
@@ -300,13 +322,6 @@ def losses(matrices: Tensor, states: Tensor, which: _RunningProbes, batch: _Batc
         error = ((sizes[deep] - batch.depths[which.seed[deep]]).abs() * real[deep]).sum(-1)
         total = total.index_put((deep,), (error / length[deep]).sum(-1))
     return total
-
-
-def projected(matrices: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-    """Bh and its squared length.  # -> [probes, sentences, words, rank], [..., words]"""
-    probes, sentences, words, _ = states.shape
-    vectors = (states.flatten(1, 2) @ matrices).view(probes, sentences, words, -1)
-    return vectors, vectors.square().sum(-1)
 
 
 def between(vectors: Tensor, sizes: Tensor) -> Tensor:
@@ -324,10 +339,12 @@ def predicted(
     -> [probes, trees, words, words] distances, or [probes, trees, words] depths
     """
     rows = torch.from_numpy(np.stack([tree.rows for tree in trees]))
-    sources = sorted({(probe.source, probe.inputs) for probe in probes})
-    by_source = torch.stack([states.at(*source, rows) for source in sources])
-    source_of = [sources.index((probe.source, probe.inputs)) for probe in probes]
-    inputs = by_source[torch.tensor(source_of, device=by_source.device)]
-    vectors, sizes = projected(matrices, inputs)
+    sources = {(probe.source, probe.inputs) for probe in probes}
+    by_source = {source: states.at(*source, rows.flatten()) for source in sources}
+    inputs = [by_source[probe.source, probe.inputs] for probe in probes]
+    constant = constants(probes, matrices.device)
+    vectors = projected(matrices[:, :-1], matrices[:, -1], inputs, constant)
+    vectors = vectors.unflatten(1, rows.shape)
+    sizes = vectors.square().sum(-1)
     values = between(vectors, sizes).clamp(min=0) if probes[0].task == DISTANCE else sizes
     return values.double().cpu().numpy()

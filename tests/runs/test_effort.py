@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from spacy.vocab import Vocab
 import workbench as wb
 from tests.judges.odd import Quiet
 from workbench.core.findings import Finding, judged
-from workbench.experiment.growth import Growth, open_claims
+from workbench.experiment.growth import LARGE, Growth, open_claims
 from workbench.experiment.sizes import GrowingSettings, seconds_of
 from workbench.runs import effort
 
@@ -163,3 +164,107 @@ def test_a_longer_time_continues_from_where_a_shorter_one_ended() -> None:
     after = longer.provenance["growth"]
     assert after["steps"][0] == before["steps"][0] and len(after["steps"]) == 2
     assert after["ended"] == "data"
+
+
+class Clock:
+    """A clock that only throws of the coin move: by a fixed time, and by a time for each."""
+
+    def __init__(self, fixed: float, each: float) -> None:
+        self.now, self.fixed, self.each = 0.0, fixed, each
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def throw(self, inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+        self.now += self.fixed + self.each * settings.throws
+        return throw(inputs, settings, progress)
+
+
+START = 1600  # throws of the first step
+
+
+def grown_on_a_clock(
+    monkeypatch: pytest.MonkeyPatch, parameters: int = LARGE, fixed: float = 0, each: float = 1,
+    earlier: effort.Earlier | None = None, run: Any = None, **settings: Any,
+) -> tuple[wb.Result, dict[str, Any]]:  # fmt: skip
+    """The result and the growth of a coin that a model of so many parameters throws."""
+    clock = Clock(fixed, each)
+    monkeypatch.setattr(effort, "time", clock)
+    experiment = replace(
+        COIN, run=run or clock.throw, growth=Growth({"throws": START}), settings=Slow
+    )
+    inputs = wb.Inputs(models=(SimpleNamespace(parameters=parameters),))  # type: ignore[arg-type]
+    result, facts = effort.grown(
+        experiment, inputs, Slow(bias=0.5, **settings), Quiet(), lambda: earlier
+    )
+    return result, facts["growth"]
+
+
+class Slow(Coin):
+    throws: int = Field(START, ge=1, le=25_600, description="Number of throws (default 1600).")
+
+
+def sizes_of(growth: dict[str, Any]) -> list[int]:
+    return [step["sizes"]["throws"] for step in growth["steps"]]
+
+
+def test_the_first_step_of_a_small_model_is_not_tried_on_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert sizes_of(grown_on_a_clock(monkeypatch, LARGE - 1)[1])[0] == START
+
+
+@pytest.mark.parametrize(
+    ("fixed", "seconds", "sizes"),
+    [
+        (0, 1_701, [100, 1600]),  # the first step ends in time
+        (0, 1_700, [100, 400]),  # it would not
+        (0, 400, [100]),
+        (200, 2_701, [100, 400, 1600]),  # only a third of the trial was due to its sample
+    ],
+)
+def test_a_large_model_begins_on_the_largest_sample_that_ends_in_time(
+    monkeypatch: pytest.MonkeyPatch, fixed: float, seconds: int, sizes: list[int]
+) -> None:
+    _, growth = grown_on_a_clock(monkeypatch, fixed=fixed, time=f"{seconds}s")
+    assert sizes_of(growth) == sizes
+    assert sum(step["seconds"] for step in growth["steps"]) <= seconds
+    assert growth["ended"] == "time" and growth["sizes"] == {"throws": sizes[-1]}
+
+
+def test_less_than_the_first_step_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Growth, "open_questions", lambda *args: [])
+    result, growth = grown_on_a_clock(monkeypatch, time="400s")
+    assert growth["ended"] == "time" and growth["still_open"] == [effort.UNTRIED]
+    assert effort.UNTRIED in result.caveats[0].text and "time=1h" in result.caveats[0].text
+
+
+def test_a_longer_time_goes_on_after_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, growth = grown_on_a_clock(monkeypatch, time="400s")
+    steps = tuple(
+        effort.Step(each["sizes"], each["seconds"], tuple(each["still_open"]))
+        for each in growth["steps"]
+    )
+    more = grown_on_a_clock(monkeypatch, time="1h", earlier=effort.Earlier(steps, result))[1]
+    assert sizes_of(more)[:2] == [100, 1600]
+
+
+def test_a_limit_of_no_time_is_one_step_of_the_usual_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sizes_of(grown_on_a_clock(monkeypatch, time="0s")[1]) == [START]
+
+
+def test_a_trial_that_is_too_small_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def choosy(inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+        if settings.throws < 400:
+            raise wb.WorkbenchError("too few.", code="too-few-sentences", remedy="Add some.")
+        return throw(inputs, settings, progress)
+
+    assert sizes_of(grown_on_a_clock(monkeypatch, run=choosy)[1])[:2] == [400, 1600]
+
+
+def test_an_error_of_every_size_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+        raise wb.WorkbenchError("no corpus.", code="corpus-not-found", remedy="Name one.")
+
+    with pytest.raises(wb.WorkbenchError, match="corpus"):
+        grown_on_a_clock(monkeypatch, run=failing)

@@ -4,12 +4,13 @@ An experiment that samples declares what grows, with the sizes of the first step
 
     growth=Growth({"max_sentences": 1000}, "probes.structural_probe:still_open")
 
-Each further step has four times the sizes of the step before, so all steps together cost 1.33
-times the last one. The sizes do not depend on results, the machine or the clock; only the number of
-steps does. Before the last step a claim counts as decided only if its interval, widened to 99.9 %,
-excludes its null (Haybittle and Peto): up to four looks then add at most 0.4 % to the 5 % of false
-claims of a single look. The result is that of the last step alone. Costs: nothing;
-`workbench.runs.effort` has the loop.
+Each further step has four times the sizes of the step before, so all steps together cost 1.33 times
+the last one. The sizes do not depend on results, the machine or the clock; only which of them are
+computed does. A large model begins on less (`Growth.trials`): no claim is decided there, but it
+tells whether the first step ends in time. Before the last step a claim counts as decided only if
+its interval, widened to 99.9 %, excludes its null (Haybittle and Peto): up to four looks then add
+at most 0.4 % to the 5 % of false claims of a single look. The result is that of the last step
+alone. Costs: nothing; `workbench.runs.effort` has the loop.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 FACTOR = 4  # from one step to the next
 STEPS = 5  # maximum
+TRIALS = 2  # steps below the first one
+LARGE = 10_000_000  # parameters of a model whose first step may not end in time
 QUICK = 5  # times smaller than the first step
 WIDER = 3.29 / 1.96  # an interval of 99.9 % to one of 95 %, before the last step
 
@@ -72,6 +75,14 @@ class Growth:
             }
             for step in range(STEPS)
         ]  # fmt: skip
+
+    def trials(self, settings: BaseModel) -> list[dict[str, int | None]]:
+        """Return the sizes on which a large model begins: 1/16 and 1/4 of the first step."""
+        growing = self.growing(settings)
+        return [
+            {name: max(1, size // FACTOR**less) for name, size in growing.items()}
+            for less in range(TRIALS, 0, -1)
+        ]
 
     def open_questions(self, findings: Iterable[Finding], tables: "Tables") -> list[str]:
         """Return what a step has not decided, in words."""

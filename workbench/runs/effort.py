@@ -4,7 +4,12 @@ Each step is a whole run of the experiment at larger sizes, in this process; the
 the last step. It ends when nothing is open, when the data end, after the last step, or before a
 step that would not end within the time limit. What is then still open is a caveat, with what would
 decide it. The steps are in the provenance, and a run that the limit cut off is continued by a
-request with a longer one. Costs: with steps of four times the size, 1.33 times the last step.
+request with a longer one.
+
+The first step of a large model may itself take longer than the limit. Such a model is first run on
+a sixteenth, and if that says that the first step would not end in time, on a quarter; if that says
+so too, it is the result. Costs: with steps of four times the size, 1.33 times the last step; for a
+large model a sixteenth of the first step more, and a third at most.
 """
 
 import shutil
@@ -13,10 +18,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from workbench.core.errors import WorkbenchError
 from workbench.core.findings import listing
 from workbench.corpora.splits import PARTS
 from workbench.experiment.definition import Caveat, Experiment, Inputs, Progress, Result, Settings
-from workbench.experiment.growth import FACTOR, Growth
+from workbench.experiment.growth import FACTOR, LARGE, Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings, seconds_of
 
 if TYPE_CHECKING:
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
 
 UNDECIDED = "Undecided: "  # begins the caveat of what is open
 MOST_NAMED = 4  # open questions that a caveat names
+UNTRIED = "all findings on a sample of the usual size"  # open after less than the first step
 ENDINGS = {
     "decided": "its findings are decided",
     "data": "it has all data",
@@ -99,24 +106,43 @@ def _grown(
     done: list[Step] = list(earlier.steps) if earlier else []
     result = earlier.result if earlier else None
     limit = seconds_of(settings.time)
+    is_large = any(model.parameters >= LARGE for model in inputs.models)
+    trials = growth.trials(settings) if is_large else []
+    schedule = [*trials, *steps]
+    at = 0 if limit else len(trials)
+    if done:
+        at = schedule.index(dict(done[-1].sizes)) + 1
     ending = "steps"
-    for sizes in steps[len(done) :]:
-        spent = sum(step.seconds for step in done)
-        if done and spent + _predicted(done) >= limit:  # of 0 s, one step
-            ending = "time"
-            break
+    while at < len(schedule):
+        if done:
+            left = limit - sum(step.seconds for step in done)
+            if _predicted(done) >= left:  # of 0 s, one step
+                ending = "time"
+                break
+            if at < len(trials) and FACTOR * _predicted(done) < left:
+                at = len(trials)  # the first step itself ends in time
+        sizes, is_trial = schedule[at], at < len(trials)
+        at += 1
         progress.log(f"Step {len(done) + 1}: {_in_words(sizes)}.")
         began = time.monotonic()
-        before, result = result, _at(experiment, inputs, settings, sizes, progress)
+        try:
+            before, result = result, _at(experiment, inputs, settings, sizes, progress)
+        except WorkbenchError as error:
+            if not is_trial:
+                raise
+            progress.log(f"This sample is too small: {error}")
+            continue
         is_open = growth.open_questions(experiment.findings_of(result.tables), result.tables)
+        has_all = before is not None and _same(before.tables, result.tables)
+        has_all = has_all or _has_all(inputs, settings.model_copy(update=sizes), sizes)
+        if is_trial and not has_all:
+            is_open = [UNTRIED, *is_open]
         done.append(Step(sizes, round(time.monotonic() - began, 3), tuple(is_open)))
         if not is_open:
             ending = "decided"
             break
         progress.log(f"Still open: {listing(is_open, MOST_NAMED)}.")
-        at = settings.model_copy(update=sizes)
-        same = before is not None and _same(before.tables, result.tables)
-        if same or _has_all(inputs, at, sizes):
+        if has_all:
             ending = "data"
             break
     if result is None:  # no step, which `steps` excludes
