@@ -390,9 +390,15 @@ def test_probing_is_what_edge_probing_tells(asked: Result) -> None:
 
 def test_every_figure_is_drawn(asked: Result) -> None:
     tables: dict[str, pd.DataFrame] = {name: asked.tables[name] for name in asked.tables}
-    rows = [("none", -1, 0.9, 0.0), ("encoder", 0, 0.8, -0.1), ("all", -1, 0.5, -0.4)]
-    columns = ["stack", "layer", "value", "change"]
-    back = pd.DataFrame(rows, columns=columns).assign(metric="accuracy")  # no task was learnt here
+    rows = [
+        ("none", -1, 0.9, 0.0, 1.0),
+        ("encoder", 0, 0.8, -0.1, 0.002),
+        ("all", -1, 0.5, -0.4, 0.002),
+    ]
+    back = pd.DataFrame(rows, columns=["stack", "layer", "value", "change", "p_value"])
+    back = back.assign(  # no task was learnt here
+        metric="accuracy", lower=back["change"] - 0.05, upper=back["change"] + 0.05
+    )
     for name, draw in DRIFT.drawings().items():
         figure = draw({**tables, "rewound": back})
         assert figure.data and harmless(figure)["layout"]["height"] > 100, name
