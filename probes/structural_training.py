@@ -254,9 +254,11 @@ def trained(
         rows = batch.rows.flatten(1)  # [seeds, sentences * words]
         read = {each: states.at(*pairs[each][:2], rows[pairs[each][2]]) for each in {*active.pairs}}
         inputs = [read[each] for each in active.pairs]
-        vectors = projected(*weights, inputs, active.constant)
-        vectors = vectors.unflatten(1, batch.rows.shape[1:])
-        return losses(vectors, active, batch), batch.rows.shape[1]
+        matrices, constants_of = weights
+        vectors = projected(matrices, constants_of, inputs, active.constant)
+        n_texts, length = batch.rows.shape[1:]
+        vectors = vectors.view(len(inputs), n_texts, length, -1)
+        return losses(vectors, active, batch), n_texts
 
     train_sentences, dev_sentences = _Sentences.of(train), _Sentences.of(dev)
     dev_batches = [*dev_sentences.batches(seeds, 0, device)]
@@ -344,7 +346,7 @@ def predicted(
     inputs = [by_source[probe.source, probe.inputs] for probe in probes]
     constant = constants(probes, matrices.device)
     vectors = projected(matrices[:, :-1], matrices[:, -1], inputs, constant)
-    vectors = vectors.unflatten(1, rows.shape)
+    vectors = vectors.view(len(inputs), *rows.shape, -1)
     sizes = vectors.square().sum(-1)
     values = between(vectors, sizes).clamp(min=0) if probes[0].task == DISTANCE else sizes
     return values.double().cpu().numpy()

@@ -97,8 +97,8 @@ def _apart(one: Finding, other: Finding) -> bool:
 
 def _number(finding: Finding) -> str:
     unit = f" {finding.unit}" if finding.unit not in ("", "F1") else ""
-    interval = span(*(finding.interval or (0, 0)), finding.unit)
-    return f"{shown(finding.value, finding.unit)}{unit} ({interval})"
+    low, high = finding.interval or (0.0, 0.0)
+    return f"{shown(finding.value, finding.unit)}{unit} ({span(low, high, finding.unit)})"
 
 
 def _sizes(experiment: Experiment[Any], settings: Mapping[str, Any]) -> dict[str, int | None]:
@@ -148,4 +148,4 @@ def _seeds(experiment: Experiment[Any], settings: Mapping[str, Any]) -> Sequence
     if not seeds:
         budget = getattr(experiment.settings(**settings), "budget", None)
         seeds = getattr(budget, "seeds", ())
-    return tuple(seeds)
+    return tuple(seeds or ())

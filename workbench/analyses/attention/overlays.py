@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.analyses.attention.capture import Floats
+from workbench.analyses.attention.maps_of_text import Floats
 from workbench.analyses.attention.grids import Items, Sides
 from workbench.corpora.layers import chains, mentions
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from workbench.analyses.attention.capture import Floats
+from workbench.analyses.attention.maps_of_text import Floats
 from workbench.analyses.attention.grids import Grid
 
 if TYPE_CHECKING:

@@ -190,7 +190,7 @@ def _actions(run: "Run", page: ResultPage, is_done: bool) -> None:
     """Draw the menus of a result: other runs, Export, New run."""
     others = context.others_of(run)
     titles = run_form.titles(run.spec.experiment, include_unfinished=True)
-    if others or [name for name in titles if name != run.name]:
+    if others or any(name != run.name for name in titles):
         with st.popover("Other runs", icon=":material/history:", type="tertiary"):
             for other in others:
                 result.link(other)

@@ -23,7 +23,7 @@ from workbench.analyses.attention.browser.frames import (
     standalone,
 )
 from workbench.analyses.attention.browser.scene import Scene, Side
-from workbench.analyses.attention.capture import Floats
+from workbench.analyses.attention.maps_of_text import Floats
 from workbench.core.errors import WorkbenchError, did_you_mean
 
 Request = Mapping[str, Any]
