@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.analyses.attention.maps_of_text import Floats
 from workbench.analyses.attention.grids import Items, Sides
+from workbench.analyses.attention.maps_of_text import Floats
 from workbench.corpora.layers import chains, mentions
 
 if TYPE_CHECKING:

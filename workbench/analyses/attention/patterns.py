@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from workbench.analyses.attention.maps_of_text import Floats
 from workbench.analyses.attention.grids import Grid
+from workbench.analyses.attention.maps_of_text import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

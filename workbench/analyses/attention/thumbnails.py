@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.analyses.attention.maps_of_text import Floats
 from workbench.analyses.attention.grids import Grid
+from workbench.analyses.attention.maps_of_text import Floats
 from workbench.analyses.attention.overlays import Overlay, drawn
 
 MAX_BYTES = 900_000  # of all thumbnails together
