@@ -206,7 +206,7 @@ def test_the_figure_has_the_numbers_of_each_map(prescribed: AttentionMaps) -> No
     grid = prescribed.grid(unit="words", heads=[0, 2])
     figure = grid.figure()
     titles = [title.text for title in figure.layout.annotations]
-    assert titles == [f"layer {layer}, head {head}" for layer in (0, 1) for head in (0, 2)]
+    assert titles == [f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 3)]
     for trace, (_, _, values) in zip(figure.data, grid.each(), strict=True):
         assert list(trace.x) == list(trace.y) == ["p0", "a", "b", "c", "p5"]
         assert (np.array(trace.z) == values.astype(float)).all()
