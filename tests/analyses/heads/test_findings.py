@@ -140,7 +140,7 @@ def test_a_head_that_rests_on_a_separator_is_compared_with_uniform_attention() -
     assert found.claim == (
         "The separator gets 40 % of attention on average over 2 heads, and 70 % of the attention "
         "of "
-        "head 0-1 (uniform attention: 10 %; 500 words)."
+        "head 1.2 (uniform attention: 10 %; 500 words)."
     )
     assert (found.verdict, found.null, found.keys["head"]) == ("supported", 0.1, 1)
 

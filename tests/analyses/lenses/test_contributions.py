@@ -15,7 +15,7 @@ from torch import Tensor
 import workbench as wb
 from tests.analyses.predictions import task_folders
 from tests.analyses.predictions.task_folders import NAMES, with_head
-from tests.findings import findings_of
+from tests.findings import OBJECTIVE, findings_of
 from tests.judges.odd import run_here
 from tests.models.headed import made
 from tests.models.test_attention import cases
@@ -413,7 +413,7 @@ def tables_with(**columns: list[object]) -> dict[str, pd.DataFrame]:
     }  # fmt: skip
     summary = pd.DataFrame({"fact": list(facts), "value": list(facts.values())})
     summary = summary.assign(lower=summary["value"] - 0.1, upper=summary["value"] + 0.1)
-    return {"components": table, "summary": summary}
+    return {"components": table, "summary": summary, "objective": OBJECTIVE}
 
 
 def test_the_largest_part_is_named_and_biases_are_not() -> None:
@@ -549,9 +549,9 @@ def test_the_figure_has_heads_then_cross_heads_then_the_mlp_the_last_layer_on_to
     table = pd.DataFrame(kinds, columns=["part", "kind", "layer", "head"])
     table = table.assign(stack="decoder", contribution=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     wide = by_layer(table)
-    assert list(wide.columns) == ["head 0", "head 1", "cross head 0", "MLP"]
+    assert list(wide.columns) == ["head 1", "head 2", "cross head 1", "MLP"]
     assert wide.fillna(-1.0).to_dict("index") == {
-        "layer 1": {"head 0": 4.0, "head 1": -1.0, "cross head 0": -1.0, "MLP": 5.0},
-        "layer 0": {"head 0": -1.0, "head 1": 1.0, "cross head 0": 2.0, "MLP": 3.0},
+        "layer 2": {"head 1": 4.0, "head 2": -1.0, "cross head 1": -1.0, "MLP": 5.0},
+        "layer 1": {"head 1": -1.0, "head 2": 1.0, "cross head 1": 2.0, "MLP": 3.0},
     }
-    assert list(wide.index) == ["layer 1", "layer 0"]
+    assert list(wide.index) == ["layer 2", "layer 1"]
