@@ -14,6 +14,7 @@ import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.app import pages
 from tests.app.pages import home, titles  # noqa: F401
+from tests.findings import OBJECTIVE
 from tests.report.making import corpus, made, model
 from workbench import Inputs, Run, experiments
 from workbench.analyses.pruning.views import ANALYSES, PACKED, VIEWS, removed_heads
@@ -63,7 +64,10 @@ def run_of(folder: Path, results: dict[str, Any], name: str) -> Run:
     run = made(
         folder / "runs",
         experiment=name,
-        tables={key: (table, kind.tables[key]) for key, table in result.tables.items()},
+        tables={
+            key: (table, kind.tables[key])
+            for key, table in {**result.tables, "objective": OBJECTIVE}.items()
+        },
         models=(model("mini:gpt", ref="mini:gpt"),),
         corpora=(corpus(),),
         settings=kind.settings(**QUICK[name]).model_dump(mode="json"),

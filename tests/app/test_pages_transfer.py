@@ -81,7 +81,9 @@ def compared() -> dict[str, pd.DataFrame]:
     ]  # fmt: skip
     table = pd.DataFrame(rows)
     larger = table[table["size"] == "mini"].drop(columns=["lower", "upper", "parameters"])
-    return {"table": table, "sizes": larger.assign(against="tiny")}
+    keys = dict.fromkeys(experiments()["pretraining"].tables["scores"].keys, "")
+    baseline = pd.DataFrame([{**keys, **key, "baseline": 0.5}])
+    return {"table": table, "sizes": larger.assign(against="tiny"), "scores": baseline}
 
 
 def run_of(folder: Path, results: dict[str, Any], name: str, task: str = "sentiment") -> Run:

@@ -313,7 +313,8 @@ def test_the_best_order_is_shown_next_to_random_orders() -> None:
     orders = ("ablation", 2.5, 2, 4, 0.02), ("importance", 3.0, 1, 2, 0.3), *RANDOM
     first, *others = findings_of("head-pruning", pruning(*orders)).values()
     assert first.claim == (
-        "You can remove 2 of 4 heads for at most 1 % more loss on masked pieces, and 4 for 5 %, by exact ablation; "
+        "You can remove 2 of 4 heads for at most 1 % more loss on masked pieces, and 4 for 5 %, by "
+        "exact ablation; "
         "random choice: 0 and 1 (median of 3; p = 0.02 over the whole curve)."
     )
     assert (first.verdict, first.value, first.null, first.n) == ("supported", 2, 0, "4 heads")

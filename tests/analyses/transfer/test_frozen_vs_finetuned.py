@@ -64,7 +64,7 @@ def test_every_cell_is_asked_and_the_table_is_what_they_say() -> None:
 def test_models_are_saved_by_default_if_they_take_little_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = {**QUICK, "tasks": ["sentiment"], "strong": False}
+    one = {**QUICK, "tasks": ["sentiment"], "lstm_baseline": False}
     table = wb.run("frozen-vs-finetuned", model="mini:bert", corpus=CORPUS, **one)
     for name in table.tables["cells"]["run"]:
         assert wb.load(name, device="cpu").task_head is not None

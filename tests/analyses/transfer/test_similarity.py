@@ -182,7 +182,9 @@ def test_a_run_by_reference_draws_its_matrices(
     draw: Callable[..., Any] = SIMILARITY.drawings()["similarity"]
     figure = draw(found.tables)
     assert [len(trace.y) for trace in figure.data] == [5, 5, 6]
-    assert list(figure.data[2].x) == ["e0", "e1", "e2", "d0", "d1", "d2"]
+    stacks = ("encoder", "decoder")
+    names = ("embeddings", "layer 1", "layer 2")
+    assert list(figure.data[2].x) == [f"{stack} {name}" for stack in stacks for name in names]
     assert harmless(figure)["layout"]["height"] > 100
 
 

@@ -239,7 +239,7 @@ def side_by_side(run: "Run") -> None:
     )
     tables = {
         name: tables_and_figures.table_of(run, name)
-        for name in ("importance", "ablation", "baseline")
+        for name in ("importance", "ablation", "baseline", "objective")
     }
     tables_and_figures.draw_view(run, "ablation", drawn.ablation(tables, mode), drawn.ablation)
     tables_and_figures.view_of(run, "importance", drawn.importance, tables)
