@@ -33,7 +33,7 @@ def value(table: pd.DataFrame, column: str, **keys: object) -> float:
 
 
 def test_a_head_is_called_alike_on_all_pages() -> None:
-    grid = wb.head_grid(wb.attention(model_of("mini:bert"), "Ben walks to the hill."))
+    grid = wb.attention(model_of("mini:bert"), "Ben walks to the hill.").grid()
     assert f"{grid.rows[LAYER]}.{grid.columns[HEAD]}" == "3.4"
     assert caption(grid, grid.map(LAYER, HEAD), LAYER, HEAD, None).startswith("Head 3.4 ")
     run = builtin_run("heads-mini-bert")

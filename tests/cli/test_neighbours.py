@@ -17,7 +17,7 @@ def test_neighbours_are_printed_and_are_in_the_json(workbench: Command) -> None:
     model, corpus = wb.load("mini:bert", device="cpu"), wb.read("primer:size=40")
     found = wb.neighbours(model, corpus, TEXT, "hill", k=2, split="train")
     assert answer.out.strip() == repr(found)
-    options = ("--k", "1", "--layer", "0", "--layer", "4", "--distinct", "--json")
+    options = ("--k", "1", "--layer", "embeddings", "--layer", "4", "--distinct", "--json")
     data = json.loads(workbench(*SEARCH, TEXT, "4", *options).out)
     assert [row["layer"] for row in data["neighbours"]] == [0, 4]
     assert data["word"] == "hill" and data["neighbours"][0]["rank"] == 1
