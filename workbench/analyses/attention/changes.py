@@ -10,8 +10,9 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from workbench.analyses.attention.capture import AttentionMaps, Floats
+from workbench.analyses.attention.capture import AttentionMaps
 from workbench.analyses.attention.grids import Group, Options, grid_of
+from workbench.analyses.attention.maps_of_text import Floats
 
 MARKED = 3  # heads that changed most
 Changes = tuple[tuple[float | None, ...], ...]  # rows of columns
