@@ -94,7 +94,6 @@ CACHE: ByteCache["AttentionMaps"] = ByteCache(CACHE_BYTES)
 _passes = 0
 
 
-@dataclass(frozen=True)
 class AttentionMaps(MapsOfText):
     """All attention maps of one forward pass.
 

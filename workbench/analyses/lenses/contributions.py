@@ -85,7 +85,7 @@ class DirectContributions:
             >>> model = wb.load("mini:gpt", device="cpu")
             >>> found = wb.contributions(model, "Ben walks to the hill.", word=4)
             >>> found.figure().data[0].x
-            ('head 0', 'head 1', 'head 2', 'head 3', 'MLP')
+            ('head 1', 'head 2', 'head 3', 'head 4', 'MLP')
         """
         draw = imported(
             "workbench.analyses.lenses.figures.contributions:one_prediction", "its figure"
