@@ -43,7 +43,9 @@ def finished(question: Spec) -> Run:
     path = machine.runs() / question.name
     path.mkdir(parents=True)
     spec.write(path, question)
-    (path / PROVENANCE).write_text('{"tables": {}}')
+    (path / PROVENANCE).write_text(
+        '{"tables": {}, "figures": [], "files": {}, "caveats": [], "models": [], "corpora": []}'
+    )
     status.write(path, status.Status("done", experiment=question.experiment))
     return Run(path)
 
