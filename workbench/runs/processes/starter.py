@@ -159,7 +159,7 @@ def _key() -> str:
 def version() -> str:
     """Return a hash of the times and sizes of the code, and of the installed packages."""
     digest = hashlib.sha256()
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     for folder in (package, package.parent / "probes"):
         for path, facts in sorted(_code(os.fspath(folder))):
             digest.update(f"{path} {facts.st_mtime_ns} {facts.st_size}\n".encode())
