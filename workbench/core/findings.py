@@ -38,6 +38,7 @@ VERDICTS: tuple[Verdict, ...] = ("supported", "not supported", "undecided")
 SCALED = ("%", "F1")  # units whose values are shares, written times 100
 MOST = 7  # maximum number of findings of an experiment
 NAMED = 6  # groups of a sweep that a sentence names
+NUMBERS = "numbers_of_runs"  # the table of a sweep with the numbers of its runs' findings
 OF_RUN = ("model", "corpus", "method")  # keys that name what runs are compared by, not a row
 PLACE = ("part", "layer", "head")  # keys with one name for all
 MINUS = "−"
@@ -389,8 +390,7 @@ def _values(group: Sequence[Sequence[Finding]], measure: str) -> list[Finding]:
 def _with_spread(group: Sequence[Finding]) -> str:
     """Return `93.1 (92.8 to 93.4 in 4 runs)`; of one run, its interval."""
     values, unit = [_present(each.value) for each in group], group[0].unit
-    number = shown(math.fsum(values) / len(values), unit)
-    number += f" {unit}" if unit and unit != "F1" else ""
+    number = with_unit(math.fsum(values) / len(values), unit)
     if len(group) > 1:
         return f"{number} ({span(min(values), max(values), unit)} in {len(group)} runs)"
     interval = group[0].interval
@@ -440,10 +440,9 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
     change = signed(shown(difference, unit)) if difference else "no change"
     if interval is not None:
         change += f", 95 % {span(*interval, unit)}"
-    percent_sign = " %" if unit == "%" else f" {unit}" if unit and unit != "F1" else ""
     claim = (
-        f"{capital(old.measure)}: {shown(a, unit)}{percent_sign} in {first}, "
-        f"{shown(b, unit)}{percent_sign} in {letter} ({change})"
+        f"{capital(old.measure)}: {with_unit(a, unit)} in {first}, {with_unit(b, unit)} in "
+        f"{letter} ({change})"
     )
     moved = any(
         new.keys[name] != value

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.core.findings import SCALED, capital, shown
+from workbench.core.findings import NUMBERS, SCALED, capital, shown
 from workbench.drawing.primitives import DOWN, Draw, Tables, interval, marks, panels
 from workbench.drawing.theme import EITHER
 
-NUMBERS = "numbers_of_runs"
 PANELS = 6  # measures that are drawn
 ROW = 26  # pixels of a group
 

@@ -15,7 +15,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
-from workbench.core.findings import check_findings, summary
+from workbench.core.findings import NUMBERS, check_findings, summary
 from workbench.experiment.definition import (
     EXPERIMENTS,
     Caveat,
@@ -231,7 +231,6 @@ def run_parts(
 # concatenates their tables with the swept values in front. Costs: its parts.
 
 MOST = 10_000  # maximum number of runs of a sweep
-NUMBERS = "numbers_of_runs"
 _NUMBERS = "measure group run value lower upper null unit verdict".split()
 NUMBERS_TABLE = Table(
     "The numbers of each run's findings. `group` has the swept values but the seed: runs of one "

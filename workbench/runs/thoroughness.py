@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.findings import Finding, plural, shown, span
+from workbench.core.findings import Finding, plural, span, with_unit
 from workbench.experiment.definition import EXPERIMENTS, QUICK, Experiment
 from workbench.runs.run import Run
 
 ALL = 1e9  # the size of a sample without a maximum
-LEVELS = ("quick", "standard", "full")
 NOT_SIZES = ("effort", "time", "seeds")
 OWN = "own settings"
 
@@ -55,7 +54,7 @@ def thoroughness(run: Run) -> Thoroughness:
     sizes = _sizes(experiment, settings)
     if now.state == "done":
         sizes |= run.provenance.get("growth", {}).get("sizes", {})
-    defaults = {name: each.default for name, each in experiment.settings.model_fields.items()}
+    defaults = _defaults(experiment)
     is_whole = all(
         name in NOT_SIZES or _is_limit(name, sizes) or _same(value, defaults.get(name, value))
         for name, value in settings.items()
@@ -96,19 +95,17 @@ def _apart(one: Finding, other: Finding) -> bool:
 
 
 def _number(finding: Finding) -> str:
-    unit = f" {finding.unit}" if finding.unit not in ("", "F1") else ""
     low, high = finding.interval or (0.0, 0.0)
-    return f"{shown(finding.value, finding.unit)}{unit} ({span(low, high, finding.unit)})"
+    return f"{with_unit(finding.value, finding.unit)} ({span(low, high, finding.unit)})"
 
 
 def _sizes(experiment: Experiment[Any], settings: Mapping[str, Any]) -> dict[str, int | None]:
     """Return the sizes of the sample by setting: those of presets, and those that grow."""
-    fields = experiment.settings.model_fields
-    names = {name for changes in experiment.settings_of_presets().values() for name in changes}
+    defaults = _defaults(experiment)
     sizes = {
         name: settings.get(name)
-        for name in sorted(names - {*NOT_SIZES})
-        if fields[name].default is None or type(fields[name].default) is int
+        for name in sorted(_of_presets(experiment) - {*NOT_SIZES})
+        if defaults[name] is None or type(defaults[name]) is int
     }
     if experiment.growth is not None:
         first = experiment.growth.steps(experiment.settings(**settings))[0]
@@ -128,16 +125,21 @@ def _level(experiment: Experiment[Any], settings: Mapping[str, Any]) -> str:
     """Return the effort, or the preset whose settings these are."""
     if experiment.growth is not None:
         return str(settings.get("effort", ""))
-    defaults = {name: each.default for name, each in experiment.settings.model_fields.items()}
-    presets = experiment.settings_of_presets()
+    keys, presets = _of_presets(experiment), experiment.settings_of_presets()
     for name, changes in presets.items():
-        if all(_same(settings.get(key), {**defaults, **changes}[key]) for key in _keys(presets)):
+        values = _defaults(experiment) | changes
+        if all(_same(settings.get(key), values[key]) for key in keys):
             return name.lower() if len(presets) > 1 else ""
     return OWN
 
 
-def _keys(presets: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    return {key for changes in presets.values() for key in changes}
+def _of_presets(experiment: Experiment[Any]) -> set[str]:
+    """Return the settings that presets change."""
+    return {key for changes in experiment.settings_of_presets().values() for key in changes}
+
+
+def _defaults(experiment: Experiment[Any]) -> dict[str, Any]:
+    return {name: each.default for name, each in experiment.settings.model_fields.items()}
 
 
 def _seeds(experiment: Experiment[Any], settings: Mapping[str, Any]) -> Sequence[int]:

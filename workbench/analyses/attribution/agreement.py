@@ -6,7 +6,6 @@ word first is chosen instead, and any faithful method if no single word matters.
 `compared`, and their faithfulness.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +26,7 @@ from workbench.analyses.attribution.removal import free_units
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Baseline, By, Target
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import capital, listing
 from workbench.core.stats import SIGNIFICANT
 
 FIRST: Method = "leave-one-out"
@@ -131,7 +131,7 @@ def agreement(found: Compared) -> str:
     others = [each for each in found.maps[1:] if top_unit(each) != top]
     sentences = []
     if same and found.matters:
-        names = _joined([each.method for each in same])
+        names = listing([each.method for each in same], len(same))
         sentences.append(f"{names} also name{'s' if len(same) == 1 else ''} it first.")
     if others:
         parts = [
@@ -139,17 +139,18 @@ def agreement(found: Compared) -> str:
             f"(without it: {_without(found.first, top_unit(each))})"
             for each in others
         ]
-        sentences.append(f"First by {_joined(parts)}.")
+        sentences.append(f"First by {listing(parts, len(parts))}.")
     faithful = [
         each.method
         for each, check in zip(found.maps, found.checks, strict=True)
         if check.verdict == "yes"
     ]
     if faithful:
-        sentences.append(f"Faithful for several words at once: {_joined(faithful)}.")
+        names = listing(faithful, len(faithful))
+        sentences.append(f"Faithful for several words at once: {names}.")
     elif all(check.verdict == "no" for check in found.checks):
         sentences.append("No method is faithful for several words at once.")
-    return " ".join(text[0].upper() + text[1:] for text in sentences)
+    return " ".join(map(capital, sentences))
 
 
 def pair(found: Compared) -> str:
@@ -208,7 +209,3 @@ def _without(first: Attribution, unit: int) -> str:
 def _text(found: Attribution, unit: int) -> str:
     text = " ".join(found.units[unit].text.split())
     return text if len(text) <= 40 else f"{text[:39]}…"
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return " and ".join([*([", ".join(parts[:-1])] if parts[:-1] else []), parts[-1]])

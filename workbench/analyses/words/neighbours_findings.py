@@ -85,12 +85,15 @@ def _best(row: Row, name: str, last: int) -> Finding:
         else f"Neighbours of another form are not shown to share the {NAMES[name]} beyond chance "
         f"and random weights: most at {layer}, {numbers}."
     )
-    enough = row["n"] >= COMPARED
-    measure = f"neighbours that share the {NAMES[name]}, minus chance"
+    return _of_words(row, claim, f"neighbours that share the {NAMES[name]}, minus chance")
+
+
+def _of_words(row: Row, claim: str, measure: str) -> Finding:
+    """The finding of a share of neighbours, which is over words."""
     return comparison_finding(
         row,
         claim,
-        enough,
+        row["n"] >= COMPARED,
         "shares",
         measure=measure,
         unit="%",
@@ -107,18 +110,7 @@ def _above(row: Row, name: str, last: int) -> Finding:
         f"those at the embeddings: {percent(row['first'])} against {percent(row['second'])} "
         f"({_points(row)})."
     )
-    enough = row["n"] >= COMPARED
-    measure = f"neighbours that share the {NAMES[name]}, minus the embeddings"
-    return comparison_finding(
-        row,
-        claim,
-        enough,
-        "shares",
-        measure=measure,
-        unit="%",
-        decided_by=MORE_WORDS,
-        n=plural(row["n"], "word"),
-    )
+    return _of_words(row, claim, f"neighbours that share the {NAMES[name]}, minus the embeddings")
 
 
 def _same(rows: list[Row], name: str, last: int) -> Finding:

@@ -6,7 +6,7 @@ address holds the opened run and tab. Costs: one look at the status file of each
 drawing of the main figure and one tab.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -144,7 +144,8 @@ def draw_result(run: "Run", page: ResultPage = PLAIN) -> None:
     """Draw the page of one result: title, findings, main figure, cautions, tabs, data."""
     is_done = run.status.state == "done"
     rough = page.rough(run) if is_done else ""
-    result.heading(run, rough, partial(_actions, run, page, is_done))
+    others = context.others_of(run)
+    result.heading(run, rough, partial(_actions, run, others, page, is_done))
     if not run_view.watched(run):
         result.settings(run, partial(run_view.remove_button, run))
         return
@@ -155,7 +156,7 @@ def draw_result(run: "Run", page: ResultPage = PLAIN) -> None:
     with result.top() as (words, figure):
         with words, errors_shown():
             result.findings(run.findings)
-            result.disagreements(run, context.others_of(run))
+            result.disagreements(run, others)
         with words:
             next_steps.draw(run)
         claims = (finding.claim for finding in run.findings[: result.IN_VIEW])
@@ -186,9 +187,8 @@ def _tabs(views: Mapping[str, View], selection: Any) -> None:
                 view(selection)
 
 
-def _actions(run: "Run", page: ResultPage, is_done: bool) -> None:
+def _actions(run: "Run", others: "Sequence[Run]", page: ResultPage, is_done: bool) -> None:
     """Draw the menus of a result: other runs, Export, New run."""
-    others = context.others_of(run)
     titles = run_form.titles(run.spec.experiment, include_unfinished=True)
     if others or any(name != run.name for name in titles):
         with st.popover("Other runs", icon=":material/history:", type="tertiary"):
