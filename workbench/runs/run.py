@@ -328,7 +328,7 @@ class _DrawnFigures(Figures):
         if name not in self.order:
             raise UnknownNameError(name, self.what, self)
         if name not in self._read:
-            draw = EXPERIMENTS[self._run.spec.experiment].drawings()[name]
+            draw = drawings_of(self._run.spec)[name]
             self._read[name] = draw(self._run.tables)
         return self._read[name]
 

@@ -106,9 +106,19 @@ def results_of(experiment: str, models: Sequence[str], corpora: Sequence[str]) -
 
 
 def _thoroughness(run: "Run") -> "Thoroughness":
+    """How thorough a run is; of a finished one, which does not change, read once."""
     from workbench.runs.thoroughness import thoroughness
 
-    return thoroughness(run)
+    now = run.status
+    return _of_finished(str(run.path), now.ended) if now.state == "done" else thoroughness(run)
+
+
+@st.cache_data(max_entries=10_000, show_spinner=False)
+def _of_finished(path: str, ended: str) -> "Thoroughness":
+    from workbench.runs.run import Run
+    from workbench.runs.thoroughness import thoroughness
+
+    return thoroughness(Run(Path(path)))
 
 
 def _latest(experiment: str) -> list[str]:

@@ -212,7 +212,8 @@ def _own(runs: Sequence[NamedStatus], matches: Sequence[NamedStatus]) -> None:
         st.info(f"None of the {len(runs):,} runs matches. Remove a search word or a filter.")
         return
     grouped = families(runs, matches)
-    n_runs, n_all = len(grouped), len(families(runs, runs))
+    known = dict(runs)
+    n_runs, n_all = len(grouped), sum(is_whole(name, known) for name in known)
     first = first_of_page(n_runs, PAGE, "page of runs")
     shown = grouped[first : first + PAGE]
     _refresh([each for whole, parts in shown for each in (whole, *parts[:PAGE])])
