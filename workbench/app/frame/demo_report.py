@@ -68,14 +68,13 @@ def begin() -> None:
         try:
             with _emptied(folder / LOG) as log, _emptied(folder / PID) as pid:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "workbench.cli.main", "demo"],
+                    [sys.executable, "-P", "-c", _PROGRAM, "demo"],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     env={**os.environ, "WORKBENCH_RUNS": str(machine.runs()), **_PLAIN},
                     pass_fds=[lock],
                     start_new_session=True,
-                    preexec_fn=_can_be_interrupted,
                 )
                 pid.write(str(process.pid).encode())
         finally:
@@ -92,11 +91,12 @@ def _emptied(path: Path) -> BinaryIO:
 
 
 _PLAIN = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100", "NO_COLOR": "1"}
-
-
-def _can_be_interrupted() -> None:
-    """Let an interrupt end the process, even if the app was started in the background."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# `workbench`, which an interrupt ends even if the app was started in the background. The process
+# itself says so: code between fork and exec can hang in a server of many threads.
+_PROGRAM = (
+    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "runpy.run_module('workbench.cli.main', run_name='__main__', alter_sys=True)"
+)
 
 
 def is_under_way() -> bool:
