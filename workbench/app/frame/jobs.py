@@ -35,7 +35,9 @@ def _watch() -> None:
         for name, now in jobs[:MOST]:
             st.page_link(
                 "pages/runs.py",
-                label=plain(f"{now.state}: {subject(now.experiment, now.models, now.corpora)}"),
+                label=plain(
+                    f"{now.state}: {subject(now.experiment, *run_list.inputs_of(name, now))}"
+                ),
                 query_params={run_list.OPENED: name},
             )
         if len(jobs) > MOST:
