@@ -357,7 +357,10 @@ def summary(runs: Mapping[str, Sequence[Sequence[Finding]]]) -> tuple[Finding, .
         n_supported = sum(each.verdict == "supported" for each in same)
         is_open = any(each.verdict == "undecided" for each in same)
         disagree = n_supported < len(same) and (n_supported > 0 or is_open)
-        numbers = [f"{name} {_with_spread(group)}".strip() for name, group in groups.items()]
+        numbers = [
+            f"{name}{':' * (' ' in name)} {_with_spread(group)}".strip()  # layer 3: 0.51
+            for name, group in groups.items()
+        ]
         sizes = {len(group) for group in groups.values()}
         each_of = f"; {plural(sizes.pop(), 'run')} each" if len(sizes) == 1 != len(groups) else ""
         support = "" if first.null is None else _support(groups)

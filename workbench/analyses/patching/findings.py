@@ -152,6 +152,7 @@ def _carried(table: pd.DataFrame, place: str, stack: str, several: bool, enough:
         unit="%",
         column="effect",
         decided_by=MORE_PAIRS,
+        n=plural(row["n"], "pair"),
     )
 
 
@@ -183,6 +184,7 @@ def _elsewhere(rows: list[Row], several: bool, enough: bool) -> Finding:
         unit="%",
         column="effect",
         decided_by=MORE_PAIRS,
+        n=plural(row["n"], "pair"),
     )
 
 
@@ -232,6 +234,7 @@ def _restoring(
         unit="%",
         column="effect",
         decided_by=MORE_PAIRS,
+        n=plural(row["n"], "pair"),
     )
 
 
