@@ -258,7 +258,8 @@ def _closer(
     mean = [sum(row[lens] for row in rows) / len(rows) for lens in ("logit", "tuned")]
     return Finding(
         "The tuned lens is closer to the final prediction than the logit lens at "
-        f"{of_all(n_better, n_layers, 'layer')} before the last: {decimal(mean[1])} against "
+        f"{of_all(n_better, n_layers, 'layer')} before the last, the embeddings included: "
+        f"{decimal(mean[1])} against "
         f"{decimal(mean[0])} nats on average.",
         n_better,
         None,

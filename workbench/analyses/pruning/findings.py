@@ -111,13 +111,14 @@ def head_importance(tables: Tables) -> Iterator[Finding]:
     several = _has_several(heads)
     ranked = sorted(heads, key=lambda row: -float(row["importance"]))
     first, last = ranked[0], ranked[-1]
-    others = plural(len(ranked) - 1, "other head")
     near = sum(row["importance_upper"] >= first["importance_lower"] for row in ranked[1:])
     yield _of_head(
         f"The most important head for the {measured(tables, LOSS)} is head "
         f"{_name(first, several)}: {decimal(first['importance'])} nats "
         f"(95 % {decimal(first['importance_lower'])} to {decimal(first['importance_upper'])}); the "
-        f"intervals of {near or 'none'} of the {others} overlap with its own",
+        f"{verb_of(near, 'interval', 'intervals')} of "
+        f"{of_all(near, len(ranked) - 1, 'other head')} "
+        f"{verb_of(near, 'overlaps', 'overlap')} with its own",
         first,
         f"importance of the most important head for the {measured(tables, LOSS)}",
         is_better,

@@ -30,7 +30,8 @@ def _watch() -> None:
         return
     running = sum(now.state == "running" for _, now in jobs)
     queued = len(jobs) - running
-    label = f"{running} running" + (f", {queued} queued" if queued else "")
+    counts = ((running, "running"), (queued, "queued"))
+    label = ", ".join(f"{count} {state}" for count, state in counts if count)
     with st.popover(label, icon=":material/progress_activity:", help="Jobs under way"):
         for name, now in jobs[:MOST]:
             st.page_link(
