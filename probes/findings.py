@@ -913,6 +913,7 @@ def _tree_gain(row: Row, means: pd.DataFrame, of_best: Finding) -> Finding | Non
         unit="%" if metric in SHARES else "",
         column="delta",
         decided_by=of_best.decided_by,
+        n=plural(most["n"], "gold edge" if metric == "uuas" else "sentence"),
     )
 
 
@@ -1070,6 +1071,7 @@ def _attached(row: Row, means: pd.DataFrame, several: bool) -> Finding:
         unit="%",
         column="uas",
         decided_by=decided_by,
+        n=plural(own["n"], "word"),
     )
 
 

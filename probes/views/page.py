@@ -26,6 +26,7 @@ from workbench.app.runs.result_page import ResultPage, View
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, show_error
 from workbench.core.errors import WorkbenchError
+from workbench.core.head_names import state_number
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -153,7 +154,11 @@ def _summary(runs: OpenRuns) -> None:
     run = runs.run
     table = tables_and_figures.table_of(run, "summary")
     single = [name for name in ("probe", "stack") if table[name].nunique() < 2]
-    shown = table.assign(interval=tables_and_figures.intervals(table)).drop(columns=single)
+    shown = table.assign(
+        interval=tables_and_figures.intervals(table),
+        best_layer=table["best_layer"].map(state_number),
+        expected_layer=table["expected_layer"].where(table["expected_layer"] >= 0),
+    ).drop(columns=single)
     tables_and_figures.draw_columns(
         shown.dropna(axis=1, how="all"), COLUMNS, f"summary {run.name}", 16
     )
@@ -161,8 +166,8 @@ def _summary(runs: OpenRuns) -> None:
         "F1 (%) of the best layer, and of the baselines: the embeddings, no positions (no pos.), "
         "static vectors, a random-weight model, the majority label. Selectivity: F1 minus F1 on "
         "the control task, whose labels are random for each word type. 2× data: the largest gain "
-        "of a layer over half of the targets. Expected: the expected layer. Centre: the centre of "
-        "gravity of the mixing weights."
+        "of a layer over half of the targets. Expected: the expected layer, if it is above 0. "
+        "Centre: the centre of gravity of the mixing weights."
     )
 
 

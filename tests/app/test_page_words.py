@@ -328,7 +328,7 @@ def test_neighbours_in_common_are_counted_by_layer() -> None:
     second: Any = Found("play", (0, 2), (0, 1), (4, 3), (4, 1))
     assert shared(first, second) == {0: 2, 4: 1}
     assert in_common(first, second) == (
-        "“Play” in the two texts shares 2 of 2 neighbours at the embeddings, 1 at layer 4."
+        "“Play” in the two texts shares both neighbours at the embeddings, 1 at layer 4."
     )
 
 

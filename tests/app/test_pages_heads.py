@@ -127,7 +127,7 @@ def test_the_box_chooses_a_head_and_the_address_keeps_it(tmp_path: Path) -> None
 def test_sentences_of_a_relation_are_right_or_wrong(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     app = opened(run=run.name, head="2.1", relation="nsubj")
-    assert "The 2 stored sentences have 2 words with nsubj; 1 are right" in said(app)
+    assert "The 2 stored sentences have 2 words with nsubj: 1 is right" in said(app)
     assert "<b>Dogs</b> attends to <b>see</b>, weight 0.50" in html(app)
     app = opened(run=run.name, head="2.1", relation="obj", direction="a dependent", arcs="true")
     assert "have 2 words with obj" in said(app) and "data:image/svg" in html(app)

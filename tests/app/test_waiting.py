@@ -12,6 +12,7 @@ from workbench import Run
 from workbench.app import cache
 from workbench.app.frame import jobs
 from workbench.app.runs import run_list
+from workbench.core import names
 from workbench.runs import status
 from workbench.runs.status import Status
 
@@ -47,10 +48,7 @@ def test_runs_that_a_run_started_are_below_it_and_are_not_counted(tmp_path: Path
 def test_a_search_finds_a_part_below_its_whole() -> None:
     runs = list(statuses({"w": "", "a": "w", "b": "a", "alone": ""}).items())
     names = [
-        [
-            (whole, [name for name, _ in parts])
-            for (whole, _), parts in run_list.families(runs, some)
-        ]
+        [(whole, [name for name, _ in parts]) for (whole, _), parts in status.families(runs, some)]
         for some in (runs, [runs[2]], [runs[0]], [runs[3]])
     ]
     assert names == [
@@ -60,7 +58,7 @@ def test_a_search_finds_a_part_below_its_whole() -> None:
         [("alone", [])],
     ]
     orphans = list(statuses({"a": "removed", "x": "y", "y": "x"}).items())
-    assert run_list.families(orphans, orphans) == [(each, []) for each in orphans]
+    assert status.families(orphans, orphans) == [(each, []) for each in orphans]
 
 
 def test_jobs_are_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +70,20 @@ def test_jobs_are_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_list, "all_statuses", lambda: list(runs.items()))
     assert [name for name, _ in jobs._under_way()] == ["sweep", "alone", "later"]
     assert [name for name, _ in run_list.whole_runs()] == ["sweep", "alone", "ended"]
+
+
+def test_jobs_have_the_names_that_their_inputs_have_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = part(tmp_path, 0, None)
+    corpus = run.spec.corpora[0]
+    names.give("corpora", corpus.ref or "", "my treebank")
+    assert "my treebank" in status.title(run.path, run.status)
+    monkeypatch.setattr(jobs, "_under_way", lambda: [(run.name, run.status)])
+    links: list[str] = []
+    monkeypatch.setattr(jobs.st, "page_link", lambda page, label, **more: links.append(label))
+    jobs._watch()
+    assert "my treebank" in links[0] and corpus.name not in links[0]
 
 
 # --- texts that are too long ----------------------------------------------------------------------

@@ -134,7 +134,7 @@ def test_two_texts_and_two_models_stand_below_each_other(page: Page, app_url: st
     expect(neighbours(page, "embeddings")).to_have_count(4 * 5)
     # static vectors: the neighbours are the same in both texts
     expect(
-        page.get_by_text("mini:elmo: “play” in the two texts shares 5 of 5 neighbours at the emb")
+        page.get_by_text("mini:elmo: “play” in the two texts shares all 5 neighbours at the emb")
     ).to_be_visible()
     page.get_by_role("tab", name="Senses").click()
     page.get_by_role("button", name="that", exact=True).click()

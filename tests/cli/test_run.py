@@ -168,6 +168,25 @@ def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
     assert workbench("runs", "show", names[0]).code == 2
 
 
+def test_runs_that_a_run_started_are_below_it(workbench: Command) -> None:
+    sweep = json.loads(workbench(*RUN, "--sweep", "max_words=7,8", "--json").out)["run"]
+    parts = {
+        row["run"]
+        for row in json.loads(workbench("runs", "list", "--json").out)["runs"]
+        if row["part_of"] == sweep
+    }
+    assert len(parts) == 2
+    listed = workbench("runs", "list").out
+    own = " ".join(listed.partition("Built-in")[0].split())
+    assert "(2 runs)" in own and "max_words 8: 7" in own
+    assert not any(part in own for part in parts)
+    assert "--all lists all" in own
+    lines = [line for line in workbench("runs", "list", "--all").out.splitlines() if "-" in line]
+    at = next(n for n, line in enumerate(lines) if line.startswith(sweep))
+    assert {line.split()[0] for line in lines[at + 1 : at + 3]} == parts
+    assert all(line.startswith("  ") for line in lines[at + 1 : at + 3])
+
+
 def test_a_report_and_an_export_are_written(workbench: Command) -> None:
     name = json.loads(workbench(*RUN, "--json").out)["run"]
     own = ("--title", "My corpus", "--notes", "Read it.")

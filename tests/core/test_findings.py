@@ -207,10 +207,10 @@ def test_a_sweep_over_seeds_says_its_mean_and_spread() -> None:
 def test_a_sweep_over_models_says_the_number_of_each() -> None:
     bert, gpt = [[finding(0.8)], [finding(0.9)]], [[finding(0.6)], [finding(0.62)]]
     (both,) = summary({"mini:bert": bert, "mini:gpt": gpt})
-    numbers = (
-        "mini:bert 85.0 % (80.0 to 90.0 in 2 runs) and mini:gpt 61.0 % (60.0 to 62.0 in 2 runs)"
-    )
+    numbers = "mini:bert 85.0 % (80.0 to 90.0) and mini:gpt 61.0 % (60.0 to 62.0); 2 runs each"
     assert numbers in both.claim and "supported in every run" in both.claim
+    (equal,) = summary({"layer 1": bert, "layer 2": [bert[0]] * 2})
+    assert "layer 1: 85.0 % (80.0 to 90.0) and layer 2: 80.0 % (the same); 2 runs" in equal.claim
     assert both.value is None, "the mean of two models is the number of none"
     (alone,) = summary({"a": [[finding(0.8, 0.1)]], "b": [[finding(0.7, 0.1)]]})
     assert "a 80.0 % (70.0 to 90.0) and b 70.0 % (60.0 to 80.0)" in alone.claim

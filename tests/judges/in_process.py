@@ -39,7 +39,10 @@ class Asking:
     answers: list[Answered] = field(default_factory=list)
 
     def __call__(
-        self, questions: Sequence[SubrunRequest], told: Callable[[int], object] = lambda done: None
+        self,
+        questions: Sequence[SubrunRequest],
+        told: Callable[[int], object] = lambda done: None,
+        later: int | None = 0,
     ) -> Sequence[Answered]:
         found = [self._one(question) for question in questions]
         self.questions += questions

@@ -33,7 +33,10 @@ class Canned:
     right: dict[str, np.ndarray] = field(default_factory=dict)  # of each cell: [heads, texts]
 
     def __call__(
-        self, questions: Sequence[SubrunRequest], told: Callable[[int], object] = lambda done: None
+        self,
+        questions: Sequence[SubrunRequest],
+        told: Callable[[int], object] = lambda done: None,
+        later: int | None = 0,
     ) -> list[Answered]:
         return [self._one(question) for question in questions]
 

@@ -25,6 +25,7 @@ TWINS: dict[str, dict[str, Any]] = {  # experiments on a model that knows nothin
         "corpus": "primer", "max_sentences": 40, "random_orders": 2, "steps": 4,
         "recovery_steps": 0, "methods": ("importance", "random"),
     },
+    "trigram": {"corpus": "primer", "max_sentences": 200},
     "heads": {"corpus": "primer", "max_sentences": 100},
     "edge-probing": {"corpus": "primer:size=1500", "tasks": ("pos", "entities"), "preview": True},
     "lens": {"corpus": "primer", "max_predictions": 60, "time": "0s"},
@@ -127,6 +128,8 @@ def test_the_sweep_finds_faults() -> None:
     assert said("All 2 tasks are above the baseline.") and said("1 word have a piece.")
     assert said("Fine-tuning beats the frozen model (not significantly).")
     assert said("Fine-tuning beats the frozen model.", "not supported")
+    assert said("The model is worse than trigrams.", "not supported")
+    assert not said("The model does not beat trigrams, and is worse.", "not supported")
     assert said("The model in /home/me/model is good.") and said("It is feee4e79c0f9a6e7 of all.")
     assert not said("3 of 16 heads can be removed.")
     assert builtin_run("geometry-mini-bert").findings[0].key_number == ""

@@ -165,29 +165,31 @@ def test_an_estimate_has_no_false_precision(seconds: float, text: str) -> None:
     assert time_left.in_words(seconds) == text
 
 
-def test_a_place_in_the_queue_names_what_is_ahead(tmp_path: Path, clock: Clock) -> None:
-    names = ["heads-1", "edge-2", "lens-3", "probe-4", "train-5"]
-    for number, name in enumerate(names):
-        (tmp_path / name).mkdir()
+def test_a_queued_job_names_what_it_starts_after(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = ["heads", "edge-probing", "lens", "profile", "train"]
+    for number, kind in enumerate(kinds):
+        (tmp_path / kind).mkdir()
         expected = 0.0 if number == 2 else 40.0 * (number + 1)
-        status.write(tmp_path / name, Status("queued", expected=expected))
-    status.write(tmp_path / names[0], Status("running", expected=40.0))
-    status.add_event(tmp_path / names[0], "state", state="running")
-    running, *queued = [str(tmp_path / name) for name in names]
-    place = time_left.place_in_line
-    assert place((), ()) == "next in line"
-    assert place((running,), ()) == "next in line, behind heads-1 (running, about 40 s left)"
+        models, corpora = ("mini:bert",) if kind != "train" else (), ("primer",)
+        status.write(tmp_path / kind, Status("queued", kind, models, corpora, expected=expected))
+    status.write(tmp_path / "heads", Status("running", "heads", ("model",), (), expected=40.0))
+    status.add_event(tmp_path / "heads", "state", state="running")
+    running, *queued = [str(tmp_path / kind) for kind in kinds]
+    waits = time_left.starts_after
+    assert waits((), ()) == "starts next"
+    assert waits((running,), ()) == "starts after heads of model (about 40 s)"
     clock.now += 100
-    assert place((running,), ()) == "next in line, behind heads-1 (running)", "longer than before"
+    assert waits((running,), ()) == "starts after heads of model", "longer than before"
     clock.now -= 100
-    assert place((running,), queued[:1]) == (
-        "2nd in line, behind heads-1 (running, about 40 s left) and edge-2 (about 1 min)"
+    assert waits((running,), queued[:1]) == (
+        "starts after heads of model (about 40 s) and edge-probing of mini:bert on primer "
+        "(about 1 min)"
     )
-    assert place((running,), queued) == (
-        "5th in line, behind heads-1 (running, about 40 s left), edge-2 (about 1 min), lens-3 and "
-        "2 more"
-    )
-    assert place(("",), ()) == "next in line, behind another job (running)"
+    assert waits((running,), queued).endswith(", lens of mini:bert on primer and 2 more")
+    assert waits((), queued[3:]) == "starts after train on primer (about 3 min)"
+    assert waits(("",), ()) == "starts after another job"
 
 
 def test_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,8 +203,8 @@ def test_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
         [
             {"kind": "state", "state": "queued", "left_of_run": 41.0},
             step(0, "starting"),
-            step(0, "queued: 2nd in line, behind a and b"),
-            step(0, "queued: next in line, behind a", left_of_run=62.0),
+            step(0, "queued: starts after a and b"),
+            step(0, "queued: starts after a", left_of_run=62.0),
             {"kind": "state", "state": "running"},
             step(0, "training: loss 2"),
             step(1, "training: loss 1", left=7.0),
@@ -214,8 +216,8 @@ def test_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.splitlines() == [
         "queued, about 40 s left",
         "starting",
-        "queued: 2nd in line, behind a and b",
-        "queued: next in line, behind a, about 1 min left",
+        "Starts after a and b",
+        "Starts after a; done in about 1 min",
         "running",
         "training: loss 2, 0 of 100",
         "training: loss 0.5, 20 of 100, about 5 s left in this stage",
@@ -255,10 +257,12 @@ def test_a_run_that_waits_for_its_parts_reports_their_time_left(
     journal.becomes("running")
     journal.left_of_parts = 90.0
     journal(0, 4, "adapting models")
-    assert events(tmp_path)[-1]["left"] == 90.0 and events(tmp_path)[-1]["left_of_run"] is None
+    line = "adapting models: 0 of 4, about 2 min left"
+    assert time_left.progress_line(events(tmp_path)[-1]) == line, "of the whole, not of the stage"
+    journal.left_of_parts = None
     clock.now += 1
-    journal(0, 4, "runs", left_of_run=journal.left_of_parts)  # as a sweep does
-    assert time_left.progress_line(events(tmp_path)[-1]) == "runs: 0 of 4, about 2 min left"
+    journal(1, 4, "adapting models")
+    assert time_left.progress_line(events(tmp_path)[-1]).endswith("left in this stage")
 
 
 def test_a_queued_run_says_what_it_waits_for(asking: Asking) -> None:
@@ -269,7 +273,8 @@ def test_a_queued_run_says_what_it_waits_for(asking: Asking) -> None:
     third = start(asking(2))
     wait_until(lambda: [e for e in events(third.path) if "queued" in e["doing"]])
     told = events(third.path)[-1]["doing"]
-    assert told == f"queued: 2nd in line, behind {first.name} (running) and {second.name}"
+    own = [status.title(run.path, run.status) for run in (first, second)]
+    assert told == f"queued: starts after {own[0]} and {own[1]}"
     assert any(told.partition(": ")[2] in line for line in status.log_lines(third.path))
     for run in (third, second, first):
         launch.cancel(run)

@@ -177,18 +177,19 @@ def _plain(value: Any) -> object:
 def run_list(
     statuses: Sequence[tuple["Run", Status]],
     built_in: Sequence[tuple["Run", Status]],
-    max_runs: int,
+    max_runs: int | None,
     json: bool,
 ) -> None:
-    """Print the user's runs with their status, and below them the built-in results."""
+    """Print the user's runs with their status, and below them the built-in results.
+
+    Without `max_runs`, all of them, each with the runs that it has started.
+    """
     if json:
         own, shipped = ([_brief(run, now) for run, now in each] for each in (statuses, built_in))
         print_json({"runs": own, "built_in": shipped})
         return
-    total = len(statuses)
     if statuses:
-        more = f" (the newest {max_runs} of {total:,}; --all lists all)" if total > max_runs else ""
-        _print_runs(f"Runs{more}", statuses[:max_runs])
+        _print_runs(statuses, max_runs)
     else:
         from workbench.core.machine import runs
 
@@ -197,22 +198,36 @@ def run_list(
         _print_built_in([run for run, _ in built_in])
 
 
-def _print_runs(title: str, statuses: Sequence[tuple["Run", Status]]) -> None:
+def _print_runs(statuses: Sequence[tuple["Run", Status]], max_runs: int | None) -> None:
+    """Print a line for each run that no other has started; without a maximum, also for those."""
     from workbench.runs.run import stored_headline
+    from workbench.runs.status import families
 
+    opened = {run.name: run for run, _ in statuses}
+    grouped = families((run.name, now) for run, now in statuses)
+    listed = [(opened[name], now, parts) for (name, now), parts in grouped[:max_runs]]
+    hidden = len(statuses) - len(listed)
+    which = f"the newest {len(listed)} of {len(grouped):,}; " if len(grouped) > len(listed) else ""
+    more = f" ({which}--all lists all)" if hidden and max_runs is not None else ""
     wide = out.width >= WIDE
     columns = ["run", "status", "models", "corpora"]
     columns += ["created (UTC)", "duration"] if wide else []
     rows = []
-    for run, now in statuses:
-        row = [run.name, _state(run, now), ", ".join(now.models), ", ".join(now.corpora)]
-        if wide:
-            row += [
-                now.created[:16].replace("T", " "),
-                f"{now.seconds:.1f} s" if now.state == "done" else "",
-            ]
-        rows.append([*row, _in_line(stored_headline(run.path, now), LONG_CLAIM)])
-    print_table(title, [*columns, "finding"], rows)
+    for whole, of_whole, parts in listed:
+        below = [] if max_runs is not None else [(opened[name], now, True) for name, now in parts]
+        for run, now, is_part in [(whole, of_whole, False), *below]:
+            state = _state(run, now)
+            if parts and not is_part:
+                state += f" ({plural(len(parts), 'run')})"
+            name = f"  {run.name}" if is_part else run.name
+            row = [name, state, ", ".join(now.models), ", ".join(now.corpora)]
+            if wide:
+                row += [
+                    now.created[:16].replace("T", " "),
+                    f"{now.seconds:.1f} s" if now.state == "done" else "",
+                ]
+            rows.append([*row, _in_line(stored_headline(run.path, now), LONG_CLAIM)])
+    print_table(f"Runs{more}", [*columns, "finding"], rows)
 
 
 def _print_built_in(runs: Sequence["Run"]) -> None:
@@ -261,6 +276,7 @@ def _brief(run: "Run", now: Status) -> dict[str, Any]:
         "corpora": list(now.corpora),
         "created": now.created,
         "seconds": round(now.seconds, 3),
+        "part_of": now.part_of,
         "finding": first.claim if first else "",
         "key_number": first.key_number if first else "",
         "verdict": first.verdict if first else "",

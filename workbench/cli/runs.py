@@ -24,7 +24,13 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 LISTED = 20  # runs in a list without --all
-All = Annotated[bool, typer.Option("--all", help=f"List all runs (default: the newest {LISTED}).")]
+All = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        help=f"List all runs, and below each those that it started (default: the newest {LISTED}).",
+    ),
+]
 
 
 @app.callback()
@@ -48,7 +54,7 @@ def _list(all_: bool, json: bool) -> None:
     with output.progress("reading runs"):
         statuses = all_runs()
         shipped = [(run, run.status) for run in builtin_runs()]
-    output.run_list(statuses, shipped, len(statuses) if all_ or json else LISTED, json)
+    output.run_list(statuses, shipped, None if all_ else LISTED, json)
 
 
 @app.command()

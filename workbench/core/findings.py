@@ -357,9 +357,12 @@ def summary(runs: Mapping[str, Sequence[Sequence[Finding]]]) -> tuple[Finding, .
         n_supported = sum(each.verdict == "supported" for each in same)
         is_open = any(each.verdict == "undecided" for each in same)
         disagree = n_supported < len(same) and (n_supported > 0 or is_open)
-        numbers = [f"{name} {_with_spread(group)}".strip() for name, group in groups.items()]
         sizes = {len(group) for group in groups.values()}
-        each_of = f"; {plural(sizes.pop(), 'run')} each" if len(sizes) == 1 != len(groups) else ""
+        each_of = f"; {plural(min(sizes), 'run')} each" if len(sizes) == 1 != len(groups) else ""
+        numbers = [
+            f"{name}{':' * (' ' in name)} {_with_spread(group, not each_of)}".strip()
+            for name, group in groups.items()
+        ]
         support = "" if first.null is None else _support(groups)
         alone = len(groups) == 1
         found.append(
@@ -387,12 +390,14 @@ def _values(group: Sequence[Sequence[Finding]], measure: str) -> list[Finding]:
     return [each for each in found if each.value is not None]
 
 
-def _with_spread(group: Sequence[Finding]) -> str:
+def _with_spread(group: Sequence[Finding], counted: bool) -> str:
     """Return `93.1 (92.8 to 93.4 in 4 runs)`; of one run, its interval."""
     values, unit = [_present(each.value) for each in group], group[0].unit
     number = with_unit(math.fsum(values) / len(values), unit)
     if len(group) > 1:
-        return f"{number} ({span(min(values), max(values), unit)} in {len(group)} runs)"
+        low, high = (shown(end, unit) for end in (min(values), max(values)))
+        spread = "the same" if low == high else f"{low} to {high}"
+        return f"{number} ({spread}{f' in {len(group)} runs' if counted else ''})"
     interval = group[0].interval
     return number if interval is None else f"{number} ({span(*interval, unit)})"
 

@@ -202,8 +202,11 @@ class SubrunRequest:
     seed: int = 0
 
 
-# Runs the requests, in parallel where possible; the callback gets the number of finished runs.
-RunSubruns = Callable[[Sequence[SubrunRequest], Callable[[int], object]], Sequence[SubrunResult]]
+# Runs the requests, in parallel where possible; the callback gets the number of finished runs. The
+# last argument is how many such runs the experiment requests later; None: it is not known.
+RunSubruns = Callable[
+    [Sequence[SubrunRequest], Callable[[int], object], int | None], Sequence[SubrunResult]
+]
 
 
 @dataclass(frozen=True)
@@ -289,21 +292,26 @@ class Inputs:
         """
         seed = self.seed if seed is None else seed
         request = SubrunRequest(experiment, models, corpora, settings or {}, split, seed)
-        return self.run_experiments([request])[0]
+        return self.run_experiments([request], later=None)[0]
 
     def run_experiments(
         self,
         requests: Sequence[SubrunRequest],
         on_progress: Callable[[int], object] = lambda done: None,
+        later: int | None = 0,
     ) -> Sequence[SubrunResult]:
-        """Run several experiments, in parallel where possible; results in the order of requests."""
+        """Run several experiments, in parallel where possible; results in the order of requests.
+
+        `later` is how many runs like these are requested afterwards, for the time that the whole
+        run has left; None: what follows takes another time.
+        """
         if self.run_subruns is None:
             raise WorkbenchError(
                 "this experiment runs other experiments, and there is no folder for their runs.",
                 code="runs-unavailable",
                 remedy="Start it with wb.run or workbench run.",
             )
-        return self.run_subruns(requests, on_progress)
+        return self.run_subruns(requests, on_progress, later)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from unicodedata import normalize
 from workbench.core.findings import listing, plural, whole
 from workbench.corpora.splits import FEW
 from workbench.experiment.definition import Caveat, Experiment
-from workbench.runs.spec import CorpusSpec, ModelSpec, Spec
+from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, names_in
 
 # --- titles ---------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ def title_of_several(specs: Sequence[Spec]) -> str:
     kinds = {spec.experiment for spec in specs}
     if len(kinds) == 1 and (names := _named(specs)):
         return f"{_before_names(kinds.pop())} {names}: {plural(len(specs), 'run')} compared"
-    models, corpora = inputs_of(specs)
+    models, corpora = names_in(specs)
     counted = ((models, "model", "models"), (corpora, "corpus", "corpora"))
     named = [
         listing(names) if len(names) < NAMES else plural(len(names), one, several)
@@ -85,16 +85,7 @@ def _before_names(experiment: str) -> str:
 
 
 def _named(specs: Sequence[Spec]) -> str:
-    return " on ".join(listing(names, NAMES) for names in inputs_of(specs) if names)
-
-
-def inputs_of(specs: Sequence[Spec]) -> tuple[list[str], list[str]]:
-    """Return the names of all models and corpora, each once."""
-    parts = [part for spec in specs for part in (spec.parts or (spec,))]
-    return (
-        list(dict.fromkeys(model.name for part in parts for model in part.models)),
-        list(dict.fromkeys(corpus.name for part in parts for corpus in part.corpora)),
-    )
+    return " on ".join(listing(names, NAMES) for names in names_in(specs) if names)
 
 
 # --- method ---------------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ def _turn(device: str, journal: Journal, share: bool) -> Iterator[device_queue.S
 
     def waiting(ahead: device_queue.Ahead) -> None:
         journal.check()
-        place = time_left.place_in_line(*ahead)
+        place = time_left.starts_after(*ahead)
         if ahead not in logged[-1:]:
             journal.log(f"Waiting for {device}: {place}. `workbench run --share` does not wait.")
             logged.append(ahead)

@@ -8,7 +8,7 @@ checkpoint under the old path is a different request. Costs: nothing except its 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -112,6 +112,15 @@ def with_given_names(spec: Spec) -> Spec:
             "corpora": renamed("corpora", spec.corpora),
             "parts": tuple(map(with_given_names, spec.parts)),
         }
+    )
+
+
+def names_in(specs: Iterable[Spec]) -> tuple[list[str], list[str]]:
+    """Return the names of all models and corpora, each once."""
+    parts = [part for spec in specs for part in (spec.parts or (spec,))]
+    return (
+        list(dict.fromkeys(model.name for part in parts for model in part.models)),
+        list(dict.fromkeys(corpus.name for part in parts for corpus in part.corpora)),
     )
 
 

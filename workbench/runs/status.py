@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field, asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from workbench.core import names
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
     atomic_write,
@@ -29,6 +30,8 @@ from workbench.core.files import (
     reason_of,
     unwritable,
 )
+from workbench.core.findings import listing
+from workbench.runs import spec
 from workbench.runs.processes import locks
 from workbench.runs.similar import Earlier
 from workbench.runs.spec import unlinked
@@ -215,6 +218,56 @@ def _reader(item: Field[Any]) -> Callable[[Any], Any]:
     return str if item.name != "failure" else lambda value: value
 
 
+# --- the names of runs, and those that a run has started ------------------------------------------
+
+NamedStatus = tuple[str, Status]  # the name of a run and its status
+
+
+def whole_of(name: str, known: Mapping[str, Status]) -> str:
+    """Return the run that started a run, or the one that started that one, as far as known."""
+    at, passed = name, {name}
+    while (above := known[at].part_of) in known:
+        if above in passed:  # somebody has edited the files: each is a whole of its own
+            return name
+        passed.add(at := above)
+    return at
+
+
+def inputs_of(folder: Path, now: Status) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the models and corpora of a run by the names that they have now."""
+    if names.are_given():
+        with suppress(WorkbenchError):
+            return spec.names_in([spec.with_given_names(spec.read(folder))])
+    return now.models, now.corpora
+
+
+def title(folder: Path, now: Status) -> str:
+    """Return a run in words: `heads of mini:bert on primer`."""
+    models, corpora = map(listing, inputs_of(folder, now))
+    of, on = f" of {models}" if models else "", f" on {corpora}" if corpora else ""
+    return f"{now.experiment or folder.name}{of}{on}"
+
+
+def families(
+    runs: Iterable[NamedStatus], matches: Iterable[NamedStatus] | None = None
+) -> list[tuple[NamedStatus, list[NamedStatus]]]:
+    """Return the runs that match, or started one that does, each with the runs that it started.
+
+    Of a run that does not match itself, only those that do. All match by default.
+    """
+    known = dict(runs)
+    wanted = {*known} if matches is None else {name for name, _ in matches}
+    found: dict[str, list[NamedStatus]] = {
+        name: [] for name in known if whole_of(name, known) == name
+    }
+    for name, now in known.items():
+        if (root := whole_of(name, known)) != name and wanted & {name, root}:
+            found[root].append((name, now))
+    return [
+        ((name, known[name]), parts) for name, parts in found.items() if parts or name in wanted
+    ]
+
+
 # --- events ---------------------------------------------------------------------------------------
 #
 # The events of a run under way: `events.jsonl`, a file to which lines are only appended.
@@ -321,7 +374,7 @@ class Journal:
         self.status = replace(stored, pid=os.getpid(), host=socket.gethostname())
         write(folder, self.status)
         self.earlier: Earlier | None = None  # what the time left is estimated by
-        self.left_of_parts: float | None = None  # seconds, of the runs that it waits for
+        self.left_of_parts: float | None = None  # seconds, of all runs that it waits for
         self._doing, self._reported = "", 0.0
         self._began: float | None = None  # when it was running
         self._stage, self._stages = ("", 0), Counter[str]()
@@ -366,8 +419,6 @@ class Journal:
         left = None
         if total and done > self._base:
             left = round(float((now - self._loop) * (total - done) / (done - self._base)), 1)
-        if self.left_of_parts is not None:
-            left = round(self.left_of_parts, 1)
         total = None if total is None else int(total)
         if left_of_run is None:
             left_of_run = self._left_of_run(now, done / total if total else None, left)
@@ -375,7 +426,9 @@ class Journal:
         add_event(self.folder, "progress", **facts, left_of_run=left_of_run)
 
     def _left_of_run(self, now: float, share: float | None, left: float | None) -> float | None:
-        """Return the seconds that the whole run has left, by an earlier run."""
+        """Return the seconds that the whole run has left, by its parts or by an earlier run."""
+        if self.left_of_parts is not None:
+            return round(self.left_of_parts, 1)
         if self._began is None or self.earlier is None:
             return (self.status.expected or None) if self._began is None else None
         if self._loops > 1:  # what is done of this loop says little of the stage

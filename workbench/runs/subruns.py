@@ -54,16 +54,24 @@ def subrun_runner(
         **{id(corpus): spec for corpus, spec in zip(corpora, run_spec.corpora, strict=True)},
     }
     seen: Seen = {}
+    lengths: list[float] = []  # seconds that ended subruns have taken
 
-    def run_subruns(subruns: Sequence[SubrunRequest], on_progress: OnProgress) -> Sequence[Run]:
+    def run_subruns(
+        subruns: Sequence[SubrunRequest], on_progress: OnProgress, later: int | None = 0
+    ) -> Sequence[Run]:
         journal.check()
         requests = [_request(subrun, run_spec.device, named, seen) for subrun in subruns]
         separate = run_spec.device == "cpu" and all(each.spec.answerable for each in requests)
         if separate and len(requests) > 1 and (os.cpu_count() or 1) > 1:
-            return _in_parallel([each.spec for each in requests], journal, on_progress)
+            specs = [each.spec for each in requests]
+            return _in_parallel(specs, journal, on_progress, lengths, later)
         runs = []
         for request in requests:
             runs.append(_here(request, journal))
+            lengths.append(runs[-1].status.seconds)
+            if later is not None:
+                n_waiting = len(requests) - len(runs) + later
+                journal.left_of_parts = left_of_parts(lengths, [], n_waiting, 1) or None
             on_progress(len(runs))
         return runs
 
@@ -124,7 +132,13 @@ def _here(request: Request, journal: Journal) -> Run:
         journal.check()
 
 
-def _in_parallel(specs: Sequence[Spec], journal: Journal, on_progress: OnProgress) -> Sequence[Run]:
+def _in_parallel(
+    specs: Sequence[Spec],
+    journal: Journal,
+    on_progress: OnProgress,
+    lengths: list[float],
+    later: int | None,
+) -> Sequence[Run]:
     """Compute subruns, each in its own process, as many in parallel as there are cores."""
     n_parallel = min(len(specs), os.cpu_count() or 1)
     cores = max(1, (os.cpu_count() or 1) // n_parallel)
@@ -136,6 +150,8 @@ def _in_parallel(specs: Sequence[Spec], journal: Journal, on_progress: OnProgres
         begin=lambda spec: start(spec, share=True, part_of=journal.folder.name, threads=threads),
         ended=lambda run, now: _require_done(run, now, journal),
         on_progress=on_progress,
+        lengths=lengths,
+        later=later,
     )
 
 
@@ -182,16 +198,20 @@ def run_parts(
     begin: Callable[[Spec], Run],
     ended: Callable[[Run, Status], object],
     on_progress: OnProgress,
+    lengths: list[float] | None = None,
+    later: int | None = 0,
 ) -> list[Run]:
     """Run all parts, at most `n_parallel` at a time; return their runs when all have ended.
 
     `ended` gets each ended run, and may raise; `on_progress` gets the number of ended runs. An
-    error cancels the parts that were started here.
+    error cancels the parts that were started here. `lengths` are the seconds that parts before
+    these have taken, and `later` is the number of those that follow (None: not known, so nothing
+    is claimed of the whole run).
     """
     whole = journal.folder.name
     waiting, runs = list(enumerate(parts)), dict[int, Run]()
     active: dict[int, Run] = {}
-    lengths, estimated = list[float](), 0.0  # of parts that have ended; when they were last used
+    lengths, estimated = lengths if lengths is not None else [], 0.0  # when they were last used
     try:
         while waiting or active:
             while waiting and len(active) < n_parallel:
@@ -207,10 +227,10 @@ def run_parts(
                 else:
                     lengths.append(now.seconds)
                     ended(run, now)
-            if time.monotonic() - estimated > ESTIMATED:
+            if later is not None and time.monotonic() - estimated > ESTIMATED:
                 estimated = time.monotonic()
-                folders = [run.path for run in active.values()]
-                journal.left_of_parts = left_of_parts(lengths, folders, len(waiting), n_parallel)
+                folders, n_waiting = [run.path for run in active.values()], len(waiting) + later
+                journal.left_of_parts = left_of_parts(lengths, folders, n_waiting, n_parallel)
             on_progress(len(parts) - len(active) - len(waiting))
             journal.check()
             if active:
@@ -431,9 +451,7 @@ def _part_runs(run_spec: spec.Spec, journal: Journal, share: bool) -> list[Run]:
         n_parts if scheduler else (os.cpu_count() or 1) if share else _slots(run_spec) + 1,
         begin=lambda part: start(part, share=share, scheduler=scheduler, part_of=sweep),
         ended=lambda run, now: journal.log(f"{run.name}: {now.state}"),
-        on_progress=lambda n_ended: journal(
-            n_ended, n_parts, "runs", left_of_run=journal.left_of_parts
-        ),
+        on_progress=lambda n_ended: journal(n_ended, n_parts, "runs"),
     )
 
 

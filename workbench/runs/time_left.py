@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from workbench.core.files import parse_json, read_regular
+from workbench.core.findings import capital, listing
 from workbench.runs import spec, status
 from workbench.runs.similar import Candidate, Earlier, most_similar
 from workbench.runs.status import Status
 
 NEWEST = 30  # earlier runs that are looked at
+QUEUED = "queued"  # the stage of a run that waits for its turn
 STEPS = (1, 2, 3, 5, 10, 15, 20, 30, 40, 50)  # seconds that an estimate is rounded to
 
 
@@ -180,6 +182,9 @@ def progress_line(event: Mapping[str, Any], age: float = 0.0) -> str:
     """
     doing = str(event["doing"] or "running")
     count, left = count_in_words(event), left_in_words(event, age)
+    if stage_of(doing) == QUEUED:
+        doing = capital(doing.partition(": ")[2])
+        return f"{doing}; done in {left.removesuffix(' left')}" if left else doing
     if count:
         doing += f"{', ' if ': ' in doing else ': '}{count}"
     return f"{doing}, {left}" if left else doing
@@ -219,31 +224,16 @@ def in_words(seconds: float) -> str:
     return f"about {hours} h" + (f" {15 * (minutes // 15)} min" if minutes >= 15 else "")
 
 
-def place_in_line(running: Sequence[str], queued: Sequence[str]) -> str:
-    """Return the place of a job in a queue, and what is in front of it, by folders of runs.
+def starts_after(running: Sequence[str], queued: Sequence[str]) -> str:
+    """Return what a job in a queue waits for: `starts after heads of mini:bert (about 3 min)`.
 
-    The folder of a job that is not a run is "".
+    The jobs in front of it are folders of runs; that of a job that is not a run is "".
     """
-    ahead = [*(_job(path, "running, ") for path in running), *(_job(path) for path in queued)]
-    if not ahead:
-        return "next in line"
-    named, rest = ahead[:3], len(ahead) - 3
-    if rest > 0:
-        named.append(f"{rest} more")
-    text = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
-    place = f"{_ordinal(len(queued) + 1)} in line" if queued else "next in line"
-    return f"{place}, behind {text}"
+    ahead = [_job(path) for path in (*running, *queued)]
+    return f"starts after {listing(ahead)}" if ahead else "starts next"
 
 
-def _job(path: str, state: str = "") -> str:
-    left = left_of(Path(path)) if path else None
-    name = Path(path).name if path else "another job"
-    if left is None:
-        return f"{name} ({state.rstrip(', ')})" if state else name
-    return f"{name} ({state}{in_words(left)}{' left' if state else ''})"
-
-
-def _ordinal(number: int) -> str:
-    if number % 100 in (11, 12, 13):
-        return f"{number}th"
-    return f"{number}{({1: 'st', 2: 'nd', 3: 'rd'}).get(number % 10, 'th')}"
+def _job(path: str) -> str:
+    now, left = (status.read(Path(path)), left_of(Path(path))) if path else (None, None)
+    name = status.title(Path(path), now) if now else "another job"
+    return name if left is None else f"{name} ({in_words(left)})"

@@ -161,3 +161,21 @@ def test_pairs_of_a_long_text_and_of_a_single_word_are_refused() -> None:
     with pytest.raises(WorkbenchError, match="empty") as caught:
         wb.attribute(model, "Ben", method="leave-one-out")
     assert caught.value.code == "text-empty"
+
+
+@pytest.mark.parametrize("name", ["mini:bert", "mini:gpt"])
+def test_python_chooses_as_the_page_does(name: str) -> None:
+    model, text = model_of(name), "The girls did not walk because they ___ tall."
+    found = wb.attribute(model, text)
+    shown = compared(found.prediction, probability(found.prediction))
+    assert found.method == shown.chosen.method and found.target.measure == "probability"
+    np.testing.assert_allclose(found.scores, shown.chosen.scores, atol=1e-6)
+    check = shown.checks[shown.maps.index(shown.chosen)]
+    assert found.faithfulness.verdict == check.verdict
+    assert found.faithfulness.gain == pytest.approx(check.gain, abs=1e-6)
+
+
+def test_a_long_text_is_explained_by_leave_one_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.analyses.attribution.agreement.LONG", 3)
+    found = wb.attribute(model_of("mini:bert"), "Ben [MASK] to the hill.")
+    assert found.method == "leave-one-out"

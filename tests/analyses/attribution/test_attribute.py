@@ -101,7 +101,7 @@ def test_what_cannot_be_explained_says_why(name: str, text: str, code: str) -> N
 
 
 def test_one_token_gets_the_whole_change() -> None:
-    found = wb.attribute(mini("gpt"), "Ben")
+    found = wb.attribute(mini("gpt"), "Ben", method="integrated-gradients", measure="logit")
     assert found.baseline_value is not None
     assert found.scores.sum() == pytest.approx(found.value - found.baseline_value, abs=1e-2)
 
@@ -121,8 +121,9 @@ def test_segments_cover_the_text_once() -> None:
 
 
 def test_sums_of_pieces_are_the_scores_of_words_and_segments() -> None:
+    model, text = mini("bert"), "Ben ___ home. Ann sees a dog."
     totals = [
-        wb.attribute(mini("bert"), "Ben ___ home. Ann sees a dog.", by=by).scores.sum()  # type: ignore[arg-type]
+        wb.attribute(model, text, method="integrated-gradients", by=by).scores.sum()
         for by in ("piece", "word", "segment")
     ]
     np.testing.assert_allclose(totals, totals[0], atol=1e-6)

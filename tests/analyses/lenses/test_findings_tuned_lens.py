@@ -43,11 +43,11 @@ def tables(
         "gains": _frame("stack layer measure logit tuned gain lower upper better", gains),
         "bias": _frame("stack layer lens bias lower upper", bias),
         "baselines": _frame(
-            "baseline loss agreement cross_entropy gain gain_lower gain_upper",
+            "baseline loss agreement cross_entropy gain gain_lower gain_upper n",
             [
-                ("model", 0.0, 1.0, 4.5 - last, last, last - 0.1, last + 0.1),
-                ("constant", 3.0, 0.1, 4.4, 0.1, 0.0, 0.2),
-                ("frequencies", 3.1, 0.1, 4.5, 0.0, 0.0, 0.0),
+                ("model", 0.0, 1.0, 4.5 - last, last, last - 0.1, last + 0.1, 500),
+                ("constant", 3.0, 0.1, 4.4, 0.1, 0.0, 0.2, 500),
+                ("frequencies", 3.1, 0.1, 4.5, 0.0, 0.0, 0.0, 500),
             ],
         ),
         "training": _frame("stack layer best_step dev_logit dev_tuned converged learnt", training),

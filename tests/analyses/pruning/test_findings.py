@@ -59,7 +59,10 @@ def importances(*values: float) -> Table:
 def test_the_most_important_head_and_where_importance_lies() -> None:
     found = findings_of("head-importance", importances(0.1, 0.4, 0.38, 0.02) | baseline())
     first, *others = found.values()
-    assert "1.2: 0.400 nats" in first.claim and "1 of the 3 other heads overlap" in first.claim
+    assert (
+        "1.2: 0.400 nats" in first.claim
+        and "interval of 1 of 3 other heads overlaps" in first.claim
+    )
     assert first.verdict == "supported" and first.keys["head"] == 1
     assert "2 of 4 heads have half" in others[0].claim
     assert "largest in layer 1 (0.250" in others[1].claim and "layer 2 (0.200)" in others[1].claim
@@ -106,7 +109,7 @@ def ablation(
     frame = pd.concat(parts, ignore_index=True).assign(stack="encoder", kind="self")
     frame["ablated"] = frame["base"] + frame["delta"]
     frame = frame.assign(lower=frame["delta"] - 0.1, upper=frame["delta"] + 0.1)
-    frame = frame.assign(decided=True, sentences=texts)
+    frame = frame.assign(decided=True, sentences=texts, n=2 * texts)
     return {
         **known, **importances(*(0.1 + abs(delta) for delta, _ in changes)), "ablation": frame,
         "heads": frame[frame["metric"] == "loss"],

@@ -7,6 +7,7 @@ word first is chosen instead, and any faithful method if no single word matters.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +21,12 @@ from workbench.analyses.attribution.methods import (
     UNEXPLAINED,
     Attribution,
     Method,
+    OnProgress,
     attribute_prediction,
 )
 from workbench.analyses.attribution.removal import free_units
 from workbench.analyses.predictions.prediction import Prediction
-from workbench.analyses.predictions.target import Baseline, By, Target
+from workbench.analyses.predictions.target import Baseline, By, Segments, Target, units_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import capital, listing
 from workbench.core.stats import SIGNIFICANT
@@ -35,6 +37,7 @@ OTHERS: tuple[Method, ...] = ("integrated-gradients", "gradient-x-input", "atten
 STEPS = 64  # maximum, of the integrated gradients of a comparison
 SMALLEST = 0.01  # change of the value; a smaller one is none
 NOTABLE = 0.05  # of what a pair changes beyond its words
+LONG = 128  # units from which methods are compared only when asked for
 LARGE = 20_000_000  # parameters of a model from which no path of gradients is computed
 
 
@@ -76,10 +79,18 @@ class Compared:
 
 
 def compared(
-    prediction: Prediction, target: Target, by: By = "word", baseline: Baseline | None = None
+    prediction: Prediction,
+    target: Target,
+    by: By = "word",
+    baseline: Baseline | None = None,
+    *,
+    segments: Segments | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Compared:
     """The maps of the methods that fit a prediction and are affordable for its text and model."""
-    first = attribute_prediction(prediction, target, FIRST, by=by)
+    options: dict[str, Any] = {"by": by, "segments": segments}
+    shown: dict[str, Any] = {**options, "baseline": baseline, "on_progress": on_progress}
+    first = attribute_prediction(prediction, target, FIRST, **shown)
     maps = [first]
     is_small = prediction.model.parameters <= LARGE
     methods = (PAIRS, *(each for each in OTHERS if is_small or each != OTHERS[0]))
@@ -87,16 +98,25 @@ def compared(
         if method == PAIRS and not 2 < len(free_units(first.units)) <= PAIRED:
             continue
         try:
-            maps.append(
-                attribute_prediction(
-                    prediction, target, method, by=by, baseline=baseline, max_steps=STEPS
-                )
-            )
+            maps.append(attribute_prediction(prediction, target, method, max_steps=STEPS, **shown))
         except WorkbenchError as error:
             if error.code not in UNFIT:
                 raise
-    checks = faithfulness_of_each(prediction, target, maps, absence="removed", by=by)
+    checks = faithfulness_of_each(prediction, target, maps, absence="removed", **options)
     return Compared(tuple(maps), checks)
+
+
+def most_faithful(
+    prediction: Prediction,
+    target: Target,
+    by: By = "word",
+    baseline: Baseline | None = None,
+    **options: Any,
+) -> Attribution:
+    """The map that is shown where no method is named; of a long text, leave-one-out."""
+    if len(units_of(prediction, by, options.get("segments"))) > LONG:
+        return attribute_prediction(prediction, target, FIRST, by=by, baseline=baseline, **options)
+    return compared(prediction, target, by, baseline, **options).chosen
 
 
 def top_unit(attribution: Attribution) -> int:

@@ -3,14 +3,16 @@
     wb.attribute(model, "Ben [MASK] to the hill.")
     wb.attribute(model, "The dogs ___ here.", "are", against="is")
 
-One call finds the prediction and the target (`explained`) and attributes it (`methods`). Costs: as
-the method.
+One call finds the prediction and the target (`explained`) and attributes it (`methods`), by default
+as the page does: by the method that `agreement` chooses for this prediction. Costs: as the method;
+the choice, some hundred passes over the text.
 """
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.analyses.attribution.agreement import most_faithful
 from workbench.analyses.attribution.faithfulness import Faithfulness, faithfulness
 from workbench.analyses.attribution.methods import (
     SAMPLES,
@@ -47,9 +49,16 @@ class Explanation(Attribution):
     def faithfulness(self) -> Faithfulness:
         """Whether the prediction depends on the units with the highest scores.
 
-        Costs: some hundred passes over the text with units replaced.
+        Units are removed, as on the page. Costs: some hundred passes over the text.
         """
-        return faithfulness(self.prediction, self.target, self, by=self.by, segments=self.segments)
+        return faithfulness(
+            self.prediction,
+            self.target,
+            self,
+            absence="removed",
+            by=self.by,
+            segments=self.segments,
+        )
 
 
 @public
@@ -57,7 +66,7 @@ def attribute(
     model: Model,
     text: "str | Doc",
     target: str | int | None = None,
-    method: Method = "integrated-gradients",
+    method: Method | Literal["most-faithful"] = "most-faithful",
     by: By = "word",
     *,
     against: str | int | None = None,
@@ -66,7 +75,7 @@ def attribute(
     position: int | str | None = None,
     segments: Segments | None = None,
     baseline: Baseline | None = None,
-    measure: Measure = "logit",
+    measure: Measure | None = None,
     max_steps: int | None = None,
     samples: int = SAMPLES,
     seed: int = 0,
@@ -82,9 +91,10 @@ def attribute(
         model: A `Model` that predicts.
         text: A text, or a Doc.
         target: The choice to explain: a word, a class, or its index (default: the most probable).
-        method: One of `leave-one-out`, `leave-two-out`, `integrated-gradients`,
-            `gradient-x-input`, `layer-integrated-gradients`, `layer-conductance`,
-            `head-conductance`, `deeplift`, `occlusion`, `shapley`,
+        method: `most-faithful` (default): as on the page, leave-one-out, or a faithful method that
+            names the same word first. Or one of `leave-one-out`, `leave-two-out`,
+            `integrated-gradients`, `gradient-x-input`, `layer-integrated-gradients`,
+            `layer-conductance`, `head-conductance`, `deeplift`, `occlusion`, `shapley`,
             `attention-rollout`, `attention-norms`, and the baselines `attention` and `random`.
         by: The units that get scores: `piece`, `word` or `segment`.
         against: A second choice: why `target` rather than `against`.
@@ -97,8 +107,8 @@ def attribute(
             the two texts of a pair, else paragraphs between blank lines, else sentences).
         baseline: What stands for an absent unit: `mask`, `mean`, `zero` or `pad` (default: the
             mask piece, else the mean of the embeddings).
-        measure: `logit`, `log-probability` or `probability` of the target. A score of a regression
-            has no probability: its `logit` is the score itself.
+        measure: `probability` (default), `log-probability` or `logit` of the target. A score of a
+            regression has no probability: its `logit` (default) is the score itself.
         max_steps: Maximum number of steps of integrated gradients, or the number of steps of the
             layer methods (defaults 4,096 and 64).
         samples: Number of random orders of the units for `shapley` (default 25). If all orders are
@@ -122,18 +132,24 @@ def attribute(
         ("'walks'", ['Ben', 'to', 'the', 'hill', '.'])
     """
     prediction, notes = prediction_of(model, text, word=word, second=second, position=position)
-    found = attribute_prediction(
-        prediction,
-        target_of(prediction, target, against, measure),
-        method,
-        by=by,
-        segments=segments,
-        baseline=baseline,
-        max_steps=max_steps,
-        samples=samples,
-        seed=seed,
-        on_progress=on_progress,
-    )
+    if measure is None:
+        measure = "logit" if prediction.kind == "score" else "probability"
+    explained = target_of(prediction, target, against, measure)
+    options: dict[str, Any] = {
+        "by": by, "segments": segments, "baseline": baseline, "on_progress": on_progress,
+    }  # fmt: skip
+    if method == "most-faithful":
+        found = most_faithful(prediction, explained, **options)
+    else:
+        found = attribute_prediction(
+            prediction,
+            explained,
+            method,
+            max_steps=max_steps,
+            samples=samples,
+            seed=seed,
+            **options,
+        )
     own = {field.name: getattr(found, field.name) for field in fields(found)}
     own["notes"] = (*notes, *found.notes)
     return Explanation(**own, by=by, segments=segments)

@@ -155,6 +155,7 @@ def _over_attention(row: Row) -> Finding:
         measure="gain of the most faithful method over attention",
         column="over_attention",
         decided_by="more texts",
+        n=plural(row["n"], "prediction"),
     )
 
 
@@ -185,6 +186,7 @@ def _randomised(rows: list[Row]) -> Finding:
         measure="highest rank correlation with maps of random weights",
         column="randomised",
         decided_by="longer texts",
+        n=plural(most["n_randomised"], "prediction"),
     )
 
 
@@ -240,8 +242,7 @@ def _relations(rows: list[Row]) -> Finding:
     return Finding(
         f"The {who[row['direction']]} of the predicted word {verb} "
         f"{decimal(row['attribution'], 2)} times the attribution of a mean word, other words at "
-        f"the same distance {decimal(row['same_distance'], 2)} ({p_text(row['p'])}; n = "
-        f"{row['n']}).{single}",
+        f"the same distance {decimal(row['same_distance'], 2)} ({p_text(row['p'])}).{single}",
         row["difference"],
         (row["lower"], row["upper"]),
         0.0,
@@ -252,6 +253,7 @@ def _relations(rows: list[Row]) -> Finding:
         measure="attribution to words related to the predicted word, over words as near",
         column="difference",
         decided_by="more texts with more distinct words",
+        n=plural(row["n"], "word"),
     )
 
 

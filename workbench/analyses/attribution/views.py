@@ -51,7 +51,6 @@ CHECKED = {
     "gain": Column("gain", "%+.3f", help="Comprehensiveness minus sufficiency. High is good."),
 }
 SMALL = 20_000_000  # parameters of a model that is repeated with random weights
-LONG = 128  # units from which the faithfulness is computed only when asked for
 
 
 # --- what is computed, once for each text ---------------------------------------------------------
@@ -145,9 +144,9 @@ def _compared(
     from workbench.analyses.attribution.agreement import compared
     from workbench.engine.forward_pass import ALONE
 
-    prediction = prediction_at(_side)
+    prediction, target = prediction_at(_side), target_of(_side, explained)  # each waits for ALONE
     with ALONE:
-        found = compared(prediction, target_of(_side, explained), explained.by, explained.baseline)
+        found = compared(prediction, target, explained.by, explained.baseline)
     return [_fields(each) for each in found.maps], found.checks
 
 
@@ -202,7 +201,7 @@ def choices(side: Side) -> Explanation:
                 "Measure",
                 MEASURES,
                 "measure",
-                help="The number that is explained (default: logit). Log-probability and "
+                help="The number that is explained (default: probability). Log-probability and "
                 "probability also depend on all other choices.",
             )
         baseline = select(
@@ -268,7 +267,7 @@ def _map(side: Side, explained: Explanation) -> None:
 
     with st.spinner("Hiding each word …"):
         first = attribution(side, _by(agreement.FIRST, explained))
-    is_long = len(first.units) > LONG
+    is_long = len(first.units) > agreement.LONG
     is_chosen = explained.method == AUTO
     if is_chosen:
         method: str = first.method
@@ -420,6 +419,8 @@ def is_rough(found: "Attribution") -> bool:
 
 def _check(side: Side, explained: Explanation, n_units: int, rough: bool) -> None:
     """Draw the faithfulness of a map next to random orders and attention."""
+    from workbench.analyses.attribution.agreement import LONG
+
     is_small = side.model.parameters <= SMALL
     if n_units > LONG and not st.toggle(
         "Check the map", key=f"check {side.ref}", help="Takes some seconds for a long text."

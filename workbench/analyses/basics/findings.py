@@ -461,9 +461,10 @@ def _perplexity(value: Any) -> str:
 
 def _gain(row: Row, both: str, gain: str, ends: tuple[str, str], unit: Any) -> Finding:
     is_worse = row["upper"] < 0 and row["p"] < LEVEL
-    holds = "is better than" if row["better"] else "is worse than" if is_worse else "does not beat"
+    holds = "is better than trigrams" if row["better"] else "does not beat trigrams"
+    holds += ", and is worse" if is_worse else ""
     return Finding(
-        f"The model {holds} trigrams: {both} on {plural(row['n'], 'piece')} (gain {gain}, 95 % "
+        f"The model {holds}: {both} on {plural(row['n'], 'piece')} (gain {gain}, 95 % "
         f"{ends[0]} to {ends[1]}; {p_text(row['p'])}).",
         row["gain"],
         (row["lower"], row["upper"]),

@@ -353,6 +353,7 @@ def _rare(table: pd.DataFrame) -> Iterator[Finding]:
         null[row.name],
         "share of words that attend to the rarest word",
         enough=_is_enough(table),
+        n=plural(row["n"], "word"),
     )
 
 

@@ -130,6 +130,7 @@ def _earlier(row: Row, name: str, others: str) -> Finding:
         unit="layers",
         column="difference",
         decided_by=" and ".join(missing) or "more words (max_predictions)",
+        n=f"{whole(row['n_first'])} and {plural(row['n_second'], 'prediction')}",
     )
 
 
@@ -150,6 +151,7 @@ def _tags(rows: list[Row]) -> Finding:
         measure="mean final layer of the earliest part of speech",
         unit="layers",
         column="mean_layer",
+        n=plural(first["n"], "prediction"),
     )
 
 
@@ -179,6 +181,7 @@ def _largest_step(layers: pd.DataFrame, stack: str) -> Finding:
         measure="agreement after its largest step",
         unit="%",
         column="value",
+        n=plural(after["n"], "prediction"),
     )
 
 
@@ -202,7 +205,8 @@ def tuned_lens(tables: Tables) -> Iterator[Finding]:
     for stack in reversed(last):
         yield _half_way(stack, last, layers, gains, predicts)
     yield _closer(top, last[top], gains, predicts)
-    yield _biased(top, last[top], gains, predicts)
+    n = plural(baselines["model"]["n"], "prediction")
+    yield _biased(top, last[top], gains, predicts, n)
     yield _first_layer(top, last[top], layers, predicts)
     yield _final(baselines)
     yield _converged(tables)
@@ -254,7 +258,8 @@ def _closer(
     mean = [sum(row[lens] for row in rows) / len(rows) for lens in ("logit", "tuned")]
     return Finding(
         "The tuned lens is closer to the final prediction than the logit lens at "
-        f"{of_all(n_better, n_layers, 'layer')} before the last: {decimal(mean[1])} against "
+        f"{of_all(n_better, n_layers, 'layer')} before the last, the embeddings included: "
+        f"{decimal(mean[1])} against "
         f"{decimal(mean[0])} nats on average.",
         n_better,
         None,
@@ -268,7 +273,7 @@ def _closer(
 
 
 def _biased(
-    stack: str, n_layers: int, gains: Mapping[tuple[str, int, str], Row], predicts: bool
+    stack: str, n_layers: int, gains: Mapping[tuple[str, int, str], Row], predicts: bool, n: str
 ) -> Finding:
     layer = n_layers // 2
     row = gains[stack, layer, "bias"]
@@ -287,6 +292,7 @@ def _biased(
         unit="nats",
         column="gain",
         decided_by=PREDICTS,
+        n=n,
     )
 
 
@@ -344,6 +350,7 @@ def _final(baselines: Mapping[str, Row]) -> Finding:
         measure="gain of the model over the frequencies of pieces",
         unit="nats",
         column="gain",
+        n=plural(row["n"], "prediction"),
     )
 
 
@@ -412,6 +419,7 @@ def contributions(tables: Tables) -> Iterator[Finding]:
         "layers",
         measure="parts that give half of the positive contributions",
         column="value",
+        n=plural(largest["n"], "prediction"),
     )
     share = facts["share of heads"]
     yield Finding(
@@ -429,6 +437,7 @@ def contributions(tables: Tables) -> Iterator[Finding]:
         measure="share of heads in absolute contributions",
         unit="%",
         column="value",
+        n=plural(largest["n"], "prediction"),
     )
     choice = "class" if "classes" in facts else "word"  # of a task head
     for part, noun in (("head", "head"), ("mlp", "MLP")):
@@ -474,4 +483,5 @@ def _writers(rows: Sequence[Row], noun: str, choice: str, several: bool) -> Iter
         unit="nats",
         column="gain",
         decided_by=more,
+        n=plural(best["n_tested"], "prediction"),
     )

@@ -129,6 +129,8 @@ def _carried(table: pd.DataFrame, place: str, stack: str, several: bool, enough:
     verb = "carry" if begins else "carries"
     layer = f"layer {row['layer']} of {top}" if row["layer"] else at_state(0)
     where = f"up to {layer}" if begins else f"from {layer} on"
+    if begins and not row["layer"]:
+        where = f"in {layer}, and no further"
     if carrying == len(rows):
         where = f"in the embeddings and all {plural(top, 'layer')}" if top else f"in {layer}"
     is_given = carrying == 1  # the first of the layers in question gives all, by construction
@@ -152,6 +154,7 @@ def _carried(table: pd.DataFrame, place: str, stack: str, several: bool, enough:
         unit="%",
         column="effect",
         decided_by=MORE_PAIRS,
+        n=plural(row["n"], "pair"),
     )
 
 
@@ -183,6 +186,7 @@ def _elsewhere(rows: list[Row], several: bool, enough: bool) -> Finding:
         unit="%",
         column="effect",
         decided_by=MORE_PAIRS,
+        n=plural(row["n"], "pair"),
     )
 
 
@@ -232,6 +236,7 @@ def _restoring(
         unit="%",
         column="effect",
         decided_by=MORE_PAIRS,
+        n=plural(row["n"], "pair"),
     )
 
 

@@ -38,7 +38,7 @@ from workbench.experiment.measured import measured
 
 UNITS = {"loss": "nats", "accuracy": "share correct", "r2": "share of variance explained"}
 BEST = 20  # pairs shown
-FEW = 16  # heads, each with its tick
+TICKS = 4  # of an axis of heads, beside zero
 PLAIN = 8  # pixels above a grid without a legend
 LETTERS, LINES = 0.011, 0.05  # shares of an axis: width of a letter, height of a name
 TALL, THIN = 18, 7  # height of the row of a head in pixels: maximum and minimum
@@ -204,7 +204,7 @@ def curves(tables: Tables, metric: str) -> go.Figure:
     methods = sorted(tested, key=lambda each: each[1]["rescored"].nunique())
     series = [(NAMES[str(method)], _curves_of(rows, metric)) for method, rows in methods]
     n_heads = int(table["heads_removed"].max())
-    x = {"title": f"heads removed, of {n_heads}", "dtick": 1 if n_heads <= FEW else None}
+    x = {"title": f"heads removed, of {n_heads}", "dtick": max(1, -(-n_heads // TICKS)), "tick0": 0}
     y = {"title": f"{measured(tables, metric)}, {UNITS[metric]}"}
     if not series:
         return plot(references, 320, x, y)

@@ -98,6 +98,7 @@ def _baseline(tables: Tables) -> Finding:
         unit="nats",
         column="difference",
         decided_by=MORE_TEXTS,
+        n=plural(loss["n"], "sentence"),
     )
 
 
@@ -110,13 +111,14 @@ def head_importance(tables: Tables) -> Iterator[Finding]:
     several = _has_several(heads)
     ranked = sorted(heads, key=lambda row: -float(row["importance"]))
     first, last = ranked[0], ranked[-1]
-    others = plural(len(ranked) - 1, "other head")
     near = sum(row["importance_upper"] >= first["importance_lower"] for row in ranked[1:])
     yield _of_head(
         f"The most important head for the {measured(tables, LOSS)} is head "
         f"{_name(first, several)}: {decimal(first['importance'])} nats "
         f"(95 % {decimal(first['importance_lower'])} to {decimal(first['importance_upper'])}); the "
-        f"intervals of {near or 'none'} of the {others} overlap with its own",
+        f"{verb_of(near, 'interval', 'intervals')} of "
+        f"{of_all(near, len(ranked) - 1, 'other head')} "
+        f"{verb_of(near, 'overlaps', 'overlap')} with its own",
         first,
         f"importance of the most important head for the {measured(tables, LOSS)}",
         is_better,
@@ -304,6 +306,7 @@ def _of_ablation(claim: str, row: Row, measure: str, is_better: bool, enough: bo
         unit="nats" if row["metric"] == "loss" else "%",
         column="delta",
         decided_by=MORE_TEXTS,
+        n=plural(row["n"], "prediction"),
     )
 
 
@@ -443,7 +446,8 @@ def head_gates(tables: Tables) -> Iterator[Finding]:
     choices = [row for row in trials if 0 < row["heads"] < row["of"]]
     shown = min(choices or trials, key=lambda row: (not row["better"], row["heads"]))
     loss = measured(tables, LOSS)
-    yield _choice(shown, is_better, loss) if choices else _no_choice(shown, is_better, loss)
+    chosen = _choice if choices else _no_choice
+    yield chosen(shown, is_better, loss, plural(_n_texts(tables), "sentence"))
     n_better = sum(bool(row["better"]) for row in choices)
     unfinished = [row for row in trials if not row["converged"]]
     converged = len(trials) - len(unfinished)
@@ -491,7 +495,7 @@ def _trial(row: Row) -> str:
     return f"a cost of {row['lambda']:g} nats per head"
 
 
-def _choice(row: Row, is_better: bool, loss: str) -> Finding:
+def _choice(row: Row, is_better: bool, loss: str, n: str) -> Finding:
     """A choice of heads next to random choices of as many."""
     return Finding(
         _only_if_better(
@@ -512,6 +516,7 @@ def _choice(row: Row, is_better: bool, loss: str) -> Finding:
         unit="nats",
         column="delta",
         decided_by=MORE_STEPS,
+        n=n,
     )
 
 
@@ -520,7 +525,7 @@ def _chosen(row: Row, is_better: bool) -> Verdict:
     return judged(row["better"], row["better"] or not is_better or row["converged"])
 
 
-def _no_choice(row: Row, is_better: bool, loss: str) -> Finding:
+def _no_choice(row: Row, is_better: bool, loss: str, n: str) -> Finding:
     """Heads that all stay or all go: there are no others to compare them with."""
     heads = of_all(row["heads"], row["of"], "head")
     stay = f"{heads} {verb_of(row['heads'], 'stays', 'stay')}"
@@ -541,6 +546,7 @@ def _no_choice(row: Row, is_better: bool, loss: str) -> Finding:
         unit="nats",
         column="delta",
         decided_by="other costs, or a budget, that leave some of the heads",
+        n=n,
     )
 
 
@@ -631,9 +637,10 @@ def head_pruning(tables: Tables) -> Iterator[Finding]:
     stages = {row["stage"]: row for row in _metric(tables["kept"], "loss")}
     pruned, full = stages["pruned"], stages["whole"]
     if pruned["heads"] < full["heads"]:
-        yield _pruned(pruned, full, is_better, enough)
+        n = plural(_n_texts(tables), "sentence")
+        yield _pruned(pruned, full, is_better, enough, n)
         if "recovered" in stages:
-            yield _recovered(stages["recovered"], stages["whole, tuned"], is_better, enough)
+            yield _recovered(stages["recovered"], stages["whole, tuned"], is_better, enough, n)
         yield _smaller(tables, pruned, full)
         if "saved" in stages:
             yield _saved(tables, is_better, enough)
@@ -763,7 +770,7 @@ def _better_orders(
     )
 
 
-def _pruned(pruned: Row, full: Row, is_better: bool, enough: bool) -> Finding:
+def _pruned(pruned: Row, full: Row, is_better: bool, enough: bool, n: str) -> Finding:
     """The loss of the smaller model before fine-tuning, next to the whole model."""
     removed = full["heads"] - pruned["heads"]
     return _stage(
@@ -776,10 +783,11 @@ def _pruned(pruned: Row, full: Row, is_better: bool, enough: bool) -> Finding:
         is_better,
         enough,
         MORE_TEXTS,
+        n,
     )
 
 
-def _recovered(recovered: Row, tuned: Row, is_better: bool, enough: bool) -> Finding:
+def _recovered(recovered: Row, tuned: Row, is_better: bool, enough: bool, n: str) -> Finding:
     """The loss of the smaller model after fine-tuning, next to the whole model likewise tuned."""
     is_done = recovered["converged"] and tuned["converged"]
     steps = max(recovered["steps"], tuned["steps"])
@@ -805,11 +813,12 @@ def _recovered(recovered: Row, tuned: Row, is_better: bool, enough: bool) -> Fin
         is_better,
         enough and is_done,
         MORE_TEXTS if is_done else "more recovery steps: fine-tuning has not converged",
+        n,
     )
 
 
 def _stage(
-    row: Row, claim: str, measure: str, is_better: bool, enough: bool, decided_by: str
+    row: Row, claim: str, measure: str, is_better: bool, enough: bool, decided_by: str, n: str
 ) -> Finding:
     costs = is_better and row["delta"] > 0 and row["p_value"] < SIGNIFICANT
     return Finding(
@@ -825,6 +834,7 @@ def _stage(
         unit="nats",
         column="delta",
         decided_by=decided_by,
+        n=n,
     )
 
 
@@ -874,6 +884,7 @@ def _saved(tables: Tables, is_better: bool, enough: bool) -> Finding:
         unit="%",
         column="delta",
         decided_by=MORE_TEXTS,
+        n=plural(_n_texts(tables), "sentence"),
     )
 
 

@@ -17,7 +17,7 @@ from workbench.app.runs import run_form
 from workbench.app.runs.result_page import ResultPage, View, figure_view
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, shortened, size
-from workbench.core.findings import rows_of
+from workbench.core.findings import of_all, rows_of
 from workbench.models.references import TRAINED
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _values(result: "Live") -> None:
             ),
             ("Parameters", f"{size[1]:,}", f"{size[1] - size[0]:+,}", "off"),
         ):
-            unchanged = colour != "off" and not float(change.split()[0])  # then there is no arrow
+            unchanged = not any(digit in change for digit in "123456789")  # then there is no arrow
             st.metric(label, value, None if unchanged else change, colour, width="content")  # type: ignore[arg-type]
 
 
@@ -178,8 +178,8 @@ def _text(text: "Text") -> None:
     with st.container(border=True):
         st.markdown(f"**{plain(shortened(text.text, 400))}**")
         st.caption(
-            f"Loss {text.before:.3f} → {text.after:.3f}; {len(text.guesses)} of "
-            f"{text.n_predictions} predictions changed."
+            f"Loss {text.before:.3f} → {text.after:.3f}; "
+            f"{of_all(len(text.guesses), text.n_predictions, 'prediction')} changed."
         )
         if text.guesses:
             st.dataframe(

@@ -259,6 +259,7 @@ def _gain_of_cell(gain: Gain, measure: str) -> Finding:
         unit="F1",
         column="delta",
         decided_by=gain.decided_by,
+        n=plural(gain.seeds, "seed"),
     )
 
 
@@ -460,6 +461,7 @@ def _score(row: Row, scores: pd.DataFrame) -> Finding:
         if seeds < 2
         else "more scored texts (max_test): the interval includes the baseline and gains over 5 "
         "points",
+        n=plural(seeds, "seed"),
     )
 
 
@@ -750,6 +752,7 @@ def _forgetting(tables: Tables) -> Iterator[Finding]:
         unit="nats",
         column="change",
         decided_by="more sentences (max_sentences)",
+        n=plural(row["n"], "prediction"),
     )
 
 
@@ -823,6 +826,7 @@ def _attention(tables: Tables) -> Iterator[Finding]:
         measure="divergence of the head whose attention changes most",
         unit="bits",
         column="attention_js",
+        n=plural(most["n"], "piece"),
     )
 
 
@@ -1208,6 +1212,7 @@ def _largest_difference(gains: Sequence[Gain], baseline: str, table: pd.DataFram
         unit="F1",
         column="delta",
         decided_by=_more_pretrainings(gain),
+        n=plural(gain.seeds, "pretraining"),
     )
 
 
@@ -1256,6 +1261,7 @@ def _sizes(tables: Tables, seeds: int) -> Iterator[Finding]:
         unit="F1",
         column="delta",
         decided_by=_more_pretrainings(gain),
+        n=plural(gain.seeds, "pretraining"),
     )
 
 

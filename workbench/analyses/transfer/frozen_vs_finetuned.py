@@ -109,7 +109,8 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
             request = finetune_request(
                 inputs, settings, inputs.model, corpus, name, method, head, settings.save_models
             )
-            (result,) = inputs.run_experiments([request])
+            n_later = total - len(cells) - len(task_cells) - 1
+            (result,) = inputs.run_experiments([request], later=n_later)
             task_cells.append(Cell(inputs.model.name, split.task.name, method, head, result))
         cells += task_cells
         delta += _compared(task_cells, split, inputs.seed)

@@ -178,7 +178,7 @@ def _pretrain(
     ]
     progress(0, len(sources), "pretraining models")
     results = inputs.run_experiments(
-        requests, lambda done: progress(done, len(sources), "pretraining models")
+        requests, lambda done: progress(done, len(sources), "pretraining models"), later=None
     )
     return dict(zip(sources, results, strict=True))
 

@@ -25,6 +25,7 @@ from workbench.core.findings import (
     plural,
     rows_of,
     verb_of,
+    whole,
 )
 from workbench.core.head_names import at_state
 
@@ -55,7 +56,8 @@ def _geometry(tables: Tables) -> Iterator[Finding]:
     own = layers[(layers["weights"] == "model") & (layers["stack"] == first)]
     last = int(own["layer"].max())
     yield _anisotropy(tests[first, "anisotropy"], last, several)
-    yield _largest_dimensions(tables["dimensions"], first, last, several)
+    n = plural(tests[first, "anisotropy"]["n"], "word")
+    yield _largest_dimensions(tables["dimensions"], first, last, several, n)
     if (first, "intra-sentence") in tests:
         yield _sentences(tests[first, "intra-sentence"], several)
     for name, finding in (
@@ -70,7 +72,15 @@ def _of(row: Row, several: bool) -> str:
     return f" of the {row['stack']}" if several else ""
 
 
-def _test(row: Row, claim: str, measure: str, figure: str, least: int, several: bool) -> Finding:
+def _test(
+    row: Row,
+    claim: str,
+    measure: str,
+    figure: str,
+    least: int,
+    several: bool,
+    unit: str = "word form",
+) -> Finding:
     measure = f"{measure}{_of(row, several)}"
     return comparison_finding(
         row,
@@ -79,7 +89,7 @@ def _test(row: Row, claim: str, measure: str, figure: str, least: int, several: 
         figure,
         measure=measure,
         decided_by=MORE,
-        n=plural(row["n"], "word form") if least == FORMS else "",
+        n=plural(row["n"], unit),
     )
 
 
@@ -121,13 +131,16 @@ def _anisotropy(row: Row, layer: int, several: bool) -> Finding:
         claim += f"; with random weights {decimal(row['random'], 2)}{if_tested(row)}"
     else:
         claim = claim.replace(does, f"The last layer{_of(row, several)} has no baseline")
-    return _test(row, f"{claim}).", "anisotropy of the last layer", "anisotropy", WORDS, several)
+    measure = "anisotropy of the last layer"
+    return _test(row, f"{claim}).", measure, "anisotropy", WORDS, several, "word")
 
 
-def _largest_dimensions(table: pd.DataFrame, stack: str, layer: int, several: bool) -> Finding:
+def _largest_dimensions(
+    table: pd.DataFrame, stack: str, layer: int, several: bool, n: str
+) -> Finding:
     own = table[(table["stack"] == stack) & (table["layer"] == layer)]
     (row,) = rows_of(own[own["rank"] == "all"])
-    n = len(own) - 1
+    n_dimensions = len(own) - 1
     of = f" of the {stack}" if several else ""
     keys = {"stack": stack, "layer": layer, "rank": "all"}
     measure = f"share of the mean cosine in the largest dimensions{of}"
@@ -138,9 +151,9 @@ def _largest_dimensions(table: pd.DataFrame, stack: str, layer: int, several: bo
             None, None, None, "supported", "dimensions", keys, "dimensions", measure=measure,
         )  # fmt: skip
     return Finding(
-        f"The {plural(n, 'dimension')} that contribute most add {percent(row['share'])} of the "
-        f"mean cosine of random words in the last layer{of} (95 % {percent(row['lower'])} to "
-        f"{percent(row['upper'])}).",
+        f"The {plural(n_dimensions, 'dimension')} that contribute most add "
+        f"{percent(row['share'])} of the mean cosine of random words in the last layer{of} "
+        f"(95 % {percent(row['lower'])} to {percent(row['upper'])}).",
         row["share"],
         (row["lower"], row["upper"]),
         None,
@@ -151,6 +164,7 @@ def _largest_dimensions(table: pd.DataFrame, stack: str, layer: int, several: bo
         measure=measure,
         unit="%",
         column="share",
+        n=n,
     )
 
 
@@ -170,6 +184,7 @@ def _sentences(row: Row, several: bool) -> Finding:
         "contextuality",
         WORDS,
         several,
+        "sentence",
     )
 
 
@@ -318,6 +333,7 @@ def _more_pieces(row: Row, several: bool) -> Finding:
         measure=f"pieces of {name}, ratio to {others}{_in(row, several)}",
         column="ratio",
         decided_by="more distinct words: a larger corpus",
+        n=f"{whole(row['n_first'])} and {plural(row['n_second'], 'word')}",
     )
 
 
@@ -343,6 +359,7 @@ def _models(row: Row) -> Finding:
         measure=f"pieces per word, {row['model']} over {other}",
         column="ratio",
         decided_by="more sentences",
+        n=plural(row["n_first"], "word"),
     )
 
 
@@ -361,6 +378,7 @@ def _most_split(rows: list[Row], several: bool) -> Finding:
         "fertility_by_tag",
         measure=f"pieces per word of the most split part of speech{_in(most, several)}",
         column="fertility",
+        n=plural(most["n"], "word"),
     )
 
 
@@ -379,4 +397,5 @@ def _unknown(row: Row, several: bool) -> Finding:
         measure=f"words with an unknown piece{_in(row, several)}",
         unit="%",
         column="unknown",
+        n=plural(row["n"], "word"),
     )

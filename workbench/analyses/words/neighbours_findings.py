@@ -137,6 +137,7 @@ def _same(rows: list[Row], name: str, last: int) -> Finding:
         measure=f"neighbours of the same {name} at the last layer",
         unit="%",
         column="share",
+        n=plural(end["n"], "word"),
     )
 
 

@@ -30,12 +30,15 @@ def _watch() -> None:
         return
     running = sum(now.state == "running" for _, now in jobs)
     queued = len(jobs) - running
-    label = f"{running} running" + (f", {queued} queued" if queued else "")
+    counts = ((running, "running"), (queued, "queued"))
+    label = ", ".join(f"{count} {state}" for count, state in counts if count)
     with st.popover(label, icon=":material/progress_activity:", help="Jobs under way"):
         for name, now in jobs[:MOST]:
             st.page_link(
                 "pages/runs.py",
-                label=plain(f"{now.state}: {subject(now.experiment, now.models, now.corpora)}"),
+                label=plain(
+                    f"{now.state}: {subject(now.experiment, *run_list.inputs_of(name, now))}"
+                ),
                 query_params={run_list.OPENED: name},
             )
         if len(jobs) > MOST:

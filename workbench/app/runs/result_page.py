@@ -46,6 +46,9 @@ class View:
             st.text(self.missing)
 
 
+TITLES = {"mlps": "MLPs"}  # of tabs of figures, where a capital letter is not enough
+
+
 def figure_view(name: str, table: str, draw: Any, missing: str = View.missing) -> View:
     """A view that shows one of a run's figures; its table may be missing."""
     return View(lambda run: tables_and_figures.view_of(run, name, draw), (table,), missing)
@@ -56,7 +59,8 @@ def figure_views(run: "Run") -> dict[str, View]:
     drawn = tables_and_figures.figures_of(run)
     first = main_figure(run)
     names = sorted(drawn, key=lambda name: name != first)
-    return {name.replace("_", " ").capitalize(): View(partial(_figure, name)) for name in names}
+    titles = {name: TITLES.get(name, name.replace("_", " ").capitalize()) for name in names}
+    return {titles[name]: View(partial(_figure, name)) for name in names}
 
 
 def _figure(name: str, run: "Run") -> None:

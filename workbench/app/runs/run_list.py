@@ -5,24 +5,22 @@ its process may have died. Costs: one look at each run's folder.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from workbench.app.tables_and_figures import first_of_page
 from workbench.app.text import STATES
-from workbench.core import machine, names
+from workbench.core import machine
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.runs import status
 from workbench.runs.run import BUILT_IN
-from workbench.runs.status import Status
+from workbench.runs.status import NamedStatus, Status
 
 if TYPE_CHECKING:
     from workbench.core.findings import Finding
     from workbench.runs.run import Run
 
-NamedStatus = tuple[str, Status]  # the name of a run and its status
 OPENED = "run"  # in the address: the opened runs
 MAX_OPENED = 26  # runs compared at once
 PAGE = 25  # runs on a page of the list
@@ -74,27 +72,9 @@ def matching(
     ]
 
 
-def families(
-    runs: Iterable[NamedStatus], matches: Iterable[NamedStatus]
-) -> list[tuple[NamedStatus, list[NamedStatus]]]:
-    """Runs that match, or started one that does, each with the runs that it started.
-
-    Of a run that does not match itself, only those that do.
-    """
-    known = dict(runs)
-    wanted = {name for name, _ in matches}
-    found: dict[str, list[NamedStatus]] = {name: [] for name in known if is_whole(name, known)}
-    for name, now in known.items():
-        if (root := _root(name, known)) != name and wanted & {name, root}:
-            found[root].append((name, now))
-    return [
-        ((name, known[name]), parts) for name, parts in found.items() if parts or name in wanted
-    ]
-
-
 def is_whole(name: str, known: Mapping[str, Status]) -> bool:
     """Whether a run was not started by another one of these."""
-    return _root(name, known) == name
+    return status.whole_of(name, known) == name
 
 
 def whole_runs() -> list[NamedStatus]:
@@ -104,29 +84,13 @@ def whole_runs() -> list[NamedStatus]:
     return [(name, now) for name, now in runs if is_whole(name, known)]
 
 
-def _root(name: str, known: Mapping[str, Status]) -> str:
-    """The run that started a run, or the one that started that one, as far as they are known."""
-    at, passed = name, {name}
-    while (above := known[at].part_of) in known:
-        if above in passed:  # somebody has edited the files: each is a whole of its own
-            return name
-        passed.add(at := above)
-    return at
-
-
 def _searched(name: str, now: Status) -> str:
     return " ".join((name, now.experiment, now.state, *now.models, *now.corpora)).lower()
 
 
 def inputs_of(name: str, now: Status) -> tuple[Sequence[str], Sequence[str]]:
     """The models and corpora of a run by the names that they have now."""
-    from workbench.report.prose import inputs_of as named
-    from workbench.runs.run import Run
-
-    if names.are_given() and not name.startswith(BUILT_IN):
-        with suppress(WorkbenchError):
-            return named([Run(machine.runs() / name).spec])
-    return now.models, now.corpora
+    return status.inputs_of(machine.runs() / name, now)
 
 
 def _duration(now: Status) -> str:
@@ -211,7 +175,7 @@ def _own(runs: Sequence[NamedStatus], matches: Sequence[NamedStatus]) -> None:
     if not matches:
         st.info(f"None of the {len(runs):,} runs matches. Remove a search word or a filter.")
         return
-    grouped = families(runs, matches)
+    grouped = status.families(runs, matches)
     known = dict(runs)
     n_runs, n_all = len(grouped), sum(is_whole(name, known) for name in known)
     first = first_of_page(n_runs, PAGE, "page of runs")

@@ -109,7 +109,9 @@ def randomised(tables: Tables) -> go.Figure:
         table["chance"], table["method"], "%{y}: chance is below %{x:.2f}", "chance",
         BASELINE, "diamond", size=8,
     )  # fmt: skip
-    x = {"title": "rank correlation with maps of random weights", "range": [-1.03, 1.03]}
+    ends = table[["randomised_lower", "randomised_upper", "chance"]].abs().to_numpy()
+    widest = 1.03 * max(0.6, float(np.nanmax(ends)))  # 0.5 is where maps hardly depend on weights
+    x = {"title": "rank correlation with maps of random weights", "range": [-widest, widest]}
     return plot([points, chance], 130 + 30 * len(table), x, DOWN)
 
 

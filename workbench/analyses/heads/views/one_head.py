@@ -15,6 +15,7 @@ from workbench.analyses.heads.views import all_heads as heads_views
 from workbench.analyses.heads.views.all_heads import OpenHead
 from workbench.app import choice, navigation, tables_and_figures, text
 from workbench.app.text import as_html, marked, plain, shortened
+from workbench.core.findings import p_text, plural, shown, span, verb_of
 from workbench.core.head_names import KIND_NAMES, ROLES, head_number
 from workbench.drawing.theme import Kind
 
@@ -185,10 +186,10 @@ def _summary(row: "pd.Series", name: str) -> None:
         f"only, {percent('accuracy_confident')}. Baselines: offset {row['baseline_offset']:+d} "
         f"{percent('baseline_accuracy')}, first word {percent('baseline_first')}, longest word "
         f"{percent('baseline_longest')}, shuffled trees {percent('null_mean')}. Difference to the "
-        f"best baseline: {100 * row['difference']:.1f} points "
-        f"({100 * row['difference_lower']:.1f} to {100 * row['difference_upper']:.1f}), "
-        f"p = {row['p_value_baseline']:.3g}; to shuffled trees p = {row['p_value']:.3g} (both "
-        f"corrected). {verdict}."
+        f"best baseline: {shown(row['difference'], 'F1')} points "
+        f"({span(row['difference_lower'], row['difference_upper'], 'F1')}), "
+        f"{p_text(row['p_value_baseline'])}; to shuffled trees "
+        f"{p_text(row['p_value'])} (both corrected). {verdict}."
     )
 
 
@@ -275,8 +276,9 @@ def sentences(selection: "OpenHead", relation: str, direction: str) -> None:
     right = [case for case in all_cases if case.is_right]
     wrong = [case for case in all_cases if not case.is_right]
     st.caption(
-        f"The {len(texts)} stored sentences have {len(all_cases)} words with {plain(relation)}; "
-        f"{len(right)} are right. A word without a reliable maximum counts as wrong."
+        f"The {len(texts)} stored sentences have {plural(len(all_cases), 'word')} with "
+        f"{plain(relation)}: {len(right) or 'none'} {verb_of(len(right), 'is', 'are')} right. "
+        "A word without a reliable maximum counts as wrong."
     )
     columns = [st.container(), st.container()] if arcs else st.columns(2)
     for column, name, group in zip(columns, ("right", "wrong"), (right, wrong), strict=True):

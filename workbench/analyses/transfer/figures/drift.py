@@ -198,8 +198,9 @@ def probing(tables: Tables) -> go.Figure:
 def similarity(tables: Tables) -> go.Figure:
     """Similarity of every layer of one model to every layer of another: debiased linear CKA.
 
-    How to read: 1 is the same up to rotation, scale and shift, 0 is unrelated. emb. are the
-    embeddings; e2 is layer 2 of an encoder, d2 of a decoder. All matrices have one colour scale.
+    How to read: a row is a layer of the first model (↓), a column one of the second (→); 1 is the
+    same up to rotation, scale and shift, 0 is unrelated. emb. are the embeddings; e2 is layer 2 of
+    an encoder, d2 of a decoder. All matrices have one colour scale.
     """
     table = tables["similarity"]
     parts = [part for _, part in table.groupby(["model_a", "model_b"], sort=False)]
@@ -213,7 +214,7 @@ def similarity(tables: Tables) -> go.Figure:
         first, second = (_short(part[f"model_{side}"].iloc[0]) for side in "ab")
         cells = heat_map(
             wide,
-            f"{first} %{{y}}, {second} %{{x}}: CKA %{{z:.3f}}",
+            f"{escaped(first)} %{{y}}, {escaped(second)} %{{x}}: CKA %{{z:.3f}}",
             form=f"%{{z:.{2 if n_layers <= FEW else 1}f}}" if n_layers <= WRITTEN else "",
             gap=1,
             title="CKA",
@@ -221,10 +222,10 @@ def similarity(tables: Tables) -> go.Figure:
             zmax=1,
             showscale=not shown,
         )
-        shown.append(("", [cells]))
-        columns.append({**_layers(wide), "title": second})
-        rows.append({**_layers(wide.T), **DOWN, "title": first})
-    return panels(shown, size, ACROSS, 84, columns, rows, top=20, apart=0.28)
+        shown.append((f"{first} ↓ {second} →", [cells]))
+        columns.append(_layers(wide))
+        rows.append({**_layers(wide.T), **DOWN})
+    return panels(shown, size, ACROSS, 96, columns, rows, top=20, apart=0.28)
 
 
 def _matrix(part: pd.DataFrame) -> pd.DataFrame:
@@ -241,7 +242,7 @@ def _matrix(part: pd.DataFrame) -> pd.DataFrame:
 
 def _short(name: object) -> str:
     """A name; the last part of a path."""
-    return escaped(str(name).rstrip("/").rsplit("/", 1)[-1])
+    return str(name).rstrip("/").rsplit("/", 1)[-1]
 
 
 def rewound(tables: Tables) -> go.Figure:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.analyses.transfer.figures.transfer import rows_of
+from workbench.analyses.transfer.figures.transfer import is_far_below, rows_of
 from workbench.analyses.transfer.findings import significant
 from workbench.drawing.primitives import Draw, Tables, curve, interval, marks, panels
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT, SERIES, TUNED
@@ -22,7 +22,8 @@ def scores(tables: Tables) -> go.Figure:
     """Score of each pretrained model on each task (metric × 100): means over seeds, 95 % intervals.
 
     How to read: blue: the first objective; orange: significantly different from it; grey: not
-    significantly (Holm's correction); grey line: the majority baseline.
+    significantly (Holm's correction); grey line: the majority baseline, which is named above where
+    it is far below.
     """
     table = tables["table"]
     sure = significant(table, "delta_lower", "delta_upper")
@@ -62,7 +63,10 @@ def scores(tables: Tables) -> go.Figure:
         ends = [order[0], order[-1]]
         hover = f"majority baseline: {at:.1f}"
         line, mark = {"width": 2, "dash": "solid"}, {"symbol": "line-ns", "size": 12}
-        shown.insert(0, curve([at, at], ends, hover, colour=BASELINE, marker=mark, line=line))
+        if is_far_below(at, points):
+            name += f" (majority baseline: {at:.1f})"
+        else:
+            shown.insert(0, curve([at, at], ends, hover, colour=BASELINE, marker=mark, line=line))
         parts.append((name, shown))
     across, y = min(ACROSS, len(parts)), rows_of(order)
     return panels(parts, ROW * len(order), across, x={"title": "score"}, y=y, top=4, apart=0.3)

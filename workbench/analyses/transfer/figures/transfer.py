@@ -183,8 +183,8 @@ def rows_of(names: Sequence[str], above: float = 0.6) -> Look:
 def scores(tables: Tables) -> go.Figure:
     """Score on the scored texts (metric × 100): mean over seeds, 95 % interval (texts and seeds).
 
-    How to read: grey line: the majority baseline; cross: not significantly better than it; hollow:
-    a training was cut off by max_epochs.
+    How to read: grey line: the majority baseline, which is named above where it is far below;
+    cross: not significantly better than it; hollow: a training was cut off by max_epochs.
     """
     table = tables["means"]
     series = ways(table)
@@ -194,8 +194,10 @@ def scores(tables: Tables) -> go.Figure:
         names = rows.apply(way, axis=1)
         labels = names + (", " + rows["model"] if several else "")
         points = _hundred(rows, ["value", "lower", "upper"])
+        majority = 100 * float(rows["baseline"].iloc[0])
+        is_far = is_far_below(majority, points)
         shown = [
-            *_constant(points, labels),
+            *([] if is_far else _constant(majority, labels)),
             *(
                 marks(
                     part["value"],
@@ -210,7 +212,8 @@ def scores(tables: Tables) -> go.Figure:
                 for name, part in points.groupby(names, sort=False)
             ),
         ]
-        parts.append((f"{task}, {metric}", shown))
+        named = f" (majority baseline: {majority:.1f})" if is_far else ""
+        parts.append((f"{task}, {metric}{named}", shown))
     tall = ROW * int(table.groupby("task").size().max())
     y = rows_of(_labels(table, several))
     return panels(
@@ -232,9 +235,14 @@ def _hundred(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     return rows.assign(**{name: 100 * rows[name] for name in columns})
 
 
-def _constant(rows: pd.DataFrame, labels: "pd.Series[str]") -> list[Trace]:
+def is_far_below(baseline: float, points: pd.DataFrame) -> bool:
+    """Whether an axis down to the baseline would press the scores together."""
+    low, high = float(points["lower"].min()), float(points["upper"].max())
+    return baseline < low - 2 * (high - low)
+
+
+def _constant(at: float, labels: "pd.Series[str]") -> list[Trace]:
     """A grey line at the score of the majority."""
-    at = 100 * float(rows["baseline"].iloc[0])
     return [
         curve(
             [at, at],

@@ -22,6 +22,7 @@ from workbench.app.text import errors_shown, marked, plain
 from workbench.app.text_boxes import row, second_model
 from workbench.app.token_views.component import Views, token_views
 from workbench.app.token_views.views import Context, Contexts, contexts, index_in
+from workbench.core.findings import of_all, verb_of
 from workbench.core.head_names import at_state, state_name, state_number
 
 if TYPE_CHECKING:
@@ -177,7 +178,10 @@ def lists(found: "Neighbours") -> list[Contexts]:
         rows = [context_of(each, opened, each["similarity"]) for each in own.to_dict("records")]
         n_same = int((own["form"].str.lower() == form).sum())
         tags = Counter(tag for tag in own["tag"] if tag).most_common(TAGS)
-        about = [f"{n_same} of {len(own)} are “{words.clipped(found.word, 20)}”"]
+        same = {0: f"none of {len(own)} is", len(own): f"all {len(own)} are"}.get(
+            n_same, f"{n_same} of {len(own)} {verb_of(n_same, 'is', 'are')}"
+        )
+        about = [f"{same} “{words.clipped(found.word, 20)}”"]
         about += [", ".join(f"{tag} {count}" for tag, count in tags)] if tags else []
         columns.append(Contexts(state_name(layer), rows, "; ".join(about)))
     return columns
@@ -215,8 +219,9 @@ def in_common(first: "Neighbours", second: "Neighbours") -> str:
     if forms[0].lower() != forms[1].lower():
         who = f"“{forms[0]}” and “{forms[1]}” share"
     k = int(first.table["rank"].max())
+    names = {0: "none", k: "all"}
     counts = [
-        f"{n}{f' of {k} neighbours' if not place else ''} at {at_state(layer)}"
+        f"{names.get(n, n) if place else of_all(n, k, 'neighbour')} at {at_state(layer)}"
         for place, (layer, n) in enumerate(shared(first, second).items())
     ]
     return f"{who} {', '.join(counts)}."
