@@ -44,7 +44,8 @@ class Page:
         on_phone: Whether it is in the bar of a phone.
 
     Example:
-        >>> page = wb.Page("fertility", "Fertility", "Measure", "content_cut", "views:FERTILITY")
+        >>> from workbench.core.analysis import Page
+        >>> page = Page("fertility", "Fertility", "Measure", "content_cut", "views:FERTILITY")
         >>> page.title
         'Fertility'
     """

@@ -342,13 +342,9 @@ def resume(run: "Run") -> None:
     """Resume a run that was cancelled, failed or died."""
     from workbench.runs.launch import start
     from workbench.runs.run import require_own
+    from workbench.runs.spec import cannot_reopen
 
-    if not run.spec.answerable:
-        raise WorkbenchError(
-            "The run's model or corpus is a Python object, which cannot be opened again.",
-            code="not-resumable",
-            where=run.name,
-            remedy="Call wb.run again with the same object.",
-        )
+    for item in run.spec.objects():
+        raise cannot_reopen(item)
     require_own(run, "resumed")
     start(run.spec)
