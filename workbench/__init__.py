@@ -53,8 +53,8 @@ Words in their contexts:
     occurrences  the index of a corpus that both search
     tokenizations  how the tokenizers of several models split a text, and step by step
 
-Write an analysis: Analysis, Experiment, Settings, Result, Finding; `workbench.experiment` has Inputs,
-Progress, Table and Caveat. A user error raises WorkbenchError, with a code and a remedy.
+Write an analysis: Analysis, Experiment, Settings, Result, Finding; `workbench.experiment` has
+Inputs, Progress, Table and Caveat. A user error raises WorkbenchError, with a code and a remedy.
 
 The classes of what functions return need not be named. Printed, an object shows what it is; the
 results of attribute, lens, contributions, patch, neighbours, senses and tokenizations have their

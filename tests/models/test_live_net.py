@@ -168,7 +168,7 @@ def test_a_net_is_as_before_however_a_call_ends(
 def test_gradients_of_an_analysis_stay_with_it() -> None:
     net, tokenizer = in_training(net_of("bert")), zoo.words_of("bert")
     before = state_of(net)
-    wb.attribute(wb.load(net, tokenizer), "the dog saw a [MASK] .", method="input-x-gradient")
+    wb.attribute(wb.load(net, tokenizer), "the dog saw a [MASK] .", method="gradient-x-input")
     wb.run("head-importance", model=(net, tokenizer), corpus=TEXTS)
     assert state_of(net) == before
 

@@ -97,7 +97,6 @@ def cancel(runs: RunNames) -> None:
     from workbench.cli import output
     from workbench.runs.launch import cancel as end
     from workbench.runs.run import open_run, require_own
-    from workbench.runs.spec import cannot_reopen
 
     opened = [open_run(name) for name in runs]
     for run in opened:
@@ -121,6 +120,7 @@ def resume(
     from workbench.runs.launch import start
     from workbench.runs.processes import starter
     from workbench.runs.run import open_run, require_own
+    from workbench.runs.spec import cannot_reopen
 
     opened = [open_run(name) for name in runs]
     for run in opened:

@@ -9,6 +9,7 @@ loading adds one forward pass over four pieces to transformers' own loading.
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -58,6 +59,7 @@ from workbench.models.transformer import Transformer
 UNLIMITED = 2**31 - 1  # pieces, for a model with relative positions
 HASHED_UNSEEN = 2 << 30  # bytes of weights that are hashed without a bar
 WIDENED = 16_384  # rows of an output layer converted to float32 at a time
+_NO_PADDING = '"truncation":null,"padding":null,"added_tokens":'
 _PRECISIONS = {
     torch.float32: "fp32",
     torch.bfloat16: "bf16",
@@ -712,12 +714,8 @@ def _shown(value: Any) -> str:
 
 def _tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:
     """The tokenizer's full definition as text, without how its last call padded and truncated."""
-    backend = tokenizer.backend_tokenizer
-    if backend.padding is not None or backend.truncation is not None:
-        backend = copy.deepcopy(backend)
-        backend.no_padding()
-        backend.no_truncation()
-    return str(backend.to_str())
+    text = str(tokenizer.backend_tokenizer.to_str())
+    return re.sub('"truncation":.*?,"added_tokens":', _NO_PADDING, text, count=1)
 
 
 def _reject_arguments(arguments: dict[str, Any]) -> None:

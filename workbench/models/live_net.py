@@ -20,6 +20,7 @@ billion parameters, with a bar from two gigabytes on.
 import copy
 import json
 import sys
+import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,12 +32,13 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.model import Model
 from workbench.engine.taps import Site
+from workbench.models.formats import checkpoint
 from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.standard_heads import HEADS
 from workbench.models.references import folder_of, require_model
@@ -166,8 +168,15 @@ def _held(net: nn.Module, tokenizer: PreTrainedTokenizerBase | None) -> Held:
             remedy="Pass a fast tokenizer, as AutoTokenizer.from_pretrained gives.",
         )
     if held is None or held.given is not given or len(held.tokenizer) != len(given):
-        held = _HELD[net] = Held(given, copy.deepcopy(given))
+        held = _HELD[net] = Held(given, _copied(given))
     return held
+
+
+def _copied(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """A tokenizer as it is saved and opened; a copy in memory rounds the scores of its pieces."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        return checkpoint.read_tokenizer(folder)
 
 
 def _tokenizer_of(net: PreTrainedModel) -> PreTrainedTokenizerBase:
@@ -176,12 +185,9 @@ def _tokenizer_of(net: PreTrainedModel) -> PreTrainedTokenizerBase:
         folder = folder_of(net.name_or_path) if net.name_or_path else None
         if folder is not None:
             require_model(str(folder))
-            found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
-            return found
-    except (OSError, ValueError, KeyError, WorkbenchError):
-        pass
+            return checkpoint.read_tokenizer(str(folder))
+    except WorkbenchError:
+        pass  # what is missing is said below
     raise WorkbenchError(
         "the net has no tokenizer, and none is next to the files that it was read from.",
         code="tokenizer-missing",

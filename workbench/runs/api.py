@@ -74,7 +74,7 @@ def run(
     (nets, models, texts, tables) in this process. In both cases the run is a folder on disk.
 
     Args:
-        experiment: One of `wb.experiments()`, or its name; or a run, to make the same request again.
+        experiment: One of `wb.experiments()`, or its name; or a run, whose request is made again.
         model: A reference, a `Model`, a net of transformers, or (net, tokenizer); or several, as
             the experiment needs.
         corpus: A reference, a `Corpus`, or what `wb.read` reads: texts, a data frame, …; or

@@ -117,6 +117,8 @@ def make_request(
             code="corpus-count",
             remedy="Name a corpus with --corpus, or remove --split.",
         )
+    for model in models:
+        _require_weights(model)
     device = _device(device or _device_of(models), bool(models) or kind.trains)
     if objective and not kind.measures:
         raise WorkbenchError(
@@ -326,6 +328,16 @@ def _device_of(models: "Sequence[str | Path | Model]") -> str | None:
     return next((str(each) for each in sorted(devices, key=lambda d: d.type != "cuda")), None)
 
 
+def _require_weights(model: "str | Path | Model") -> None:
+    if not isinstance(model, str | Path) and model.device.type == "meta":
+        raise WorkbenchError(
+            "the net is on the device meta: it has no weights to compute with.",
+            code="no-weights",
+            where=model.name,
+            remedy="Open it with weights; wb.load of a net on meta has facts only.",
+        )
+
+
 def _model(
     source: "str | Path | Model",
     experiment: Experiment[Any],
@@ -346,13 +358,6 @@ def _model(
     from workbench.models.references import facts as facts_of
 
     def facts_of_object() -> Mapping[str, Any]:
-        if source.device.type == "meta":
-            raise WorkbenchError(
-                "the net is on the device meta: it has no weights to compute with.",
-                code="no-weights",
-                where=source.name,
-                remedy="Open it with weights; wb.load of a net on meta has facts only.",
-            )
         source.take_changes()
         return facts_of(source)
 

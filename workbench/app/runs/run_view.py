@@ -12,7 +12,6 @@ import streamlit as st
 from workbench.app import tables_and_figures, text
 from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, lines, plain, show_error, state, subject
-from workbench.core.errors import WorkbenchError
 from workbench.runs.reported import Reported, reported
 from workbench.runs.status import Status, log_lines
 from workbench.runs.time_left import age_of, in_words, progress_line
