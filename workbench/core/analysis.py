@@ -183,8 +183,10 @@ def _found(path: tuple[str, ...]) -> tuple[Mapping[str, Analysis], tuple[Workben
     for package in dict.fromkeys(_packages()):
         try:
             found[package] = _declared(package)
-        except WorkbenchError as error:
-            wrong.append(error)
+        except WorkbenchError as error:  # kept without the frames of who first looked
+            wrong.append(
+                WorkbenchError(error.what, code=error.code, where=error.where, remedy=error.remedy)
+            )
     return found, tuple(wrong)
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
+from workbench.core.public import public
 from workbench.experiment.definition import (
     Caveat,
     Experiment,
@@ -41,6 +42,7 @@ __all__ = [
 def declare(function: Callable[..., Any]) -> "FunctionExperiment": ...
 @overload
 def declare(*, name: str) -> "Callable[[Callable[..., Any]], FunctionExperiment]": ...
+@public
 def declare(function: Callable[..., Any] | None = None, *, name: str = "") -> Any:
     """Make an experiment of a function, for `wb.run`, `wb.sweep` and reports at once.
 

@@ -106,9 +106,10 @@ def _arguments(function: Callable[..., Any], name: str) -> tuple[list[str], type
     hints = get_type_hints(function, include_extras=True)
     taken, fields = [], {}
     for key, each in inspect.signature(function).parameters.items():
-        if key in INPUTS:
+        any_number = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        if key in INPUTS and not any_number:
             taken.append(key)
-        elif each.default is each.empty or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+        elif each.default is each.empty or any_number:
             raise WorkbenchError(
                 f"the argument {key!r} has no default, and is none of {', '.join(sorted(INPUTS))}.",
                 code="experiment-invalid",
