@@ -455,8 +455,16 @@ def models_of(value: Any) -> "tuple[str | Path | Model, ...]":
 
 
 def _opened_net(value: Any) -> "str | Path | Model":
-    if not (_is_net(value) or _is_pair(value)):
+    if isinstance(value, str | Path) or hasattr(type(value), "encode"):
         return value  # type: ignore[no-any-return]
+    if not (_is_net(value) or _is_pair(value)):
+        raise WorkbenchError(
+            f"a model is a {type(value).__name__}: {value!r:.40}",
+            code="wrong-type",
+            where="model",
+            remedy="Pass a reference, such as mini:bert, a model of wb.load, or a net of "
+            "transformers with its tokenizer: model=(net, tokenizer).",
+        )
     from workbench.models.loading import load
 
     net, tokenizer = value if isinstance(value, tuple) else (value, None)
