@@ -18,6 +18,7 @@ from tests.models.headed import drawn
 from tests.tiny import tiny_bert
 from workbench.models import live_net
 from workbench.models.references import facts
+from workbench.runs.request import make_request
 
 FAMILIES = {
     "bert": "BertForMaskedLM",
@@ -92,6 +93,10 @@ def test_it_is_the_same_model_as_its_saved_folder(family: str, tmp_path: Path) -
     tokenizer.save_pretrained(tmp_path / "folder")
     opened = wb.load(tmp_path / "folder", device="cpu")
     assert opened.content_hash == live.content_hash
+    requests = [
+        make_request("profile", [each]).spec for each in (opened, live, tmp_path / "folder")
+    ]
+    assert len({request.fingerprint for request in requests}) == 1
     assert {**facts(opened), "name": ""} == {**facts(live), "name": ""}
     opened.name = "folder"
     assert tables_of("profile", opened, tmp_path / "saved") == found and len(found) > 2
@@ -189,7 +194,6 @@ def test_a_changed_weight_is_noticed(change: Callable[[nn.Linear], object]) -> N
     for each in (net, other):
         with torch.no_grad():
             change(each.base_model.encoder.layer[0].output.dense)  # type: ignore[union-attr,index]
-    model.take_changes()
     assert first != model.content_hash == wb.load(other, tokenizer).content_hash
     text = wb.encode(wb.read(TEXTS))
     states = [each.forward(each.encode(text)).final for each in (model, wb.load(other, tokenizer))]
@@ -201,6 +205,14 @@ def test_weights_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = wb.load(net, tokenizer).content_hash
     monkeypatch.setattr(live_net.LiveModel, "_hashed", lambda *_: pytest.fail("hashed again"))
     assert wb.load(net).content_hash == first
+
+
+def test_hashing_a_large_net_shows_how_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("workbench.models.huggingface.HASHED_UNSEEN", 0)
+    hashed = wb.load(net_of("bert"), zoo.words_of("bert")).content_hash
+    assert "hashing the weights, once" in capsys.readouterr().err and hashed
 
 
 def test_a_padding_tokenizer_is_the_same_tokenizer() -> None:

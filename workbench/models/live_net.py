@@ -11,8 +11,9 @@ updates are merged into copies of the weights that they change, as they are in a
 is opened.
 
 The content hash is computed once, and again if a weight was replaced (its address) or changed in
-place (its version). `take_changes`, at the beginning of every run, also adds up the bits of all
-weights, which notices changes through `.data`. A net on `meta` has facts and no results. Costs: a
+place (its version). Adding up the bits of all weights also notices changes through `.data`: at the
+beginning of every run (`take_changes`), and of a net below a gigabyte whenever its hash is asked
+for. A net on `meta` has facts and no results. Costs: a
 copy of the modules without their weights, one pass over four pieces, and the hash: seconds per
 billion parameters, with a bar from two gigabytes on.
 """
@@ -45,6 +46,7 @@ from workbench.models.references import folder_of, require_model
 
 # whose hooks are parts of a net; hooks of others are not copied into a view
 _OWN_HOOKS = ("torch.", "transformers.", "accelerate.", "peft.", "workbench.")
+SMALL = 1 << 30  # bytes of weights that are added up whenever the hash is asked for
 _WRAPPERS = ("_orig_mod", "module")  # of torch.compile, and of parallel training
 Stamp = tuple[Any, ...]
 
@@ -84,6 +86,8 @@ class LiveModel(HuggingFace):
     @property
     def content_hash(self) -> str:  # type: ignore[override]
         """Hash of all tensors, the configuration and the tokenizer; computed when they change."""
+        if sum(weight.nbytes for weight in self.net.parameters()) < SMALL:
+            self.take_changes()
         self._follow()
         known, net = vars(self), self.held_net
         if "content_hash" not in known:
@@ -349,9 +353,11 @@ def _total(net: nn.Module) -> int:
         if tensor.is_meta or tensor.is_quantized or not tensor.numel():
             continue
         bits = tensor.detach().contiguous().view(-1).view(torch.uint8)
-        wide = torch.int32 if bits.numel() % 4 == 0 else torch.uint8
-        total = 31 * total + int(bits.view(wide).sum(dtype=torch.int64))
-        total %= 1 << 63
+        if bits.storage_offset() % 8:
+            bits = bits.clone()
+        whole = len(bits) // 8 * 8
+        added = bits[:whole].view(torch.int64).sum() + bits[whole:].sum()  # wraps around
+        total = (31 * total + int(added)) % (1 << 63)
     return total
 
 

@@ -72,6 +72,7 @@ def load(
     device: "str | PreTrainedTokenizerBase | None" = None,
     precision: str = "auto",
     *,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
     name: str = "",
     seed: int = 0,
     pickled: bool = False,
@@ -90,11 +91,11 @@ def load(
             `elmo:OPTIONS.json,WEIGHTS.hdf5`, `vectors:FILE`, or a built-in name (`mini:bert`,
             `mini:gpt`, `mini:elmo`, `mini:t5`).
             `REF@random` is the same architecture with random weights. Or a net.
-        device: Of a net, its tokenizer (default: that of the files it was read from). Else `cpu`,
-            `cuda`, `cuda:1`, or several GPUs (`cuda:0,cuda:1`) over which the model's blocks are
-            split; inputs go to the first GPU, and states stay on the GPU of their layer
-            (default: a GPU if available).
+        device: `cpu`, `cuda`, `cuda:1`, or several GPUs (`cuda:0,cuda:1`) over which the model's
+            blocks are split; inputs go to the first GPU, and states stay on the GPU of their layer
+            (default: a GPU if available). After a net, its tokenizer.
         precision: `fp32`, `bf16`, `fp16` or `auto` (bf16 on a GPU that supports it, else fp32).
+        tokenizer: Of a net (default: that of the files it was read from).
         name: Its name in tables and figures (default: the reference).
         seed: Seed of the weights of a `@random` model.
         pickled: Whether to read pickled weights too, without running code in them.
@@ -122,12 +123,13 @@ def load(
         True
     """
     if isinstance(ref, nn.Module):
-        return with_objective(_opened_net(ref, device, precision, name), objective)
-    if not isinstance(device, str | None):
+        return with_objective(_opened_net(ref, tokenizer, device, precision, name), objective)
+    if tokenizer is not None or not isinstance(device, str | None):
         raise WorkbenchError(
-            f"{device!r:.60} is no device.",
-            code="device-unavailable",
-            remedy="Use cpu, cuda or cuda:1; a tokenizer is passed with a net in memory only.",
+            "a tokenizer is passed with a net in memory only.",
+            code="option-conflict",
+            where=os.fspath(ref),
+            remedy="Leave it out: a model is opened with the tokenizer that is next to its files.",
         )
     given, name = name, os.fspath(ref)
     with _lock:
@@ -141,16 +143,20 @@ def load(
 
 
 def _opened_net(
-    net: nn.Module, tokenizer: "str | PreTrainedTokenizerBase | None", precision: str, name: str
+    net: nn.Module,
+    tokenizer: "PreTrainedTokenizerBase | None",
+    second: "str | PreTrainedTokenizerBase | None",
+    precision: str,
+    name: str,
 ) -> Model:
     """The model of a net in memory, on its device and in its precision."""
-    if isinstance(tokenizer, str) or precision != "auto":
+    if isinstance(second, str) or precision != "auto":
         raise WorkbenchError(
             "a net in memory is used where it is, and as it is.",
             code="option-conflict",
             remedy="Move or convert it before, with net.to(...), and pass its tokenizer only.",
         )
-    return live_net.opened(net, tokenizer, name)
+    return live_net.opened(net, tokenizer or second, name)
 
 
 def with_objective(model: Model, objective: str) -> Model:

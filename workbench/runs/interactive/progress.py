@@ -16,7 +16,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
-from tqdm.auto import tqdm
 
 from workbench.runs.launch import follow
 from workbench.runs.run import Run
@@ -114,6 +113,8 @@ def _bar(events: Events, console: Console) -> None:
 
 def _cell(events: Events) -> None:
     """A bar in a cell of a notebook."""
+    from tqdm.auto import tqdm
+
     with tqdm(desc="starting", leave=False) as bar:
         for event in events:
             if event["kind"] == "progress":
