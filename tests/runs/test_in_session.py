@@ -18,6 +18,7 @@ from tests.runs.conftest import wait_until
 from tests.tiny import tiny_bert
 from workbench.experiment import Inputs, Progress
 from workbench.experiment.definition import EXPERIMENTS
+from workbench.runs.interactive.progress import _cell
 from workbench.runs.run import Run
 
 TEXTS = ["the dog saw a cat .", "a cat ran ."]
@@ -120,6 +121,25 @@ def test_progress_of_a_run_in_this_process_is_told_while_it_goes_on(pass_on: boo
     wb.run(cell, corpus=TEXTS, pause=0.01, progress=tell)
     assert {"running", "done"} <= {event.get("state") for event in seen}
     assert any(event["kind"] == "progress" and event["doing"] == "waiting" for event in seen)
+
+
+def test_a_notebook_has_one_bar_for_all_stages(capsys: pytest.CaptureFixture[str]) -> None:
+    def stage(doing: str, done: int, total: int | None) -> dict[str, Any]:
+        return {"kind": "progress", "doing": doing, "done": done, "total": total, "left": 9.0}
+
+    _cell(
+        [
+            {"kind": "state", "state": "running"},
+            stage("reading", 1, None),
+            stage("measuring", 1, 4),
+            {"kind": "warning", "text": "rare words"},
+            stage("measuring", 4, 4),
+            {"kind": "state", "state": "done"},
+        ]
+    )
+    shown = capsys.readouterr().err
+    assert "warning: rare words" in shown
+    assert all(text in shown for text in ("reading", "measuring", "4/4", "s left in this stage"))
 
 
 # --- in the background ----------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def _of_splits(source: Mapping[Any, Any], options: Options, open_file: OpenFile)
     splits = {SPLIT_NAMES.get(name, name): part.docs for name, part in each.items()}
     notes = dict.fromkeys(note for part in each.values() for note in part.notes)
     name = next(iter(each.values())).name
-    return Corpus(name, splits, tuple(notes))  # type: ignore[arg-type]
+    return Corpus(name, splits, tuple(notes))
 
 
 def _of_file(

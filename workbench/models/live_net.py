@@ -84,7 +84,7 @@ class LiveModel(HuggingFace):
         return super().encode(batch, documents)
 
     @property
-    def content_hash(self) -> str:  # type: ignore[override]
+    def content_hash(self) -> str:
         """Hash of all tensors, the configuration and the tokenizer; computed when they change."""
         if sum(weight.nbytes for weight in self.net.parameters()) < SMALL:
             self.take_changes()
@@ -128,7 +128,7 @@ def opened(
 ) -> LiveModel:
     """The model of a net; without a tokenizer, with the one it was opened with, or read from."""
     held, transformer = _held(net, tokenizer), _transformer(net)
-    name = name or Path(transformer.name_or_path).name or type(transformer).__name__
+    name = name or Path(transformer.name_or_path or "").name or type(transformer).__name__
     held.total = _total(net)
     try:
         seen = _seen(net)
@@ -315,7 +315,8 @@ def _as_zeros(net: nn.Module) -> Iterator[None]:
     """Tensors on `meta` are zeros for one pass, which take no memory: one number each."""
     replaced: list[tuple[dict[str, Any], str, Tensor]] = []
     for module in net.modules():
-        for held in (module._parameters, module._buffers, vars(module)):
+        holders: tuple[dict[str, Any], ...] = (module._parameters, module._buffers, vars(module))
+        for held in holders:
             for name, tensor in list(held.items()):
                 if isinstance(tensor, Tensor) and tensor.is_meta:
                     zeros = torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)

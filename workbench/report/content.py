@@ -310,14 +310,15 @@ def _in_python(spec: Spec) -> str:
     options: dict[str, Any] = {"split": spec.split, "seed": spec.seed, **spec.settings}
     arguments: list[str] = []
     models, corpora = _specs(spec) if spec.sweep else (spec.models, spec.corpora)
-    for key, items in (("model", models), ("corpus", corpora)):
+    passed: dict[str, Sequence[ModelSpec | CorpusSpec]] = {"model": models, "corpus": corpora}
+    for key, items in passed.items():
         texts = [repr(item.ref) if item.ref is not None else key.upper() for item in items]
         if texts:
             several = f"[{', '.join(texts)}]"
             arguments.append(f"{key}={texts[0] if len(texts) == 1 else several}")
     options |= {key: values for key, values in spec.sweep.items() if key not in ("model", "corpus")}
     arguments += [f"{key}={value!r}" for key, value in options.items() if value is not None]
-    objects = [item.name for item in (*models, *corpora) if item.ref is None]
+    objects = [item.name for items in passed.values() for item in items if item.ref is None]
     comment = f"# in capitals: live objects ({', '.join(objects)}); pass them again,\n"
     comment += "# or save them (model.save, wb.write), and name the folder or file"
     comment = comment if objects else "# an experiment of a session: define it again first"

@@ -231,7 +231,8 @@ def train(family: str, corpus: "CorpusLike", **options: Any) -> Run:
         >>> wb.load(run.name, device="cpu").objective
         'causal'
     """
-    return run("train", corpus=corpus, family=family, **options)
+    trained: Run = run("train", corpus=corpus, family=family, **options)
+    return trained
 
 
 def answered(request: Request, progress: Show | None = None) -> Run:

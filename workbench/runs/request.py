@@ -481,11 +481,11 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple) and _is_net(value[0]) and hasattr(value[-1], "is_fast")
 
 
-def corpora_of(value: Any) -> "tuple[str | Path | Corpus, ...]":
+def corpora_of(value: Any) -> "tuple[Any, ...]":
     """Return one or several corpora: references as they are, and what `wb.read` reads."""
     from workbench.corpora import Corpus, is_reference, read
 
-    def one(each: Any) -> "str | Path | Corpus":
+    def one(each: Any) -> Any:
         return each if is_reference(each) or isinstance(each, Corpus) else read(each)
 
     several = isinstance(value, list | tuple) and all(

@@ -98,7 +98,8 @@ class Spec(_Part):
     def objects(self) -> "Iterator[ModelSpec | CorpusSpec]":
         """Yield the models and corpora that were passed as objects."""
         for part in self.parts or (self,):
-            yield from (item for item in (*part.models, *part.corpora) if item.ref is None)
+            yield from (model for model in part.models if model.ref is None)
+            yield from (corpus for corpus in part.corpora if corpus.ref is None)
 
 
 def cannot_reopen(item: ModelSpec | CorpusSpec) -> WorkbenchError:
