@@ -4,11 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import workbench as wb
 from workbench.core.public import public
+from workbench.corpora import edges
+from workbench.experiment import Inputs, Table
 
 MISTAKES = """
 wb.attention(model, None)
@@ -24,9 +27,9 @@ model.encode(batch, [5])
 wb.forward("mini:bert", batch)
 wb.forward(model, [doc])
 wb.forward(model, batch, 5)
-wb.edges(5, "dependencies")
-wb.edges(doc, None)
-wb.edges(corpus, "dependencies")
+edges(5, "dependencies")
+edges(doc, None)
+edges(corpus, "dependencies")
 wb.load(None)
 wb.load("mini:bert", device=5)
 wb.load("mini:bert", device=torch.device("cpu"))
@@ -37,7 +40,22 @@ wb.run("heads", model=5, corpus=corpus)
 wb.run("heads", model=model, corpus=corpus, split=5)
 wb.run("describe", corpus="primer", progress=5)
 wb.run(5, corpus=corpus)
-wb.run(wb.experiments()["describe"], corpus=corpus)
+wb.run("describe", corpus=[])
+wb.run("describe", corpus=[5])
+wb.run("describe", corpus=["Ben walks.", ""])
+wb.run("heads", model=torch.nn.Linear(2, 2), corpus=corpus)
+wb.run("heads", model=(model.net, None), corpus=corpus)
+wb.load(model.net, "cpu")
+wb.load("mini:bert", model.tokenizer)
+wb.sweep("describe", corpus=corpus)
+wb.sweep("heads", model=[model, model], corpus=corpus)
+wb.read([["a b", "c"]])
+wb.read(pd.DataFrame({"review": ["Ben walks."]}))
+wb.read(pd.DataFrame({"text": []}))
+wb.read({})
+wb.read(lambda: 5)
+wb.experiment(lambda corpus, n: n, name="n")
+wb.experiment(5)
 corpus.docs(5)
 wb.Corpus("m", {"test": [1]})
 wb.Corpus(5, 5)
@@ -80,14 +98,14 @@ wb.compare(5, 6)
 wb.compare([5, 6])
 wb.Settings(unknown=1)
 wb.Settings(max_sentences=-1)
-wb.Inputs().model
-wb.Inputs().docs()
-wb.Inputs(corpora=corpus).docs()
+Inputs().model
+Inputs().docs()
+Inputs(corpora=corpus).docs()
 wb.Experiment(name="a b/c", about="", settings=wb.Settings, run=print, tables={})
 wb.Experiment(name="a", about="", settings=5, run=print, tables={})
 wb.Experiment(name="a", about="", settings=wb.Settings, run=5, tables={})
 wb.Experiment(name="a", about="", settings=wb.Settings, run=print, tables=["x"])
-wb.Table(5, 5)
+Table(5, 5)
 """
 
 
@@ -101,6 +119,10 @@ def names() -> dict[str, Any]:
         "wb": wb,
         "np": np,
         "torch": torch,
+        "pd": pd,
+        "edges": edges,
+        "Inputs": Inputs,
+        "Table": Table,
         "Path": Path,
         "model": model,
         "corpus": corpus,

@@ -20,7 +20,7 @@ from tests.gpu import __main__ as script
 from tests.gpu import answers, checks, passes
 from tests.gpu.checks import Figures, Setting, run_one
 from tests.gpu.made import opened
-from workbench import HuggingFace
+from workbench.models.huggingface import HuggingFace
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")

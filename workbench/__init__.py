@@ -8,11 +8,10 @@
 
 Open models and corpora:
 
-    load         a model: a folder, a hub id, a run, `mini:bert`, ...     (Model)
-    HuggingFace  a model of transformers that is in memory
-    read, write  a corpus: a file, a folder, `primer`, a hub name, ...    (Corpus)
+    load         a model: a folder, a hub id, a run, `mini:bert`, ..., or a net and its tokenizer
+                 (Model)
+    read, write  a corpus: a file, a folder, `primer`, ..., texts, a data frame   (Corpus)
     describe     the counts of a corpus
-    edges        a layer of a Doc as targets of probes
 
 Predict, for a text:
 
@@ -31,6 +30,8 @@ Run experiments, and read their results:
 
     experiments  all experiments by name, each with its `settings`
     run          run an experiment, or read the result of the same request  (Run)
+    sweep        run it for every combination of some models, corpora, seeds and settings
+    experiment   make an experiment of a function
     train        train a model
     runs         the runs on disk; `open_run` opens a run by its name
     compare      several runs: what changed, and their tables row by row
@@ -52,8 +53,8 @@ Words in their contexts:
     occurrences  the index of a corpus that both search
     tokenizations  how the tokenizers of several models split a text, and step by step
 
-Write an analysis: Analysis, Page, Experiment, Settings, Inputs, Progress, Result, Table, Caveat,
-Finding. A user error raises WorkbenchError, with a code and a remedy.
+Write an analysis: Analysis, Experiment, Settings, Result, Finding; `workbench.experiment` has
+Inputs, Progress, Table and Caveat. A user error raises WorkbenchError, with a code and a remedy.
 
 The classes of what functions return need not be named. Printed, an object shows what it is; the
 results of attribute, lens, contributions, patch, neighbours, senses and tokenizations have their
@@ -72,34 +73,25 @@ from typing import TYPE_CHECKING, Any
 from workbench.core.version import __version__
 
 if TYPE_CHECKING:
-    from workbench.core.analysis import Analysis, Page
+    from workbench.core.analysis import Analysis
     from workbench.core.errors import WorkbenchError
     from workbench.core.findings import Finding
     from workbench.corpora import read, write
     from workbench.corpora.corpus import Corpus
     from workbench.corpora.describe import describe
     from workbench.corpora.encode import encode
-    from workbench.corpora.layers import edges
     from workbench.engine.activation_store import word_states
     from workbench.engine.forward_pass import forward
     from workbench.engine.map_statistics import Reduce
     from workbench.engine.model import Model
     from workbench.engine.taps import Capture, Gate
-    from workbench.experiment.definition import (
-        Caveat,
-        Experiment,
-        Inputs,
-        Progress,
-        Result,
-        Settings,
-        Table,
-    )
-    from workbench.models.huggingface import HuggingFace
+    from workbench.experiment import declare as experiment
+    from workbench.experiment.definition import Experiment, Result, Settings
     from workbench.models.loading import load
     from workbench.report import write_report as report
     from workbench.report.export import export
     from workbench.runs import list_runs as runs
-    from workbench.runs.api import experiments, run, train
+    from workbench.runs.api import experiments, run, sweep, train
     from workbench.runs.compare import compare
     from workbench.runs.exported_model import export_model
     from workbench.runs.run import Run, open_run
@@ -107,27 +99,21 @@ if TYPE_CHECKING:
     __all__ = [
         "Analysis",
         "Capture",
-        "Caveat",
         "Corpus",
         "Experiment",
         "Finding",
         "Gate",
-        "HuggingFace",
-        "Inputs",
         "Model",
-        "Page",
-        "Progress",
         "Reduce",
         "Result",
         "Run",
         "Settings",
-        "Table",
         "WorkbenchError",
         "__version__",
         "compare",
         "describe",
-        "edges",
         "encode",
+        "experiment",
         "experiments",
         "export",
         "export_model",
@@ -138,6 +124,7 @@ if TYPE_CHECKING:
         "report",
         "run",
         "runs",
+        "sweep",
         "train",
         "word_states",
         "write",
@@ -148,8 +135,8 @@ if TYPE_CHECKING:
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
-# The module of each name; with a colon, the name is the module itself. `wb.runs()` and
-# `wb.report(...)` call packages, which define `__call__`.
+# The module of each name; with a colon, the name is the module itself. `wb.runs()`,
+# `wb.report(...)` and `@wb.experiment` call packages, which define `__call__`.
 _HOMES = {
     # open models and corpora
     "load": "workbench.models.loading",
@@ -158,10 +145,9 @@ _HOMES = {
     "describe": "workbench.corpora.describe",
     "Model": "workbench.engine.model",
     "Corpus": "workbench.corpora.corpus",
-    "HuggingFace": "workbench.models.huggingface",
-    "edges": "workbench.corpora.layers",
     # run experiments, and read their results
     "run": "workbench.runs.api",
+    "sweep": "workbench.runs.api",
     "train": "workbench.runs.api",
     "experiments": "workbench.runs.api",
     "runs": "workbench.runs:",
@@ -179,15 +165,11 @@ _HOMES = {
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.map_statistics",
     # write an experiment
+    "experiment": "workbench.experiment:",
     "Analysis": "workbench.core.analysis",
-    "Page": "workbench.core.analysis",
     "Experiment": "workbench.experiment.definition",
     "Settings": "workbench.experiment.definition",
-    "Inputs": "workbench.experiment.definition",
-    "Progress": "workbench.experiment.definition",
     "Result": "workbench.experiment.definition",
-    "Table": "workbench.experiment.definition",
-    "Caveat": "workbench.experiment.definition",
     "Finding": "workbench.core.findings",
     "WorkbenchError": "workbench.core.errors",
 }

@@ -14,8 +14,9 @@ import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.app.pages import home, opened, said, well  # noqa: F401
 from tests.report.making import corpus, made, model
-from workbench import Inputs, Run, experiments
+from workbench import Run, experiments
 from workbench.app.runs.next_steps import PACKED
+from workbench.experiment import Inputs
 from workbench.models.references import TRAINED
 from workbench.runs import api, spec, status
 from workbench.runs.request import Request

@@ -17,7 +17,6 @@ import workbench as wb
 from tests.analyses.words.test_figures_neighbours import tables_of
 from tests.app.pages import home, opened, said, well  # noqa: F401
 from tests.report.making import corpus, found, made, model
-from workbench import Table
 from workbench.analyses.words.occurrences import form_count, frequent_forms
 from workbench.analyses.words.views import index as words_index
 from workbench.analyses.words.views import results as words_results
@@ -39,6 +38,7 @@ from workbench.app.token_views.views import (
 )
 from workbench.corpora.encode import doc_of
 from workbench.engine.model import Model
+from workbench.experiment import Table
 from workbench.runs import status
 from workbench.runs.status import Status
 

@@ -11,11 +11,12 @@ from streamlit.testing.v1 import AppTest
 from tests.analyses.heads.test_figures import ALL, EVIL, SELF, tables_of
 from tests.app.pages import home  # noqa: F401
 from tests.report.making import corpus, made, model
-from workbench import Caveat, Run, experiments
+from workbench import Run, experiments
 from workbench.analyses.heads.views.all_heads import OpenHead
 from workbench.analyses.heads.views.one_head import address
 from workbench.analyses.heads.views.page import VIEWS
 from workbench.core.machine import app_file
+from workbench.experiment import Caveat
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -16,9 +16,10 @@ from tests.app import pages
 from tests.app.pages import home, titles  # noqa: F401
 from tests.findings import OBJECTIVE
 from tests.report.making import corpus, made, model
-from workbench import Inputs, Run, experiments
+from workbench import Run, experiments
 from workbench.analyses.pruning.views import ANALYSES, PACKED, VIEWS, removed_heads
 from workbench.core.machine import app_file
+from workbench.experiment import Inputs
 from workbench.models.references import TRAINED
 from workbench.report.prose import title_of
 

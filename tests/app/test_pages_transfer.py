@@ -15,10 +15,11 @@ from tests.analyses.heads.conftest import Silent
 from tests.analyses.transfer.test_figures import tables_of
 from tests.app.pages import home, titles  # noqa: F401
 from tests.report.making import corpus, made, model
-from workbench import Inputs, Run, experiments
+from workbench import Run, experiments
 from workbench.analyses.transfer.views import ANALYSES, VIEWS
 from workbench.app.runs import run_form
 from workbench.core.machine import app_file
+from workbench.experiment import Inputs
 from workbench.models.references import TRAINED
 from workbench.report.prose import title_of
 from workbench.runs.request import Request

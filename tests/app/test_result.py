@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.app.pages import home, opened, said, titles, well  # noqa: F401
-from workbench import Experiment, Settings, Table
+from workbench import Experiment, Settings
 from workbench.app.navigation import ANY, page_of, result_page_of
 from workbench.app.runs import export, new_run, result, result_page, settings_form
 from workbench.app.tables_and_figures import figures_of
+from workbench.experiment import Table
 from workbench.experiment.definition import EXPERIMENTS, FULL, built_in_experiments
 from workbench.runs import preset_times
 from workbench.runs.builtin import builtin_run

@@ -64,7 +64,8 @@ def case(draw: random.Random, folder: Path) -> tuple[str, Callable[[], object]]:
 def _read(ref: Path, path: Path, options: dict[str, object]) -> None:
     """Read it, count it, write it; where the reader refuses, the list of faults has one."""
     from tests.corpora.strategies import contents
-    from workbench import describe, edges, encode, read, write
+    from workbench import describe, encode, read, write
+    from workbench.corpora import edges
     from workbench.corpora.content_hash import content_hash
     from workbench.corpora.layers import layers
     from workbench.corpora.validate import faults

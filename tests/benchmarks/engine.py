@@ -25,11 +25,12 @@ import torch
 from transformers import BertConfig, BertModel, logging
 
 from tests.tiny import _tokenizer
-from workbench import Gate, HuggingFace, Reduce
+from workbench import Gate, Reduce
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch, Pieces
 from workbench.engine.forward_pass import PIECES, Limit, _batches
 from workbench.engine.map_statistics import together
+from workbench.models.huggingface import HuggingFace
 
 ARMS = ("eager", "sdpa", "engine", "gates", "reducers")
 PARAMETERS = 85_054_464  # of BERT-base's twelve blocks, which is what a piece passes through

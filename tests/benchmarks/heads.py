@@ -37,9 +37,10 @@ from transformers import logging
 
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
-from workbench import Capture, HuggingFace, forward
+from workbench import Capture, forward
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
+from workbench.models.huggingface import HuggingFace
 
 ARMS = ("eager", "sdpa", "ours", "scripts", "scripts_nulls", "captured")
 SHUFFLES = 200
@@ -65,7 +66,8 @@ def ours(model: HuggingFace, batch: Batch, docs: Sequence[Any]) -> None:
 
         look(model, batch, _gold_of(batch), PassSettings())
         return
-    from workbench import Inputs, experiments
+    from workbench import experiments
+    from workbench.experiment import Inputs
 
     heads = experiments()["heads"]
 

@@ -48,10 +48,11 @@ from probes.representations import Bank, build_banks, encoded
 from probes.targets import Examples, control_labels, examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
 from tests.tiny import _tokenizer
-from workbench import HuggingFace, encode, read
+from workbench import encode, read
 from workbench.corpora.splits import DEV, TEST, TRAIN
 from workbench.engine.batch import Batch
 from workbench.engine.words import by_word
+from workbench.models.huggingface import HuggingFace
 from workbench.models.word_models import words_of
 
 ARMS = ("ours", "loop", "neurox", "sklearn")

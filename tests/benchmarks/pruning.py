@@ -26,7 +26,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, logging
 
 from tests.tiny import _tokenizer
-from workbench import Gate, HuggingFace
+from workbench import Gate
 from workbench.analyses.pruning.ablation import ablated
 from workbench.analyses.pruning.evaluation import score_texts
 from workbench.analyses.pruning.head_masks import closed, heads_of, opened
@@ -34,6 +34,7 @@ from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
 from workbench.models.head_removal import without
+from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import EvalTask, Question, eval_task_of
 
 RESULTS = Path(__file__).parent / "results"

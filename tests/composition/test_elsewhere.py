@@ -16,7 +16,6 @@ import torch
 
 import workbench as wb
 from tests.models import zoo
-from workbench import HuggingFace
 from workbench.analyses.transfer.adaptation import fitting_of
 from workbench.analyses.transfer.backbone import body_of
 from workbench.analyses.transfer.experiments import Sizes
@@ -24,6 +23,7 @@ from workbench.corpora.encode import encode
 from workbench.engine.task import Labelling, Task
 from workbench.models import added_modules, head_removal
 from workbench.models.formats import peft_adapter
+from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.standard_heads import (
     finish,
     has_bias,

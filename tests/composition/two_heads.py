@@ -15,9 +15,10 @@ import workbench as wb
 from tests.planted import bert, scores
 from tests.planted.model import Planted
 from tests.planted.signs import HEADS, Head, attention, bit
-from workbench import Corpus, HuggingFace
+from workbench import Corpus
 from workbench.corpora.layers import vocabulary
 from workbench.engine.task import Task
+from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.standard_heads import with_standard_head
 from workbench.models.output_heads.task_heads import MixHead, Scale
 

@@ -28,7 +28,7 @@ from tests.benchmarks.engine import Quiet
 from tests.engine.card import CUDA, Card, card
 from tests.models.gated import shared
 from tests.models.zoo import make
-from workbench import HuggingFace, WorkbenchError, encode, load, read
+from workbench import WorkbenchError, encode, load, read
 from workbench.analyses.heads import collect
 from workbench.analyses.heads.collect import PassSettings, look
 from workbench.analyses.heads.examples import Sample
@@ -42,6 +42,7 @@ from workbench.engine.forward_pass import PIECES, forward
 from workbench.engine.halving import Limit, averaged, in_halves
 from workbench.engine.map_statistics import Reduce, together
 from workbench.engine.taps import Capture, Gate
+from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import Plan, eval_task_of, learn
 
 MINIS = ("mini:bert", "mini:gpt", "mini:t5", "mini:elmo")

@@ -17,8 +17,9 @@ from tests.gpu.checks import Figures, Setting, apart
 from tests.gpu.made import FAMILIES, batch_of, opened, saved
 from tests.models import zoo
 from tests.models.documents import states_by_document
-from workbench import Capture, Gate, HuggingFace, forward
+from workbench import Capture, Gate, forward
 from workbench.engine.batch import Pieces
+from workbench.models.huggingface import HuggingFace
 
 ARCHITECTURES = (
     "bert", "albert", "modernbert", "gpt2", "llama", "t5", "bart", "xlnet", "deberta-v2",

@@ -18,10 +18,11 @@ from tests.gpu.checks import Figures, Setting, peak_of, timed
 from tests.gpu.made import batch_of, doubled
 from tests.models.stores import stored
 from tests.models.zoo import RECIPES, tokenizer
-from workbench import HuggingFace, Reduce, forward
+from workbench import Reduce, forward
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine.batch import Batch
 from workbench.engine.map_statistics import together
+from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.lm_heads import placed
 from workbench.models.scoring.eval_tasks import eval_task_of
 

@@ -18,9 +18,9 @@ from torch import Tensor
 from tests.analyses.training.lessons import Told, lesson, settings
 from tests.gpu.checks import Figures, Setting, Skipped, apart
 from tests.gpu.made import WORDS, batch_of, opened, saved
-from workbench import HuggingFace
 from workbench.analyses.training.train import Trained, train
 from workbench.models.elmo import Elmo, ElmoOptions
+from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.lm_heads import autocast
 from workbench.models.scoring.eval_tasks import Plan, eval_task_of, learn
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from probes.dependency_trees import Tree, ancestors
 from tests.models import headed, zoo
-from workbench import HuggingFace, load
+from workbench import load
 from workbench.engine.batch import Batch, Edges
+from workbench.models.huggingface import HuggingFace
 
 WORDS = "the cat saw a small bird near old trees and then ran home".split()
 RELATIONS = ("amod", "nsubj", "obj")

@@ -20,10 +20,11 @@ from tests.benchmarks import engine
 from tests.gpu.checks import MIB, Figures, Setting, apart, peak_of, timed
 from tests.gpu.made import batch_of, opened, saved
 from tests.models.stores import stored
-from workbench import HuggingFace, Reduce, forward
+from workbench import Reduce, forward
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import Report
 from workbench.engine.map_statistics import together
+from workbench.models.huggingface import HuggingFace
 
 WAITS = 4  # for the device, in a batch, at most
 READS = 12  # of any tensor, also on the host, where nothing waits

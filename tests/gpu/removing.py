@@ -8,7 +8,7 @@ import torch
 
 from tests.gpu.checks import Figures, Setting, apart
 from tests.gpu.made import batch_of, opened, saved
-from workbench import Gate, HuggingFace
+from workbench import Gate
 from workbench.analyses.pruning.ablation import ablated
 from workbench.analyses.pruning.evaluation import score_texts
 from workbench.analyses.pruning.gates import Gates, open_probability
@@ -16,6 +16,7 @@ from workbench.analyses.pruning.head_masks import closed, heads_of
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.engine.batch import Batch
 from workbench.models.head_removal import units, without
+from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import Plan, eval_task_of, learn
 
 NAMES = ("bert", "gpt2", "t5", "bart")

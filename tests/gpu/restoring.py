@@ -10,8 +10,8 @@ from torch import Tensor
 
 from tests.gpu.checks import Figures, Setting, timed
 from tests.gpu.made import batch_of, opened, saved
-from workbench import HuggingFace
 from workbench.engine.batch import Pieces
+from workbench.models.huggingface import HuggingFace
 from workbench.models.interventions.patching import (
     Patch,
     What,

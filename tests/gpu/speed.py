@@ -23,7 +23,6 @@ from tests.gpu.checks import Figures, Setting, timed
 from tests.gpu.machine import matrix_rate
 from tests.gpu.made import batch_of
 from tests.gpu.passes import shaped
-from workbench import HuggingFace
 from workbench.analyses.pruning.head_masks import heads_of
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.analyses.training.families import Size, build, family_of
@@ -32,6 +31,7 @@ from workbench.analyses.training.token_store import tokenize_text
 from workbench.analyses.training.tokenizers import train_tokenizer
 from workbench.analyses.training.vocabulary import vocabulary_of
 from workbench.engine.forward_pass import PIECES, Limit, _batches
+from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import eval_task_of
 
 SLOWER = 1.5  # than a plain fused pass, at most, where heads are gated

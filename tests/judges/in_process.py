@@ -14,7 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tests.judges.odd import Quiet
-from workbench import Caveat, Inputs, Result, experiments
+from workbench import Result, experiments
+from workbench.experiment import Caveat, Inputs
 from workbench.experiment.definition import SubrunRequest
 
 Arrays = Mapping[str, NDArray[np.generic]]

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from spacy.tokens import Doc
 
-from workbench import HuggingFace, encode
+from workbench import encode
+from workbench.models.huggingface import HuggingFace
 
 Given = dict[int, float]
 

@@ -15,8 +15,10 @@ from spacy.tokens import Doc
 from transformers import BertConfig, BertForMaskedLM
 
 from tests.tiny import tiny_bert
-from workbench import Corpus, HuggingFace, Inputs, Result, experiments
+from workbench import Corpus, Result, experiments
 from workbench.corpora.layers import vocabulary
+from workbench.experiment import Inputs
+from workbench.models.huggingface import HuggingFace
 
 LAYERS, HEADS, HEAD_WIDTH = 7, 6, 20
 OUTLIER, OFFSET = 60.0, 8.0  # of one feature of the states; of the mean of each feature

@@ -20,7 +20,7 @@ import torch
 from spacy.tokens import Doc
 from torch import Tensor, nn
 
-from workbench import HuggingFace
+from workbench.models.huggingface import HuggingFace
 
 Key = tuple[str, str, int]  # stack, kind, layer
 Head = tuple[Key, int]

@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from workbench import HuggingFace
+from workbench.models.huggingface import HuggingFace
 
 SIZES = {"train": 5, "dev": 5, "test": 14}
 

@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.judges.odd import odd_corpus, odd_model, odd_twin, run_here
-from workbench import HuggingFace
+from workbench.models.huggingface import HuggingFace
 
 STRONG = 1000.0  # a ridge under which the mix stays the plain mean
 

@@ -17,7 +17,8 @@ import pytest
 import workbench as wb
 from tests.judges.in_process import Answered
 from tests.judges.odd import Quiet
-from workbench import Inputs, experiments
+from workbench import experiments
+from workbench.experiment import Inputs
 from workbench.experiment.definition import SubrunRequest
 
 DRAWS = 4000

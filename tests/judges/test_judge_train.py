@@ -13,7 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import workbench as wb
 from tests.judges.odd import Quiet
-from workbench import Inputs, experiments
+from workbench import experiments
+from workbench.experiment import Inputs
 
 SHARE = 0.1
 

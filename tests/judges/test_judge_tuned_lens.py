@@ -20,7 +20,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 import workbench as wb
 from tests.judges.odd import OFFSET, odd_corpus, odd_model, odd_twin, run_here
 from tests.judges.plain import text_of
-from workbench import Corpus, HuggingFace, Result
+from workbench import Corpus, Result
+from workbench.models.huggingface import HuggingFace
 
 SMALL: dict[str, Any] = {"max_train": 24, "max_dev": 8, "max_test": 8, "steps": 25, "batch_size": 8}
 

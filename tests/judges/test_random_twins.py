@@ -36,8 +36,9 @@ from tests.judges import (
     twins_trees,
     twins_tuned,
 )
-from workbench import Corpus, HuggingFace
+from workbench import Corpus
 from workbench.core.head_names import ROLES
+from workbench.models.huggingface import HuggingFace
 
 SEEDS = range(20)
 SURE = 0.99

@@ -16,19 +16,19 @@ from workbench.models.output_heads.lm_heads import output_map
 
 def made(name: str, architecture: str, uniform: bool = False) -> HuggingFace:
     """What opening a saved one gives, in a quarter of the time."""
-    net = _drawn(deepcopy(zoo.built(name).config), architecture, uniform)
+    net = drawn(deepcopy(zoo.built(name).config), architecture, uniform)
     net.train(False)
     return HuggingFace(net, zoo.words_of(name), name)
 
 
 def saved(zoo_folder: Path, architecture: str, folder: Path, uniform: bool = False) -> Path:
     """A model of the zoo's shape with this head; where uniform, all its logits are 0."""
-    _drawn(AutoConfig.from_pretrained(zoo_folder), architecture, uniform).save_pretrained(folder)
+    drawn(AutoConfig.from_pretrained(zoo_folder), architecture, uniform).save_pretrained(folder)
     AutoTokenizer.from_pretrained(zoo_folder).save_pretrained(folder)
     return folder
 
 
-def _drawn(config: PretrainedConfig, architecture: str, uniform: bool) -> PreTrainedModel:
+def drawn(config: PretrainedConfig, architecture: str, uniform: bool) -> PreTrainedModel:
     kind = getattr(transformers, architecture)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -14,7 +14,8 @@ from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausa
 
 from tests.models.vocabularies import tokenizer
 from tests.tiny import tiny_bert
-from workbench import Corpus, HuggingFace
+from workbench import Corpus
+from workbench.models.huggingface import HuggingFace
 
 MASSIVE = 1000.0  # times larger, the state of the first position
 OUTLIERS = (7, 50)  # features of an encoder that are far larger than others

@@ -15,8 +15,9 @@ import torch
 import workbench as wb
 from tests.judges.odd import Quiet, run_here
 from tests.models import real_shapes
-from workbench import HuggingFace, Inputs
+from workbench.experiment import Inputs
 from workbench.experiment.definition import EXPERIMENTS
+from workbench.models.huggingface import HuggingFace
 from workbench.runs.effort import grown
 
 SENTENCES = 40

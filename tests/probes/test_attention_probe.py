@@ -21,21 +21,12 @@ from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
 from tests.probes.test_structural_probe import Quiet, corpus_of, turned
 from tests.probes.test_trees import doc_of, nothing_missing, random_heads
-from workbench import (
-    Capture,
-    Corpus,
-    HuggingFace,
-    Inputs,
-    Model,
-    Result,
-    WorkbenchError,
-    encode,
-    forward,
-    load,
-)
+from workbench import Capture, Corpus, Model, Result, WorkbenchError, encode, forward, load
 from workbench.corpora.splits import SplitSizes, parts_of
 from workbench.drawing.theme import BASELINE, MODEL
+from workbench.experiment import Inputs
 from workbench.experiment.definition import unmet_requirements
+from workbench.models.huggingface import HuggingFace
 from workbench.models.references import facts
 from workbench.models.word_models import Vectors
 

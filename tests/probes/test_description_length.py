@@ -25,7 +25,8 @@ from probes.representations import Bank, Source, build_banks
 from tests.models import zoo
 from tests.probes.test_structural_probe import Quiet, corpus_of
 from tests.probes.test_trees import doc_of
-from workbench import Corpus, Inputs, Model, Result, WorkbenchError, load
+from workbench import Corpus, Model, Result, WorkbenchError, load
+from workbench.experiment import Inputs
 
 FIGURES = DESCRIPTION_LENGTH.drawings()
 

@@ -15,7 +15,8 @@ from probes.experiments import BUDGETS, EDGE_PROBING, EdgeProbing
 from tests.cli.harms import in_time, put
 from tests.probes import planted
 from tests.probes.conftest import Silent
-from workbench import Corpus, Inputs, Result, WorkbenchError
+from workbench import Corpus, Result, WorkbenchError
+from workbench.experiment import Inputs
 from workbench.experiment.definition import unmet_requirements
 
 SIZES = {"train": 120, "dev": 30, "test": 50}

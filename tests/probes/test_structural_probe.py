@@ -15,7 +15,8 @@ from probes.experiments import LAYER, STRUCTURAL_PROBE, StructuralProbe
 from probes.structural_probe import TrainedProbes, learn, run
 from tests.models import bilms, zoo
 from tests.probes.test_trees import doc_of
-from workbench import Corpus, Inputs, Model, Result, WorkbenchError, load
+from workbench import Corpus, Model, Result, WorkbenchError, load
+from workbench.experiment import Inputs
 from workbench.models.word_models import Vectors
 
 FIGURES = STRUCTURAL_PROBE.drawings()

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench import Caveat, Run, Table, experiments
+from workbench import Run, experiments
 from workbench.core.findings import Finding, Verdict
+from workbench.experiment import Caveat, Table
 from workbench.runs import run, spec, status
 from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec

@@ -19,7 +19,7 @@ from tests.report.making import (
     made,
     words_and_sizes,
 )
-from workbench import Caveat
+from workbench.experiment import Caveat
 from workbench.report import write_report
 from workbench.report.export import export_figure
 

@@ -10,7 +10,8 @@ import plotly.io
 import pytest
 
 from tests.report.making import COUNTS, HOSTILE, bars, described, made
-from workbench import Run, Table, WorkbenchError, export
+from workbench import Run, WorkbenchError, export
+from workbench.experiment import Table
 from workbench.report.export import export_figure, export_table
 
 WORDS = ["-1", "-", "=", "=1+1", "@me", "-LRB-", "+49", "", *HOSTILE.values()]

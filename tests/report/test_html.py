@@ -24,8 +24,9 @@ from tests.report.making import (
     model,
     words_and_sizes,
 )
-from workbench import Caveat, Run, Table, WorkbenchError
+from workbench import Run, WorkbenchError
 from workbench.corpora.splits import few_sentences_caveat
+from workbench.experiment import Caveat, Table
 from workbench.report import write_report
 from workbench.report.format import FEWER, MOST
 from workbench.runs.status import Failure

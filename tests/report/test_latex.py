@@ -19,7 +19,7 @@ from tests.report.making import (
     model,
     words_and_sizes,
 )
-from workbench import Caveat, Table
+from workbench.experiment import Caveat, Table
 from workbench.report import drawn, write_report
 from workbench.report.text_formats import latex as text
 

@@ -14,7 +14,7 @@ from tests.report.making import (
     made,
     words_and_sizes,
 )
-from workbench import Caveat
+from workbench.experiment import Caveat
 from workbench.report import drawn, write_report
 
 

@@ -20,7 +20,8 @@ from tests.report.making import (
     model,
     words_and_sizes,
 )
-from workbench import Caveat, Run, Table, WorkbenchError
+from workbench import Run, WorkbenchError
+from workbench.experiment import Caveat, Table
 from workbench.report import pdf, write_report
 from workbench.report.content import content
 from workbench.report.format import FEWER, grid

@@ -95,7 +95,8 @@ def test_a_sweep_is_reproduced_as_a_sweep(tmp_path: Path) -> None:
 def test_a_run_of_an_object_is_reproduced_in_python() -> None:
     asked = request(models=(model(ref=None),), corpora=(corpus(),), settings={"words": 5})
     assert command(asked).splitlines() == [
-        "# in capitals: objects that were passed to wb.run (tiny-bert)",
+        "# in capitals: live objects (tiny-bert); pass them again,",
+        "# or save them (model.save, wb.write), and name the folder or file",
         "wb.run('counts', model=MODEL, corpus='primer', seed=0, words=5)",
         "# content hash of tiny-bert: hash-of-tiny-ber",
         "# content hash of primer: hash-of-primer",

@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from workbench import Caveat, Experiment, Inputs, Progress, Result, Settings, Table
+from workbench import Experiment, Result, Settings
 from workbench.core.analysis import Analysis
 from workbench.core.files import atomic_write
+from workbench.experiment import Caveat, Inputs, Progress, Table
 from workbench.experiment.definition import SubrunRequest
 
 Mood = Literal[

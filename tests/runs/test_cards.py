@@ -19,7 +19,7 @@ from workbench.runs import cluster, launch
 from workbench.runs.launch import start
 from workbench.runs.processes import device_queue
 from workbench.runs.processes.device_queue import VISIBLE
-from workbench.runs.request import _gpu_of
+from workbench.runs.request import _device_of
 from workbench.runs.run import Run
 from workbench.runs.status import Status
 
@@ -218,8 +218,8 @@ def test_a_model_on_a_gpu_is_used_there() -> None:
             self.device = torch.device(place)
 
     given: list[Any] = ["mini:bert", Opened("cpu"), Opened("cuda:1")]
-    assert _gpu_of(given) == "cuda:1"
-    assert _gpu_of(given[:2]) is None
+    assert _device_of(given) == "cuda:1"
+    assert _device_of(given[:2]) == "cpu" and _device_of(given[:1]) is None
 
 
 def test_two_cards_compute_at_once_and_a_third_run_waits(asking: Asking, calls: Path) -> None:

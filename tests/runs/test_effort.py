@@ -15,6 +15,7 @@ from spacy.vocab import Vocab
 import workbench as wb
 from tests.judges.odd import Quiet
 from workbench.core.findings import Finding, judged
+from workbench.experiment import Inputs, Progress, Table
 from workbench.experiment.growth import LARGE, Growth, open_claims
 from workbench.experiment.sizes import GrowingSettings, seconds_of
 from workbench.runs import effort
@@ -27,7 +28,7 @@ class Coin(GrowingSettings):
     bias: float = Field(0.5, description="Probability of heads (default 0.5).")
 
 
-def throw(inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+def throw(inputs: Inputs, settings: Coin, progress: Progress) -> wb.Result:
     heads = np.random.default_rng(inputs.seed).random(settings.throws) < settings.bias
     return wb.Result({"coin": pd.DataFrame({"n": [len(heads)], "share": [heads.mean()]})})
 
@@ -45,12 +46,12 @@ def found(tables: Any) -> Iterator[Finding]:
 
 COIN = wb.Experiment(
     name="coin", about="Throws a coin.", settings=Coin, run=throw, findings=found, corpora=(0, 0),
-    models=(0, 0), tables={"coin": wb.Table("Throws.", ("n",))}, growth=Growth({"throws": 50}),
+    models=(0, 0), tables={"coin": Table("Throws.", ("n",))}, growth=Growth({"throws": 50}),
 )  # fmt: skip
 
 
 def thrown(seed: int = 0, **settings: Any) -> tuple[wb.Result, dict[str, Any]]:
-    result, facts = effort.grown(COIN, wb.Inputs(seed=seed), Coin(**settings), Quiet())
+    result, facts = effort.grown(COIN, Inputs(seed=seed), Coin(**settings), Quiet())
     return result, facts.get("growth", {})
 
 
@@ -111,12 +112,12 @@ def test_an_early_claim_needs_an_interval_of_99_9_percent() -> None:
 
 
 def test_a_step_that_changes_nothing_is_the_end_of_the_data() -> None:
-    def few(inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+    def few(inputs: Inputs, settings: Coin, progress: Progress) -> wb.Result:
         return throw(inputs, settings.model_copy(update={"throws": min(settings.throws, 120)}),
                      progress)  # fmt: skip
 
     limited = replace(COIN, run=few)
-    _, facts = effort.grown(limited, wb.Inputs(), Coin(), Quiet())
+    _, facts = effort.grown(limited, Inputs(), Coin(), Quiet())
     assert facts["growth"]["ended"] == "data"
 
 
@@ -132,7 +133,7 @@ def test_a_step_that_has_every_word_is_the_end_of_the_data(words: int, ended: st
     corpus = wb.Corpus("short", {"test": lambda: iter(docs)})
     growth = Growth({"max_sentences": 20, "max_words": words})
     experiment = replace(COIN, settings=Words, growth=growth)
-    inputs = wb.Inputs(corpora=(corpus,))
+    inputs = Inputs(corpora=(corpus,))
     _, facts = effort.grown(experiment, inputs, Words(time="0s"), Quiet())
     assert facts["growth"]["ended"] == ended
 
@@ -175,7 +176,7 @@ class Clock:
     def monotonic(self) -> float:
         return self.now
 
-    def throw(self, inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+    def throw(self, inputs: Inputs, settings: Coin, progress: Progress) -> wb.Result:
         self.now += self.fixed + self.each * settings.throws
         return throw(inputs, settings, progress)
 
@@ -193,7 +194,7 @@ def grown_on_a_clock(
     experiment = replace(
         COIN, run=run or clock.throw, growth=Growth({"throws": START}), settings=Slow
     )
-    inputs = wb.Inputs(models=(SimpleNamespace(parameters=parameters),))  # type: ignore[arg-type]
+    inputs = Inputs(models=(SimpleNamespace(parameters=parameters),))  # type: ignore[arg-type]
     result, facts = effort.grown(
         experiment, inputs, Slow(bias=0.5, **settings), Quiet(), lambda: earlier
     )
@@ -254,7 +255,7 @@ def test_a_limit_of_no_time_is_one_step_of_the_usual_size(monkeypatch: pytest.Mo
 
 
 def test_a_trial_that_is_too_small_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def choosy(inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+    def choosy(inputs: Inputs, settings: Coin, progress: Progress) -> wb.Result:
         if settings.throws < 400:
             raise wb.WorkbenchError("too few.", code="too-few-sentences", remedy="Add some.")
         return throw(inputs, settings, progress)
@@ -263,7 +264,7 @@ def test_a_trial_that_is_too_small_is_left_out(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_error_of_every_size_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(inputs: wb.Inputs, settings: Coin, progress: wb.Progress) -> wb.Result:
+    def failing(inputs: Inputs, settings: Coin, progress: Progress) -> wb.Result:
         raise wb.WorkbenchError("no corpus.", code="corpus-not-found", remedy="Name one.")
 
     with pytest.raises(wb.WorkbenchError, match="corpus"):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from workbench import HuggingFace
 from workbench.analyses.training.task import Quiet
+from workbench.models.huggingface import HuggingFace
 from workbench.runs import model_facts
 from workbench.runs.execute import open_inputs
 from workbench.runs.model_facts import files_hash

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runs.conftest import Asking, contents, done_here
-from workbench import Result, Table, WorkbenchError
+from workbench import Result, WorkbenchError
+from workbench.experiment import Table
 from workbench.runs.launch import start
 from workbench.runs.run import Run, all_runs, open_run, run_names, write
 from workbench.runs.spec import LONGEST, checked, inside, is_name

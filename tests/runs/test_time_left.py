@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.runs.conftest import Asking, done_here, wait_until
-from workbench.runs import api, launch, similar, status, time_left
+from workbench.runs import launch, similar, status, time_left
+from workbench.runs.interactive import progress
 from workbench.runs.launch import start
 from workbench.runs.similar import Earlier
 from workbench.runs.status import Journal, Status
@@ -199,7 +200,7 @@ def test_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
         counted = None if doing.startswith(("starting", "queued")) else 100
         return {"kind": "progress", "done": done, "total": counted, "doing": doing, **left}
 
-    api._lines(
+    progress._lines(
         [
             {"kind": "state", "state": "queued", "left_of_run": 41.0},
             step(0, "starting"),

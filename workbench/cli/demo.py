@@ -355,8 +355,8 @@ def _begun(run: Computed) -> Run:
 
 def _await(run: Run) -> None:
     """Wait for a run; its progress is shown in a terminal only."""
-    from workbench.runs.api import require_finished
     from workbench.runs.launch import follow
+    from workbench.runs.run import require_finished
     from workbench.runs.time_left import progress_line
 
     with output.err.status("starting") as shown:

@@ -49,7 +49,7 @@ def follow(run: "Run", from_disk: bool | None = None) -> None:
 
     `from_disk`: whether the run was done before it was requested (default: whether it is done now).
     """
-    from workbench.runs.api import watched
+    from workbench.runs.interactive.progress import watched
     from workbench.runs.launch import cancel
 
     if from_disk is None:

@@ -126,6 +126,7 @@ def resume(
     from workbench.runs.launch import start
     from workbench.runs.processes import starter
     from workbench.runs.run import open_run, require_own
+    from workbench.runs.spec import cannot_reopen
 
     opened = [open_run(name) for name in runs]
     for run in opened:
@@ -135,13 +136,8 @@ def resume(
             "--json prints one run.", code="option-conflict", remedy="Resume them one by one."
         )
     for run in opened:
-        if not run.spec.answerable:
-            raise WorkbenchError(
-                "a model or corpus of the run was passed as an object.",
-                code="reference-needed",
-                where=run.name,
-                remedy="Call wb.run again with the same object.",
-            )
+        for item in run.spec.objects():
+            raise cannot_reopen(item)
         if not scheduler and run.status.state != "done":
             starter.begin()
             starter.await_ready()

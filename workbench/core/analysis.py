@@ -44,7 +44,8 @@ class Page:
         on_phone: Whether it is in the bar of a phone.
 
     Example:
-        >>> page = wb.Page("fertility", "Fertility", "Measure", "content_cut", "views:FERTILITY")
+        >>> from workbench.core.analysis import Page
+        >>> page = Page("fertility", "Fertility", "Measure", "content_cut", "views:FERTILITY")
         >>> page.title
         'Fertility'
     """
@@ -182,8 +183,10 @@ def _found(path: tuple[str, ...]) -> tuple[Mapping[str, Analysis], tuple[Workben
     for package in dict.fromkeys(_packages()):
         try:
             found[package] = _declared(package)
-        except WorkbenchError as error:
-            wrong.append(error)
+        except WorkbenchError as error:  # kept without the frames of who first looked
+            wrong.append(
+                WorkbenchError(error.what, code=error.code, where=error.where, remedy=error.remedy)
+            )
     return found, tuple(wrong)
 
 

@@ -28,18 +28,37 @@ class Registry(Mapping[str, T], Generic[T]):
         faults: Callable[[], Sequence[WorkbenchError]] = tuple,
     ) -> None:
         self.what, self._homes, self.kind, self._faults = what, homes, kind, faults
+        self.added: dict[str, T] = {}  # in this process alone, such as in a cell of a notebook
 
     @cached_property
     def homes(self) -> Mapping[str, str]:
         """Return `"module:attribute"` of each name."""
         return dict(sorted(self._homes().items()))
 
+    def add(self, name: str, value: T, module: str) -> None:
+        """Add what this process alone has; one of the same name is replaced.
+
+        What an analysis announces is there already: nothing is added for it.
+        """
+        home = self.homes.get(name, "").partition(":")[0]
+        if home and home != module:
+            raise WorkbenchError(
+                f"there is a {self.what} {name!r} already.",
+                code="name-conflict",
+                where=home,
+                remedy="Choose another name.",
+            )
+        if not home:
+            self.added[name] = value
+
     def __getitem__(self, name: str) -> T:
+        if name in self.added:
+            return self.added[name]
         if name not in self.homes:
             raise WorkbenchError(
                 " ".join([f"there is no {self.what} {name!r}.", *(f.what for f in self._faults())]),
                 code=f"{self.what}-not-found".replace(" ", "-"),
-                remedy=did_you_mean(name, self.homes),
+                remedy=did_you_mean(name, self),
             )
         value = imported(self.homes[name], f"{self.what} {name!r}")
         if not isinstance(value, self.kind):
@@ -52,16 +71,16 @@ class Registry(Mapping[str, T], Generic[T]):
         return value
 
     def __contains__(self, name: object) -> bool:
-        return name in self.homes
+        return name in self.added or name in self.homes
 
     def __repr__(self) -> str:
         return f"<{len(self)} {self.what}s: {', '.join(self)}>"
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.homes)
+        return iter(sorted({*self.homes, *self.added}))
 
     def __len__(self) -> int:
-        return len(self.homes)
+        return len({*self.homes, *self.added})
 
 
 def imported(home: str, what: str) -> Any:

@@ -9,12 +9,13 @@ Costs: reading is a stream of one Doc at a time; nothing is downloaded and nothi
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TypeGuard
 
 from workbench.core import names
 from workbench.core.errors import WorkbenchError, did_you_mean
@@ -43,6 +44,7 @@ __all__ = [
     "write",
 ]
 
+_TEXT = re.compile(r"\s.*[.!?…。！？][\"')\]»”’]*\s*$|\n.*\S", re.DOTALL)
 BUILT_IN = {"primer": "workbench.corpora.primer"}
 _WRITERS = {".spacy": "docbin", ".conllu": "conllu", ".jsonl": "jsonlines"}
 _IN_CONLLU = {"words", "sentences", "pos", "tags", "lemmas", "morphs", "dependencies"} | {
@@ -52,7 +54,7 @@ _IN_CONLLU = {"words", "sentences", "pos", "tags", "lemmas", "morphs", "dependen
 
 
 def read(
-    ref: str | os.PathLike[str],
+    ref: "str | os.PathLike[str] | Iterable[Any] | IO[Any] | Corpus",
     *,
     unit: Unit = "sentence",
     pipeline: str | None = None,
@@ -61,14 +63,17 @@ def read(
     labels: Iterable[str] = (),
     layer: str | None = None,
 ) -> Corpus:
-    """Open a corpus by file, folder, prefix of split files, built-in name or hub name.
+    """Open a corpus by file, folder, prefix of split files, built-in or hub name, or from objects.
 
-    Nothing is read until Docs are requested, and at most one Doc is in memory.
+    Of a reference, nothing is read until Docs are requested, and at most one Doc is in memory. A
+    string is a text if it ends as a sentence does and no file has its name.
 
     Args:
         ref: A file (.conllu, .spacy, .jsonl, .csv, .tsv, .txt, PTB brackets …), a folder of split
             files, `primer` (built in), `primer/sentiment`, `hub:NAME`, or `local:NAME` (what has
-            this name on this machine).
+            this name on this machine). Or a text, a list of texts, of lists of words or of Docs, a
+            pandas data frame, a `datasets.Dataset`, an open file, or a mapping from splits to
+            these.
         unit: Unit of one Doc, `sentence` or `document`, if the format has documents.
         pipeline: spaCy pipeline for raw text (default: an installed one, else a blank one).
         language: Language code of the blank pipeline (default en).
@@ -86,8 +91,21 @@ def read(
         >>> corpus = wb.read("primer")
         >>> next(corpus.docs("test"))
         Ben walks to the hill.
+        >>> wb.read(["The dog saw Mary.", "Mary ran."])
+        <Corpus The dog saw Mary. and 1 more: all; Docs in memory>
     """
-    return _opened(ref, _options(unit, pipeline, language, text, labels, layer), at_once=True)
+    options = _options(unit, pipeline, language, text, labels, layer)
+    if is_reference(ref):
+        return _opened(ref, options, at_once=True)
+    made = import_module("workbench.corpora.in_memory").corpus  # which imports spaCy
+    return made(ref, options, partial(_opened, at_once=True))  # type: ignore[no-any-return]
+
+
+def is_reference(source: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether this names a corpus, and is not one; a text ends as a sentence does."""
+    if not isinstance(source, str):
+        return isinstance(source, os.PathLike | int | float | None)  # a number is a mistyped name
+    return not _TEXT.search(source) or os.path.lexists(source)
 
 
 def located(

@@ -26,12 +26,16 @@ _SURVEYED = 1000  # rows read per split if the dataset declares no types
 def corpus(ref: str, options: Options) -> Corpus:
     """Open a dataset of the hub."""
     name, _, config = ref.removeprefix("hub:").partition("@")
-    splits = _loaded(ref, name, config)
+    document = f"{name}@{config}" if config else name
+    return of_splits(ref, _loaded(ref, name, config), options, document)
+
+
+def of_splits(ref: str, splits: Mapping[str, Any], options: Options, document: str) -> Corpus:
+    """The corpus of datasets by split, of the package `datasets`; `ref` names them in errors."""
     nlp = tokenizer(options.pipeline, options.language)
     features = next((split.features for split in splits.values()), None)
     scores = _declared(features) if features else survey(_first_rows(ref, splits))
     columns = columns_of(scores, options.text, options.labels, ref)
-    document = f"{name}@{config}" if config else name
 
     def docs(split: str) -> Iterator[Doc]:
         return task_docs(_rows(ref, split, splits[split]), columns, document, nlp)

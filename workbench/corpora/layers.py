@@ -51,7 +51,8 @@ class Edge(NamedTuple):
 
     Example:
         >>> doc = next(wb.read("primer").docs("test"))
-        >>> wb.edges(doc, "dependencies")[0].labels
+        >>> from workbench.corpora import edges
+        >>> edges(doc, "dependencies")[0].labels
         ('nsubj',)
     """
 
@@ -249,7 +250,8 @@ def edges(doc: "Doc", layer: str) -> list[Edge]:
 
     Example:
         >>> doc = next(wb.read("primer").docs("test"))
-        >>> wb.edges(doc, "dependencies")[0]
+        >>> from workbench.corpora import edges
+        >>> edges(doc, "dependencies")[0]
         Edge(span1=(0, 1), span2=(1, 2), labels=('nsubj',))
     """
     if layer in doc._.edges:

@@ -212,6 +212,10 @@ class Model(Protocol):
         """The content hash of the same files opened in fp32; None if unknown."""
         return None
 
+    def take_changes(self) -> None:
+        """Of a model whose weights others hold too: notice their changes, which name a request."""
+        return
+
     def memory(self) -> Mapping[str, Any] | None:
         """Bytes that the model needs with a batch; None if unknown."""
         return None

@@ -147,7 +147,8 @@ class Progress(Protocol):
     """The progress callback of a run: `progress(done, total, "measuring attention")`.
 
     Example:
-        >>> def run(inputs: wb.Inputs, settings: wb.Settings, progress: wb.Progress) -> wb.Result:
+        >>> from workbench.experiment import Inputs, Progress
+        >>> def run(inputs: Inputs, settings: wb.Settings, progress: Progress) -> wb.Result:
         ...     progress(0, 1, "reading the corpus")
         ...     return wb.Result({})
     """
@@ -227,7 +228,8 @@ class Inputs:
         run_subruns: Runs other experiments (default: none can be run).
 
     Example:
-        >>> inputs = wb.Inputs(corpora=(wb.read("primer"),), split="test", limit=2)
+        >>> from workbench.experiment import Inputs
+        >>> inputs = Inputs(corpora=(wb.read("primer"),), split="test", limit=2)
         >>> [len(doc) for doc in inputs.docs()]
         [6, 11]
     """
@@ -250,7 +252,7 @@ class Inputs:
                 raise WorkbenchError(
                     f"{what} must be a tuple, not a {type(given).__name__}.",
                     code="wrong-type",
-                    where="wb.Inputs",
+                    where="Inputs",
                     remedy=f"Write {what}=(…,), with a comma after a single one.",
                 )
 
@@ -319,7 +321,8 @@ class Caveat:
     """A caveat for the tables and figures named in `applies_to` (default: all).
 
     Example:
-        >>> wb.Caveat("Rare parts of speech are left out.", ("pieces",)).applies_to
+        >>> from workbench.experiment import Caveat
+        >>> Caveat("Rare parts of speech are left out.", ("pieces",)).applies_to
         ('pieces',)
     """
 
@@ -337,7 +340,8 @@ class Table:
         labels: Columns of numbers without meaningful differences, such as the index of a head.
 
     Example:
-        >>> wb.Table("Pieces per word, by part of speech.", ("tag",)).keys
+        >>> from workbench.experiment import Table
+        >>> Table("Pieces per word, by part of speech.", ("tag",)).keys
         ('tag',)
     """
 
@@ -450,6 +454,7 @@ class Experiment(Generic[S]):
 
     Example:
         >>> import pandas as pd
+        >>> from workbench.experiment import Inputs, Progress, Table
         >>> def lengths(inputs, settings, progress):
         ...     rows = [(n, len(doc)) for n, doc in enumerate(inputs.docs())]
         ...     return wb.Result({"lengths": pd.DataFrame(rows, columns=["sentence", "words"])})
@@ -458,10 +463,10 @@ class Experiment(Generic[S]):
         ...     about="Counts the words of each sentence.",
         ...     settings=wb.Settings,
         ...     run=lengths,
-        ...     tables={"lengths": wb.Table("Words of each sentence.", ("sentence",))},
+        ...     tables={"lengths": Table("Words of each sentence.", ("sentence",))},
         ... )
-        >>> class Quiet(wb.Progress): ...
-        >>> inputs = wb.Inputs(corpora=(wb.read("primer"),), split="test", limit=2)
+        >>> class Quiet(Progress): ...
+        >>> inputs = Inputs(corpora=(wb.read("primer"),), split="test", limit=2)
         >>> experiment.run(inputs, wb.Settings(), Quiet()).tables["lengths"]["words"].tolist()
         [6, 11]
     """
@@ -498,7 +503,7 @@ class Experiment(Generic[S]):
         if self.split not in ("all", "held-out", "train"):
             wrong.append(f"split is {self.split!r:.40}, not all, held-out or train")
         wrong += [
-            f"table {name!r} is a {type(table).__name__}, not a wb.Table"
+            f"table {name!r} is a {type(table).__name__}, not a Table"
             for name, table in self.tables.items()
             if not isinstance(table, Table)
         ]

@@ -9,6 +9,7 @@ loading adds one forward pass over four pieces to transformers' own loading.
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
@@ -55,7 +57,9 @@ from workbench.models.tokenization import tokenize_batch, written
 from workbench.models.transformer import Transformer
 
 UNLIMITED = 2**31 - 1  # pieces, for a model with relative positions
+HASHED_UNSEEN = 2 << 30  # bytes of weights that are hashed without a bar
 WIDENED = 16_384  # rows of an output layer converted to float32 at a time
+_NO_PADDING = '"truncation":null,"padding":null,"added_tokens":'
 _PRECISIONS = {
     torch.float32: "fp32",
     torch.bfloat16: "bf16",
@@ -78,10 +82,8 @@ class HuggingFace(Transformer):
             tokenizer.
 
     Example:
-        >>> from transformers import AutoModelForMaskedLM, AutoTokenizer
-        >>> written = wb.export_model("mini:bert", "a-folder")
-        >>> net = AutoModelForMaskedLM.from_pretrained("a-folder")
-        >>> wb.HuggingFace(net, AutoTokenizer.from_pretrained("a-folder"), "mine")
+        >>> model = wb.load("mini:bert", device="cpu")
+        >>> type(model)(model.net, model.tokenizer, "mine")
         <Model mine: bert; encoder of 4 layers x 4 heads; width 128; ... parameters; cpu, fp32>
     """
 
@@ -152,10 +154,16 @@ class HuggingFace(Transformer):
 
     def _hashed(self, widened: Mapping[torch.dtype, torch.dtype]) -> str:
         digest = hashlib.blake2b(digest_size=16)
-        for key, weight in sorted(self.net.state_dict().items()):
-            tensor = weight.detach().cpu().to(widened.get(weight.dtype, weight.dtype))
-            digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+        state = sorted(self.net.state_dict().items())
+        sizes = {key: value.nbytes for key, value in state if isinstance(value, Tensor)}
+        total = sum(sizes.values())
+        with tqdm(
+            total=total, desc="hashing the weights, once", unit="B", unit_scale=True, leave=False,
+            disable=total < HASHED_UNSEEN,
+        ) as bar:  # fmt: skip
+            for key, value in state:
+                _update_hash(digest, key, value, widened)
+                bar.update(sizes.get(key, 0))
         config = self.net.config.to_dict()
         for irrelevant in ("_name_or_path", "transformers_version", "dtype", "architectures"):
             config.pop(irrelevant, None)
@@ -681,9 +689,33 @@ def _linear_in_fp32(head: nn.Linear, states: Tensor) -> Tensor:
     return logits if head.bias is None else logits + head.bias.float()
 
 
+def _update_hash(
+    digest: Any, key: str, value: Any, widened: Mapping[torch.dtype, torch.dtype]
+) -> None:
+    """Add an entry of a state to a hash; that of a quantised module may be no plain tensor."""
+    if isinstance(value, tuple | list):
+        for index, part in enumerate(value):
+            _update_hash(digest, f"{key}.{index}", part, widened)
+    elif not isinstance(value, Tensor) or value.is_meta:
+        digest.update(f"{key} {_shown(value)}".encode())
+    elif value.is_quantized:
+        _update_hash(digest, key, value.int_repr(), {})
+        _update_hash(digest, f"{key} as numbers", value.dequantize(), {})
+    else:
+        tensor = value.detach().cpu().to(widened.get(value.dtype, value.dtype))
+        digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+
+
+def _shown(value: Any) -> str:
+    """What is hashed of a value without numbers: a tensor on `meta` has a type and a shape."""
+    return f"{value.dtype} {tuple(value.shape)} meta" if isinstance(value, Tensor) else repr(value)
+
+
 def _tokenizer_text(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The tokenizer's full definition as text."""
-    return str(tokenizer.backend_tokenizer.to_str())
+    """The tokenizer's full definition as text, without how its last call padded and truncated."""
+    text = str(tokenizer.backend_tokenizer.to_str())
+    return re.sub('"truncation":.*?,"added_tokens":', _NO_PADDING, text, count=1)
 
 
 def _reject_arguments(arguments: dict[str, Any]) -> None:

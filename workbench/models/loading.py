@@ -20,14 +20,15 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+from torch import nn
+from transformers import AutoModel, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.machine import require_cuda
 from workbench.core.public import public
 from workbench.engine.model import Model
 from workbench.engine.task import chosen
-from workbench.models import budget, split
+from workbench.models import budget, live_net, split
 from workbench.models.formats import (
     checkpoint,
     gguf_files,
@@ -37,7 +38,7 @@ from workbench.models.formats import (
 )
 from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.lm_heads import placed
-from workbench.models.output_heads.standard_heads import ENDINGS
+from workbench.models.output_heads.standard_heads import HEADS
 from workbench.models.references import (
     RANDOM,
     facts,
@@ -63,34 +64,39 @@ WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "model-*.sa
 PICKLED_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
 _ONE_PRECISION = ("openai-gpt",)  # its masks must have the precision of its weights
 _lock = RLock()  # transformers sets the device of new models for all threads
-_HEADS = (
-    "ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
-    *ENDINGS,
-)  # fmt: skip
 
 
 @public
 def load(
-    ref: str | os.PathLike[str],
-    device: str | None = None,
+    ref: "str | os.PathLike[str] | nn.Module",
+    device: "str | PreTrainedTokenizerBase | None" = None,
     precision: str = "auto",
     *,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
+    name: str = "",
     seed: int = 0,
     pickled: bool = False,
     objective: str = "",
 ) -> Model:
-    """Open a model by folder, hub id, run, `mini:bert`, `elmo:OPTIONS,WEIGHTS` or `vectors:FILE`.
+    """Open a model by its reference, or a net of transformers that is in memory.
+
+    `wb.load(net, tokenizer)` opens any net: fine-tuned a minute ago, wrapped by PEFT, in bf16, on
+    any device. Its weights are shared, and the net itself is never touched: its mode, hooks,
+    attention and gradients stay as they are. Changed weights are noticed. A net on `meta` has
+    facts only.
 
     Args:
         ref: A folder (a transformers checkpoint, or an ELMo or vectors saved by training), a GGUF
             file, a hub id, the name of a run that trained a model,
             `elmo:OPTIONS.json,WEIGHTS.hdf5`, `vectors:FILE`, or a built-in name (`mini:bert`,
             `mini:gpt`, `mini:elmo`, `mini:t5`).
-            `REF@random` is the same architecture with random weights.
+            `REF@random` is the same architecture with random weights. Or a net.
         device: `cpu`, `cuda`, `cuda:1`, or several GPUs (`cuda:0,cuda:1`) over which the model's
             blocks are split; inputs go to the first GPU, and states stay on the GPU of their layer
-            (default: a GPU if available).
+            (default: a GPU if available). After a net, its tokenizer.
         precision: `fp32`, `bf16`, `fp16` or `auto` (bf16 on a GPU that supports it, else fp32).
+        tokenizer: Of a net (default: that of the files it was read from).
+        name: Its name in tables and figures (default: the reference).
         seed: Seed of the weights of a `@random` model.
         pickled: Whether to read pickled weights too, without running code in them.
         objective: What the model is used for, of what it predicts: `language-model` of a fine-tuned
@@ -108,16 +114,49 @@ def load(
         >>> wb.load("mini:bert", device="cpu")
         <Model mini:bert: bert; encoder of 4 layers x 4 heads; width 128; 1,082,752 parameters;
         cpu, fp32>
+        >>> from transformers import AutoModelForMaskedLM, AutoTokenizer
+        >>> folder = wb.export_model("mini:bert", "a-folder").folder
+        >>> net = AutoModelForMaskedLM.from_pretrained(folder).train()
+        >>> wb.load(net, AutoTokenizer.from_pretrained(folder), name="mine")
+        <Model mine: bert; encoder of 4 layers x 4 heads; width 128; ... parameters; cpu, fp32>
+        >>> net.training
+        True
     """
-    name = os.fspath(ref)
+    if isinstance(ref, nn.Module):
+        return with_objective(_opened_net(ref, tokenizer, device, precision, name), objective)
+    if tokenizer is not None or not isinstance(device, str | None):
+        raise WorkbenchError(
+            "a tokenizer is passed with a net in memory only.",
+            code="option-conflict",
+            where=os.fspath(ref),
+            remedy="Leave it out: a model is opened with the tokenizer that is next to its files.",
+        )
+    given, name = name, os.fspath(ref)
     with _lock:
         model = _opened(located(name), device, precision, seed, pickled)
-    model.name = name
+    model.name = given or name
     if not name.endswith(RANDOM) and (folder := folder_of(name)) is not None:
         task_checkpoint.restore_head(model, folder)
         if isinstance(model, HuggingFace):
             task_checkpoint.restore_parts(model, folder)
     return with_objective(model, objective)
+
+
+def _opened_net(
+    net: nn.Module,
+    tokenizer: "PreTrainedTokenizerBase | None",
+    second: "str | PreTrainedTokenizerBase | None",
+    precision: str,
+    name: str,
+) -> Model:
+    """The model of a net in memory, on its device and in its precision."""
+    if isinstance(second, str) or precision != "auto":
+        raise WorkbenchError(
+            "a net in memory is used where it is, and as it is.",
+            code="option-conflict",
+            remedy="Move or convert it before, with net.to(...), and pass its tokenizer only.",
+        )
+    return live_net.opened(net, tokenizer or second, name)
 
 
 def with_objective(model: Model, objective: str) -> Model:
@@ -372,7 +411,7 @@ def _dtype(precision: str, device: torch.device) -> torch.dtype:
 def _architecture(config: PretrainedConfig) -> Any:
     """The class of the saved weights, if it has a prediction head; else the model without head."""
     for name in config.architectures or ():
-        if name.endswith(_HEADS) and (found := checkpoint.class_of(name)) is not None:
+        if name.endswith(HEADS) and (found := checkpoint.class_of(name)) is not None:
             return found
     return AutoModel
 

@@ -102,7 +102,8 @@ def command(spec: Spec) -> str:
     """
     name = spec.name
     spec = without_folders(Spec.model_validate_json(spec.model_dump_json()))  # lists, as on disk
-    code = _on_command_line(spec) if spec.answerable else _in_python(spec)
+    is_command = spec.answerable and spec.experiment not in EXPERIMENTS.added
+    code = _on_command_line(spec) if is_command else _in_python(spec)
     inputs = [item for each in _specs(spec) for item in each]
     hashes = [f"# content hash of {_last_parts(x.name)}: {x.hash[:DIGITS]}" for x in inputs]
     return "\n".join([code, *dict.fromkeys(hashes), f"# run: {name}"])
@@ -308,16 +309,21 @@ def _folded(words: Sequence[str]) -> str:
 def _in_python(spec: Spec) -> str:
     options: dict[str, Any] = {"split": spec.split, "seed": spec.seed, **spec.settings}
     arguments: list[str] = []
-    for key, items in (("model", spec.models), ("corpus", spec.corpora)):
+    models, corpora = _specs(spec) if spec.sweep else (spec.models, spec.corpora)
+    passed: dict[str, Sequence[ModelSpec | CorpusSpec]] = {"model": models, "corpus": corpora}
+    for key, items in passed.items():
         texts = [repr(item.ref) if item.ref is not None else key.upper() for item in items]
         if texts:
             several = f"[{', '.join(texts)}]"
             arguments.append(f"{key}={texts[0] if len(texts) == 1 else several}")
+    options |= {key: values for key, values in spec.sweep.items() if key not in ("model", "corpus")}
     arguments += [f"{key}={value!r}" for key, value in options.items() if value is not None]
-    objects = [model.name for model in spec.models if model.ref is None]
-    objects += [corpus.name for corpus in spec.corpora if corpus.ref is None]
-    comment = f"# in capitals: objects that were passed to wb.run ({', '.join(objects)})"
-    return f"{comment}\nwb.run({spec.experiment!r}, {', '.join(arguments)})"
+    objects = [item.name for items in passed.values() for item in items if item.ref is None]
+    comment = f"# in capitals: live objects ({', '.join(objects)}); pass them again,\n"
+    comment += "# or save them (model.save, wb.write), and name the folder or file"
+    comment = comment if objects else "# an experiment of a session: define it again first"
+    function = "wb.sweep" if spec.sweep else "wb.run"
+    return f"{comment}\n{function}({spec.experiment!r}, {', '.join(arguments)})"
 
 
 # --- private paths --------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import FULL, atomic_write, unwritable
@@ -34,7 +34,7 @@ from workbench.experiment.definition import (
 from workbench.models.references import TRAINED, folder_of
 from workbench.runs import effort, run, spec, status, time_left
 from workbench.runs.processes import device_queue, resources
-from workbench.runs.request import checked_settings
+from workbench.runs.request import checked_settings, object_of
 from workbench.runs.run import PROVENANCE
 from workbench.runs.spec import unlinked
 from workbench.runs.status import Cancelled, Failure, Journal
@@ -295,6 +295,7 @@ def _compute(
 
     facts = [facts_of(model) for model in models]
     _require_same(run_spec, facts)
+    held = models
     models = tuple(
         _for_objective(model, named) for model, named in zip(models, run_spec.models, strict=True)
     )
@@ -312,6 +313,7 @@ def _compute(
         _require_unchanged(run_spec, corpora, files_before)  # a changed file is the likely cause
         raise
     _require_unchanged(run_spec, corpora, files_before)
+    _require_same_objects(run_spec, held)
     return result, {
         "models": [{**f, "name": m.name} for f, m in zip(facts, run_spec.models, strict=True)],
         "corpora": [
@@ -386,7 +388,8 @@ def open_inputs(
         from workbench.corpora.content_hash import content_hash
 
         if named.ref is None:
-            raise _cannot_reopen(named.name)
+            corpora.append(_object("corpus", named))
+            continue
         corpus = read(named.ref, **named.options)
         if content_hash(corpus) != named.hash:
             raise _changed("corpus", named.name)
@@ -399,7 +402,8 @@ def open_inputs(
         from workbench.runs.model_facts import known
 
         if model.ref is None:
-            raise _cannot_reopen(model.name)
+            models.append(_object("model", model))
+            continue
         if known(model.ref, run_spec.seed, model.pickled).hash != model.hash:
             raise _changed("model", model.name)
         loaded = load(
@@ -459,7 +463,7 @@ def _model_files(run_spec: spec.Spec) -> list[str]:
 def _require_unchanged(
     run_spec: spec.Spec, corpora: "tuple[Corpus, ...]", files_before: list[str]
 ) -> None:
-    """Raise an error if a file has changed while the run read it."""
+    """Raise an error if a file, or a net in memory, has changed while the run read it."""
     for named, corpus in zip(run_spec.corpora, corpora, strict=True):
         from workbench.corpora.content_hash import content_hash
 
@@ -470,6 +474,19 @@ def _require_unchanged(
     ):
         if before and now != before:
             raise _changed_meanwhile("model", model.name)
+
+
+def _require_same_objects(run_spec: spec.Spec, models: "tuple[Model, ...]") -> None:
+    """Raise an error if the weights of a net in memory changed while the run read them."""
+    for named, model in zip(run_spec.models, models, strict=True):
+        if named.ref is None and model.content_hash != named.hash:
+            raise WorkbenchError(
+                "the weights of the model changed while the run read them, so its results are "
+                "discarded.",
+                code="model-changed",
+                where=named.name,
+                remedy="Start it again when nothing trains the net, or pass a copy of it.",
+            )
 
 
 def _changed_meanwhile(what: str, name: str) -> WorkbenchError:
@@ -490,13 +507,12 @@ def _changed(what: str, name: str) -> WorkbenchError:
     )
 
 
-def _cannot_reopen(name: str) -> WorkbenchError:
-    return WorkbenchError(
-        "this was passed as an object, and cannot be opened again.",
-        code="reference-needed",
-        where=name,
-        remedy="Call wb.run again with the same object, or name a file or folder.",
-    )
+def _object(kind: Literal["model", "corpus"], named: "spec.ModelSpec | spec.CorpusSpec") -> Any:
+    """Return the model or corpus of this process that a request was made with."""
+    found = object_of(kind, named.hash)
+    if found is None:
+        raise spec.cannot_reopen(named)
+    return found
 
 
 def _seed(seed: int, with_torch: bool) -> None:

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from operator import index
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
+from weakref import WeakValueDictionary
 
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import user_path
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 Seen = dict[Any, Any]
 T = TypeVar("T")
+# by kind and content hash, the models and corpora of this process that were in a request
+_OBJECTS: "WeakValueDictionary[tuple[str, str], Any]" = WeakValueDictionary()
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,14 @@ class Request:
     models: tuple["Model | None", ...]  # those that were passed as objects
     facts: tuple[Mapping[str, Any], ...]
 
+    @property
+    def runs_here(self) -> bool:
+        """Return whether only this process can compute it, which has its objects or its code."""
+        return runs_here(self.spec)
+
     def unmet_requirements(self) -> list[WorkbenchError]:
         """Return why this cannot be computed; empty if it can."""
-        if self.corpora and self.spec.answerable:
+        if self.corpora and not self.runs_here:
             return [
                 WorkbenchError(what, code=code, where=where, remedy=remedy)
                 for what, code, where, remedy in forked_call(
@@ -109,7 +117,9 @@ def make_request(
             code="corpus-count",
             remedy="Name a corpus with --corpus, or remove --split.",
         )
-    device = _device(device or _gpu_of(models), bool(models) or kind.trains)
+    for model in models:
+        _require_weights(model)
+    device = _device(device or _device_of(models), bool(models) or kind.trains)
     if objective and not kind.measures:
         raise WorkbenchError(
             f"{kind.name} does not measure what a model predicts, so there is no objective to "
@@ -134,6 +144,23 @@ def make_request(
     objects = tuple(None if isinstance(named, str | Path) else named for named in models)
     facts = tuple(facts for _, facts in described)
     return Request(spec, kind, checked, tuple(corpus for corpus, _ in opened), objects, facts)
+
+
+def runs_here(spec: Spec) -> bool:
+    """Return whether only this process can compute a request."""
+    return not spec.answerable or spec.experiment in EXPERIMENTS.added
+
+
+def object_of(kind: Literal["model", "corpus"], content_hash: str) -> Any:
+    """Return the model or corpus of this process with this content; None if there is none."""
+    found = _OBJECTS.get((kind, content_hash))
+    if found is not None and kind == "model" and found.content_hash != content_hash:
+        found = None  # its weights have changed
+    if found is None and kind == "model" and "torch" in sys.modules:
+        from workbench.models.live_net import of_hash
+
+        found = of_hash(content_hash)
+    return found
 
 
 def unmet(spec: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -271,7 +298,10 @@ def _corpus(
             corpus = source
         else:
             corpus = (read if "spacy" in sys.modules else located)(source, **reading)
-        return corpus, corpus_spec(corpus)
+        spec = corpus_spec(corpus)
+        if spec.ref is None:
+            _OBJECTS["corpus", spec.hash] = corpus
+        return corpus, spec
 
     return _once(seen, str(source) if isinstance(source, str | Path) else id(source), opened)
 
@@ -292,10 +322,20 @@ def device_name(requested: str | None) -> str:
     return str(resolve_device(requested))
 
 
-def _gpu_of(models: "Sequence[str | Path | Model]") -> str | None:
-    """Return the GPU of a model that was passed as an object; None if none is on a GPU."""
+def _device_of(models: "Sequence[str | Path | Model]") -> str | None:
+    """Return the device of the models that were passed as objects, a GPU if one is on a GPU."""
     devices = [named.device for named in models if not isinstance(named, str | Path)]
-    return next((str(device) for device in devices if device.type == "cuda"), None)
+    return next((str(each) for each in sorted(devices, key=lambda d: d.type != "cuda")), None)
+
+
+def _require_weights(model: "str | Path | Model") -> None:
+    if not isinstance(model, str | Path) and model.device.type == "meta":
+        raise WorkbenchError(
+            "the net is on the device meta: it has no weights to compute with.",
+            code="no-weights",
+            where=model.name,
+            remedy="Open it with weights; wb.load of a net on meta has facts only.",
+        )
 
 
 def _model(
@@ -317,8 +357,13 @@ def _model(
         return spec, {**model.facts, "name": name}
     from workbench.models.references import facts as facts_of
 
-    facts = _once(seen, id(source), lambda: facts_of(source))
+    def facts_of_object() -> Mapping[str, Any]:
+        source.take_changes()
+        return facts_of(source)
+
+    facts = _once(seen, id(source), facts_of_object)
     content_hash, name = facts["content_hash"], _text(source.name)
+    _OBJECTS["model", content_hash] = source
     return ModelSpec(ref=None, name=name, hash=content_hash, precision=source.precision), facts
 
 
@@ -397,6 +442,69 @@ def _text(name: str) -> str:
             remedy="Rename the file or folder.",
         ) from None
     return name
+
+
+# --- what Python passes ---------------------------------------------------------------------------
+
+
+def models_of(value: Any) -> "tuple[str | Path | Model, ...]":
+    """Return one or several models, or nets in memory, each alone or as (net, tokenizer)."""
+    if _is_net(value) or (isinstance(value, tuple) and len(value) == 2 and _is_pair(value)):
+        value = [value]
+    return tuple(_opened_net(each) for each in refs(value))
+
+
+def _opened_net(value: Any) -> "str | Path | Model":
+    if isinstance(value, str | Path) or hasattr(type(value), "encode"):
+        return value  # type: ignore[no-any-return]
+    if not (_is_net(value) or _is_pair(value)):
+        raise WorkbenchError(
+            f"a model is a {type(value).__name__}: {value!r:.40}",
+            code="wrong-type",
+            where="model",
+            remedy="Pass a reference, such as mini:bert, a model of wb.load, or a net of "
+            "transformers with its tokenizer: model=(net, tokenizer).",
+        )
+    from workbench.models.loading import load
+
+    net, tokenizer = value if isinstance(value, tuple) else (value, None)
+    return load(net, tokenizer)
+
+
+def _is_net(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether this is a net with its tokenizer."""
+    return isinstance(value, tuple) and _is_net(value[0]) and hasattr(value[-1], "is_fast")
+
+
+def corpora_of(value: Any) -> "tuple[Any, ...]":
+    """Return one or several corpora: references as they are, and what `wb.read` reads."""
+    from workbench.corpora import Corpus, is_reference, read
+
+    def one(each: Any) -> Any:
+        return each if is_reference(each) or isinstance(each, Corpus) else read(each)
+
+    several = isinstance(value, list | tuple) and all(
+        is_reference(each) or isinstance(each, Corpus) or hasattr(each, "columns") for each in value
+    )
+    return () if value is None else tuple(map(one, value if several and value else [value]))
+
+
+def is_list(value: Any) -> bool:
+    """Whether these are several values: a list, a range, an array."""
+    one_dimension = getattr(value, "ndim", 0) == 1
+    return isinstance(value, list | tuple | range | set | frozenset) or one_dimension
+
+
+def is_several(experiment: Experiment[Any], name: str, value: Any) -> bool:
+    """Whether these are several values of a setting, and not one value that is a list."""
+    field = experiment.settings.model_fields.get(name)
+    kinds = set() if field is None else _kinds(field.annotation)
+    return all(map(is_list, value)) if kinds & {tuple, list, set, frozenset} else True
 
 
 def refs(value: Any) -> tuple[Any, ...]:

@@ -713,6 +713,21 @@ def _opened_builtin(name: str) -> Run:
     return Run(SHIPPED / matches[0])
 
 
+def require_finished(run: Run) -> Run:
+    """Return the run if it is done; else raise its error."""
+    now = run.status
+    if now.state == "done":
+        return run
+    if now.failure is not None:
+        raise now.failure.error()
+    raise WorkbenchError(
+        f"the run was {now.state}.",
+        code=f"run-{now.state}",
+        where=run.name,
+        remedy=f"Continue it with: workbench runs resume {run.name}",
+    )
+
+
 def builtin_names() -> list[str]:
     """Return the names of the folders of built-in results whose experiments are installed."""
     names = sorted(path.parent.name for path in SHIPPED.glob(f"*/{spec.FILE}"))

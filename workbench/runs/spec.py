@@ -8,7 +8,7 @@ checkpoint under the old path is a different request. Costs: nothing except its 
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -93,8 +93,29 @@ class Spec(_Part):
     @property
     def answerable(self) -> bool:
         """Return whether another process can open the models and corpora."""
-        refs = [*(model.ref for model in self.models), *(corpus.ref for corpus in self.corpora)]
-        return None not in refs and all(part.answerable for part in self.parts)
+        return not any(True for _ in self.objects())
+
+    def objects(self) -> "Iterator[ModelSpec | CorpusSpec]":
+        """Yield the models and corpora that were passed as objects."""
+        for part in self.parts or (self,):
+            yield from (model for model in part.models if model.ref is None)
+            yield from (corpus for corpus in part.corpora if corpus.ref is None)
+
+
+def cannot_reopen(item: ModelSpec | CorpusSpec) -> WorkbenchError:
+    """Return the error for a model or corpus that was passed as an object, which is gone."""
+    if isinstance(item, CorpusSpec):
+        what, saved = "corpus", "write it to a file with wb.write, and name the file"
+    else:
+        what, saved = "model", "save it with model.save(FOLDER), and name the folder"
+    return WorkbenchError(
+        f"the {what} was a live object with the content hash {item.hash[:DIGITS]}, which this "
+        "process does not have.",
+        code="reference-needed",
+        where=item.name,
+        remedy=f"Call wb.run again with the same object; or {saved}, for a run that a command "
+        "repeats.",
+    )
 
 
 def with_given_names(spec: Spec) -> Spec:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
@@ -26,11 +27,11 @@ from workbench.experiment.definition import (
     Table,
 )
 from workbench.runs import spec
-from workbench.runs.execute import Open, SubRuns, execute, open_objects
+from workbench.runs.execute import Open, SubRuns, execute, open_inputs, open_objects
 from workbench.runs.launch import end, follow, looked, start
 from workbench.runs.processes import device_queue
 from workbench.runs.processes.resources import thread_limits
-from workbench.runs.request import Request, Seen, make_request
+from workbench.runs.request import Request, Seen, make_request, runs_here
 from workbench.runs.run import Run
 from workbench.runs.spec import Spec
 from workbench.runs.status import CANCEL, Cancelled, Journal, Status
@@ -61,7 +62,7 @@ def subrun_runner(
     ) -> Sequence[Run]:
         journal.check()
         requests = [_request(subrun, run_spec.device, named, seen) for subrun in subruns]
-        separate = run_spec.device == "cpu" and all(each.spec.answerable for each in requests)
+        separate = run_spec.device == "cpu" and not any(each.runs_here for each in requests)
         if separate and len(requests) > 1 and (os.cpu_count() or 1) > 1:
             specs = [each.spec for each in requests]
             return _in_parallel(specs, journal, on_progress, lengths, later)
@@ -86,6 +87,11 @@ def in_process(opened: Open) -> Callable[[Journal], int]:
 def compute_here(request: Request) -> Callable[[Journal], int]:
     """Return the function that computes a run here, with the open objects of its request."""
     return in_process(open_objects(request.models, request.corpora))
+
+
+def compute_again(run_spec: Spec) -> Callable[[Journal], int] | None:
+    """Return the function that computes a request here, if only this process can."""
+    return in_process(open_inputs) if runs_here(run_spec) else None
 
 
 def _request(subrun: SubrunRequest, device: str, named: Mapping[int, Any], seen: Seen) -> Request:
@@ -309,10 +315,10 @@ def make_sweep(
         )
         requests.append(request)
         for name, value in zip(swept, combination, strict=True):
-            shown[name].setdefault(str(value), _shown(request, name, value))
+            shown[name].setdefault(_key(value), _shown(request, name, value))
     sweep = {name: _of_one_type(list(column.values())) for name, column in shown.items()}
     for name, column in sweep.items():
-        if len(set(column)) < len(column):
+        if len(set(column)) < len(column) or len(column) < len(swept[name]):
             raise _repeated(name)
     parts = tuple(request.spec for request in requests)
     return requests[0].spec.model_copy(update={"sweep": sweep, "parts": parts}), requests
@@ -334,7 +340,7 @@ def _require_sensible(kind: Experiment[Any], swept: Mapping[str, Sequence[Any]])
                 code="setting-invalid",
                 remedy=f"Write {name}=a,b or {name}=0..4.",
             )
-        if len(set(map(str, options))) < len(options):
+        if len(set(map(_key, options))) < len(options):
             raise _repeated(name)
     if n_runs > MOST:
         raise WorkbenchError(
@@ -344,10 +350,16 @@ def _require_sensible(kind: Experiment[Any], swept: Mapping[str, Sequence[Any]])
         )
 
 
+def _key(value: Any) -> str:
+    """Return what tells a swept value from others; two objects may look alike."""
+    return str(value) if isinstance(value, str | int | float | Path) else str(id(value))
+
+
 def _repeated(name: str) -> WorkbenchError:
-    return WorkbenchError(
-        f"a value of {name} is repeated.", code="value-repeated", remedy="Write each value once."
-    )
+    remedy = "Write each value once."
+    if name in ("model", "corpus"):
+        remedy += f" Two of one name need others, as in wb.load(net, tokenizer, name=...): {name}."
+    return WorkbenchError(f"a value of {name} is repeated.", code="value-repeated", remedy=remedy)
 
 
 def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, dict[str, Any]]:
@@ -365,7 +377,7 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
             remedy="See workbench runs show RUN, fix the cause, and start the sweep again: it uses "
             "finished runs.",
         )
-    experiment, sweep = EXPERIMENTS[run_spec.experiment], run_spec.sweep
+    sweep = run_spec.sweep
     tables, about = {}, {}
     for name in dict.fromkeys(name for run in runs for name in run.tables):
         parts = {
@@ -375,8 +387,8 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
         }
         keys = swept_columns(sweep, {column for part in parts.values() for column in part.columns})
         tables[name] = _concatenated(keys, parts)
-        declared = experiment.tables[name]
-        about[name] = Table(declared.about, (*keys, *declared.keys))
+        stored = next(run.tables[name].attrs for run in runs if name in run.tables)
+        about[name] = Table(stored["about"], (*keys, *stored["keys"]))
     by_group: dict[str, list[Run]] = {}
     for run, combination in zip(runs, product(*sweep.values()), strict=True):
         by_group.setdefault(_group(sweep, combination), []).append(run)
@@ -449,7 +461,9 @@ def _part_runs(run_spec: spec.Spec, journal: Journal, share: bool) -> list[Run]:
         run_spec.parts,
         journal,
         n_parts if scheduler else (os.cpu_count() or 1) if share else _slots(run_spec) + 1,
-        begin=lambda part: start(part, share=share, scheduler=scheduler, part_of=sweep),
+        begin=lambda part: start(
+            part, share=share, scheduler=scheduler, part_of=sweep, compute=compute_again(part)
+        ),
         ended=lambda run, now: journal.log(f"{run.name}: {now.state}"),
         on_progress=lambda n_ended: journal(n_ended, n_parts, "runs"),
     )

@@ -14,11 +14,13 @@ from tests.analyses.heads.conftest import doc_of
 from tests.analyses.heads.prescribed import Prescribed
 from tests.planted.look import BUILDERS, eager
 from tests.planted.words import lexicon, planted_docs
-from workbench import Corpus, HuggingFace, Inputs, Model
+from workbench import Corpus, Model
 from workbench.analyses.attention.averages import run
 from workbench.analyses.attention.capture import attention
 from workbench.analyses.attention.experiments import Averages
 from workbench.analyses.attention.grids import Options, grid_of, groups
+from workbench.experiment import Inputs
+from workbench.models.huggingface import HuggingFace
 
 Models = Callable[[str], Model]
 

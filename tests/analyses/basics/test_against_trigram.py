@@ -9,9 +9,10 @@ import pytest
 
 from tests.analyses.basics.test_pairs import Quiet
 from tests.models import bilms, headed, zoo
-from workbench import Corpus, Inputs, Model, Settings, WorkbenchError, encode, load, read
+from workbench import Corpus, Model, Settings, WorkbenchError, encode, load, read
 from workbench.analyses.basics.experiments import TRIGRAM
 from workbench.analyses.basics.trigram import count_trigrams, nats, run
+from workbench.experiment import Inputs
 from workbench.models.output_heads.lm_losses import candidates
 from workbench.models.scoring.lm_scoring import score
 

@@ -11,23 +11,14 @@ import pytest
 import torch
 
 from tests.models import bilms, headed, zoo
-from workbench import (
-    Corpus,
-    HuggingFace,
-    Inputs,
-    Model,
-    Result,
-    WorkbenchError,
-    encode,
-    experiments,
-    load,
-    read,
-)
+from workbench import Corpus, Model, Result, WorkbenchError, encode, experiments, load, read
 from workbench.analyses.basics.experiments import MINIMAL_PAIRS, MinimalPairs
 from workbench.analyses.basics.minimal_pairs import exchanges
 from workbench.core.stats import holm, sign_flip_p_value
 from workbench.corpora.readers.tables import minimal_pairs
+from workbench.experiment import Inputs
 from workbench.experiment.definition import unmet_requirements
+from workbench.models.huggingface import HuggingFace
 from workbench.models.references import facts
 from workbench.models.scoring.lm_scoring import score
 

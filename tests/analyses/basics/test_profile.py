@@ -11,9 +11,11 @@ import torch
 
 from tests.models import bilms, headed, zoo
 from tests.models.test_logits import HEADED
-from workbench import Corpus, HuggingFace, Inputs, Result, encode, experiments, load, read
+from workbench import Corpus, Result, encode, experiments, load, read
 from workbench.analyses.basics import lm_profile
 from workbench.analyses.basics.experiments import PROFILE, Profile
+from workbench.experiment import Inputs
+from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.lm_scoring import measures, score
 from workbench.models.word_models import Vectors
 

@@ -8,9 +8,10 @@ import pytest
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from workbench import Inputs, Result
+from workbench import Result
 from workbench.analyses.heads.experiments import Heads
 from workbench.analyses.heads.head_analysis import run
+from workbench.experiment import Inputs
 
 VOCAB = Vocab()
 RELATIONS = ("nsubj", "obj", "nmod:poss", "punct", "det")

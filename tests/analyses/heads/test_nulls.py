@@ -7,7 +7,8 @@ import pytest
 from tests.analyses.heads.conftest import doc_of, random_docs
 from tests.analyses.heads.prescribed import Prescribed
 from tests.tiny import tiny_bert
-from workbench import HuggingFace, Result, WorkbenchError, read
+from workbench import Result, WorkbenchError, read
+from workbench.models.huggingface import HuggingFace
 
 RunHeads = Callable[..., Result]
 SEEDS = 20

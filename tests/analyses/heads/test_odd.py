@@ -139,7 +139,7 @@ def test_the_level_of_pieces_has_no_relations(run_heads: RunHeads) -> None:
 def test_coreference_with_its_baselines(run_heads: RunHeads) -> None:
     docs = list(read("primer").docs("dev", 250))
     from tests.tiny import tiny_bert
-    from workbench import HuggingFace
+    from workbench.models.huggingface import HuggingFace
 
     net, tokenizer = tiny_bert(token.text for doc in docs for token in doc)
     heads = run_heads(HuggingFace(net, tokenizer, "random"), docs, n_frequent_words=100).tables[
@@ -181,9 +181,9 @@ def test_a_caveat_names_the_pipeline_of_predicted_trees(
 
     import workbench as wb
     from tests.analyses.heads.conftest import Silent
-    from workbench import Inputs
     from workbench.analyses.heads.experiments import Heads
     from workbench.analyses.heads.head_analysis import run
+    from workbench.experiment import Inputs
 
     class Chained(Pipe):
         """Every word hangs on the next."""

@@ -12,7 +12,8 @@ from spacy.tokens import Doc
 
 from tests.planted import bert, gpt2
 from tests.planted.words import Lexicon, lexicon, planted_docs
-from workbench import HuggingFace, Result
+from workbench import Result
+from workbench.models.huggingface import HuggingFace
 
 RunHeads = Callable[..., Result]
 NAMES = {
@@ -56,9 +57,9 @@ def named(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def tables(named: str) -> dict[str, Any]:
     from tests.analyses.heads.conftest import Made, Silent
-    from workbench import Inputs
     from workbench.analyses.heads.experiments import Heads
     from workbench.analyses.heads.head_analysis import run
+    from workbench.experiment import Inputs
 
     planted = BUILD[named](known(lexicon()))
     model: Any = HuggingFace(planted.model, planted.tokenizer, named)

@@ -21,7 +21,7 @@ from tests.models.headed import made
 from tests.models.test_attention import cases
 from tests.models.test_logits import HEADED
 from tests.planted import bert, gpt2
-from workbench import Corpus, HuggingFace, WorkbenchError
+from workbench import Corpus, WorkbenchError
 from workbench.analyses.lenses.contributions_corpus import half
 from workbench.analyses.lenses.figures.contributions import by_layer
 from workbench.analyses.predictions.prediction import of_word
@@ -31,6 +31,7 @@ from workbench.corpora.encode import doc_of
 from workbench.engine.batch import Pieces
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.head_removal import parts
+from workbench.models.huggingface import HuggingFace
 from workbench.models.interventions.direct_contributions import (
     Contributions,
     Reader,

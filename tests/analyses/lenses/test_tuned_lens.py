@@ -13,9 +13,10 @@ from tests.judges.odd import odd_corpus, run_here
 from tests.models.headed import made
 from tests.models.test_logits import HEADED
 from tests.tiny import tiny_bert
-from workbench import HuggingFace, Result, WorkbenchError
+from workbench import Result, WorkbenchError
 from workbench.analyses.lenses.tuned_maps import Maps, Reader, maps_of
 from workbench.engine.model import Model
+from workbench.models.huggingface import HuggingFace
 from workbench.models.interventions.head_replay import layer_logits, recorded_states
 
 WIDTH, BLOCKS = 24, 2

@@ -20,6 +20,7 @@ from workbench.analyses.predictions.target import Target
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import doc_of, encode
 from workbench.engine.task import Task
+from workbench.models.huggingface import HuggingFace
 from workbench.models.interventions.patching import What
 from workbench.models.output_heads.task_heads import MixHead, Scale
 
@@ -50,7 +51,7 @@ def number(prediction: Prediction, target: Target) -> float:
 # --- a planted circuit ----------------------------------------------------------------------------
 
 
-def one_head() -> wb.HuggingFace:
+def one_head() -> HuggingFace:
     """A BERT that reads one token by head 1 of layer 0; layer 1 and all MLPs write nothing."""
     model = planted()
     first, second = model.net.bert.encoder.layer

@@ -20,6 +20,7 @@ from workbench import Corpus, Result, WorkbenchError
 from workbench.analyses.patching.patching_corpus import aligned
 from workbench.corpora.counterfactuals import counterfactual_pairs
 from workbench.corpora.layers import Mention, set_spans, vocabulary
+from workbench.models.huggingface import HuggingFace
 
 Words = Sequence[str]
 VOCABULARY = vocabulary("en")
@@ -58,9 +59,9 @@ def findings(result: Result) -> dict[str, Any]:
 
 
 @cache
-def induction() -> wb.HuggingFace:
+def induction() -> HuggingFace:
     built = eager(BUILDERS["gpt2"]())
-    return wb.HuggingFace(built.model, built.tokenizer, "induction")
+    return HuggingFace(built.model, built.tokenizer, "induction")
 
 
 def repeats(n: int, flipped: bool = False) -> list[Doc]:

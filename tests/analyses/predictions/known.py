@@ -14,6 +14,7 @@ from workbench.analyses.predictions.prediction import Prediction
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.text import tokenizer
 from workbench.engine.batch import Pieces
+from workbench.models.huggingface import HuggingFace
 from workbench.models.word_models import Vectors
 
 WORDS = ("Ben", "walks", "to", "the", "hill", "lake")
@@ -43,7 +44,7 @@ def linear(folder: Path, words: Sequence[str] = WORDS) -> Linear:
     return Linear(model, doc, "class", model.encode(encode([doc])))
 
 
-def planted() -> wb.HuggingFace:
+def planted() -> HuggingFace:
     """A BERT that reads one token only: all other words have the embedding of the mask piece.
 
     Two layers attend to the token and copy its embedding; everything else is zero. Positions have
@@ -72,4 +73,4 @@ def planted() -> wb.HuggingFace:
             ):
                 linear_map.weight.copy_(torch.eye(32))
         net.cls.predictions.transform.dense.weight.copy_(torch.eye(32))
-    return wb.HuggingFace(net, words, "planted")
+    return HuggingFace(net, words, "planted")

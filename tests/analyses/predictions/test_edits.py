@@ -6,11 +6,12 @@ import torch
 from tests.analyses.predictions.test_predict import MINI, model_of
 from tests.planted import bert
 from tests.tiny import tiny_bert
-from workbench import HuggingFace, WorkbenchError
+from workbench import WorkbenchError
 from workbench.analyses.predictions.edits import editable, token_effects
 from workbench.analyses.predictions.predict import fill
 from workbench.analyses.predictions.prediction import Prediction, following, of_word, written
 from workbench.corpora.encode import doc_of
+from workbench.models.huggingface import HuggingFace
 
 TEXT = "Ben walks to the hill."
 SOME = ("bert", "albert", "xlnet", "modernbert", "gpt2", "llama", "bloom", "t5", "bart")

@@ -11,11 +11,12 @@ from tests.analyses.transfer.test_trying import predictions
 from tests.models import headed, zoo
 from tests.models.test_logits import HEADED
 from tests.planted import bert
-from workbench import HuggingFace, Model, WorkbenchError
+from workbench import Model, WorkbenchError
 from workbench.analyses.predictions.predict import changed
 from workbench.analyses.predictions.prediction import labelled
 from workbench.analyses.predictions.results import Labelled, TopChoices
 from workbench.corpora.text_prediction import predict_text
+from workbench.models.huggingface import HuggingFace
 
 MASKED = [name for name, kind in HEADED.items() if kind.endswith("MaskedLM")]
 CAUSAL = ("openai-gpt", "gpt2", "bloom", "gpt-neox", "llama")

@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 
 from tests.planted import gpt2
 from tests.planted.signs import HEAD_WIDTH, ONE, WIDTH, entries, signs
-from workbench import HuggingFace
+from workbench.models.huggingface import HuggingFace
 
 VOCAB = Vocab()
 PREVIOUS, INDUCTION = (0, 0), (1, 1)  # site and head

@@ -10,12 +10,13 @@ from transformers import AlbertForMaskedLM, AutoConfig, LlamaForCausalLM
 
 from tests.analyses.pruning.models import HELPER, INDUCTION, PREVIOUS, TWIN, planted, texts
 from tests.models import zoo
-from workbench import HuggingFace, load, read
+from workbench import load, read
 from workbench.analyses.pruning import curves
 from workbench.analyses.pruning.curves import Method, methods, order_of
 from workbench.analyses.pruning.evaluation import Evaluation, build_head_evaluation
 from workbench.analyses.pruning.experiments import BY
 from workbench.models.head_removal import units
+from workbench.models.huggingface import HuggingFace
 
 Mini = Callable[..., Evaluation]
 

@@ -12,7 +12,9 @@ import pytest
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.judges.odd import odd_corpus, odd_model, run_here
-from workbench import HuggingFace, Inputs, Result, Run, WorkbenchError, experiments
+from workbench import Result, Run, WorkbenchError, experiments
+from workbench.experiment import Inputs
+from workbench.models.huggingface import HuggingFace
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

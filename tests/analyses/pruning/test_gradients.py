@@ -9,10 +9,11 @@ import torch
 
 import workbench as wb
 from tests.analyses.pruning.models import planted, texts
-from workbench import Gate, HuggingFace, read
+from workbench import Gate, read
 from workbench.analyses.pruning.evaluation import Evaluation, TextScores, build_head_evaluation
 from workbench.analyses.pruning.head_masks import heads_of, opened
 from workbench.analyses.pruning.importance import GateGradients, gate_gradients
+from workbench.models.huggingface import HuggingFace
 
 Mini = Callable[..., Evaluation]
 ONE_EACH = TextScores(np.zeros(2), np.zeros(2), np.ones(2))  # two texts of one piece

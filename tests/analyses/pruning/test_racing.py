@@ -15,10 +15,11 @@ from tests.analyses.pruning.models import VOCAB, planted, unigrams
 from tests.composition import two_heads
 from tests.findings import findings_of
 from tests.judges.odd import run_here
-from workbench import Corpus, HuggingFace, Result
+from workbench import Corpus, Result
 from workbench.analyses.pruning import ablation
 from workbench.analyses.pruning.experiments import HeadAblation
 from workbench.core.racing import FIRST
+from workbench.models.huggingface import HuggingFace
 
 
 def repeats(model: HuggingFace, words: int = 40, length: int = 12) -> Corpus:

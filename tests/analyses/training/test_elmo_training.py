@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.analyses.training.lessons import Told, keep_models, lesson, settings
-from workbench import Inputs, WorkbenchError, experiments, load, read
+from workbench import WorkbenchError, experiments, load, read
 from workbench.analyses.training.batches import elmo_task
 from workbench.analyses.training.elmo import (
     bilm_losses,
@@ -25,6 +25,7 @@ from workbench.analyses.training.task import Plan
 from workbench.analyses.training.token_store import tokenize_text
 from workbench.analyses.training.train import train
 from workbench.analyses.training.vocabulary import vocabulary_of
+from workbench.experiment import Inputs
 from workbench.models.bilm import BiLM, load_trained
 from workbench.models.elmo import Elmo, ElmoOptions
 

@@ -10,10 +10,11 @@ from safetensors.torch import load_file
 
 import workbench as wb
 from tests.analyses.training.lessons import Told, lesson
-from workbench import Inputs, Result, Run, WorkbenchError, experiments, open_run, read
+from workbench import Result, Run, WorkbenchError, experiments, open_run, read
 from workbench.analyses.training.experiments import EXPERIMENT, FamilyName, recipe_of
 from workbench.analyses.training.families import FAMILIES
 from workbench.analyses.training.training_run import run, text_of
+from workbench.experiment import Inputs
 from workbench.experiment.definition import unmet_requirements
 from workbench.models.references import facts, folder_of, located, trained_by
 from workbench.runs.launch import cancel

@@ -21,6 +21,7 @@ from workbench.analyses.training.experiments import EXPERIMENT
 from workbench.cli.main import main
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.readers.tables import Pair, minimal_pairs
+from workbench.experiment import Inputs
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import MINI, MINI_CORPUS, folder_of, located
 from workbench.models.scoring.lm_scoring import PSEUDO, score
@@ -131,7 +132,7 @@ def test_most_agreement_pairs_are_kept_right(name: str, models: Any, pairs: list
 def test_heads_follow_relations(name: str, models: Any, docs: list[Doc]) -> None:
     corpus = wb.Corpus("held-out", {"test": lambda: iter(docs)})
     heads = EXPERIMENTS["heads"]
-    found_by = heads.run(wb.Inputs((models[name],), (corpus,)), heads.settings(), Quiet())
+    found_by = heads.run(Inputs((models[name],), (corpus,)), heads.settings(), Quiet())
     table = found_by.tables["best"]
     found = set(table[table["syntactic"]]["relation"])
     assert len(found) >= RELATIONS[name]

@@ -21,21 +21,13 @@ from tests.analyses.heads.conftest import Silent
 from tests.judges.in_process import Asking
 from tests.judges.in_process import run as here
 from tests.models import headed, zoo
-from workbench import (
-    Capture,
-    Corpus,
-    HuggingFace,
-    Inputs,
-    Model,
-    Result,
-    WorkbenchError,
-    encode,
-    load,
-)
+from workbench import Capture, Corpus, Model, Result, WorkbenchError, encode, load
 from workbench.analyses.transfer import drift as attention_change
 from workbench.analyses.transfer.drift import run
 from workbench.analyses.transfer.experiments import DRIFT, Drift
 from workbench.drawing.sanitize import harmless
+from workbench.experiment import Inputs
+from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.lm_scoring import measures, score
 from workbench.models.word_models import Vectors
 

@@ -12,8 +12,10 @@ import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.analyses.transfer.conftest import corpus_of, doc_of, of_order, of_words, parted
 from tests.models import zoo
-from workbench import Corpus, HuggingFace, Inputs, Model, Result, WorkbenchError, experiments
+from workbench import Corpus, Model, Result, WorkbenchError, experiments
 from workbench.corpora.splits import SplitSizes
+from workbench.experiment import Inputs
+from workbench.models.huggingface import HuggingFace
 from workbench.models.word_models import WordModel
 
 SENTIMENT = "primer/sentiment:size=400"

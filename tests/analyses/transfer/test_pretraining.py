@@ -12,10 +12,11 @@ import pytest
 import workbench as wb
 from tests.analyses.training.lessons import Told
 from tests.analyses.transfer.conftest import corpus_of, doc_of
-from workbench import Inputs, Run, WorkbenchError, experiments, open_run
+from workbench import Run, WorkbenchError, experiments, open_run
 from workbench.analyses.transfer.experiments import PRETRAINING
 from workbench.analyses.transfer.pretraining import ARMS, has_documents
 from workbench.drawing.sanitize import harmless
+from workbench.experiment import Inputs
 from workbench.runs.request import checked_settings, fits, make_request
 from workbench.runs.run import all_runs
 

@@ -9,8 +9,9 @@ from safetensors.torch import load_file
 
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
-from workbench import Inputs, Result, experiments
+from workbench import Result, experiments
 from workbench.analyses.transfer.trainer import checkpoints
+from workbench.experiment import Inputs
 from workbench.models import fine_tuning
 
 FEW: dict[str, Any] = {

@@ -8,9 +8,10 @@ import torch
 
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
-from workbench import Inputs, experiments, read
+from workbench import experiments, read
 from workbench.analyses.transfer.drift import head_for, rewound
 from workbench.corpora.tasks import scored_of
+from workbench.experiment import Inputs
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,12 @@ from torch import Tensor
 import workbench as wb
 from tests.analyses.heads.conftest import Made, Silent, doc_of
 from tests.models import zoo
-from workbench import Inputs, Model, Result, WorkbenchError, encode, experiments, load
+from workbench import Model, Result, WorkbenchError, encode, experiments, load
 from workbench.analyses.transfer import similarity
 from workbench.analyses.transfer.experiments import SIMILARITY, Similarity
 from workbench.analyses.transfer.similarity import run
 from workbench.drawing.sanitize import harmless
+from workbench.experiment import Inputs
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from workbench import Inputs, WorkbenchError, load, read
+from workbench import WorkbenchError, load, read
 from workbench.analyses.transfer.experiments import FINETUNE, Finetune
 from workbench.analyses.transfer.finetune import adapter_of
 from workbench.corpora.splits import SplitSizes
 from workbench.corpora.tasks import Task, corpora_of, corpus_of, scored_of, split_of, task_of
+from workbench.experiment import Inputs
 
 
 def table(folder: Path, values: list[str], column: str = "label") -> Path:

@@ -9,8 +9,9 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.analyses.heads.conftest import Silent
 from tests.analyses.transfer.conftest import VOCAB, of_words, parted
-from workbench import Corpus, Inputs, Model, WorkbenchError, experiments
+from workbench import Corpus, Model, WorkbenchError, experiments
 from workbench.corpora.text_prediction import TextPrediction, pair_of, predict_text
+from workbench.experiment import Inputs
 from workbench.models.word_models import WordModel
 
 BY_DAY = ("entities", "questions")  # tags, and spans of a second text

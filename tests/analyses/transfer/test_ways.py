@@ -11,7 +11,7 @@ import workbench as wb
 from tests.analyses.transfer.conftest import of_words, parted
 from tests.models.gated import opened
 from tests.models.zoo import NAMES as ZOO
-from workbench import HuggingFace, Model, WorkbenchError
+from workbench import Model, WorkbenchError
 from workbench.analyses.transfer.adaptation import (
     METHODS,
     Fitting,
@@ -25,6 +25,7 @@ from workbench.analyses.transfer.trainer import Plan, steps_of, train_head
 from workbench.corpora.splits import SplitSizes
 from workbench.corpora.tasks import Split, split_of, task_of
 from workbench.models.formats.peft_adapter import merge
+from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.task_heads import MixHead, Scale
 
 CORPUS = parted(of_words, 24, 8)

@@ -12,6 +12,7 @@ from tests.judges.odd import Quiet, run_here
 from tests.planted.senses import doc_of, planted_corpus, planted_model
 from workbench.analyses.words.neighbours_corpus import exchanged_rows
 from workbench.corpora.layers import Edge, vocabulary
+from workbench.experiment import Inputs
 from workbench.experiment.definition import EXPERIMENTS
 
 SMALL = {"random_models": 2, "n_permutations": 19, "min_count": 4, "max_sentences": 80}
@@ -186,7 +187,7 @@ def test_progress_counts_the_layers_of_all_models() -> None:
             seen.append((done, total))
 
     experiment = EXPERIMENTS["neighbours"]
-    inputs = wb.Inputs((planted_model(),), (planted_corpus(3),), split="test")
+    inputs = Inputs((planted_model(),), (planted_corpus(3),), split="test")
     experiment.run(inputs, experiment.settings(random_models=2, n_permutations=19), Counted())
     counted = [done for done, total in seen if total]
     assert counted == [*range(7)] and {total for _, total in seen} == {None, 6}

@@ -12,6 +12,7 @@ from tests.models.bag_of_embeddings import BagOfEmbeddings
 from tests.tiny import tiny_bert
 from workbench.corpora.layers import vocabulary
 from workbench.experiment.definition import EXPERIMENTS
+from workbench.models.huggingface import HuggingFace
 
 
 def corpus(*texts: tuple[list[str], list[str] | None]) -> wb.Corpus:
@@ -19,9 +20,9 @@ def corpus(*texts: tuple[list[str], list[str] | None]) -> wb.Corpus:
     return wb.Corpus("plain", {"test": lambda: iter(docs)})
 
 
-def model_of(*whole: str) -> wb.HuggingFace:
+def model_of(*whole: str) -> HuggingFace:
     """A tokenizer that knows these words; it splits others into characters."""
-    return wb.HuggingFace(*tiny_bert(whole), "tiny")
+    return HuggingFace(*tiny_bert(whole), "tiny")
 
 
 def test_pieces_by_hand() -> None:
@@ -103,7 +104,7 @@ def test_unknown_words_are_neither_whole_nor_compared() -> None:
     tables = run_here("tokenization", few, texts).tables
     claims = [each.claim for each in EXPERIMENTS["tokenization"].findings_of(tables)]
     assert "100 % of 2 known words stay whole; 2 of 4 words are unknown" in claims[0]
-    both: list[Any] = [few, wb.HuggingFace(*tiny_bert(["the", "\u2603"]), "other")]
+    both: list[Any] = [few, HuggingFace(*tiny_bert(["the", "\u2603"]), "other")]
     test = run_here("tokenization", both, texts).tables["tests"]
     row = test[test["comparison"] == "tiny"].iloc[0]
     assert row["n_first"] == 1  # only "the" is known to both

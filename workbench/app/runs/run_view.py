@@ -12,7 +12,6 @@ import streamlit as st
 from workbench.app import tables_and_figures, text
 from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, lines, plain, show_error, state, subject
-from workbench.core.errors import WorkbenchError
 from workbench.runs.reported import Reported, reported
 from workbench.runs.status import Status, log_lines
 from workbench.runs.time_left import age_of, in_words, progress_line
@@ -342,13 +341,9 @@ def resume(run: "Run") -> None:
     """Resume a run that was cancelled, failed or died."""
     from workbench.runs.launch import start
     from workbench.runs.run import require_own
+    from workbench.runs.spec import cannot_reopen
 
-    if not run.spec.answerable:
-        raise WorkbenchError(
-            "The run's model or corpus is a Python object, which cannot be opened again.",
-            code="not-resumable",
-            where=run.name,
-            remedy="Call wb.run again with the same object.",
-        )
+    for item in run.spec.objects():
+        raise cannot_reopen(item)
     require_own(run, "resumed")
     start(run.spec)

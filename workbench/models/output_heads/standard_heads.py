@@ -34,6 +34,10 @@ CLASSIFIER, TAGGER, ANSWERER = (
     "ForQuestionAnswering",
 )
 ENDINGS = (CLASSIFIER, TAGGER, ANSWERER, f"{ANSWERER}Simple")  # XLNet's
+HEADS = (  # of the classes that are opened with their head; of others, the body
+    "ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
+    *ENDINGS,
+)  # fmt: skip
 _CLASSES: dict[str, Any] = {
     "class": AutoModelForSequenceClassification,
     "score": AutoModelForSequenceClassification,

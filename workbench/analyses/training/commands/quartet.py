@@ -108,8 +108,8 @@ def _lanes(device: str | None) -> tuple[tuple[str, ...], ...]:
 
 def _trained(each: Mapping[str, float], seed: int, device: str | None) -> dict[str, "Run"]:
     """Train each model; return the finished runs."""
-    from workbench.runs.api import require_finished
     from workbench.runs.launch import end
+    from workbench.runs.run import require_finished
 
     runs: dict[str, Run] = {}
     lanes = _lanes(device)
@@ -194,8 +194,9 @@ def _scored(name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
     """Return the scores of a model, and those of a trigram model."""
     from workbench.experiment.definition import EXPERIMENTS
     from workbench.models.references import MINI_CORPUS
-    from workbench.runs.api import answered, require_finished
+    from workbench.runs.api import answered
     from workbench.runs.request import make_request
+    from workbench.runs.run import require_finished
 
     def tables(experiment: str, corpus: str) -> Any:
         with output.progress(f"{name}: {experiment}"):
