@@ -32,6 +32,7 @@ Run experiments, and read their results:
     run          run an experiment, or read the result of the same request  (Run)
     sweep        run it for every combination of some models, corpora, seeds and settings
     experiment   make an experiment of a function
+    callback     run an experiment on a net while it trains
     train        train a model
     runs         the runs on disk; `open_run` opens a run by its name
     compare      several runs: what changed, and their tables row by row
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from workbench.runs.api import experiments, run, sweep, train
     from workbench.runs.compare import compare
     from workbench.runs.exported_model import export_model
+    from workbench.runs.interactive.training_callback import callback
     from workbench.runs.run import Run, open_run
 
     __all__ = [
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
         "Settings",
         "WorkbenchError",
         "__version__",
+        "callback",
         "compare",
         "describe",
         "encode",
@@ -149,6 +152,7 @@ _HOMES = {
     "run": "workbench.runs.api",
     "sweep": "workbench.runs.api",
     "train": "workbench.runs.api",
+    "callback": "workbench.runs.interactive.training_callback",
     "experiments": "workbench.runs.api",
     "runs": "workbench.runs:",
     "open_run": "workbench.runs.run",

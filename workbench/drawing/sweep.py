@@ -1,4 +1,4 @@
-"""The figure of a sweep: the numbers of its runs, by group and measure.
+"""Figures of several runs: the numbers of a sweep by group, and of a training by step.
 
 Costs: nothing; a sweep of 10,000 runs has 10,000 marks a panel.
 """
@@ -9,11 +9,21 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.findings import NUMBERS, SCALED, capital, shown
-from workbench.drawing.primitives import DOWN, Draw, Tables, interval, marks, panels
-from workbench.drawing.theme import EITHER
+from workbench.drawing.primitives import (
+    DOWN,
+    Draw,
+    Tables,
+    band,
+    curve,
+    interval,
+    marks,
+    panels,
+)
+from workbench.drawing.theme import BASELINE, EITHER
 
 PANELS = 6  # measures that are drawn
 ROW = 26  # pixels of a group
+HEIGHT = 150  # pixels of a curve
 
 
 def numbers(tables: Tables) -> go.Figure:
@@ -35,6 +45,41 @@ def numbers(tables: Tables) -> go.Figure:
         y=DOWN,
         showlegend=False,
     )
+
+
+def by_step(tables: Tables) -> go.Figure:
+    """The numbers of the findings of a model that trains, by step.
+
+    A panel for each measure that changes. The pale band is the 95 % interval, the dotted line the value without
+    the effect.
+    """
+    table = tables[NUMBERS]
+    kept = table.groupby("measure", sort=False)["value"].nunique()
+    changing = kept[kept > 1].index if (kept > 1).any() else kept.index
+    by_measure = [table[table["measure"] == measure] for measure in changing[:PANELS]]
+    return panels(
+        [(capital(rows["measure"].iloc[0]), _line(rows)) for rows in by_measure],
+        tall=HEIGHT,
+        x={"title": "step"},
+        y=[{"title": str(rows["unit"].iloc[0]) or "value"} for rows in by_measure],
+        showlegend=False,
+    )
+
+
+def _line(rows: pd.DataFrame) -> list[go.Scatter]:
+    """A measure by step, with its interval and its value without the effect."""
+    scale = 100 if rows["unit"].iloc[0] in SCALED else 1
+    names = ["value", "lower", "upper", "null"]
+    rows = rows.assign(**{name: scale * rows[name] for name in names})
+    sure, compared = rows.dropna(subset=["lower", "upper"]), rows.dropna(subset=["null"])
+    hover = "step %{x:,}: %{y:.4g}"
+    return [
+        *([band(*(sure[each].tolist() for each in ("step", "lower", "upper")), EITHER, "")]
+          if len(sure) > 1 else []),
+        curve(rows["step"], rows["value"], hover, colour=EITHER),
+        *([curve(compared["step"], compared["null"], f"without the effect: {hover}", style=2,
+                 colour=BASELINE, mode="lines")] if len(compared) else []),
+    ]  # fmt: skip
 
 
 def _title(rows: pd.DataFrame) -> str:

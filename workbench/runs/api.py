@@ -276,7 +276,7 @@ def _awaited(
     """Run a request, here or in a process, and show its progress until it has ended."""
     if compute is not None:
         shows = progress is not None or can_show()
-        with _same_random_numbers():
+        with same_random_numbers():
             shown_by = partial(_show, progress)
             return start(run_spec, compute=shown(compute, shown_by) if shows else compute)
     run = start(run_spec)
@@ -300,7 +300,7 @@ def _show(progress: Show | None, run: Run) -> None:
 
 
 @contextmanager
-def _same_random_numbers() -> Iterator[None]:
+def same_random_numbers() -> Iterator[None]:
     """Leave the random generators of this process as they are: a run sets their seeds."""
     import numpy as np
 

@@ -392,7 +392,7 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
     by_group: dict[str, list[Run]] = {}
     for run, combination in zip(runs, product(*sweep.values()), strict=True):
         by_group.setdefault(_group(sweep, combination), []).append(run)
-    numbers = _numbers(by_group)
+    numbers = numbers_of_runs(by_group)
     if len(numbers):  # of an experiment that states findings
         tables[NUMBERS], about[NUMBERS] = numbers, NUMBERS_TABLE
     caveats = dict.fromkeys(Caveat(c.text, c.applies_to) for run in runs for c in run.caveats)
@@ -421,7 +421,7 @@ def _group(sweep: Mapping[str, Sequence[Any]], combination: Sequence[Any]) -> st
     return ", ".join(values)
 
 
-def _numbers(groups: "Mapping[str, Sequence[Run]]") -> "pd.DataFrame":
+def numbers_of_runs(groups: "Mapping[str, Sequence[Run]]") -> "pd.DataFrame":
     """Return the numbers of the findings of each run."""
     import pandas as pd
 
