@@ -43,6 +43,7 @@ Look inside a forward pass:
     encode       Docs as a batch
     forward      send a batch through a model, with taps
     Capture, Gate, Reduce   the taps: store maps, scale heads, sum statistics of maps
+    Read, Write  store or change states: `block 2`, `block 2 mlp`, `head 2.3`, ...
     word_states  the hidden state of every word in every layer
 
 Words in their contexts:
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         Table,
     )
     from workbench.models.huggingface import HuggingFace
+    from workbench.models.interventions.states import Read, Write
     from workbench.models.loading import load
     from workbench.report import write_report as report
     from workbench.report.export import export
@@ -117,12 +119,14 @@ if TYPE_CHECKING:
         "Model",
         "Page",
         "Progress",
+        "Read",
         "Reduce",
         "Result",
         "Run",
         "Settings",
         "Table",
         "WorkbenchError",
+        "Write",
         "__version__",
         "compare",
         "describe",
@@ -178,6 +182,8 @@ _HOMES = {
     "Capture": "workbench.engine.taps",
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.map_statistics",
+    "Read": "workbench.models.interventions.states",
+    "Write": "workbench.models.interventions.states",
     # write an experiment
     "Analysis": "workbench.core.analysis",
     "Page": "workbench.core.analysis",
