@@ -20,7 +20,6 @@ for each text, and for all patches of a layer a batch of as many rows through th
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -428,7 +427,7 @@ class Passing:
 
 @contextmanager
 def passing(points: PatchPoints, change: Change, keeps: bool = False) -> Iterator[Passing]:
-    """In passes inside the context, every activation goes through `change`.
+    """In passes inside the context, every activation goes through `change`; ELMo's with the ends.
 
     With `keeps`, `Passing.states` has the states of each layer of the last pass.
     """
@@ -436,7 +435,7 @@ def passing(points: PatchPoints, change: Change, keeps: bool = False) -> Iterato
     if points.is_recurrent:
         stack = points.points[0].stack
         with points.model.changing(
-            lambda layer, states: _inside(states, partial(change, Point("states", stack, layer), 0))
+            lambda layer, states: change(Point("states", stack, layer), 0, states)
         ):
             yield here
         return
@@ -472,13 +471,6 @@ def _starting(body: nn.Module, stack: StackName, here: Passing) -> Callable[[], 
         here.start(stack, kwargs)
 
     return body.register_forward_pre_hook(start, with_kwargs=True).remove
-
-
-def _inside(states: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """States of ELMo with those of the words changed, without the text's ends."""
-    words = states[:, 1:-1]
-    new = change(words)
-    return states if new is words else torch.cat([states[:, :1], new, states[:, -1:]], 1)
 
 
 @contextmanager
@@ -629,9 +621,9 @@ def first_order(
             gradient = gradients[point, stream]
             if point != patch.point or gradient is None:
                 continue
-            at, given = list(patch.positions), list(patch.sources)
-            offset = 1 if points.is_recurrent else 0  # the source has the start of the text
-            new = source[point, stream][0].to(states)[[n + offset for n in given]]
+            offset = 1 if points.is_recurrent else 0  # ELMo's layers begin with the text's start
+            at, given = ([n + offset for n in each] for each in (patch.positions, patch.sources))
+            new = source[point, stream][0].to(states)[given]
             change, slope = new - states.detach()[0, at], gradient[0, at]
             if patch.head is not None:
                 change, slope = change[:, patch.head], slope[:, patch.head]

@@ -213,8 +213,8 @@ class Write(StateTap):
         >>> steered = wb.Write("block 2", plus=torch.ones(model.width)).into(model)
         >>> steered.content_hash == model.content_hash
         False
-        >>> wb.attribute(steered, "Ben [MASK] to the hill.", "walks").units[0].word
-        'Ben'
+        >>> wb.attribute(steered, "Ben [MASK] to the hill.", "walks").label
+        "'walks'"
     """
 
     site: str
@@ -404,11 +404,14 @@ def opened(model: Model, taps: Sequence[StateTap]) -> Iterator[None]:
 def _through(points: PatchPoints, taps: Sequence[tuple[StateTap, str, Place]]) -> Iterator[Passing]:
     here: list[Passing] = []
 
-    def change(point: Point, stream: int, states: Tensor) -> Tensor:
+    def change(point: Point, stream: int, whole: Tensor) -> Tensor:
+        states = first = whole[:, 1:-1] if points.is_recurrent else whole  # without the text's ends
         for tap, name, place in taps:
             if place.point == point and not (stream and isinstance(tap, Read)):
                 states = tap.through(name, place, states, _at(here[0], point, states))
-        return states
+        if states is first or not points.is_recurrent:
+            return whole if states is first else states
+        return torch.cat([whole[:, :1], states, whole[:, -1:]], 1)
 
     with passing(points, change) as passed:
         here.append(passed)
