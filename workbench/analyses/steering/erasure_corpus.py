@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
 
 MIN_LABEL = 8  # fitted words of a label; rarer labels are left out
-BY_DOC = 2  # predicted words of a document
+BY_DOC = 6, 2  # words of a document to fit on, and to measure
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ def sampled(
         known = [
             w for w in words_to_predict(model, docs[n]) if label_of(docs[n][w], settings.label)
         ]
-        for word in random.permutation(known)[: min(BY_DOC, room)].tolist():
+        for word in random.permutation(known)[: min(BY_DOC[half], room)].tolist():
             prediction = of_word(model, docs[n], word)
             points = points or open_states(model, prediction)
             label = label_of(docs[n][word], settings.label)

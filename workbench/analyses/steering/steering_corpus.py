@@ -38,7 +38,7 @@ from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import plural
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means
-from workbench.corpora.counterfactuals import counterfactual_pairs
+from workbench.corpora.counterfactuals import Counterfactual, counterfactual_pairs
 from workbench.corpora.splits import FEW
 from workbench.engine.model import Model
 from workbench.engine.task import objective_table
@@ -215,27 +215,20 @@ def _divergences(
 
 
 def word_pairs(model: Model, inputs: Inputs, settings: Steering) -> list[Words]:
-    """The pairs of words with enough texts, those with the most first."""
+    """The pairs of words with the most counterfactual pairs, if a model can use enough of them."""
     pairs, _ = counterfactual_pairs(inputs.docs())
     order = np.random.default_rng([inputs.seed, len(pairs)]).permutation(len(pairs))
-    sides: dict[tuple[int, int], dict[str, Side]] = defaultdict(dict)
+    by_words: dict[tuple[str, ...], list[Counterfactual]] = defaultdict(list)
     for pair in (pairs[n] for n in order.tolist()):
-        found = aligned(model, pair)
-        if isinstance(found, str) or found.target.against is None:
-            continue
-        words = sorted((found.target.choice, found.target.against))
-        for prediction, other in ((found.clean, found.corrupt), (found.corrupt, found.clean)):
-            assert prediction.gold is not None and other.gold is not None, "words of a text"
-            side = Side(prediction, prediction.gold, other.gold, found.exchanges[0])
-            sides[words[0], words[1]].setdefault(f"{prediction.text.ids.tolist()}", side)
-    groups = []
-    for (first, last), own in sides.items():
-        kept = balanced([*own.values()], first, settings.max_texts)
-        names = (model.decode([choice]).strip() for choice in (first, last))
-        group = Words(" / ".join(names), tuple(kept), first)
-        if _is_enough(group, inputs.seed):
+        words = pair.clean[pair.word].text, pair.corrupt[pair.corrupt_word].text
+        by_words[tuple(sorted(words))].append(pair)
+    groups: list[Words] = []
+    for own in sorted(by_words.values(), key=len, reverse=True):
+        if len(groups) == settings.max_words or len(own) < 2 * MIN_TEXTS:
+            break
+        group = _words(model, own, settings.max_texts)
+        if group is not None and _is_enough(group, inputs.seed):
             groups.append(group)
-    groups.sort(key=lambda group: (-len(group.sides), group.name))
     if not groups:
         raise WorkbenchError(
             f"no two words have enough texts that {model.name} can use: in each half of the "
@@ -245,7 +238,28 @@ def word_pairs(model: Model, inputs: Inputs, settings: Steering) -> list[Words]:
             remedy="Use a corpus with more counterfactual pairs of the same two words, such as "
             "primer/counterfactuals.",
         )
-    return groups[: settings.max_words]
+    return groups
+
+
+def _words(model: Model, pairs: Sequence[Counterfactual], most: int) -> Words | None:
+    """The texts of counterfactual pairs of two words, both texts of each pair."""
+    sides: dict[str, Side] = {}  # by its pieces
+    for pair in pairs:
+        found = aligned(model, pair)
+        if isinstance(found, str) or found.target.against is None:
+            continue
+        for prediction, other in ((found.clean, found.corrupt), (found.corrupt, found.clean)):
+            assert prediction.gold is not None and other.gold is not None, "words of a text"
+            side = Side(prediction, prediction.gold, other.gold, found.exchanges[0])
+            sides.setdefault(str(prediction.text.ids.tolist()), side)
+        if len(sides) >= 2 * most:  # enough to choose as many of each set
+            break
+    if not sides:
+        return None
+    one = next(iter(sides.values()))
+    first, last = sorted((one.choice, one.other))
+    name = " / ".join(model.decode([choice]).strip() for choice in (first, last))
+    return Words(name, tuple(balanced([*sides.values()], first, most)), first)
 
 
 def balanced(sides: Sequence[Side], first: int, most: int) -> list[Side]:
