@@ -26,6 +26,8 @@ Explain a prediction:
     lens         what each layer of the model would predict
     contributions  what each head and MLP adds to a logit
     patch        which states, heads and MLPs carry what a counterfactual destroys
+    steer        what the difference of two sets of texts does, added to a layer
+    erase        what a linear probe finds in a layer, removed from it
 
 Run experiments, and read their results:
 

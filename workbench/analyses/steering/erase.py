@@ -115,6 +115,7 @@ def erase(
         WorkbenchError: There is no such layer, or too few words.
 
     Example:
+        >>> import torch
         >>> model = wb.load("mini:gpt", device="cpu")
         >>> found = wb.erase(model, directions=torch.eye(128)[:3], layer=4)
         >>> found.eraser.rank

@@ -68,7 +68,7 @@ def fitted(states: Tensor, labels: Tensor, whitened: Whitened | None = None) -> 
     """What removes all that a linear probe finds of the labels.  # [n, width], [n]"""
     space = whitened or Whitened.of(states)
     x = (states.double() - space.mean) @ space.whiten
-    kinds = labels.unique()
+    kinds = torch.tensor(sorted(set(labels.tolist())), device=labels.device)
     indicators = (labels[:, None] == kinds).to(x)  # [n, labels]
     covariance = x.T @ (indicators - indicators.mean(0)) / max(len(x) - 1, 1)
     basis, values, _ = torch.linalg.svd(covariance, full_matrices=False)
