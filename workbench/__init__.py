@@ -25,6 +25,8 @@ Explain a prediction:
     lens         what each layer of the model would predict
     contributions  what each head and MLP adds to a logit
     patch        which states, heads and MLPs carry what a counterfactual destroys
+    steer        what the difference of two sets of texts does, added to a layer
+    erase        what a linear probe finds in a layer, removed from it
 
 Run experiments, and read their results:
 
@@ -45,6 +47,7 @@ Look inside a forward pass:
     encode       Docs as a batch
     forward      send a batch through a model, with taps
     Capture, Gate, Reduce   the taps: store maps, scale heads, sum statistics of maps
+    Read, Write  store or change states: `block 2`, `block 2 mlp`, `head 2.3`, ...
     word_states  the hidden state of every word in every layer
 
 Words in their contexts:
@@ -88,6 +91,7 @@ if TYPE_CHECKING:
     from workbench.engine.taps import Capture, Gate
     from workbench.experiment import declare as experiment
     from workbench.experiment.definition import Experiment, Result, Settings
+    from workbench.models.interventions.states import Read, Write
     from workbench.models.loading import load
     from workbench.report import write_report as report
     from workbench.report.export import export
@@ -106,11 +110,13 @@ if TYPE_CHECKING:
         "Finding",
         "Gate",
         "Model",
+        "Read",
         "Reduce",
         "Result",
         "Run",
         "Settings",
         "WorkbenchError",
+        "Write",
         "__version__",
         "callback",
         "compare",
@@ -168,6 +174,8 @@ _HOMES = {
     "Capture": "workbench.engine.taps",
     "Gate": "workbench.engine.taps",
     "Reduce": "workbench.engine.map_statistics",
+    "Read": "workbench.models.interventions.states",
+    "Write": "workbench.models.interventions.states",
     # write an experiment
     "experiment": "workbench.experiment:",
     "Analysis": "workbench.core.analysis",

@@ -41,6 +41,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "edge-probing": (
         PRIMER, {"tasks": ("pos",), "effort": "quick", "max_epochs": 2, "max_sentences": 20}
     ),
+    "erasure": (PRIMER, {"max_words": 60, "max_predictions": 10, "random_directions": 19}),
     "finetune": ("", {**QUICK, "max_train": 10}),
     "frozen-vs-finetuned": ("", {**QUICK, "ridge_strengths": (1.0,), "lstm_baseline": False}),
     "geometry": (PRIMER, {"random_models": 1, "min_contexts": 3}),
@@ -60,6 +61,10 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretraining": ("", {}),
     "profile": (PRIMER, {"max_sentences": 10}),
     "similarity": (PRIMER, {"max_sentences": 10}),
+    "steering": (
+        "primer/counterfactuals:size=60",
+        {"max_words": 1, "max_texts": 16, "random_directions": 19},
+    ),
     "structural-probe": (PRIMER, {"max_sentences": 10, "seeds": (0,)}),
     "tokenization": (PRIMER, {"max_sentences": 10}),
     "train": (PRIMER, {"size": "tiny", "steps": 2}),
@@ -90,6 +95,8 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
         return no_attention
     if experiment in ("head-ablation", "head-gates", "head-importance", "head-pruning"):
         return no_attention or not kind
+    if experiment in ("erasure", "steering"):
+        return no_attention or kind not in PREDICTED
     if experiment in ("minimal-pairs", "patching", "trigram", "tuned-lens"):
         return kind not in PREDICTED
     return {
@@ -127,7 +134,8 @@ def experiment_cell(name: str, producer: Producer, model: "wb.Model | str", runs
     except WorkbenchError as error:
         begun = [path for path in set(runs.glob("*")) - before if path.name.startswith(name)]
         late = [path.name for path in begun if status.settled(path).state == "failed"]
-        if late and (name, error.code) == ("patching", "too-few-sentences"):
+        few = ("erasure", "patching", "steering")
+        if late and name in few and error.code == "too-few-sentences":
             return ""  # the vocabulary of a tiny model splits the words of all pairs
         if late or not is_true_refusal(error):
             return f"{name}: refused {'only after it had begun' if late else 'falsely'}: {error}"

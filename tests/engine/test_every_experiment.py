@@ -40,6 +40,10 @@ EXPERIMENTS = {
         "means", "mean", 0.05, "primer:size=16",
         {"tasks": ["roles"], "effort": "quick", "max_epochs": 5, "random_baseline": False},
     ),
+    "erasure": Case(
+        "layers", "effect", 0.3, "primer:size=60",
+        {"max_words": 60, "max_predictions": 10, "random_directions": 19}, True,
+    ),
     "finetune": Case(
         "scores", "value", 0.05, "primer/sentiment:size=40",
         {"task": "sentiment", "max_epochs": 1, "learning_rates": (1e-3,), "seeds": (0,)},
@@ -67,6 +71,10 @@ EXPERIMENTS = {
     ),
     "profile": Case("losses", "value", 0.01),
     "similarity": Case("similarity", "cka", 2e-3),
+    "steering": Case(
+        "directions", "effect", 0.3, "primer/counterfactuals",
+        {"max_words": 1, "max_texts": 24, "random_directions": 19}, True,
+    ),
     "structural-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),
 }  # fmt: skip
 CHANCE = {"p_value", "control_p"}  # of so few sentences hardly the same twice

@@ -32,6 +32,7 @@ from tests.judges import (
     twins_patching,
     twins_probes,
     twins_pruning,
+    twins_steering,
     twins_transfer,
     twins_trees,
     twins_tuned,
@@ -72,6 +73,8 @@ CLAIMS: Mapping[str, Claim] = {
     "heads": twins_heads.heads,
     "attribution": twins_attribution.attribution,
     "patching": twins_patching.patching,
+    "steering": twins_steering.steering,
+    "erasure": twins_steering.erasure,
     **{
         name: one(name, claim)
         for name, claim in (
@@ -193,6 +196,21 @@ def test_one_random_twin_is_claimed_to_know_nothing(experiment: str) -> None:
     found = pooled(experiment, minis([1]))
     assert all(tried for tried, _, _ in found.values())
     assert not too_many(found)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "seeds"),
+    [
+        ("steering", [0]),
+        pytest.param("steering", [1, 2], marks=pytest.mark.slow),
+        pytest.param("erasure", [0, 1], marks=pytest.mark.slow),
+    ],
+)
+def test_at_most_one_in_twenty_random_directions_is_called_effective(
+    experiment: str, seeds: list[int]
+) -> None:
+    ((tried, made, _),) = pooled(experiment, minis(seeds)).values()
+    assert tried == 100 * len(seeds) and made <= tried / 20
 
 
 def test_a_random_twin_whose_words_are_of_many_pieces_has_no_roles() -> None:

@@ -194,6 +194,19 @@ STOPS = (
         {"max_pairs": 40},
     ),
     Stop(
+        "Steering BERT by the difference of two sets of texts",
+        "steering",
+        ("mini:bert",),
+        ("primer/counterfactuals",),
+        {"max_words": 2, "max_texts": 32},
+    ),
+    Stop(
+        "What BERT loses without the directions of parts of speech: amnesic probing",
+        "erasure",
+        ("mini:bert",),
+        settings={"max_words": 300, "max_predictions": 30},
+    ),
+    Stop(
         "GPT and a trigram model of its training text",
         "trigram",
         ("mini:gpt",),

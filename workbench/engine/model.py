@@ -8,7 +8,7 @@ finds what it needs or rejects the model with a reason, and never checks the cla
 """
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, one_text
-from workbench.engine.taps import Kind, Site, StackName, Tap
+from workbench.engine.taps import Kind, Site, StackName, Tap, reads_attention
 from workbench.engine.task import LanguageModel, Task, language_model
 from workbench.engine.text_pieces import NO_ID, Segmentation, Segmented, Splitter, TextPiece
 
@@ -292,6 +292,13 @@ class Model(Protocol):
         """
         raise refusal(self, "does not resume a pass above one of its layers", _ANOTHER)
 
+    def changing(self, change: Callable[[int, Tensor], Tensor]) -> AbstractContextManager[None]:
+        """Of ELMo: a context whose passes change the states of each layer before they are read.
+
+        # layer, [batch, words + 2, width] -> the same shape
+        """
+        raise refusal(self, "has no layers whose states can be changed", _ANOTHER)
+
     def logits_of_states(self, states: Tensor, direction: Direction) -> Tensor:
         """Of a bidirectional model: the logits of its softmax for states of any layer.
 
@@ -436,7 +443,7 @@ def not_a_number(name: str, read: str = "this text") -> WorkbenchError:
 
 def require_sites(model: Model, taps: Iterable[Tap]) -> None:
     """Raise if attention is requested from a model without attention."""
-    if list(taps) and not model.sites:
+    if any(map(reads_attention, taps)) and not model.sites:
         raise UnsupportedError(
             f"{model.name} ({model.family}) has no attention heads.",
             code="no-attention",

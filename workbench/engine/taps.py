@@ -4,17 +4,18 @@ A `Site` is one call of an attention function, counted in the order of the calls
 share weights (ALBERT) or do not know their own layer (DistilBERT). A tap gets the attention of each
 site as a `View`. `Capture` stores chosen maps, `Gate` scales the output of each head, per row if
 needed, and `Outputs` gets each head's output and may replace it. `map_statistics.Reduce` turns each
-map into a few numbers per head and adds them up.
+map into a few numbers per head and adds them up. `models.interventions.states` has the taps that
+read and write states: they hook the modules of the model, see `hooked`.
 
 The engine computes probabilities only for taps that need them; gates alone keep the fast kernel.
 Costs: Capture the maps that it stores, Gate a product.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -278,6 +279,28 @@ _current: ContextVar[Session | None] = ContextVar("workbench_attention_session",
 def current() -> Session | None:
     """The session of the running forward pass, if any."""
     return _current.get()
+
+
+def reads_attention(tap: Tap) -> bool:
+    """Whether a tap needs attention sites; taps of states hook the model's modules instead."""
+    return not hasattr(tap, "together")
+
+
+@contextmanager
+def hooked(model: Any, taps: Iterable[Tap]) -> Iterator[None]:
+    """The taps that hook modules are on the model inside the context, in the order of the taps.
+
+    Such a tap has `together`: a function, one for all taps of its kind, from the model and these
+    taps to a context.
+    """
+    kinds: dict[Callable[[Any, list[Tap]], AbstractContextManager[None]], list[Tap]] = {}
+    for tap in taps:
+        if not reads_attention(tap):
+            kinds.setdefault(tap.together, []).append(tap)  # type: ignore[attr-defined]
+    with ExitStack() as entered:
+        for together, own in kinds.items():
+            entered.enter_context(together(model, own))
+        yield
 
 
 @contextmanager

@@ -14,7 +14,7 @@ batches of 8. No padding is computed, so the sentences of a batch may differ in 
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -308,6 +308,8 @@ def _are_filters(filters: object) -> bool:
 
 # --- the network ----------------------------------------------------------------------------------
 
+# From a layer and its states to those that the next layer reads.  # [batch, words + 2, 2 * width]
+Change = Callable[[int, Tensor], Tensor]
 WORDS_AT_ONCE = {"cpu": 512, "cuda": 8_192}  # words convolved at a time: the widest
 # convolution takes 180 kB per word
 
@@ -354,15 +356,16 @@ class Elmo(nn.Module):
         sentences: Sequence[Sequence[str]],
         given: Tensor | None = None,
         below: Sequence[Tensor] = (),
+        change: Change | None = None,
     ) -> tuple[list[Tensor], Tensor]:
         """All layers of each word, first the token vector (twice); and the mask of words.
 
         `given` are token vectors to read instead of the words' own, [batch, words, width]; `below`
-        as in `with_boundaries`.
+        and `change` as in `with_boundaries`.
 
         # [batch, words, 2 * width] per layer, zero after the end; [batch, words]
         """
-        layers, lengths = self.with_boundaries(sentences, given, below)
+        layers, lengths = self.with_boundaries(sentences, given, below, change)
         words = layers[0].shape[1] - 2
         mask = torch.arange(words, device=lengths.device) < lengths[:, None] - 2
         return [layer[:, 1:-1].masked_fill(~mask[..., None], 0) for layer in layers], mask
@@ -372,14 +375,22 @@ class Elmo(nn.Module):
         sentences: Sequence[Sequence[str]],
         given: Tensor | None = None,
         below: Sequence[Tensor] = (),
+        change: Change | None = None,
     ) -> tuple[list[Tensor], Tensor]:
         """All layers with `<S>` and `</S>` included, as a language model needs; and the lengths.
 
         `below` are the states of the first layers, which are not computed: the next layer reads the
-        last of them.
+        last of them. `change` gives the states of each other layer that the next one reads.
 
         # [batch, words + 2, 2 * width] per layer, arbitrary values after the end; [batch]
         """
+        if change is not None:
+            layers, lengths = self.with_boundaries(sentences, given, below)
+            for layer in range(len(below), len(layers)):
+                new = change(layer, layers[layer])
+                if new is not layers[layer]:
+                    layers = self._above(sentences, [*layers[:layer], new])[0]
+            return layers, lengths
         if below:
             return self._above(sentences, below)
         device = self.weights["char_embed"].device

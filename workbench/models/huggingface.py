@@ -37,7 +37,7 @@ from workbench.engine.model import (
     refusal,
     require_sites,
 )
-from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, session
+from workbench.engine.taps import Capture, Gate, Kind, Site, StackName, Tap, hooked, session
 from workbench.engine.task import Task
 from workbench.engine.text_pieces import Segmentation, Segmented, Splitter
 from workbench.models import attention_hooks, budget, head_removal, net_parts, projections
@@ -226,6 +226,7 @@ class HuggingFace(Transformer):
         self._require_device(pieces, targets, taps, logits)
         texts = self.texts_of(pieces, targets, alone)
         with (
+            hooked(self, taps),
             session(taps, self.sites, texts),
             self._last_blocks(hidden) as raw,
             _head_reads(self.net, logits),

@@ -14,7 +14,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, Self, cast
@@ -39,10 +39,18 @@ from workbench.engine.model import (
     WeightPlace,
     require_sites,
 )
-from workbench.engine.taps import StackName, Tap
+from workbench.engine.taps import StackName, Tap, hooked, session
 from workbench.engine.text_pieces import NO_ID, Algorithm, Segmentation, Segmented, Step, TextPiece
 from workbench.models.bilm import MODEL, BiLM, is_trained, load_trained
-from workbench.models.elmo import OPTIONS, WEIGHTS, Elmo, read_back, read_options, spelling
+from workbench.models.elmo import (
+    OPTIONS,
+    WEIGHTS,
+    Change,
+    Elmo,
+    read_back,
+    read_options,
+    spelling,
+)
 from workbench.models.formats import task_checkpoint
 
 # --- static word vectors: a context-free model with one layer -------------------------------------
@@ -216,6 +224,9 @@ class WordModel(Model):
         self._word_of: list[str] = []
         self._given: Tensor | None = None  # what passes read instead of their words
         self._below: Sequence[Tensor] = ()  # the layers that passes do not compute
+        self._change: Change | None = None  # of the layers that passes compute
+        self._entered: AbstractContextManager[None] | None = None  # of an edited model
+        self.edit = ""  # hash of what `interventions.edited_model` changes in every pass
 
     @property
     def device(self) -> torch.device:
@@ -232,7 +243,7 @@ class WordModel(Model):
         for key, tensor in sorted(self.weights.items()):
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        digest.update("\0".join(self.words).encode())
+        digest.update(("\0".join(self.words) + self.edit).encode())
         task_checkpoint.update_hash(digest, self)
         return digest.hexdigest()
 
@@ -265,6 +276,7 @@ class WordModel(Model):
         logits: bool | Tensor = False,
         **unknown: Any,
     ) -> Output:
+        taps = list(taps)
         require_sites(self, taps)
         if targets is not None or logits is not False or unknown:
             raise WorkbenchError(
@@ -272,15 +284,16 @@ class WordModel(Model):
                 code="model-unsupported",
                 remedy="Leave out targets, logits and other arguments.",
             )
-        layers = self._layers(self.sentences(pieces))
+        with hooked(self, taps), session(taps, self.sites, {"encoder": pieces}):
+            layers = self._layers(self.sentences(pieces))
         missing = pieces.ids.shape[1] - layers[0].shape[1]  # 1 if no text has a word
         states = [functional.pad(layer, (0, 0, 0, max(0, missing))) for layer in layers]
         return Output({"encoder": states}, {"encoder": states[-1]}, None, {"encoder": pieces})
 
     def _layers(self, sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
-        if self._below and self.elmo is not None:
-            return self.elmo(sentences, below=self._below)[0]  # type: ignore[no-any-return]
         given = self._given
+        if self.elmo is not None and (self._below or self._change):
+            return self.elmo(sentences, given, self._below, self._change)[0]  # type: ignore[no-any-return]
         return self._states(sentences) if given is None else self._states(sentences, given)
 
     def sentences(self, text: Pieces) -> list[list[str]]:
@@ -321,7 +334,9 @@ class WordModel(Model):
     def states_with_ends(self, text: Pieces) -> Sequence[Tensor]:
         if self.elmo is None:
             return super().states_with_ends(text)
-        return self.elmo.with_boundaries(self.sentences(text), self._given, self._below)[0]
+        sentences = self.sentences(text)
+        with session((), self.sites, {"encoder": text}):
+            return self.elmo.with_boundaries(sentences, self._given, self._below, self._change)[0]
 
     @contextmanager
     def resuming(self, below: Sequence[Tensor]) -> Iterator[None]:
@@ -332,6 +347,41 @@ class WordModel(Model):
             yield
         finally:
             self._below = ()
+
+    @contextmanager
+    def changing(self, change: Change) -> Iterator[None]:
+        if self.elmo is None:
+            super().changing(change)
+        outer = self._change
+        self._change = change if outer is None else lambda layer, x: change(layer, outer(layer, x))
+        try:
+            yield
+        finally:
+            self._change = outer
+
+    def edited(
+        self,
+        on: "Callable[[WordModel], AbstractContextManager[None]]",
+        edit: str,
+        name: str,
+    ) -> "WordModel":
+        """A model with the same weights, in whose passes a context is always open.
+
+        `edit` is a hash of what the context changes.
+        """
+        twin = copy.copy(self)
+        vars(twin).pop("content_hash", None)  # cached of the model without the change
+        twin.name, twin.edit = name, edit
+        if self._make_copy is not None:
+            twin._make_copy = lambda: cast(WordModel, self.copy()).edited(on, edit, name)
+        if self._make_random is not None:
+            twin._make_random = lambda seed: cast(WordModel, self.reinitialised(seed)).edited(
+                on, edit, f"{name}{RANDOM}"
+            )
+        twin._save = None  # the change is not in the weights
+        twin._entered = on(twin)
+        twin._entered.__enter__()
+        return twin
 
     def logits_of_states(self, states: Tensor, direction: Direction) -> Tensor:
         """Logits of ELMo's softmax for states of any layer.

@@ -11,10 +11,10 @@ pass for each text, and for each layer and word, or each head, a row of a batch 
 above.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from workbench.analyses.predictions.target import Measure, Target
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
 from workbench.core.head_names import EMBEDDINGS, FIRST, state_number
-from workbench.core.public import public
+from workbench.core.public import public, require_choice
 from workbench.core.registry import imported
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
@@ -43,6 +43,7 @@ from workbench.models.interventions.patching import (
     Point,
     What,
     activations,
+    first_order,
     patch_points,
     patched,
     recorded_base,
@@ -54,12 +55,32 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 Floats = NDArray[np.float64]
+Method = Literal["exact", "gradient"]
+Metric = Callable[[Tensor], Tensor]  # [rows, choices] -> [rows]
 # A smaller difference between the texts, relative to the larger number, is not divided by.
 SMALLEST = 1e-3
 MARGIN = 0.1  # nats between the two texts from which a model distinguishes them
 WIDE = 100  # characters of a printed row
 LAYER = 2 + len(EMBEDDINGS)  # characters of the names of layers
 CELL = 5  # least characters of its cells
+
+
+@dataclass(frozen=True)
+class OwnTarget(Target):
+    """The number of a function of the logits."""
+
+    metric: Metric = lambda logits: logits[:, 0]
+
+    def value(self, logits: Tensor) -> Tensor:
+        found = self.metric(logits)
+        if not isinstance(found, Tensor) or tuple(found.shape) != (len(logits),):
+            shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise WorkbenchError(
+                f"the metric returns {shape} for logits of {list(logits.shape)}.",
+                code="setting-invalid",
+                remedy="Return one number for each row: a tensor of [rows] from [rows, choices].",
+            )
+        return found
 
 
 class Cell(NamedTuple):
@@ -108,6 +129,7 @@ def patch_effects(
     by: By | None = None,
     source: Prediction | None = None,
     points: PatchPoints | None = None,
+    method: Method = "exact",
     on_progress: OnProgress | None = None,
 ) -> PatchEffects:
     """Restore every activation of one kind in a corrupt text, one at a time.
@@ -131,6 +153,7 @@ def patch_effects(
             first and last ones and the predicted places on each other; units, their words and the
             two numbers stay those of `clean` and `corrupt`.
         points: `open_points` of the model (default: found again, a few passes over four pieces).
+        method: `exact`, or to first order by one `gradient` for all cells.
         on_progress: Called with the number of patched texts that are computed.
 
     Raises:
@@ -138,9 +161,9 @@ def patch_effects(
     """
     _require_alike(clean, corrupt, source)
     opened = points or open_points(corrupt, what)
+    require_choice("method", method, Method)
     by = by or ("all" if what == "heads" else "word")
     units, notes = paired(clean, corrupt, by, opened.is_recurrent)
-    base = recorded_base(opened, lambda: _pass(opened, corrupt))
     given = clean
     if source is not None:
         given, units = source, by_place(source, corrupt, units, opened.is_recurrent)
@@ -156,23 +179,28 @@ def patch_effects(
         for n, cell in enumerate(cells)
         if cell.unit.is_paired
     }
+    chosen, keeps = list(patches.values()), corrupt.head is not None
+
+    def run(n_rows: int, here: Passing | None) -> Tensor:
+        return _numbers(corrupt, target, n_rows, here)
+
     values = np.full(len(cells), np.nan)
-    values[list(patches)] = patched(
-        opened,
-        base,
-        recorded,
-        list(patches.values()),
-        lambda n_rows, here: _numbers(corrupt, target, n_rows, here),
-        _longest(corrupt),
-        keeps=corrupt.head is not None,
-        on_progress=on_progress,
-    ).numpy()
+    if method == "gradient":
+        found = first_order(opened, recorded, chosen, run, keeps=keeps)
+    else:
+        base = recorded_base(opened, lambda: _pass(opened, corrupt))
+        found = patched(
+            opened, base, recorded, chosen, run, _longest(corrupt), keeps=keeps,
+            on_progress=on_progress,
+        )  # fmt: skip
+    values[list(patches)] = found.numpy()
     numbers = _number(clean, target), _number(corrupt, target)
     return PatchEffects(tuple(cells), values, *numbers, tuple(notes))
 
 
 def open_points(prediction: Prediction, what: What = "states") -> PatchPoints:
     """Where a model's activations are restored, for predictions like this one."""
+    require_choice("what", what, What)
     return patch_points(prediction.model, what, prediction.text.unseen is not None)
 
 
@@ -376,6 +404,8 @@ def patch(
     second: "str | Doc | None" = None,
     corrupt_second: "str | Doc | None" = None,
     measure: Measure | None = None,
+    metric: Metric | None = None,
+    method: Method = "exact",
     on_progress: OnProgress | None = None,
 ) -> Patching:
     """Restore activations of a clean text in a corrupt one, one at a time (activation patching).
@@ -401,6 +431,11 @@ def patch(
         corrupt_second: The second text of the corrupt pair (default: `second`).
         measure: `logit`, `log-probability` or `probability` (default: `logit` for two choices, else
             `log-probability`, because a logit alone has no scale that two texts share).
+        metric: A function of your own instead of a target: from logits, [rows, choices], to a
+            number for each row.
+        method: `exact` (default), or `gradient`: to first order, by one pass forward and backward
+            for all activations (attribution patching). It is wrong where a softmax saturates, so
+            compute the largest effects again exactly.
         on_progress: Function that is called with the number of patched texts that are computed.
 
     Returns:
@@ -432,8 +467,8 @@ def patch(
         so_far=one.so_far,
     )
     return patch_predictions(
-        one, other, target, against,
-        what=what, by=by, measure=measure, notes=[*notes, *more], on_progress=on_progress,
+        one, other, target, against, what=what, by=by, measure=measure, metric=metric,
+        method=method, notes=[*notes, *more], on_progress=on_progress,
     )  # fmt: skip
 
 
@@ -446,13 +481,22 @@ def patch_predictions(
     what: What = "states",
     by: By | None = None,
     measure: Measure | None = None,
+    metric: Metric | None = None,
+    method: Method = "exact",
     notes: Sequence[str] = (),
     on_progress: OnProgress | None = None,
 ) -> Patching:
     """`patch` for two predictions that are already made."""
     _require_different(clean, corrupt, notes)
-    chosen, more = _target(clean, corrupt, target, against, measure)
-    found = patch_effects(clean, corrupt, chosen, what, by=by, on_progress=on_progress)
+    if metric is None:
+        chosen, more = _target(clean, corrupt, target, against, measure)
+    else:
+        chosen, more = _own_target(metric, (target, against, measure)), []
+    if method == "gradient":
+        more.append("Effects are to first order: compute the largest ones again exactly.")
+    found = patch_effects(
+        clean, corrupt, chosen, what, by=by, method=method, on_progress=on_progress
+    )
     if not found.is_restorable:
         raise _nothing_to_restore(
             clean,
@@ -460,14 +504,17 @@ def patch_predictions(
             f"{found.corrupt:.4f}",
             notes,
         )
-    in_nats = chosen.measure != "probability" and clean.kind != "score"
+    is_own = isinstance(chosen, OwnTarget)
+    in_nats = chosen.measure != "probability" and clean.kind != "score" and not is_own
     is_distinguished = not in_nats or abs(found.difference) > MARGIN
     if not is_distinguished:
         more.append(
             f"The two texts differ by only {decimal(abs(found.difference))} nats, so shares say "
             "little: read the effects in nats (value, minus that of the corrupt text)."
         )
-    names = clean.names([chosen.choice, *([] if chosen.against is None else [chosen.against])])
+    names: tuple[str, ...] = (getattr(metric, "__name__", "metric"),)
+    if not is_own:
+        names = clean.names([chosen.choice, *([] if chosen.against is None else [chosen.against])])
     return Patching(
         clean.model.name,
         clean.doc.text,
@@ -480,6 +527,16 @@ def patch_predictions(
         tuple(dict.fromkeys([*notes, *more, *found.notes])),
         is_distinguished,
     )
+
+
+def _own_target(metric: Metric, named: tuple[object, ...]) -> OwnTarget:
+    if any(each is not None for each in named):
+        raise WorkbenchError(
+            "a metric of your own is given, and a target, against or measure, too.",
+            code="option-conflict",
+            remedy="Leave out one of them.",
+        )
+    return OwnTarget(0, metric=metric)
 
 
 def _require_different(clean: Prediction, corrupt: Prediction, notes: Sequence[str]) -> None:

@@ -31,15 +31,21 @@ from workbench.engine.forward_pass import PIECES
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.engine.model import Model, refusal
 from workbench.engine.taps import Site, StackName, current
-from workbench.models.head_removal import parts
+from workbench.models.head_removal import Part, parts
 from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.interventions.head_replay import batch_first, stream_of, with_stream
-from workbench.models.interventions.prefix_cache import Prefix, ReplayPoints, blocks_of
+from workbench.models.interventions.prefix_cache import (
+    Prefix,
+    ReplayPoints,
+    blocks_of,
+    replaced_forward,
+)
 from workbench.models.interventions.prefix_cache import recorded as recorded_prefix
 from workbench.models.interventions.residual_stream import additions
 from workbench.models.net_parts import probe
 
 What = Literal["states", "heads", "mlps", "attentions"]
+Vectors = Literal["queries", "keys", "values"]  # what a projection makes of states, by head
 # From a number of rows to the numbers of a pass over as many copies of the text.  # -> [rows]
 Run = Callable[[int, "Passing | None"], Tensor]
 OnProgress = Callable[[int], object]
@@ -51,7 +57,7 @@ class Point(NamedTuple):
     `layer` of a state counts from 0 before the first block; else it is the block, from 0.
     """
 
-    what: What
+    what: What | Vectors
     stack: StackName
     layer: int
     kind: str = ""  # of an attention: self, causal or cross
@@ -81,12 +87,26 @@ class _Source(NamedTuple):
     stream: int
 
 
+class _Made(NamedTuple):
+    """Which numbers of a projection's output are the queries, keys or values of a point."""
+
+    point: Point
+    part: int  # of as many parts
+    parts: int
+    woven: bool  # head by head: each with all parts
+
+    def view(self, output: Tensor, heads: int) -> Tensor:
+        """A view of these numbers.  # [batch, pieces, heads, width of a head]"""
+        shape = (heads, self.parts, -1) if self.woven else (self.parts, heads, -1)
+        return output.unflatten(-1, shape).select(-2 if self.woven else -3, self.part)
+
+
 @dataclass(frozen=True, eq=False)
 class PatchPoints:
     """The points of a model, in the order of a pass, and the modules where they are."""
 
     model: Model
-    what: What
+    what: What | Vectors
     points: tuple[Point, ...]
     depth: Mapping[Point, int]  # number of blocks, over all stacks, that end before it
     heads: Mapping[Point, int]  # number of heads
@@ -99,6 +119,10 @@ class PatchPoints:
     projected: Mapping[tuple[StackName, int], Sequence[tuple[nn.Module, Point]]] = field(
         default_factory=dict
     )
+    # by stack, block and module: which of its numbers are queries, keys or values
+    vectors: Mapping[tuple[StackName, int, nn.Module], Sequence[_Made]] = field(
+        default_factory=dict
+    )
     replay: ReplayPoints | None = None
 
     @property
@@ -107,7 +131,9 @@ class PatchPoints:
         return self.replay is None
 
 
-def patch_points(model: Model, what: What = "states", predicting: bool = False) -> PatchPoints:
+def patch_points(
+    model: Model, what: What | Vectors = "states", predicting: bool = False
+) -> PatchPoints:
     """The points of a model.
 
     Args:
@@ -144,11 +170,20 @@ def patch_points(model: Model, what: What = "states", predicting: bool = False) 
         {stack.name: stack.layers for stack in net.stacks},
         found.made,
         found.projected,
+        found.vectors,
         ReplayPoints(stacks, {}, 1 if net.sequence_first else 0),
     )
 
 
-_NAMES = {"states": "states", "heads": "heads", "mlps": "MLPs", "attentions": "attentions"}
+_NAMES = {
+    "states": "states",
+    "heads": "heads",
+    "mlps": "MLPs",
+    "attentions": "attentions",
+    "queries": "queries",
+    "keys": "keys",
+    "values": "values",
+}
 _WITHOUT = "has no layers with context whose activations could be restored"
 _REMEDY = "Choose a transformers model or an ELMo, such as mini:bert, mini:gpt or mini:elmo."
 
@@ -161,15 +196,18 @@ class _Found:
     projected: dict[tuple[StackName, int], list[tuple[nn.Module, Point]]] = field(
         default_factory=dict
     )
+    vectors: dict[tuple[StackName, int, nn.Module], list[_Made]] = field(default_factory=dict)
 
 
-def _found(net: HuggingFace, what: What, streams: int) -> _Found:
+def _found(net: HuggingFace, what: What | Vectors, streams: int) -> _Found:
     if what == "states":
         return _Found([Point(what, s.name, n) for s in net.stacks for n in range(s.layers + 1)])
     if not net.sites:
         raise refusal(net, "has no attention heads", _REMEDY)
     if what == "heads":
         return _head_points(net)
+    if what in ("queries", "keys", "values"):
+        return _vector_points(net, what)
     found = _Found([])
     for each in additions(net, streams == 2):
         if (each.site is None) == (what == "mlps"):
@@ -197,6 +235,41 @@ def _head_points(net: HuggingFace) -> _Found:
                 found.heads[point] = site.heads
                 found.projected.setdefault((stack, layer), []).append((reads, point))
     return found
+
+
+def _vector_points(net: HuggingFace, what: Vectors) -> _Found:
+    """The projection that makes the queries, keys or values of each site, and where in it."""
+    found = _Found([])
+    modules = parts(net)
+    for (stack, layer), sites in _sites_of_blocks(net).items():
+        for site in sites:
+            point = Point(what, stack, layer, site.kind)
+            if not site.heads:
+                continue
+            module, made = _vectors_of(net, modules[site.index], point)
+            found.points.append(point)
+            found.heads[point] = site.heads if what == "queries" else site.groups
+            found.vectors.setdefault((stack, layer, module), []).append(made)
+    return found
+
+
+def _vectors_of(net: HuggingFace, part: Part, point: Point) -> tuple[nn.Module, _Made]:
+    """The projection of one attention module that makes some vectors."""
+    layout = part.layout
+    single = [getattr(part.module, name, None) for name in (*layout.rows, *layout.shared)][:3]
+    joint = [getattr(part.module, name, None) for name in (*layout.fused, *layout.woven)]
+    index = ["queries", "keys", "values"].index(point.what)
+    if joint and joint[0] is not None:
+        if single and single[0] is not None:  # of cross-attention in GPT-2: keys and values
+            made = (single[0], 0, 1) if not index else (joint[0], index - 1, 2)
+        else:
+            made = (joint[0], index, 3)
+    else:
+        made = (single[index] if index < len(single) else None, 0, 1)
+    module, n, n_parts = made
+    if not isinstance(module, nn.Module):
+        raise refusal(net, f"has no projection whose output is the {point.what}", _REMEDY)
+    return module, _Made(point, n, n_parts, bool(layout.woven))
 
 
 def _sites_of_blocks(net: HuggingFace) -> dict[tuple[StackName, int], list[Site]]:
@@ -227,7 +300,7 @@ def _sites_of_blocks(net: HuggingFace) -> dict[tuple[StackName, int], list[Site]
     return found
 
 
-def _elmo_points(model: Model, what: What) -> PatchPoints:
+def _elmo_points(model: Model, what: What | Vectors) -> PatchPoints:
     if what != "states":
         raise refusal(
             model,
@@ -253,6 +326,7 @@ class Passing:
     calls: dict[StackName, int] = field(default_factory=dict)
     inside: tuple[StackName, int] | None = None
     made: dict[nn.Module, int] = field(default_factory=dict)  # calls within the block
+    offset: dict[StackName, int] = field(default_factory=dict)  # pieces that a cache has read
 
     @property
     def net(self) -> HuggingFace:
@@ -263,6 +337,14 @@ class Passing:
     def passed(self, point: Point, stream: int, states: Tensor) -> Tensor:
         """What goes on instead of an activation in the layout of the model."""
         return batch_first(self.net, self.change(point, stream, batch_first(self.net, states)))
+
+    def start(self, stack: StackName, kwargs: Mapping[str, Any]) -> None:
+        """A pass over a stack begins; while text is written, over its last piece alone."""
+        # by what it can do: its name differs between versions of transformers
+        cache = next((each for each in kwargs.values() if hasattr(each, "get_seq_length")), None)
+        self.offset[stack] = 0 if cache is None else int(cache.get_seq_length())
+        self.calls[stack] = 0
+        self.inside = None
 
     def begin(
         self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -277,6 +359,8 @@ class Passing:
         self.states[stack] = []
         for stream in range(self.points.streams):
             read = args[stream] if len(args) > stream else kwargs["hidden_states"]
+            if read is None:  # the second stream of a pass that predicts no hidden piece
+                continue
             if self.points.what == "states":
                 new = self.passed(Point("states", stack, 0), stream, read)
                 if len(args) > stream:
@@ -288,15 +372,15 @@ class Passing:
                 self.states[stack].append(batch_first(self.net, read))
         return args, kwargs
 
-    def end(self, block: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+    def end(self, block: nn.Module, output: Any) -> Any:
         assert self.inside is not None, "a block begins before it ends"
         stack, layer = self.inside
         self.inside = None
         if self.points.what == "states":
             point = Point("states", stack, layer + 1)
             for stream in range(self.points.streams):
-                new = self.passed(point, stream, stream_of(output, stream))
-                output = with_stream(output, new, stream)
+                if (read := stream_of(output, stream)) is not None:
+                    output = with_stream(output, self.passed(point, stream, read), stream)
         if self.keeps:
             self.states[stack].append(batch_first(self.net, stream_of(output, 0)))
         return output
@@ -312,6 +396,19 @@ class Passing:
         if source is None:
             return None
         return with_stream(output, self.passed(source.point, source.stream, states), 0)
+
+    def projected(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        """The output of a projection of queries, keys or values; DeBERTa's calls it again."""
+        call = self.made[module] = self.made.get(module, -1) + 1
+        own = [] if self.inside is None or call else self.points.vectors.get((*self.inside, module))
+        for made in own or ():
+            heads = self.points.heads[made.point]
+            old = made.view(output, heads)
+            new = self.passed(made.point, 0, old)
+            if new is not old:
+                output = output.clone()
+                made.view(output, heads).copy_(new)
+        return output
 
     def read(self, module: nn.Module, heads: Tensor) -> Tensor:
         """The outputs of all heads that an output projection reads.
@@ -330,22 +427,50 @@ class Passing:
 
 @contextmanager
 def passing(points: PatchPoints, change: Change, keeps: bool = False) -> Iterator[Passing]:
-    """In passes inside the context, every activation goes through `change`.
+    """In passes inside the context, every activation goes through `change`; ELMo's with the ends.
 
     With `keeps`, `Passing.states` has the states of each layer of the last pass.
     """
     here = Passing(points, change, keeps)
+    if points.is_recurrent:
+        stack = points.points[0].stack
+        with points.model.changing(
+            lambda layer, states: change(Point("states", stack, layer), 0, states)
+        ):
+            yield here
+        return
+
+    def ending(block: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return here.end(block, run(*args, **kwargs))
+
+        return forward
+
     with ExitStack() as hooks:
+        for stack in here.net.stacks:
+            hooks.callback(_starting(here.net.body(stack.name), stack.name, here))
         for block in points.blocks:
             begin = block.register_forward_pre_hook(here.begin, with_kwargs=True, prepend=True)
             hooks.callback(begin.remove)
-            hooks.callback(block.register_forward_hook(here.end, prepend=True).remove)
+        # not as a hook: what a block returns, to any other code, is what it returns after a change
+        hooks.enter_context(replaced_forward([list(points.blocks)], ending))
         for module in dict.fromkeys(key[2] for key in points.made):
             hooks.callback(module.register_forward_hook(here.returned, prepend=True).remove)
+        for module in dict.fromkeys(key[2] for key in points.vectors):
+            hooks.callback(module.register_forward_hook(here.projected, prepend=True).remove)
         reading = dict.fromkeys(m for each in points.projected.values() for m, _ in each)
         for module in reading:
             hooks.enter_context(_reading(module, here))
         yield here
+
+
+def _starting(body: nn.Module, stack: StackName, here: Passing) -> Callable[[], None]:
+    """Tell when a pass over a stack begins; returns what stops it."""
+
+    def start(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        here.start(stack, kwargs)
+
+    return body.register_forward_pre_hook(start, with_kwargs=True).remove
 
 
 @contextmanager
@@ -462,6 +587,49 @@ def patched(
             if on_progress is not None:
                 on_progress(n_done)
     return values
+
+
+def first_order(
+    points: PatchPoints,
+    source: Activations,
+    patches: Sequence[Patch],
+    run: Run,
+    *,
+    keeps: bool = False,
+) -> Tensor:
+    """About the number of each patched pass, of one pass forward and backward (Nanda 2023).
+
+    It is the number of the text plus the gradient of its activations times what each patch changes
+    of them: right for small changes, and wrong where a softmax or an activation saturates.
+    Arguments as for `patched`.  # [patches], float64, on the host
+    """
+    own: dict[tuple[Point, int], Tensor] = {}
+
+    def follow(point: Point, stream: int, states: Tensor) -> Tensor:
+        is_first = not states.requires_grad  # the weights of a frozen model need no gradients
+        own[point, stream] = states.detach().requires_grad_() if is_first else states.clone()
+        return own[point, stream]
+
+    with torch.enable_grad(), passing(points, follow, keeps) as here:
+        number = run(1, here)[0]
+        slopes = torch.autograd.grad(number, list(own.values()), allow_unused=True)
+    values = []
+    gradients = dict(zip(own, slopes, strict=True))
+    for patch in patches:
+        value = number.detach().double()
+        for (point, stream), states in own.items():
+            gradient = gradients[point, stream]
+            if point != patch.point or gradient is None:
+                continue
+            offset = 1 if points.is_recurrent else 0  # ELMo's layers begin with the text's start
+            at, given = ([n + offset for n in each] for each in (patch.positions, patch.sources))
+            new = source[point, stream][0].to(states)[given]
+            change, slope = new - states.detach()[0, at], gradient[0, at]
+            if patch.head is not None:
+                change, slope = change[:, patch.head], slope[:, patch.head]
+            value = value + (change.double() * slope.double()).sum()
+        values.append(value)
+    return torch.stack(values).cpu() if values else torch.zeros(0, dtype=torch.float64)
 
 
 def _chunks(

@@ -26,6 +26,7 @@ from transformers.generation.logits_process import (
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
+from workbench.engine.taps import session
 from workbench.models.huggingface import require_transformer
 
 
@@ -82,7 +83,12 @@ def continued(
     options: dict[str, Any] = {"do_sample": sampling.sample, "num_beams": 1}
     if sampling.sample:
         options |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": 0}
-    with seeded(model.device, sampling.seed), torch.no_grad(), recorder.of(net):
+    with (
+        seeded(model.device, sampling.seed),
+        torch.no_grad(),
+        session((), None, {model.stacks[0].name: text}),  # its words, for a `Write` of one
+        recorder.of(net),
+    ):
         ids = net.generate(
             input_ids=text.ids,
             attention_mask=text.mask.long(),

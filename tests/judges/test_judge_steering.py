@@ -1,0 +1,150 @@
+"""A judge of `steering` and `erasure`: hooks of torch, one state and pass at a time.
+
+Which texts are in which half, and the random directions, are taken from what is judged; states,
+differences, effects, means, shares and p-values are computed again.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import workbench as wb
+from tests.judges.odd import Quiet, run_here
+from workbench import Inputs
+from workbench.analyses.steering import erasure_corpus, steering_corpus
+from workbench.analyses.steering.experiments import Erasure, Steering
+from workbench.analyses.steering.moved import random_directions
+
+PAIRS = "primer/counterfactuals"
+SMALL = {"max_words": 1, "max_texts": 16, "random_directions": 19}
+
+
+def blocks(net: Any) -> Any:
+    return net.bert.encoder.layer if hasattr(net, "bert") else net.transformer.h
+
+
+class Hooked:
+    """One pass of the plain net; the state of a layer at a piece is stored or replaced."""
+
+    def __init__(self, model: Any, prediction: Any) -> None:
+        self.net, self.ids = model.net, prediction.text.ids
+        self.at = prediction.position
+
+    @torch.no_grad()
+    def run(self, layer: int, new: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The state, and the log-probabilities; layer 0 is what the first block reads."""
+        seen: list[Tensor] = []
+
+        def change(states: Tensor) -> Tensor:
+            seen.append(states[0, self.at].clone())
+            if new is None:
+                return states
+            states = states.clone()
+            states[0, self.at] = new
+            return states
+
+        def after(_: Any, __: Any, out: Any) -> Any:
+            return (change(out[0]), *out[1:]) if isinstance(out, tuple) else change(out)
+
+        def before(_: Any, args: Any, kwargs: Any) -> Any:
+            if args:
+                return (change(args[0]), *args[1:]), kwargs
+            return args, {**kwargs, "hidden_states": change(kwargs["hidden_states"])}
+
+        own = blocks(self.net)
+        if layer:
+            hook = own[layer - 1].register_forward_hook(after)
+        else:
+            hook = own[0].register_forward_pre_hook(before, with_kwargs=True)
+        try:
+            logits = self.net(self.ids).logits[0, self.at]
+        finally:
+            hook.remove()
+        return seen[0], logits.double().log_softmax(-1)
+
+
+@pytest.mark.parametrize("name", ["mini:bert", pytest.param("mini:gpt", marks=pytest.mark.slow)])
+def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
+    model, corpus = wb.load(name, device="cpu"), wb.read(PAIRS)
+    table = run_here("steering", model, corpus, **SMALL).tables["directions"]
+    inputs = Inputs((model,), (corpus,), split="test")
+    group = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))[0]  # type: ignore[arg-type]
+    fitted = group.fitted(0)
+    texts = [Hooked(model, side.prediction) for side in group.sides]
+    unit = random_directions(19, model.width, 0)
+    last = next(side.other for side in group.sides if side.choice == group.first)
+    gaps: dict[bool, list[float]] = {True: [], False: []}
+    for layer in (1, len(blocks(model.net))):
+        sums: dict[bool, list[Tensor]] = {True: [], False: []}
+        for side, text, in_half in zip(group.sides, texts, fitted, strict=True):
+            if in_half:
+                sums[side.choice == group.first].append(text.run(layer)[0])
+        vector = torch.stack(sums[True]).mean(0) - torch.stack(sums[False]).mean(0)
+        effects, random = [], []
+        for side, text, in_half in zip(group.sides, texts, fitted, strict=True):
+            if in_half:
+                continue
+            state, plain = text.run(layer)
+            sign = -1 if side.choice == group.first else 1
+
+            def moved(by: Tensor, text: Hooked = text, state: Tensor = state, side: Any = side,
+                      plain: Tensor = plain) -> float:  # fmt: skip
+                now = text.run(layer, state + by)[1]  # noqa: B023
+                return float((now - plain)[side.other] - (now - plain)[side.choice])
+
+            effects.append(moved(sign * vector))
+            random.append([moved(each * vector.norm()) for each in unit])
+            if layer == 1:
+                gaps[side.choice == group.first].append(float(plain[group.first] - plain[last]))
+        row = table[table["layer"] == layer].iloc[0]
+        means = np.array(random).mean(0)
+        assert row["effect"] == pytest.approx(np.mean(effects), abs=1e-3)
+        assert row["random"] == pytest.approx(means.mean(), abs=1e-3)
+        assert row["random_high"] == pytest.approx(np.percentile(means, 95), abs=1e-3)
+        assert row["excess"] == pytest.approx(np.mean(effects) - means.mean(), abs=1e-3)
+        assert row["norm"] == pytest.approx(float(vector.norm()), rel=1e-3)
+        assert row["gap"] == pytest.approx(np.mean(gaps[True]) - np.mean(gaps[False]), abs=1e-3)
+        assert row["n"] == (~fitted).sum()
+        above = (means >= np.mean(effects)).sum()  # of this row alone: the table corrects for all
+        assert row["p"] >= (1 + above) / 20 - 1e-9
+
+
+@pytest.mark.parametrize("name", ["mini:gpt", pytest.param("mini:bert", marks=pytest.mark.slow)])
+def test_erasing_costs_as_much_as_hooks_say(name: str) -> None:
+    model, corpus = wb.load(name, device="cpu"), wb.read("primer")
+    settings: dict[str, Any] = {"max_words": 100, "max_predictions": 10, "random_directions": 19}
+    table = run_here("erasure", model, corpus, **settings).tables["layers"]
+    docs = list(corpus.docs("test"))  # all that a run reads by default
+    sample = erasure_corpus.sampled(model, docs, Erasure(**settings), 0, Quiet())
+    layer = len(blocks(model.net)) - 1
+    fit = torch.stack([Hooked(model, w.prediction).run(layer)[0] for w in sample.fit]).double()
+    labels = [word.label for word in sample.fit]
+    # the closed form, with numpy
+    x = (fit - fit.mean(0)).numpy()
+    z = np.array([[float(label == name) for name in sample.labels] for label in labels])
+    covariance = x.T @ x / (len(x) - 1)
+    covariance = 0.99 * covariance + 0.01 * np.diag(covariance).mean() * np.eye(len(covariance))
+    values, vectors = np.linalg.eigh(covariance)
+    w, back = (vectors * values**power @ vectors.T for power in (-0.5, 0.5))
+    s = w @ (x.T @ (z - z.mean(0)) / (len(x) - 1))
+    removal = back @ s @ np.linalg.pinv(s, 1e-4) @ w
+    costs, injected = [], []
+    for word in sample.test:
+        assert word.prediction.gold is not None
+        text = Hooked(model, word.prediction)
+        state, plain = text.run(layer)
+        removed = torch.from_numpy(removal @ (state.double() - fit.mean(0)).numpy()).float()
+        own = x[[label == word.label for label in labels]]
+        mean = torch.from_numpy((removal @ own.T).mean(1)).float()
+        gold = word.prediction.gold
+        for by, into in ((-removed, costs), (-removed + mean, injected)):
+            into.append(float(plain[gold] - text.run(layer, state + by)[1][gold]))
+    row = table[table["layer"] == layer].iloc[0]
+    assert row["effect"] == pytest.approx(np.mean(costs), abs=3e-3)
+    assert row["injected"] == pytest.approx(np.mean(injected), abs=3e-3)
+    assert row["excess"] == pytest.approx(row["effect"] - row["random"], abs=1e-9)
+    assert row["rank"] == len(sample.labels) - 1
+    assert {word.document for word in sample.fit}.isdisjoint(w.document for w in sample.test)

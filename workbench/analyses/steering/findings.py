@@ -1,0 +1,162 @@
+"""The findings of `steering` and `erasure`. Costs: milliseconds."""
+
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from workbench.core.findings import (
+    Finding,
+    Row,
+    decimal,
+    judged,
+    keys_of,
+    listing,
+    of_all,
+    p_text,
+    percent,
+    rows_of,
+    signed,
+    verb_of,
+)
+from workbench.core.head_names import at_state, state_name
+from workbench.experiment.measured import name_of_measured, on_measured
+
+Tables = Mapping[str, pd.DataFrame]
+
+EXCHANGES = 6  # of words to test on; with fewer, an interval says little
+DOCUMENTS = 6
+RESTORED = 0.5  # of what was lost
+MORE = "more pairs with more distinct words"
+MORE_WORDS = "more words"
+
+
+def steering(tables: Tables) -> Iterator[Finding]:
+    """How many pairs of words are steered, where most, and what that breaks."""
+    table = tables["directions"]
+    best = [_best(own) for _, own in table.groupby("words", sort=False)]
+    moved = [row for row in best if row["significant"]]
+    enough = max(row["exchanges"] for row in best) >= EXCHANGES
+    names = f": {listing([row['words'] for row in moved], 4)}" if moved else ""
+    verb = verb_of(len(moved), "is", "are")
+    yield Finding(
+        f"{of_all(len(moved), len(best), 'pair of words', 'pairs of words')} {verb} moved by the "
+        f"difference of their texts in some layer, beyond random directions of the same "
+        f"length{on_measured(tables)}{names}.",
+        len(moved),
+        None,
+        0,
+        judged(moved, enough),
+        "directions",
+        figure="layers",
+        measure="pairs of words that the difference of their texts moves",
+        decided_by=MORE,
+    )
+    row = max(best, key=lambda each: (bool(each["significant"]), float(each["excess"])))
+    share = f", {percent(row['share'])} of the distance of the sets" if row["share"] > 0 else ""
+    yield Finding(
+        f"The difference moves {row['words']} most in {at_state(row['layer'])}: by "
+        f"{signed(decimal(row['excess'], 2))} nats beyond random directions (95 % "
+        f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; {p_text(row['p'])}){share}.",
+        row["excess"],
+        (row["lower"], row["upper"]),
+        0.0,
+        judged(row["significant"], row["exchanges"] >= EXCHANGES),
+        "directions",
+        keys_of(row, "words", "stack", "layer"),
+        "layers",
+        measure="largest effect of a difference, beyond random directions",
+        unit="nats",
+        column="excess",
+        decided_by=MORE,
+    )
+    more = row["divergence"] > row["random_divergence"]
+    yield Finding(
+        f"There it changes predictions of unrelated texts by {decimal(row['divergence'], 2)} nats "
+        f"of divergence, {'more' if more else 'not more'} than random directions "
+        f"({decimal(row['random_divergence'], 2)} nats).",
+        row["divergence"],
+        None,
+        None,
+        "supported",
+        "directions",
+        keys_of(row, "words", "stack", "layer"),
+        "strengths",
+        measure="divergence of unrelated predictions where the effect is largest",
+        unit="nats",
+        column="divergence",
+    )
+
+
+def _best(table: pd.DataFrame) -> Row:
+    """The row with the largest effect beyond random ones, a significant one first."""
+    return max(rows_of(table), key=lambda each: (bool(each["significant"]), float(each["excess"])))
+
+
+def erasure(tables: Tables) -> Iterator[Finding]:
+    """In how many layers the label is used, where most, and whether it is all that is lost."""
+    table = tables["layers"]
+    rows = rows_of(table)
+    used = [row for row in rows if row["significant"]]
+    enough = rows[0]["documents"] >= DOCUMENTS
+    where = f": {listing([state_name(row['layer']) for row in used], 4)}" if used else ""
+    yield Finding(
+        f"Erasing what tells the labels of predicted words apart costs more than random subspaces "
+        f"of the same size in {of_all(len(used), len(rows), 'layer')}{on_measured(tables)}{where}.",
+        len(used),
+        None,
+        0,
+        judged(used, enough),
+        "layers",
+        figure="costs",
+        measure="layers whose label is used",
+        decided_by=MORE_WORDS,
+    )
+    row = _best(table)
+    yield Finding(
+        f"It costs most in {at_state(row['layer'])}: {decimal(row['excess'], 3)} nats of "
+        f"{name_of_measured(tables)} beyond random subspaces (95 % {decimal(row['lower'], 3)} to "
+        f"{decimal(row['upper'], 3)}; {p_text(row['p'])}).",
+        row["excess"],
+        (row["lower"], row["upper"]),
+        0.0,
+        judged(row["significant"], enough),
+        "layers",
+        keys_of(row, "stack", "layer"),
+        "costs",
+        measure="largest cost of erasing the label, beyond random subspaces",
+        unit="nats",
+        column="excess",
+        decided_by=MORE_WORDS,
+    )
+    if row["significant"] and row["effect"] > 0:
+        back = 1 - row["injected"] / row["effect"]
+        yield Finding(
+            f"There the mean of what was removed from words of the same label restores "
+            f"{percent(back)} of what was lost.",
+            row["injected"],
+            None,
+            row["effect"],
+            judged(back >= RESTORED, enough),
+            "layers",
+            keys_of(row, "stack", "layer"),
+            "costs",
+            measure="log-probability lost with the label injected again",
+            unit="nats",
+            column="injected",
+            decided_by=MORE_WORDS,
+        )
+    yield Finding(
+        f"In {at_state(row['layer'])} a linear probe finds {percent(row['probe'])} of labels "
+        f"before, and {percent(row['probe_erased'])} after the erasure (most frequent label: "
+        f"{percent(row['majority'])}).",
+        row["probe_erased"],
+        None,
+        None,
+        "supported",
+        "layers",
+        keys_of(row, "stack", "layer"),
+        "probe",
+        measure="accuracy of a probe after the erasure",
+        unit="%",
+        column="probe_erased",
+    )
