@@ -10,15 +10,22 @@ Costs: a forward pass, and 4 bytes for each head and pair of pieces.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from workbench.analyses.attention.browsed import Browsed
 from workbench.analyses.attention.grids import Grid, grid_of, groups, options_of
-from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Scores, Text
+from workbench.analyses.attention.maps_of_text import (
+    Floats,
+    MapsOfText,
+    Scores,
+    Source,
+    Text,
+)
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
 from workbench.core.registry import once
@@ -94,7 +101,7 @@ CACHE: ByteCache["AttentionMaps"] = ByteCache(CACHE_BYTES)
 _passes = 0
 
 
-class AttentionMaps(MapsOfText):
+class AttentionMaps(MapsOfText, Browsed):
     """All attention maps of one forward pass.
 
     `maps` has an array [heads, queries, keys] for each `Site` of `model.sites`, `norms` the norms
@@ -105,6 +112,11 @@ class AttentionMaps(MapsOfText):
         >>> maps
         <AttentionMaps mini:bert: encoder: 8 pieces; 4 sites, 16 heads>
     """
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """The grid that the browser shows: the first kind of attention, by pieces."""
+        return (self.grid(),)
 
     @public
     def grid(self, group: tuple[StackName, Kind] | None = None, **options: Any) -> Grid:
@@ -173,7 +185,8 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
         )
     doc, target_doc = doc_of(text), None if target is None else doc_of(target)
     key = content_key(model, doc, target_doc)
-    return CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
+    maps = CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
+    return replace(maps, source=Source(model, doc, target_doc))
 
 
 def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> AttentionMaps:
