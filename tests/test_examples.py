@@ -1,6 +1,5 @@
-"""The notebooks in `docs/examples/`: each runs from top to bottom, and its cells draw themselves."""
+"""The notebooks in `docs/examples/`: each runs from top to bottom and draws what it finds."""
 
-import os
 import time
 from pathlib import Path
 
@@ -29,10 +28,12 @@ def test_an_example_runs_and_draws_itself(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(path.parents[2])]))
+    monkeypatch.setenv("PYTHONPATH", str(path.parents[2]))
     book = nbformat.read(path, as_version=4)
     start = time.monotonic()
-    nbclient.NotebookClient(book, timeout=LIMIT, resources={"metadata": {"path": tmp_path}}).execute()
+    nbclient.NotebookClient(
+        book, timeout=LIMIT, resources={"metadata": {"path": tmp_path}}
+    ).execute()
     assert time.monotonic() - start < LIMIT
     outputs = [output for cell in book.cells for output in cell.get("outputs", ())]
     drawn = [output.data for output in outputs if "text/html" in output.get("data", {})]

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from workbench.analyses.attention.browsed import Browsed
+from workbench.analyses.attention.edits import with_mask
 from workbench.analyses.attention.grids import Grid, grid_of, groups, options_of
 from workbench.analyses.attention.maps_of_text import (
     Floats,
@@ -161,7 +162,7 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
 
     Args:
         model: A `Model` with attention.
-        text: A text, or a Doc of a corpus.
+        text: A text, in which `[MASK]` or `___` is a hidden word, or a Doc of a corpus.
         target: The text of the decoder in an encoder-decoder model (default: `text`).
 
     Returns:
@@ -184,6 +185,8 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
             "layers of this model.",
         )
     doc, target_doc = doc_of(text), None if target is None else doc_of(target)
+    if isinstance(text, str):
+        doc = with_mask(model, doc)
     key = content_key(model, doc, target_doc)
     maps = CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
     return replace(maps, source=Source(model, doc, target_doc))

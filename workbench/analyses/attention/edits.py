@@ -1,4 +1,4 @@
-"""Edits of a text in the attention browser: a word replaced, masked, deleted or swapped.
+"""Words of a text in the attention browser: replaced, masked, deleted, swapped, or predicted.
 
 Costs: nothing.
 """
@@ -25,6 +25,19 @@ def with_mask(model: Model, doc: "Doc") -> "Doc":
 
     has_symbol = model.symbols.mask is not None or model.symbols.sentinels
     return with_markers(model, doc)[0] if has_symbol and has_marker(doc.text) else doc
+
+
+def hidden_words(model: Model, doc: "Doc") -> list[int]:
+    """The hidden words of a text."""
+    return [token.i for token in doc if token.text and token.text == mask_of(model)]
+
+
+def predicted_at(model: Model, doc: "Doc", place: int) -> str:
+    """What is predicted at a place, and from what; the number of words is the place after them."""
+    reads = "from the words before it" if model.objective == "causal" else "from its context"
+    if place == len(doc):
+        return f"What comes next, {reads}."
+    return f"In the place of “{doc[place].text}”, {reads}."
 
 
 def edited(doc: "Doc", word: int, how: str, text: str = "", mask: str = "") -> str:

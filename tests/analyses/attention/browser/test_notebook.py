@@ -20,6 +20,7 @@ from workbench import Model
 from workbench.analyses.attention.browser.notebook import MAX_OUTPUT, MISSING, View, html, line_to
 from workbench.analyses.attention.capture import AttentionMaps
 from workbench.analyses.attention.maps_of_text import Source, Text
+from workbench.analyses.predictions.results import TopChoices
 from workbench.corpora.layers import vocabulary
 from workbench.engine.taps import Site
 
@@ -158,8 +159,7 @@ def test_an_edit_gives_the_maps_of_the_new_text(
     side = answer["sides"][0]
     assert side["caption"] == after
     grid = wb.attention(bert, after).grid()
-    if how != "mask":
-        assert np.array_equal(view.grids[0].map(1, 1), grid.map(1, 1))
+    assert np.array_equal(view.grids[0].map(1, 1), grid.map(1, 1))
     assert side["changed"], "the heads that changed most"
     assert maps.grid().sides.rows.names != view.grids[0].sides.rows.names  # the maps stay
 
@@ -174,6 +174,32 @@ def test_both_sides_of_one_text_are_edited(maps: AttentionMaps) -> None:
             "The old cat sees Mary in the park.",
             second,
         ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word", "hide"),
+    [
+        ("bert", "The girls [MASK] tall.", 2, None),
+        ("bert", "The girls [MASK] tall.", 3, 3),
+        ("gpt", "Ben walks to the hill.", 4, 4),
+        ("gpt", "Ben walks to the", 4, None),
+    ],
+)
+def test_a_word_is_predicted(name: str, text: str, word: int, hide: int | None) -> None:
+    model = wb.load(f"mini:{name}", device="cpu")
+    view = wb.attention(model, text).view
+    predicts = view.scene.sides[0].predicts
+    assert predicts is not None and word in predicts.places
+    answer = head_of(view.respond(request(view, "predict", word=word)))
+    expected = (
+        wb.predict(model, text)
+        if hide is None
+        else wb.fill(model, view.grids[0].look.source.doc, hide=hide)
+    )
+    assert isinstance(expected, TopChoices)
+    assert answer["kind"] == "predict", answer.get("text")
+    shown = [(choice.text, choice.probability) for choice in expected.places[0].choices]
+    assert [tuple(choice) for choice in answer["choices"]] == shown
 
 
 def test_a_request_that_does_not_fit_is_answered(maps: AttentionMaps) -> None:

@@ -22,18 +22,34 @@ from numpy.typing import NDArray
 from workbench.analyses.attention.browsed import Browsed, Selection
 from workbench.analyses.attention.browser.frames import line_script, notebook_script, style
 from workbench.analyses.attention.browser.requests import Request, respond, state_in, stored_frames
-from workbench.analyses.attention.browser.scene import Scene, Side, scene_of, side_of
+from workbench.analyses.attention.browser.scene import (
+    Predicts,
+    Scene,
+    Side,
+    predicts_at,
+    scene_of,
+    side_of,
+)
 from workbench.analyses.attention.capture import attention
-from workbench.analyses.attention.edits import edited, mask_of, with_mask, word_in
+from workbench.analyses.attention.edits import (
+    edited,
+    hidden_words,
+    mask_of,
+    predicted_at,
+    word_in,
+)
 from workbench.analyses.attention.grids import Grid, grid_of
 from workbench.analyses.attention.maps_of_text import Source
 from workbench.analyses.attention.thumbnails import pooled
-from workbench.corpora.encode import doc_of
+from workbench.analyses.predictions.predict import fill, predict
+from workbench.analyses.predictions.prediction import words_to_predict
 from workbench.report.html import as_json
 
 MAX_OUTPUT = 2_000_000  # characters of an output
 MAX_THUMBNAILS = 300_000  # bytes of all thumbnails; larger ones are halved
 LONGEST = 20_000  # characters of a word in an edit
+NEXT = ("causal", "bidirectional")  # objectives that predict what comes next
+TOP = 5  # predictions in view
 EXTRA = "pip install 'workbench[notebook]'"
 UNTRUSTED = "The attention browser needs scripts: trust the notebook, or run the cell."
 MISSING = (
@@ -141,7 +157,7 @@ class View:
         if is_current and isinstance(request.get("state"), Mapping):
             self.state = state_in(scene, request)
         if is_current and request.get("what") != "overview":
-            response = respond(scene, request, {"edit": self._edit})
+            response = respond(scene, request, {"edit": self._edit, "predict": self._predict})
             if self.scene is scene:
                 return response
         return respond(self.scene, {"what": "overview", "state": self.state})
@@ -159,6 +175,23 @@ class View:
         self.scene = _scene(self.grids, before)
         self.state = state_in(self.scene, {"state": self.state})
         return {}
+
+    def _predict(self, request: Request) -> Mapping[str, Any]:
+        """The most probable words at a place of the first side."""
+        source = _source(self.grids[0])
+        model, doc, place = source.model, source.doc, request.get("word")
+        after = len(doc) if model.objective in NEXT else None
+        place = after if place == after else word_in(doc, place)
+        hidden = hidden_words(model, doc)
+        if place == after:
+            found = predict(model, doc, top=TOP)
+        elif place in hidden:
+            found = fill(model, doc, TOP)
+        else:
+            found = fill(model, doc, TOP, hide=place)
+        at = found.places[hidden.index(place) if place in hidden else 0]
+        choices = [[choice.text, choice.probability] for choice in at.choices]
+        return {"title": predicted_at(model, doc, place), "choices": choices, "was": [], "note": ""}
 
 
 # --- the content of a browser ---------------------------------------------------------------------
@@ -186,15 +219,25 @@ def _side(grid: Grid, before: Grid | None) -> Side:
         source.of(grid.group[0]),
         before=former,
         mask=mask_of(source.model),
+        predicts=_predicts(source),
     )
+
+
+def _predicts(source: Source) -> Predicts | None:
+    """Where the model predicts words; None if it is none that does."""
+    model, doc = source.model, source.doc
+    if not model.objective or model.task_head is not None:
+        return None
+    after = len(doc) if model.objective in NEXT else None
+    return predicts_at(words_to_predict(model, doc), hidden_words(model, doc), after)
 
 
 def _edited(grid: Grid, word: int, how: str, text: str) -> Grid:
     """The grid of the text with a word edited."""
     source = _source(grid)
     changed = edited(source.doc, word, how, text, mask_of(source.model))
-    doc = with_mask(source.model, doc_of(changed))
-    return grid_of(attention(source.model, doc, source.target), grid.group, grid.options)
+    maps = attention(source.model, changed, source.target)
+    return grid_of(maps, grid.group, grid.options)
 
 
 def _first(scene: Scene) -> list[int] | None:

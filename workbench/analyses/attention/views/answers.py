@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from workbench.analyses.attention.edits import edited, mask_of, with_mask, word_in
+from workbench.analyses.attention.edits import (
+    edited,
+    hidden_words,
+    mask_of,
+    predicted_at,
+    with_mask,
+    word_in,
+)
 from workbench.analyses.attention.views import choices as attention
 from workbench.app import cache, choice
 from workbench.core.errors import WorkbenchError
@@ -67,11 +74,8 @@ def _show(request: "Request") -> Mapping[str, Any]:
 
 
 def predicts(ref: str, model: "Model", doc: "Doc") -> "Predicts | None":
-    """The places of the text that the model predicts; None if it predicts no words.
-
-    At first: a hidden word; else the next word, or a word near the end.
-    """
-    from workbench.analyses.attention.browser.scene import Predicts
+    """The places of the text that the model predicts; None if it predicts no words."""
+    from workbench.analyses.attention.browser.scene import predicts_at
     from workbench.analyses.predictions.views.results import is_labeller, places
 
     if not model.objective or is_labeller(model):
@@ -79,14 +83,7 @@ def predicts(ref: str, model: "Model", doc: "Doc") -> "Predicts | None":
     found = places(model, doc)
     words = [place.index for place in found if place.kind == "word"]
     after = len(doc) if any(place.kind == "next" for place in found) else None
-    hidden = [token.i for token in doc if token.text and token.text == mask_of(model)]
-    words = sorted({*words, *hidden})
-    if not words and after is None:
-        return None
-    first = words[max(0, len(words) - 3)] if after is None else after
-    return Predicts(
-        hidden[0] if hidden else first, (*words, *([] if after is None else [after])), after
-    )
+    return predicts_at(words, hidden_words(model, doc), after)
 
 
 def _predict(ref: str, model: "Model", doc: "Doc", request: "Request") -> Mapping[str, Any]:
@@ -104,10 +101,8 @@ def _predict(ref: str, model: "Model", doc: "Doc", request: "Request") -> Mappin
         if former_place is not None:
             former, _ = _top(ref, model, former_doc, former_place, found.choices)
             was = [] if former is None else [former.known[choice] for choice in found.choices]
-    reads = "from the words before it" if model.objective == "causal" else "from its context"
-    where = "What comes next" if is_next else f"In the place of “{doc[place].text}”"
     return {
-        "title": f"{where}, {reads}." if choices else "",
+        "title": predicted_at(model, doc, place) if choices else "",
         "choices": choices,
         "was": was,
         "note": note,
