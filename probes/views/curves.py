@@ -25,9 +25,10 @@ from probes.figures.probing_curves import (
 from workbench.app import tables_and_figures
 from workbench.app.runs import run_form, run_list
 from workbench.app.tables_and_figures import Column, caption_of, segment, select
-from workbench.app.text import Span, as_html, marked, plain, show_error
+from workbench.app.text import as_html, plain, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import at_state, parse_state, state_name, state_number
+from workbench.drawing.sentence import Span, marked
 from workbench.drawing.theme import Kind
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from workbench.analyses.attention import capture, grids
 from workbench.analyses.attention.browser.frames import _side
 from workbench.analyses.attention.browser.scene import side_of
 from workbench.analyses.attention.capture import CACHE, passes
+from workbench.analyses.attention.edits import edited
 from workbench.analyses.attention.grids import TOGETHER
-from workbench.analyses.attention.views.answers import edited
 from workbench.app import cache
 from workbench.corpora.layers import vocabulary
 

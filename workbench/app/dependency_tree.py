@@ -1,32 +1,25 @@
 """A sentence with all its annotation: arcs, words, spans, coreference chains, constituents, edges.
 
-displaCy draws the arcs as an image in the colours of the page: inside an image no script runs and
-nothing is loaded. Every word and label is shown as text. Costs: a pass over the Doc.
+Every word and label is shown as text. Costs: a pass over the Doc.
 """
 
-import html
-from base64 import b64encode
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
 
 from workbench.app.tables_and_figures import kind
-from workbench.app.text import marked, plain, shortened
+from workbench.app.text import plain, shortened
 from workbench.corpora.layers import Mention, chains, edges, mentions
 from workbench.corpora.show import bracketed
-from workbench.drawing.theme import FONTS, INK, Kind
+from workbench.drawing.sentence import arcs, marked
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Span
+    from spacy.tokens import Doc
 
 LONGEST = 200  # words of a sentence whose arcs are drawn
 LAYERS = ("entities", "answers", "segments")  # shown as marked spans in the text
-_BOX = (
-    "overflow-x:auto;overflow-y:hidden;max-width:100%;padding:0.25rem 0;"
-    "border:1px solid rgba(128,128,128,.3);border-radius:.5rem"
-)
 
 
 def draw(doc: "Doc") -> None:
@@ -79,88 +72,6 @@ def _draw_arcs(doc: "Doc") -> None:
             )
         else:
             st.html(arcs(sentence, kind()))
-
-
-def arcs(sentence: "Span", kind: Kind = "light") -> str:
-    """HTML of a sentence's tree as an image in a scrolling box, with a text for screen readers."""
-    start = sentence.start
-    tokens = [word(token.text, token.pos_ or token.tag_) for token in sentence]
-    drawn: list[dict[str, Any]] = []
-    for token in sentence:
-        if token.head.i != token.i and sentence.start <= token.head.i < sentence.end:
-            drawn.append(arc(token.head.i - start, token.i - start, token.dep_))
-    direction = str(sentence.vocab.writing_system.get("direction", "ltr"))
-    alt = "; ".join(
-        f"{token.text}: {token.dep_}"
-        + ("" if token.head.i == token.i else f" of {token.head.text}")
-        for token in sentence
-    )
-    return picture(tokens, drawn, kind, "Dependency arcs", alt, direction)
-
-
-def word(text: str, below: str = "") -> dict[str, str]:
-    """A word of an image, in displaCy's form, with the label below it."""
-    return {"text": shortened(text, 40), "tag": html.escape(shortened(below, 24))}
-
-
-def arc(first: int, second: int, label: str) -> dict[str, Any]:
-    """An arrow of an image, in displaCy's form, from one word to another."""
-    return {
-        "start": min(first, second),
-        "end": max(first, second),
-        "label": html.escape(shortened(label, 24)),
-        "dir": "left" if second < first else "right",
-    }
-
-
-def picture(
-    tokens: list[dict[str, str]],
-    drawn: list[dict[str, Any]],
-    kind: Kind,
-    label: str,
-    alt: str,
-    direction: str = "ltr",
-) -> str:
-    """HTML of words with arcs above them, as an image in a scrolling box with an alt text."""
-    svg = _svg(tokens, drawn, direction, kind)
-    encoded = b64encode(svg.encode("utf-8", "replace")).decode()
-    return (
-        f'<div style="{_BOX}" tabindex="0" role="group" aria-label="{label}">'
-        f'<img src="data:image/svg+xml;base64,{encoded}" alt="{html.escape(shortened(alt))}"'
-        ' style="max-width:none;display:block"></div>'
-    )
-
-
-def _svg(
-    tokens: list[dict[str, str]], drawn: list[dict[str, Any]], direction: str, kind: Kind
-) -> str:
-    """displaCy's SVG, without the empty space that its square arcs leave at the top."""
-    from spacy.displacy.render import DependencyRenderer
-
-    widest = max(len(token["text"]) for token in tokens)
-    longest = max((len(one["label"]) for one in drawn), default=0)
-    renderer = DependencyRenderer(
-        {
-            "compact": True,
-            "color": INK[kind],
-            "bg": "transparent",
-            "font": FONTS.replace("'", ""),
-            "distance": min(320, max(120, 11 * widest, 10 * longest + 24)),
-            "offset_x": max(50, 6 * widest),
-            "word_spacing": 28,
-            "arrow_stroke": 1.5,
-            "arrow_width": 7,
-            "arrow_spacing": 16,
-        }
-    )
-    renderer.direction = direction
-    svg: str = renderer.render_svg("arcs", tokens, drawn).strip()
-    top = renderer.offset_y - renderer.highest_level * renderer.distance / 6 - 6
-    height = renderer.height - top
-    box = f'viewBox="0 {top} {renderer.width} {height}" height="{height}"'
-    return svg.replace(f'height="{renderer.height}"', box, 1).replace(
-        f"height: {renderer.height}px", f"height: {height}px", 1
-    )
 
 
 # --- marks ----------------------------------------------------------------------------------------

@@ -7,17 +7,17 @@ Costs: nothing.
 import html
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import pairwise
 
 import streamlit as st
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.names import without_paths
-from workbench.drawing.sanitize import is_right_to_left, visible
-from workbench.drawing.theme import COLOURS, Kind
+from workbench.drawing.sanitize import as_html as as_html
+from workbench.drawing.sanitize import shortened as shortened
+from workbench.drawing.sanitize import visible
 
 _SIGNS = re.compile(r"([!-/:-@\[-`{-~])")
 
@@ -33,20 +33,6 @@ def prose(text: str) -> str:
     if len(parts) % 2 == 0:  # a backtick of the data
         return plain(text)
     return "".join(f"`{part}`" if n % 2 and part else plain(part) for n, part in enumerate(parts))
-
-
-def as_html(text: object, max_length: int | None = None) -> str:
-    """Data escaped for HTML; its text direction does not affect what follows."""
-    shown = html.escape(shortened(text, max_length))
-    return f"<bdi>{shown}</bdi>" if is_right_to_left(shown) else shown
-
-
-def shortened(text: object, max_length: int | None = None) -> str:
-    """One line of visible characters, cut to `max_length`."""
-    shown = visible(" ".join(str(text).split(" ")))
-    if max_length is None or len(shown) <= max_length:
-        return shown
-    return f"{shown[: max_length - 1]}…"
 
 
 def tab_named(*parts: str) -> None:
@@ -130,53 +116,6 @@ def ago(timestamp: str) -> str:
 
 def _escaped(text: str) -> str:
     return html.escape(visible(str(text), lines=True))
-
-
-# --- marked spans in a text -----------------------------------------------------------------------
-
-AROUND = 160  # characters of context shown on either side of the spans
-_CHIP = "font-size:12px;font-weight:600;padding:0 .1em 0 .25em;vertical-align:super"
-Span = tuple[int, int]
-
-
-def marked(
-    text: str, spans: list[Span], kind: Kind, names: Sequence[str] = (), around: int = AROUND
-) -> str:
-    """HTML of a text with spans marked by number or name; spans may be nested or overlap.
-
-    Spans of one name share a colour; `around` characters of context are shown on either side.
-    """
-    names = names or [str(n + 1) for n in range(len(spans))]
-    hues = [list(dict.fromkeys(names)).index(name) for name in names]
-    first = max(min((start for start, _ in spans), default=0) - around, 0)
-    last = min(max((end for _, end in spans), default=0) + around, len(text))
-    edges = sorted({first, last, *(edge for span in spans for edge in span)})
-    parts = ["… " if first else ""]
-    for start, end in pairwise(edges):
-        inside = [n for n, span in enumerate(spans) if span[0] <= start and end <= span[1]]
-        piece = as_html(text[start:end])
-        parts.append(
-            f'<mark style="{_style([hues[n] for n in inside], kind)}">{piece}</mark>'
-            if inside
-            else piece
-        )
-        parts += [_chip(names[n], hues[n], kind) for n, s in enumerate(spans) if s[1] == end]
-    return "".join([*parts, " …" if last < len(text) else ""])
-
-
-def _style(inside: list[int], kind: Kind) -> str:
-    """CSS: a tint, and one underline for each span that covers this part."""
-    colours = [_colour(hue, kind) for hue in inside]
-    underlines = [f"inset 0 -{2 + 3 * i}px 0 {colour}" for i, colour in enumerate(colours)]
-    return f"color:inherit;background:{colours[0]}26;box-shadow:{','.join(underlines)}"
-
-
-def _chip(name: str, hue: int, kind: Kind) -> str:
-    return f'<span style="{_CHIP};color:{_colour(hue, kind)}">{as_html(name, 40)}</span>'
-
-
-def _colour(hue: int, kind: Kind) -> str:
-    return COLOURS[kind][hue % len(COLOURS[kind])]
 
 
 # --- errors on a page -----------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import place_name
 
@@ -45,7 +46,7 @@ MINUS = "−"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Displayed):
     """What a run found: a sentence with its number, and where in the tables the number is.
 
     Args:
@@ -87,6 +88,8 @@ class Finding:
     column: str = field(default="", kw_only=True)
     decided_by: str = field(default="", kw_only=True)
     n: str = field(default="", kw_only=True)
+
+    drawn_by = "workbench.report.notebook:finding"
 
     def __post_init__(self) -> None:
         plain = {name: _plain(value) for name, value in self.keys.items()}
@@ -149,6 +152,12 @@ class Finding:
     def as_data(self) -> dict[str, Any]:
         """Return the finding as JSON data."""
         return asdict(self)
+
+
+class Findings(tuple[Finding, ...], Displayed):
+    """The findings of a run, the first one first."""
+
+    drawn_by = "workbench.report.notebook:findings"
 
 
 def judged(holds: object, enough: object = True) -> Verdict:

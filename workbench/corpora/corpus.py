@@ -12,6 +12,7 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.public import check_fields, public
 from workbench.core.registry import once
@@ -58,7 +59,7 @@ class Origin:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Corpus:
+class Corpus(Displayed):
     """Docs by split, with a name and notes on what is missing and why; `wb.read` opens one.
 
     Args:
@@ -79,6 +80,7 @@ class Corpus:
     splits: "Mapping[str, Callable[[], Iterator[Doc]]]"
     notes: tuple[str, ...] = ()
     origin: Origin | None = None  # None: Docs in memory, or Docs from the hub
+    drawn_by = "workbench.report.notebook:corpus"
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -10,6 +10,7 @@ figure.
 import json
 import re
 import unicodedata
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,6 +64,20 @@ def visible(text: str, lines: bool = False, marks: bool = False) -> str:
         text = spaced(text)
     whole = text if text.isascii() else _HALVES.sub(lambda c: f"⟨U+{ord(c[0]):04X}⟩", text)
     return whole.translate(_LINES if lines else _VISIBLE)
+
+
+def as_html(text: object, max_length: int | None = None) -> str:
+    """Data escaped for HTML; its text direction does not affect what follows."""
+    shown = escape(shortened(text, max_length))
+    return f"<bdi>{shown}</bdi>" if is_right_to_left(shown) else shown
+
+
+def shortened(text: object, max_length: int | None = None) -> str:
+    """One line of visible characters, cut to `max_length`."""
+    shown = visible(" ".join(str(text).split(" ")))
+    if max_length is None or len(shown) <= max_length:
+        return shown
+    return f"{shown[: max_length - 1]}…"
 
 
 def spaced(text: str) -> str:

@@ -278,9 +278,15 @@ def inline_svg(plain: Plain, width: float = WIDTH) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def page_style(only: Kind | None = None) -> str:
-    """Return the style of all figures of a page: colours for light, dark and print, or for one."""
+def page_style(only: Kind | None = None, *, by_scheme: bool = False) -> str:
+    """Return the style of all figures of a page: colours for light, dark and print, or for one.
+
+    With `by_scheme`, the property `color-scheme` of what is around a figure decides for light or
+    dark, not the system: in a notebook the page decides.
+    """
     light, dark, printed = (_variables(only or kind) for kind in _KINDS)
+    if by_scheme:
+        light, dark = _variables_by_scheme(), ""
     cells = [name for name in colours("light") if name.startswith(("seq-", "div-", "grey-"))]
     rules = "".join(
         f".figure .{_class(name)}{{fill:var(--fig-{name})}}"
@@ -291,14 +297,25 @@ def page_style(only: Kind | None = None) -> str:
         f".figure{{{light}display:block;width:100%;height:auto;font-family:inherit;"
         "color:var(--fig-ink);overflow:visible}"
         ".figure text{white-space:pre}.figure [data-tip]{pointer-events:all}"
+        ".figure [class^=o]{pointer-events:none}"
         f"{rules}"
-        f"@media (prefers-color-scheme:dark){{.figure{{{dark}}}}}"
-        f"@media print{{.figure{{{printed}}}}}"
+        + (f"@media (prefers-color-scheme:dark){{.figure{{{dark}}}}}" if dark else "")
+        + f"@media print{{.figure{{{printed}}}}}"
     )
 
 
 def _variables(kind: Kind) -> str:
     return "".join(f"--fig-{name}:{value};" for name, value in colours(kind).items())
+
+
+def _variables_by_scheme() -> str:
+    dark = colours("dark")
+    return "".join(
+        f"--fig-{name}:light-dark({value},{dark[name]});"
+        if dark[name] != value
+        else f"--fig-{name}:{value};"
+        for name, value in colours("light").items()
+    )
 
 
 @lru_cache(256)

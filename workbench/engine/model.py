@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from workbench.core.display import html_of
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, one_text
 from workbench.engine.taps import Kind, Site, StackName, Tap, reads_attention
@@ -145,6 +146,9 @@ class Model(Protocol):
         )
         facts = f"{stacks}; width {self.width}; {self.parameters:,} parameters"
         return f"<Model {self.name}: {self.family}; {facts}; {self.device}, {self.precision}>"
+
+    def _repr_html_(self) -> str | None:
+        return html_of(self, "workbench.report.notebook:model")
 
     # --- what a model may lack --------------------------------------------------------------------
 

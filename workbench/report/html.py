@@ -9,6 +9,7 @@ table; for the page of a single figure 5 MB, for Plotly.
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from html import escape
@@ -27,6 +28,8 @@ from workbench.report.drawn import inline
 from workbench.report.format import Grid
 from workbench.report.templating import environment
 
+_ROOT = re.compile(r"^ *:root \{.*?\}\n", re.MULTILINE | re.DOTALL)
+_VARIABLE = re.compile(r"(--[\w-]+): (#\w+);")
 WIDTH, NARROW = 760, 600  # of the main figure, and of figures next to each other, in pixels
 WIDEST = 40  # characters, above which the cells of a column fold
 MOST_ALIGNED = 60  # columns, above which numbers are not aligned
@@ -41,13 +44,13 @@ def write(content: Content, path: Path) -> None:
 
 def html(content: Content) -> str:
     """Return the page of a report."""
-    scripts = [_own("report.js")] if content.has_drawings else []
+    scripts = [_tips("document.body")] if content.has_drawings else []
     return _page("report", content.title, scripts, content=content)
 
 
 def paper_page(content: Content, abstract: str, answers: Sequence[Any]) -> str:
     """Return the page of a paper: the answers to its questions, see `workbench.report.paper`."""
-    scripts = [_own("report.js")]
+    scripts = [_tips("document.body")]
     return _page(
         "paper", content.title, scripts, content=content, abstract=abstract, answers=answers
     )
@@ -70,6 +73,19 @@ def _page(name: str, title: str, scripts: Sequence[str], **shown: Any) -> str:
         _templates()
         .get_template(f"{name}.html.j2")
         .render(title=title, policy=policy, style=_style(), scripts=scripts, **shown)
+    )
+
+
+def fragment(name: str, place: str, **shown: Any) -> str:
+    """Return a template as a part of a page of others: the element with the id `place`.
+
+    Its style applies to this element only, and its script has no name that others could see.
+    """
+    script = _tips(f"document.getElementById({place!r})")
+    return (
+        _templates()
+        .get_template(f"{name}.html.j2")
+        .render(place=place, style=_scoped_style(), script=f"(() => {{\n{script}}})();", **shown)
     )
 
 
@@ -115,9 +131,30 @@ def _numeric(grid: Grid) -> str:
 
 @cache
 def _style() -> str:
+    return "\n".join([_own("report.css"), _numbers(), page_style()])
+
+
+def _numbers() -> str:
     aligned = [f".n{index} tr>:nth-child({index})" for index in range(1, MOST_ALIGNED + 1)]
-    numbers = f"{','.join(aligned)} {{\n  text-align: right;\n  white-space: nowrap;\n}}\n"
-    return "\n".join([_own("report.css"), numbers, page_style()])
+    return f"{','.join(aligned)} {{\n  text-align: right;\n  white-space: nowrap;\n}}\n"
+
+
+@cache
+def _scoped_style() -> str:
+    """The style of reports for elements of the class `workbench`, in the colours of the page."""
+    light, dark = (dict(_VARIABLE.findall(found)) for found in _ROOT.findall(_own("report.css")))
+    colours = "".join(f"{name}:light-dark({light[name]},{dark[name]});" for name in light)
+    rules = _ROOT.sub("", _own("report.css"))
+    return "\n".join(
+        [
+            f".workbench.workbench {{{colours}{rules}{_numbers()}{page_style(by_scheme=True)}}}",
+            _own("notebook.css"),
+        ]
+    )
+
+
+def _tips(place: str) -> str:
+    return f"{_own('report.js')}figureTips({place});\n"
 
 
 @cache

@@ -1,10 +1,11 @@
-// Shows the values of a figure's marks: at the pointer, and with the arrow keys in a focused figure.
+// Shows the values of the marks of all figures in `place`, an element: at the pointer, and with the
+// arrow keys in a focused figure.
 "use strict";
-(() => {
+function figureTips(place) {
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.setAttribute("role", "status");
-  document.body.append(tip);
+  place.append(tip);
   let marked = null;
 
   function hide() {
@@ -21,18 +22,22 @@
       tip.textContent = mark.dataset.tip;
       tip.classList.add("shown");
     }
-    const { width, height } = tip.getBoundingClientRect();
+    tip.style.left = tip.style.top = "0"; // of the window, or of what a notebook moves
+    const { left, top, width, height } = tip.getBoundingClientRect();
     const above = y - height - 12;
-    tip.style.left = `${Math.max(8, Math.min(x - width / 2, innerWidth - width - 8))}px`;
-    tip.style.top = `${above < 8 ? y + 16 : above}px`;
+    tip.style.left = `${Math.max(8, Math.min(x - width / 2, innerWidth - width - 8)) - left}px`;
+    tip.style.top = `${(above < 8 ? y + 16 : above) - top}px`;
   }
 
-  document.addEventListener("pointermove", (event) => {
+  place.addEventListener("pointermove", (event) => {
     const mark = event.target.closest?.("[data-tip]");
     if (mark) show(mark, event.clientX, event.clientY);
     else if (marked && !document.activeElement?.contains(marked)) hide();
   });
-  document.addEventListener("pointerdown", (event) => {
+  place.addEventListener("pointerleave", () => {
+    if (marked && !document.activeElement?.contains(marked)) hide();
+  });
+  place.addEventListener("pointerdown", (event) => {
     const mark = event.target.closest?.("[data-tip]");
     if (mark) show(mark, event.clientX, event.clientY);
     else hide();
@@ -40,7 +45,7 @@
   addEventListener("scroll", hide, { passive: true });
 
   const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity };
-  for (const drawing of document.querySelectorAll(".drawing")) {
+  for (const drawing of place.querySelectorAll(".drawing")) {
     const marks = [...drawing.querySelectorAll("[data-tip]")];
     if (!marks.length) continue;
     drawing.tabIndex = 0;
@@ -56,7 +61,7 @@
     });
     drawing.addEventListener("blur", hide);
   }
-  document.addEventListener("keydown", (event) => {
+  place.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hide();
   });
-})();
+}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.findings import Finding, changes
 from workbench.runs.run import Run, opened_run
@@ -18,10 +19,11 @@ from workbench.runs.run import Run, opened_run
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-class Comparison(dict[str, pd.DataFrame]):
+class Comparison(dict[str, pd.DataFrame], Displayed):
     """The tables of several runs side by side, by name; `findings` say what changed."""
 
     findings: tuple[Finding, ...] = ()
+    drawn_by = "workbench.report.notebook:comparison"
 
 
 def compare(*runs: Run | str) -> Comparison:

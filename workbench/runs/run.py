@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from workbench.core import machine
+from workbench.core.display import Displayed
 from workbench.core.errors import LISTED, WorkbenchError, did_you_mean
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
-from workbench.core.findings import Finding, headline
+from workbench.core.findings import Finding, Findings, headline
 from workbench.core.public import public
 from workbench.core.registry import imported
 from workbench.experiment.definition import EXPERIMENTS, Caveat, Progress, Result, Table
@@ -270,10 +271,11 @@ class UnknownNameError(WorkbenchError, KeyError):
         return f"{self.what} [{self.code}]\n  {self.remedy}"
 
 
-class Tables(_Files):
+class Tables(_Files, Displayed):
     """The tables of a run, as data frames."""
 
     part, ending, what = TABLES, ".parquet", "table"
+    drawn_by = "workbench.report.notebook:tables"
 
     def _open(self, path: Path, name: str) -> "pd.DataFrame":
         import pandas as pd
@@ -475,7 +477,7 @@ def _hash(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Displayed):
     """A run: its request, status and results, read from its folder.
 
     Args:
@@ -492,6 +494,7 @@ class Run:
     """
 
     path: Path
+    drawn_by = "workbench.report.notebook:run"
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, Path):
@@ -532,7 +535,7 @@ class Run:
         return self.spec.sweep
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> Findings:
         """What the run found, the first one first.
 
         As stored; if they are missing or damaged, computed from its tables.
@@ -543,13 +546,13 @@ class Run:
         except WorkbenchError:  # the tables have all numbers
             stored = None
         if stored is not None or self.spec.sweep:
-            return stored or ()
+            return Findings(stored or ())
         try:
             experiment = EXPERIMENTS[self.spec.experiment]
             same = experiment.version == self.spec.version
-            return experiment.findings_of(self.tables) if same else ()
+            return Findings(experiment.findings_of(self.tables) if same else ())
         except Exception:  # any experiment: it is not installed, or its tables were others
-            return ()
+            return Findings()
 
     @cached_property
     def tables(self) -> Tables:

@@ -10,15 +10,23 @@ Costs: a forward pass, and 4 bytes for each head and pair of pieces.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from workbench.analyses.attention.browsed import Browsed
+from workbench.analyses.attention.edits import with_mask
 from workbench.analyses.attention.grids import Grid, grid_of, groups, options_of
-from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Scores, Text
+from workbench.analyses.attention.maps_of_text import (
+    Floats,
+    MapsOfText,
+    Scores,
+    Source,
+    Text,
+)
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
 from workbench.core.registry import once
@@ -94,7 +102,7 @@ CACHE: ByteCache["AttentionMaps"] = ByteCache(CACHE_BYTES)
 _passes = 0
 
 
-class AttentionMaps(MapsOfText):
+class AttentionMaps(MapsOfText, Browsed):
     """All attention maps of one forward pass.
 
     `maps` has an array [heads, queries, keys] for each `Site` of `model.sites`, `norms` the norms
@@ -105,6 +113,11 @@ class AttentionMaps(MapsOfText):
         >>> maps
         <AttentionMaps mini:bert: encoder: 8 pieces; 4 sites, 16 heads>
     """
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """The grid that the browser shows: the first kind of attention, by pieces."""
+        return (self.grid(),)
 
     @public
     def grid(self, group: tuple[StackName, Kind] | None = None, **options: Any) -> Grid:
@@ -149,7 +162,7 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
 
     Args:
         model: A `Model` with attention.
-        text: A text, or a Doc of a corpus.
+        text: A text, in which `[MASK]` or `___` is a hidden word, or a Doc of a corpus.
         target: The text of the decoder in an encoder-decoder model (default: `text`).
 
     Returns:
@@ -172,8 +185,11 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
             "layers of this model.",
         )
     doc, target_doc = doc_of(text), None if target is None else doc_of(target)
+    if isinstance(text, str):
+        doc = with_mask(model, doc)
     key = content_key(model, doc, target_doc)
-    return CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
+    maps = CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
+    return replace(maps, source=Source(model, doc, target_doc))
 
 
 def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> AttentionMaps:

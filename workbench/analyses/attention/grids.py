@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import numpy as np
 import torch
 
+from workbench.analyses.attention.browsed import Browsed
 from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Text
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.head_names import FIRST
@@ -150,7 +151,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Browsed):
     """Maps by row and column, each with its name.
 
     Example:
@@ -172,6 +173,11 @@ class Grid:
         size = f"{len(self.rows)} rows x {len(self.columns)} columns"
         items = f"{len(self.sides.rows)} x {len(self.sides.columns)} {self.options.unit}"
         return f"<Grid {self.look.model} {' '.join(self.group)}: {size}; maps of {items}>"
+
+    @property
+    def grids(self) -> "tuple[Grid, ...]":
+        """This grid, for the browser."""
+        return (self,)
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -286,7 +292,8 @@ def options_of(given: Mapping[str, Any]) -> Options:
                 code="setting-invalid",
                 remedy=did_you_mean(str(value), known),
             )
-    return Options(**given)
+    lists = {name: tuple(given[name]) for name in given if not _CHOICES[name]}
+    return Options(**{**given, **lists})
 
 
 def grid_of(look: MapsOfText, group: Group, options: Options) -> Grid:

@@ -2,11 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench.engine.taps import Site, StackName
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from workbench.engine.model import Model
 
 Floats = NDArray[np.float32]
 
@@ -31,6 +37,19 @@ class Scores:
     bias: Floats | None  # [heads, queries, keys]
 
 
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What maps were captured from, to capture those of an edited text."""
+
+    model: "Model"
+    doc: "Doc"
+    target: "Doc | None" = None  # of the decoder; None: the same text
+
+    def of(self, stack: StackName) -> "Doc":
+        """The text that a stack reads."""
+        return self.doc if stack == "encoder" or self.target is None else self.target
+
+
 @dataclass(frozen=True)
 class MapsOfText:
     """All attention maps of one forward pass: an array for each `Site` of `model.sites`."""
@@ -44,6 +63,7 @@ class MapsOfText:
     scores: Mapping[Site, Scores]
     cut: int  # words beyond the model's length
     unaligned: int  # words that own no piece
+    source: Source | None = None  # None: in a cache, which keeps no model in memory
 
     def __repr__(self) -> str:
         """Model, texts and number of maps; not their numbers."""

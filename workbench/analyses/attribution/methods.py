@@ -42,6 +42,7 @@ from workbench.analyses.predictions.target import (
     require_measure,
     units_of,
 )
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import require_choice, require_seed
 from workbench.core.registry import imported
@@ -94,7 +95,7 @@ PAIRED = 40  # maximum number of units whose pairs are removed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Attribution:
+class Attribution(Displayed):
     """The score of every unit of one prediction.
 
     For a complete method, the scores sum to `value - baseline_value - delta`.
@@ -156,6 +157,14 @@ class Attribution:
                 "score": self.scores,
                 "fixed": [unit.fixed for unit in self.units],
             }
+        )
+
+    @property
+    def words_with_scores(self) -> tuple[tuple[str, float], ...]:
+        """The text of each unit with its score, for a text in colours; fixed units have 0."""
+        return tuple(
+            (unit.text, 0.0 if unit.fixed else float(score))
+            for unit, score in zip(self.units, self.scores, strict=True)
         )
 
     def figure(self) -> "Figure":

@@ -22,6 +22,7 @@ from torch import Tensor
 from workbench.analyses.predictions.explained import Position, prediction_of, target_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Target
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import has_several_kinds, part_name
 from workbench.core.public import public
@@ -49,7 +50,7 @@ SHOWN = 10  # contributions that are printed
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class DirectContributions:
+class DirectContributions(Displayed):
     """What each part of a model contributes to a logit of one prediction.
 
     `table` has a row for each part, in the order of the model: `part` (embeddings, head,

@@ -33,6 +33,7 @@ from workbench.analyses.lenses.tuned_maps import HasMaps, maps_of
 from workbench.analyses.predictions.generate import cut_note
 from workbench.analyses.predictions.predict import fill, has_task_head, read_by
 from workbench.analyses.predictions.prediction import Kind, Prediction, following, labelled
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.head_names import at_state, state_name, state_number
 from workbench.core.public import public
@@ -369,7 +370,7 @@ def final_layers(agrees: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class LensReading:
+class LensReading(Displayed):
     """What each layer of a model predicts for some words of a text.
 
     `table` has a row for each place and state, `choices` the most probable choices of each, and

@@ -26,6 +26,7 @@ from workbench.analyses.predictions.explained import prediction_of, target_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.results import SHOWN, printable
 from workbench.analyses.predictions.target import Measure, Target
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
 from workbench.core.head_names import EMBEDDINGS, FIRST, state_number
@@ -270,7 +271,7 @@ def _require_alike(clean: Prediction, corrupt: Prediction, source: Prediction | 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Patching:
+class Patching(Displayed):
     """The effect of every restored activation of a model on one prediction.
 
     `table` has a row for each: `stack`, `kind` of attention (of heads and attentions), `layer` and

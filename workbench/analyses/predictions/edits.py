@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from workbench.analyses.predictions.explained import choice_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.results import percent, printable
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import require_choice
 from workbench.corpora.encode import encode
@@ -54,7 +55,7 @@ class Effect:
 
 
 @dataclass(frozen=True, eq=False)
-class Effects:
+class Effects(Displayed):
     """The effect of the same edit of each word on the probability of one choice."""
 
     prediction: Prediction

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.analyses.predictions.prediction import Prediction
+from workbench.core.display import Displayed
 from workbench.core.errors import listed
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Place:
         return 1 + int((self.probabilities > self.probabilities[gold]).sum())
 
 
-class _Shown:
+class _Shown(Displayed):
     """A result that prints as its heading, its rows and its notes."""
 
     model: str
@@ -302,7 +303,7 @@ Predicted = TopChoices | Generated | Labelled
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class SideBySide:
+class SideBySide(Displayed):
     """Predictions next to each other: of several models, or of one model for several texts."""
 
     results: tuple[Predicted, ...]

@@ -27,6 +27,7 @@ from workbench.analyses.words.occurrences import (
     occurrences,
     require_counts,
 )
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.findings import plural
 from workbench.core.head_names import state_name
@@ -48,7 +49,7 @@ SHOWN = 32  # characters on either side of a neighbour, as it is printed
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Neighbours:
+class Neighbours(Displayed):
     """The occurrences of a corpus that are nearest to a word of a text, by layer.
 
     `table` has a row for each neighbour, the nearest first: `layer`, `rank`, `similarity` (cosine),

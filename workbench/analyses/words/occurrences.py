@@ -25,6 +25,7 @@ from torch import Tensor
 
 from workbench.analyses.words.nearest import Rows
 from workbench.core import machine
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import DAMAGED, reason_of, require_regular, unwritable
 from workbench.core.findings import plural
@@ -159,7 +160,7 @@ def around(text: str, start: int, end: int, room: int = ROOM) -> tuple[str, str,
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Occurrences:
+class Occurrences(Displayed):
     """The occurrences of words in a corpus, with the states of every layer of a model.
 
     `table` has a row for each occurrence, and `sentences` one for each sentence.

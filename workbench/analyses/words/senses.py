@@ -28,6 +28,7 @@ from workbench.analyses.words.occurrences import (
     occurrences,
     require_counts,
 )
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.findings import plural
 from workbench.core.head_names import state_name
@@ -53,7 +54,7 @@ EXAMPLES = 3  # of each cluster
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Senses:
+class Senses(Displayed):
     """The occurrences of a word form on a map, in clusters.
 
     `table` has a row for each occurrence: `x`, `y` (first two principal components), `cluster`, its

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.public import public
 from workbench.core.registry import imported
@@ -53,7 +54,7 @@ class Loss(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Tokenization:
+class Tokenization(Displayed):
     """One text in the pieces of one model; `joined` is what the pieces say, put together again.
 
     `losses` are the differences between the two: applied to the text they give `joined`, and
@@ -192,7 +193,7 @@ def _quoted(text: str) -> str:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Tokenizations:
+class Tokenizations(Displayed):
     """One text in the pieces of several models, aligned by words: print it to see them.
 
     `results` has one `Tokenization` for each model, with its pieces, counts and losses.
@@ -551,7 +552,7 @@ def restored(joined: str, losses: Sequence[Loss]) -> str:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class TokenizationSteps:
+class TokenizationSteps(Displayed):
     """How a tokenizer splits a text, step by step: print it to see the steps.
 
     `parts` has a `Segmentation` for each part of the text that is split on its own.

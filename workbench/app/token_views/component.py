@@ -15,10 +15,9 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.drawing import theme
+from workbench.drawing import SHARED, theme
 
 Views = Sequence[Mapping[str, Any]]
-SHARED = ("dom", "words", "colour")  # with the attention browser
 _OWN = ("strip", "bars", "grid", "contexts", "pieces", "steps", "views")
 
 
@@ -100,4 +99,5 @@ def _joined(last: str) -> str:
 
 
 def _text(name: str) -> str:
-    return (files(__package__) / "js" / name).read_text(encoding="utf-8")
+    home = "workbench.drawing" if name.removesuffix(".js") in SHARED else __package__
+    return (files(home) / "js" / name).read_text(encoding="utf-8")

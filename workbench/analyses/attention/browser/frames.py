@@ -23,8 +23,7 @@ from workbench.analyses.attention.grids import Grid, Items, grid_of
 from workbench.analyses.attention.overlays import drawn, placed
 from workbench.analyses.attention.patterns import caption
 from workbench.analyses.attention.thumbnails import bytes_of, measured
-from workbench.app.token_views import component as token_views
-from workbench.drawing import theme
+from workbench.drawing import SHARED, theme
 
 EXACT_CELLS = 65_536  # of a map up to which its values are sent exactly, else as bytes
 MAX_WITH_OVERVIEW = 700_000  # bytes of all maps, up to which an overview carries them
@@ -70,13 +69,13 @@ def overview_of(
         "present": present,
     }
     arrays: dict[str, NDArray[Any]] = {}
-    if _is_small(scene):
+    if is_small(scene):
         head["cells"], arrays = _all_cells(scene)
     pictures = {f"thumbs{s}": side.overview.pictures for s, side in enumerate(scene.sides)}
     return framed(head, pictures | arrays)
 
 
-def _is_small(scene: Scene) -> bool:
+def is_small(scene: Scene) -> bool:
     """Whether the overview can carry all maps, so that a head opens without a request."""
     sizes = [
         4 * len(g.rows) * len(g.columns) * len(g.sides.rows) * len(g.sides.columns)
@@ -106,11 +105,18 @@ def _all_cells(scene: Scene) -> tuple[list[dict[str, Any]], dict[str, NDArray[An
 
 
 def cell_of(
-    scene: Scene, row: int, column: int, request_id: int = 0, *, norms: bool = False
+    scene: Scene,
+    row: int,
+    column: int,
+    request_id: int = 0,
+    *,
+    norms: bool = False,
+    as_bytes: bool = False,
 ) -> bytes:
     """The message with one map of each side: its values, or bytes if it is large.
 
-    With `norms`, each weight is multiplied by the norm of its value vector.
+    With `norms`, each weight is multiplied by the norm of its value vector. `as_bytes` makes the
+    message small: a byte for each value, compressed well.
     """
     sides = []
     arrays: dict[str, NDArray[Any]] = {}
@@ -119,13 +125,14 @@ def cell_of(
         if norms and grid.options.weigh != "norms":
             grid = grid_of(grid.look, grid.group, replace(grid.options, weigh="norms"))
         shown = grid.map(row, column)  # [rows, columns]
-        if shown.size <= EXACT_CELLS:
+        if shown.size <= EXACT_CELLS and not as_bytes:
             arrays[f"map{s}"] = np.ascontiguousarray(shown, dtype=np.float32)
         else:
             arrays[f"map{s}"], _ = bytes_of(shown)
         sides.append(_numbers(side, grid, shown, row, column))
     head = {"kind": "cell", "id": request_id, "view": scene.id, "row": row, "column": column}
-    return framed({**head, "norms": norms, "passes": passes(), "sides": sides}, arrays)
+    level = 9 if as_bytes else 1
+    return framed({**head, "norms": norms, "passes": passes(), "sides": sides}, arrays, level)
 
 
 def _numbers(
@@ -333,12 +340,14 @@ TYPES = {np.dtype(np.uint8): "u1", np.dtype(np.float32): "f4"}
 MIN_COMPRESSED = 512  # bytes; smaller arrays are not compressed
 
 
-def framed(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None) -> bytes:
-    """A message as bytes; `head` is plain data without NaN."""
+def framed(
+    head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None, level: int = 1
+) -> bytes:
+    """A message as bytes; `head` is plain data without NaN, `level` that of the compression."""
     headers, parts, at = {}, [], 0
     for name, array in (arrays or {}).items():
         raw = np.ascontiguousarray(array).tobytes()
-        packed = zlib.compress(raw, 1) if len(raw) >= MIN_COMPRESSED else raw
+        packed = zlib.compress(raw, level) if len(raw) >= MIN_COMPRESSED else raw
         is_packed = len(packed) < len(raw)
         part = packed if is_packed else raw
         headers[name] = {
@@ -359,8 +368,8 @@ def framed(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = 
 # The script is the concatenation of its files, in one scope, without a build step or imports.
 # Costs: reading some twenty small files once.
 
-SCRIPTS = (  # some are those of the token views
-    "dom", "frame", "words", "colour", "ask", "sheet", "order", "thumbs", "grid", "overlays", "map",
+SCRIPTS = (
+    *SHARED, "frame", "ask", "sheet", "order", "thumbs", "grid", "overlays", "map",
     "lines", "legend", "controls", "pin", "neurons", "tables", "editbar", "similar",
     "predictions", "cellview", "save", "browser",
 )  # fmt: skip
@@ -370,6 +379,18 @@ SCRIPTS = (  # some are those of the token views
 def script() -> str:
     """The browser's JavaScript module for Streamlit."""
     return _joined("streamlit")
+
+
+@cache
+def notebook_script() -> str:
+    """The browser's JavaScript for the output of a notebook: `notebookBrowser` shows it."""
+    return _joined("stored", "notebook")
+
+
+@cache
+def line_script() -> str:
+    """The JavaScript module of the widget between such an output and the kernel."""
+    return _text("line.js")
 
 
 @cache
@@ -390,7 +411,7 @@ def standalone(frames: list[bytes], title: str) -> bytes:
         "title": html.escape(title),
         "style": style(),
         "frames": "\n".join(_block(frame) for frame in frames),
-        "script": _joined("standalone"),
+        "script": _joined("stored", "standalone"),
     }
     page = _text("standalone.html")
     return re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], page).encode()
@@ -407,12 +428,10 @@ def _block(frame: bytes) -> str:
     return f'<script type="application/octet-stream"{attributes}>{encoded}</script>'
 
 
-def _joined(last: str) -> str:
-    return "\n".join(_text(f"{name}.js") for name in (*SCRIPTS, last))
+def _joined(*last: str) -> str:
+    return "\n".join(_text(f"{name}.js") for name in (*SCRIPTS, *last))
 
 
 def _text(name: str) -> str:
-    home = (
-        token_views.__package__ if name.removesuffix(".js") in token_views.SHARED else __package__
-    )
+    home = "workbench.drawing" if name.removesuffix(".js") in SHARED else __package__
     return (files(home) / "js" / name).read_text(encoding="utf-8")

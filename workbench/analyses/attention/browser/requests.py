@@ -18,6 +18,7 @@ import pandas as pd
 from workbench.analyses.attention.browser.frames import (
     cell_of,
     framed,
+    is_small,
     no_neurons,
     overview_of,
     standalone,
@@ -316,15 +317,29 @@ def _arrays(scene: Scene, cell: Cell) -> bytes:
 
 
 def _page(scene: Scene, cell: Cell, state: dict[str, Any]) -> bytes:
-    frames, size = [overview_of(scene, state, offline=True)], 0
-    for row, column in _nearest_first(scene, cell):
+    frames, _ = stored_frames(scene, {**state, "cell": cell or state["cell"]}, MAX_PAGE)
+    return standalone(frames, f"Attention of {scene.sides[0].grid.look.model}")
+
+
+def stored_frames(
+    scene: Scene, state: dict[str, Any], most: int, *, as_bytes: bool = False
+) -> tuple[list[bytes], int]:
+    """The messages of a page without Python, up to so many bytes; and the number of maps left out.
+
+    The overview, and the maps nearest to the open one unless the overview has them all.
+    """
+    frames = [overview_of(scene, state, offline=True)]
+    size, left_out = len(frames[0]), 0
+    for row, column in () if is_small(scene) else _nearest_first(scene, state["cell"]):
         if any(side.overview.tops[row][column] is None for side in scene.sides):
             continue
-        frames.append(cell_of(scene, row, column))
-        size += len(frames[-1])
-        if size > MAX_PAGE:
-            break
-    return standalone(frames, f"Attention of {scene.sides[0].grid.look.model}")
+        frame = b"" if size >= most else cell_of(scene, row, column, as_bytes=as_bytes)
+        if not frame or size + len(frame) > most:
+            left_out, size = left_out + 1, most
+            continue
+        frames.append(frame)
+        size += len(frame)
+    return frames, left_out
 
 
 def _nearest_first(scene: Scene, cell: Cell) -> Iterator[tuple[int, int]]:

@@ -36,6 +36,19 @@ class Predicts:
     next: int | None  # the place after the text; None if the model does not predict it
 
 
+def predicts_at(words: Sequence[int], hidden: Sequence[int], after: int | None) -> Predicts | None:
+    """The places that a model predicts: words, hidden words, and the place after the text.
+
+    At first: a hidden word; else the next word, or a word near the end. None without a place.
+    """
+    words = sorted({*words, *hidden})
+    if not words and after is None:
+        return None
+    first = words[max(0, len(words) - 3)] if after is None else after
+    places = (*words, *([] if after is None else [after]))
+    return Predicts(hidden[0] if hidden else first, places, after)
+
+
 @dataclass(frozen=True)
 class Side:
     """One model's maps of one text."""

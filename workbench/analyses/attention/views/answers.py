@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from workbench.analyses.attention.edits import (
+    edited,
+    hidden_words,
+    mask_of,
+    predicted_at,
+    with_mask,
+    word_in,
+)
 from workbench.analyses.attention.views import choices as attention
 from workbench.app import cache, choice
 from workbench.core.errors import WorkbenchError
@@ -39,49 +47,11 @@ def answers(ref: str, model: "Model", doc: "Doc", group: "Group", options: "Opti
     return known
 
 
-def mask_of(model: "Model") -> str:
-    """How the model writes a hidden word; "" if it cannot read one."""
-    if model.symbols.mask is None:
-        return ""
-    return model.piece_texts([model.symbols.mask])[0]
-
-
-def _word(doc: "Doc", request: "Request", name: str = "word") -> int:
-    word = request.get(name)
-    if type(word) is not int or not 0 <= word < len(doc):
-        raise WorkbenchError(
-            f"There is no word {str(word)!r:.20}.",
-            code="request-invalid",
-            remedy="Reload the page: it is older than the state of the app.",
-        )
-    return word
-
-
 # --- edits ----------------------------------------------------------------------------------------
 
 
-def edited(doc: "Doc", word: int, how: str, text: str = "", mask: str = "") -> str:
-    """The text with one word replaced, masked, deleted, or swapped with the next."""
-    parts = [[token.text, token.whitespace_] for token in doc]
-    if how == "swap" and word + 1 < len(parts):
-        parts[word][0], parts[word + 1][0] = parts[word + 1][0], parts[word][0]
-    elif how == "delete":
-        del parts[word]
-    elif how == "mask" and mask:
-        parts[word][0] = mask
-    elif how == "replace" and text.strip():
-        parts[word][0] = " ".join(text.split())
-    else:
-        raise WorkbenchError(
-            f"A word cannot be edited by {how!r:.20}.",
-            code="request-invalid",
-            remedy="Reload the page: it is older than the state of the app.",
-        )
-    return "".join(part for pair in parts for part in pair).strip()
-
-
 def _edit(model: "Model", doc: "Doc", request: "Request") -> Mapping[str, Any]:
-    word, how = _word(doc, request), str(request.get("how"))
+    word, how = word_in(doc, request.get("word")), str(request.get("how"))
     text = edited(doc, word, how, str(request.get("text", ""))[: cache.LONGEST], mask_of(model))
     attention.choose_text(text, before=doc.text, word=None if how == "delete" else word)
     st.rerun()
@@ -104,11 +74,8 @@ def _show(request: "Request") -> Mapping[str, Any]:
 
 
 def predicts(ref: str, model: "Model", doc: "Doc") -> "Predicts | None":
-    """The places of the text that the model predicts; None if it predicts no words.
-
-    At first: a hidden word; else the next word, or a word near the end.
-    """
-    from workbench.analyses.attention.browser.scene import Predicts
+    """The places of the text that the model predicts; None if it predicts no words."""
+    from workbench.analyses.attention.browser.scene import predicts_at
     from workbench.analyses.predictions.views.results import is_labeller, places
 
     if not model.objective or is_labeller(model):
@@ -116,35 +83,26 @@ def predicts(ref: str, model: "Model", doc: "Doc") -> "Predicts | None":
     found = places(model, doc)
     words = [place.index for place in found if place.kind == "word"]
     after = len(doc) if any(place.kind == "next" for place in found) else None
-    hidden = [token.i for token in doc if token.text and token.text == mask_of(model)]
-    words = sorted({*words, *hidden})
-    if not words and after is None:
-        return None
-    first = words[max(0, len(words) - 3)] if after is None else after
-    return Predicts(
-        hidden[0] if hidden else first, (*words, *([] if after is None else [after])), after
-    )
+    return predicts_at(words, hidden_words(model, doc), after)
 
 
 def _predict(ref: str, model: "Model", doc: "Doc", request: "Request") -> Mapping[str, Any]:
     """The most probable words at a place, with their probabilities before an edit."""
     place = request.get("word")
     is_next = place == len(doc) and model.objective in ("causal", "bidirectional")
-    place = len(doc) if is_next else _word(doc, request)
+    place = len(doc) if is_next else word_in(doc, request.get("word"))
     found, note = _top(ref, model, doc, place)
     choices = [] if found is None else [*zip(found.texts, found.probabilities, strict=True)]
     was: list[float] = []
     before = st.query_params.get(attention.BEFORE, "")
     if before and found is not None:
-        former_doc = attention.with_mask(model, cache.typed(before))
+        former_doc = with_mask(model, cache.typed(before))
         former_place = place_before(doc, former_doc, place)
         if former_place is not None:
             former, _ = _top(ref, model, former_doc, former_place, found.choices)
             was = [] if former is None else [former.known[choice] for choice in found.choices]
-    reads = "from the words before it" if model.objective == "causal" else "from its context"
-    where = "What comes next" if is_next else f"In the place of “{doc[place].text}”"
     return {
-        "title": f"{where}, {reads}." if choices else "",
+        "title": predicted_at(model, doc, place) if choices else "",
         "choices": choices,
         "was": was,
         "note": note,
@@ -187,7 +145,7 @@ def _similar(model: "Model", doc: "Doc", group: "Group", request: "Request") -> 
     """One step of a search through the current split of the corpus."""
     from workbench.analyses.attention.similar import KEPT, MAX_SENTENCES, STEP, similar, tags_of
 
-    tags = tags_of(doc, _word(doc, request), _word(doc, request, "to"))
+    tags = tags_of(doc, word_in(doc, request.get("word")), word_in(doc, request.get("to")))
     first, layer, head = (request.get(name) for name in ("first", "row", "column"))
     sites = [site for site in model.sites if (site.stack, site.kind) == group]
     are_numbers = all(type(number) is int and number >= 0 for number in (first, layer, head))

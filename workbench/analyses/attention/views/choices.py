@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import streamlit as st
 
+from workbench.analyses.attention.edits import with_mask
 from workbench.app import cache, choice, navigation
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import plain
@@ -245,14 +246,6 @@ def text(suffix: str) -> "Doc":
         )
         return cache.typed(typed or "")
     return cache.sentence(choice.corpus(), *_sentence_boxes(_splits(suffix), suffix))
-
-
-def with_mask(model: "Model", doc: "Doc") -> "Doc":
-    """The text with each [MASK] or ___ as the model writes a hidden word."""
-    from workbench.corpora.markers import has_marker, with_markers
-
-    has_symbol = model.symbols.mask is not None or model.symbols.sentinels
-    return with_markers(model, doc)[0] if has_symbol and has_marker(doc.text) else doc
 
 
 def maps_before(model: "Model", target: "Doc | None") -> "AttentionMaps | None":

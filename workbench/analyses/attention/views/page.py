@@ -6,6 +6,7 @@ for each change of the display options.
 
 import streamlit as st
 
+from workbench.analyses.attention.edits import mask_of, with_mask
 from workbench.analyses.attention.views import answers as attention_answers
 from workbench.analyses.attention.views import choices as attention
 from workbench.app import cache, choice, style
@@ -29,7 +30,7 @@ def page() -> None:
 
         bar = attention.toolbar()
         with bar:
-            doc = attention.with_mask(model, attention.sentence())
+            doc = with_mask(model, attention.sentence())
             comparison = attention.comparison()
         several = len(model.stacks) > 1
         second_bar = attention.second_toolbar(several or comparison.startswith("another"))
@@ -48,7 +49,7 @@ def page() -> None:
             tables,
             before=before,
             corpus=attention_answers.on_corpus(ref),
-            mask=attention_answers.mask_of(model),
+            mask=mask_of(model),
             predicts=attention_answers.predicts(ref, model, doc),
             model=choice.name_of(ref, "models"),
         )

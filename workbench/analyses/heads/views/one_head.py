@@ -14,9 +14,11 @@ from workbench.analyses.heads.figures.heads import Case, Sentence, cases, senten
 from workbench.analyses.heads.views import all_heads as heads_views
 from workbench.analyses.heads.views.all_heads import OpenHead
 from workbench.app import choice, navigation, tables_and_figures, text
-from workbench.app.text import as_html, marked, plain, shortened
+from workbench.app.text import as_html, plain, shortened
 from workbench.core.findings import p_text, plural, shown, span, verb_of
 from workbench.core.head_names import KIND_NAMES, ROLES, head_number
+from workbench.drawing import sentence as sentence_drawing
+from workbench.drawing.sentence import marked
 from workbench.drawing.theme import Kind
 
 if TYPE_CHECKING:
@@ -331,33 +333,31 @@ def _one(case: Case, sentence: Sentence, kind: Kind, arcs: bool) -> str:
 
 def _arcs(case: Case, sentence: Sentence, kind: Kind) -> str:
     """HTML of the gold arcs and the attended word, drawn above the words."""
-    from workbench.app import dependency_tree
-
     if len(sentence.words) > LONGEST:
         return ""
     weight = f"{case.weight:.2f}"
     drawn = [
-        dependency_tree.arc(case.word, gold, f"{GOLD}, {weight}" if gold == case.looks_at else GOLD)
+        sentence_drawing.arc(
+            case.word, gold, f"{GOLD}, {weight}" if gold == case.looks_at else GOLD
+        )
         for gold in case.gold
     ]
     alt = f"{sentence.words[case.word]}: " + ", ".join(sentence.words[gold] for gold in case.gold)
     if case.looks_at not in (-1, case.word, *case.gold):  # across texts it may be the same word
-        drawn.append(dependency_tree.arc(case.word, case.looks_at, f"{ATTENDED}, {weight}"))
+        drawn.append(sentence_drawing.arc(case.word, case.looks_at, f"{ATTENDED}, {weight}"))
         alt += f"; {ATTENDED}: {sentence.words[case.looks_at]}"
-    words = [dependency_tree.word(text) for text in sentence.words]
-    return dependency_tree.picture(*_clipped(words, drawn), kind, "Attended word", alt)
+    words = [sentence_drawing.word(text) for text in sentence.words]
+    return sentence_drawing.picture(*_clipped(words, drawn), kind, "Attended word", alt)
 
 
 def _clipped(
     words: list[dict[str, str]], arcs: list[dict[str, Any]]
 ) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
     """The words under the arcs with a few around them, so that every arc is in view."""
-    from workbench.app import dependency_tree
-
     first = max(0, min(arc["start"] for arc in arcs) - CONTEXT)
     last = min(len(words), max(arc["end"] for arc in arcs) + CONTEXT + 1)
-    before = [dependency_tree.word("…")] if first else []
-    after = [dependency_tree.word("…")] if last < len(words) else []
+    before = [sentence_drawing.word("…")] if first else []
+    after = [sentence_drawing.word("…")] if last < len(words) else []
     shift = len(before) - first
     shown = [{**arc, "start": arc["start"] + shift, "end": arc["end"] + shift} for arc in arcs]
     return [*before, *words[first:last], *after], shown

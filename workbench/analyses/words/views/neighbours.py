@@ -18,12 +18,13 @@ from workbench.analyses.words.views.results import AMONG, Search
 from workbench.app import cache, choice
 from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import kind, select
-from workbench.app.text import errors_shown, marked, plain
+from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row, second_model
 from workbench.app.token_views.component import Views, token_views
 from workbench.app.token_views.views import Context, Contexts, contexts, index_in
 from workbench.core.findings import of_all, verb_of
 from workbench.core.head_names import at_state, state_name, state_number
+from workbench.drawing.sentence import marked
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -48,7 +48,7 @@ function attentionBrowser(root, host, message) {
   function update(newer) {
     const before = browser.message;
     root.dataset.passes = newer.passes;
-    if (before && before.view === newer.view && before.present === newer.present) return;
+    if (before && ["view", "present", "offline"].every((name) => before[name] === newer[name])) return;
     browser.message = newer;
     const [side] = newer.sides;
     [answers, exacts, neuronAnswers].forEach((memory) => memory.clear());

@@ -2,16 +2,8 @@
 
 (async () => {
   const blocks = [...document.querySelectorAll("script[type='application/octet-stream']")];
-  const bytes = (block) => Uint8Array.from(atob(block.textContent.trim()), (sign) => sign.charCodeAt(0));
-  const keyOf = (block) => [block.dataset.kind, block.dataset.row, block.dataset.column].join(",");
-  const byName = new Map(blocks.map((block) => [keyOf(block), block]));
-  const missing = "This head is not stored in the file. Open it in the app and save the page again.";
-  const host = {
-    async ask(request) {
-      const block = byName.get(`${request.what},${request.row},${request.column}`);
-      return block ? unpacked(bytes(block)) : { kind: "problem", id: request.id, text: missing };
-    },
-  };
-  const message = await unpacked(bytes(blocks.find((block) => block.dataset.kind === "overview")));
+  const stored = blocks.map(({ dataset, textContent }) => [dataset.kind, dataset.row, dataset.column, textContent.trim()]);
+  const host = storedHost(stored, "This head is not stored in the file. Open it in the app and save the page again.");
+  const message = await host.ask({ what: "overview" });
   attentionBrowser(document.getElementById("attention"), host, { ...message, offline: true });
 })();
