@@ -99,7 +99,6 @@ if TYPE_CHECKING:
     from workbench.runs.api import experiments, run, sweep, train
     from workbench.runs.compare import compare
     from workbench.runs.exported_model import export_model
-    from workbench.runs.interactive.training_callback import callback
     from workbench.runs.run import Run, open_run
 
     __all__ = [
@@ -118,7 +117,6 @@ if TYPE_CHECKING:
         "WorkbenchError",
         "Write",
         "__version__",
-        "callback",
         "compare",
         "describe",
         "encode",
@@ -158,7 +156,6 @@ _HOMES = {
     "run": "workbench.runs.api",
     "sweep": "workbench.runs.api",
     "train": "workbench.runs.api",
-    "callback": "workbench.runs.interactive.training_callback",
     "experiments": "workbench.runs.api",
     "runs": "workbench.runs:",
     "open_run": "workbench.runs.run",

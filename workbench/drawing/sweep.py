@@ -50,8 +50,8 @@ def numbers(tables: Tables) -> go.Figure:
 def by_step(tables: Tables) -> go.Figure:
     """The numbers of the findings of a model that trains, by step.
 
-    A panel for each measure that changes. The pale band is the 95 % interval, the dotted line the value without
-    the effect.
+    A panel for each measure that changes. The pale band is the 95 % interval, the dotted line the
+    value without the effect.
     """
     table = tables[NUMBERS]
     kept = table.groupby("measure", sort=False)["value"].nunique()

@@ -9,6 +9,7 @@ from workbench.core.analysis import Analysis
 ANALYSIS = Analysis(
     __name__,
     experiments={"train": "experiments:EXPERIMENT"},
+    functions={"callback": "callback"},
     commands={"train": "commands.train:train"},
     bare=("train", "training_run"),
 )
