@@ -12,10 +12,9 @@ is opened.
 
 The content hash is computed once, and again if a weight was replaced (its address) or changed in
 place (its version). Adding up the bits of all weights also notices changes through `.data`: at the
-beginning of every run (`take_changes`), and of a net below a gigabyte whenever its hash is asked
-for. A net on `meta` has facts and no results. Costs: a
-copy of the modules without their weights, one pass over four pieces, and the hash: seconds per
-billion parameters, with a bar from two gigabytes on.
+beginning of every run (`take_changes`), and of a net below a gigabyte whenever its hash is read. A
+net on `meta` has facts and no results. Costs: a copy of the modules without their weights, one pass
+over four pieces, and the hash: seconds per billion parameters, with a bar from two gigabytes on.
 """
 
 import copy
@@ -46,7 +45,7 @@ from workbench.models.references import folder_of, require_model
 
 # whose hooks are parts of a net; hooks of others are not copied into a view
 _OWN_HOOKS = ("torch.", "transformers.", "accelerate.", "peft.", "workbench.")
-SMALL = 1 << 30  # bytes of weights that are added up whenever the hash is asked for
+SMALL = 1 << 30  # bytes of weights that are added up whenever the hash is read
 _WRAPPERS = ("_orig_mod", "module")  # of torch.compile, and of parallel training
 Stamp = tuple[Any, ...]
 
