@@ -19,7 +19,7 @@ WIDTH, LEFT = 1280, 0  # of a page, and where a picture begins
 TITLE = 64  # pixels of the top bar
 WERE = "against=was&measure=logit"
 PLAY = "model=mini:elmo&k=5"
-HEAD = "split=test&sentence=36&unit=words&special=hidden&head=2.2&pin=7.2.row&look=map"
+HEAD = "split=test&sentence=36&unit=words&special=hidden&head=3.3&pin=7.2.row&look=map"
 
 
 def picture(page: Page, name: str, height: int, top: int = 0) -> None:
