@@ -16,10 +16,11 @@ from tests.conftest import CHROMIUM
 
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH, LEFT = 1280, 0  # of a page, and where a picture begins
+PATIENCE = 180  # seconds that a page may take on a busy machine
 TITLE = 64  # pixels of the top bar
 WERE = "against=was&measure=logit"
 PLAY = "model=mini:elmo&k=5"
-HEAD = "split=test&sentence=36&unit=words&special=hidden&head=2.2&pin=7.2.row&look=map"
+HEAD = "split=test&sentence=36&unit=words&special=hidden&head=3.3&pin=7.2.row&look=map"
 
 
 def picture(page: Page, name: str, height: int, top: int = 0) -> None:
@@ -31,6 +32,7 @@ def picture(page: Page, name: str, height: int, top: int = 0) -> None:
 
 def opened(browser: Browser, address: str, scheme: str = "light") -> Page:
     page = browser.new_page(viewport={"width": WIDTH, "height": 1600}, color_scheme=scheme)
+    page.set_default_timeout(1000 * PATIENCE)
     page.goto(address)
     return page
 

@@ -207,6 +207,8 @@ def _name_box(app: AppTest, words: str = "name of upload") -> Any:
     [
         (["dev.conllu", "train.conllu"], "dev + train"),
         (["en_ewt-dev.conllu", "en_ewt-train.conllu"], "en_ewt"),
+        (["children-train.conllu", "children-test.conllu"], "children"),
+        (["gum1.conllu", "gum2.conllu"], "gum"),
         (["a/my texts.csv"], "my-texts"),
         (["train.csv", "dev.csv", "test.csv"], "train + dev + test"),
     ],

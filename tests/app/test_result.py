@@ -4,13 +4,16 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import plotly.graph_objects as go
 import pytest
 
 from tests.app.pages import home, opened, said, titles, well  # noqa: F401
 from workbench import Experiment, Settings
+from workbench.app import tables_and_figures
 from workbench.app.navigation import ANY, page_of, result_page_of
 from workbench.app.runs import export, new_run, result, result_page, settings_form
 from workbench.app.tables_and_figures import figures_of
@@ -244,3 +247,19 @@ def test_settings_are_sentences() -> None:
         for field, info in EXPERIMENTS[name].settings.model_fields.items():
             sentence = settings_form.sentence_of(info.description or "")
             assert 4 <= len(sentence) <= 140, (name, field, sentence)
+
+
+def test_what_the_data_do_not_support_is_no_title_of_a_figure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, shown = builtin_run("heads-mini-bert"), dict[str, str]()
+    found = [replace(each, verdict="not supported") for each in run.findings]
+    monkeypatch.setattr(
+        tables_and_figures, "draw_view", lambda run, name, *_, title: shown.update({name: title})
+    )
+    named = next(each for each in run.findings if each.figure and each.verdict == "supported")
+    tables_and_figures.view_of(run, named.figure, lambda tables: go.Figure())
+    assert shown.pop(named.figure) == named.claim
+    monkeypatch.setattr(type(run), "findings", property(lambda self: found))
+    tables_and_figures.view_of(run, named.figure, lambda tables: go.Figure())
+    assert shown == {named.figure: ""}

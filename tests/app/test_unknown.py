@@ -73,7 +73,7 @@ def test_an_unknown_run_is_said_without_folders() -> None:
     from workbench.app.runs import run_list
     from workbench.core.errors import WorkbenchError
 
-    with pytest.raises(WorkbenchError, match="there is no run 'foo'") as raised:
+    with pytest.raises(WorkbenchError, match="There is no run 'foo'") as raised:
         run_list.open_named("foo")
     assert str(machine.runs()) not in str(raised.value)
     with pytest.raises(WorkbenchError, match="Did you mean 'built-in/heads-mini-bert'"):

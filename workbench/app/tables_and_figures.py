@@ -326,11 +326,13 @@ def view_of(
 ) -> None:
     """Draw one of the run's own figures, from its tables or from the given ones.
 
-    Its title is the first finding that names it, if it has all rows of the run's tables.
+    Its title is that of reports, if it has all rows of the run's tables.
     """
-    claims = (each.claim for each in run.findings if tables is None and each.figure == name)
+    from workbench.report.content import titles_of
+
+    title = titles_of(run).get(name, "") if tables is None else ""
     figure = _own(run, drawing) if tables is None else drawing(tables)
-    draw_view(run, name, figure, drawing, title=next(claims, ""))
+    draw_view(run, name, figure, drawing, title=title)
 
 
 def _own(

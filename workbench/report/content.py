@@ -426,9 +426,7 @@ class Drawing:
 
 def drawings(run: Run) -> Mapping[str, Drawing]:
     """Return all figures of a run, by name."""
-    draws, stored = _draws(run), run.figures
-    supported = [each for each in run.findings if each.verdict == "supported"]
-    titles = {each.figure: each.claim for each in reversed(supported)}
+    draws, stored, titles = _draws(run), run.figures, titles_of(run)
     figures = {}
     for name in [*draws, *(other for other in stored if other not in draws)]:
         try:
@@ -439,6 +437,12 @@ def drawings(run: Run) -> Mapping[str, Drawing]:
             plain = harmless(stored[name])
         figures[name] = Drawing(name, titles.get(name, ""), *words_of(draws.get(name)), plain)
     return figures
+
+
+def titles_of(run: Run) -> Mapping[str, str]:
+    """Return the title of each figure: the first claim that names it and that the data support."""
+    supported = [each for each in run.findings if each.verdict == "supported"]
+    return {each.figure: each.claim for each in reversed(supported)}
 
 
 def _draws(run: Run) -> Mapping[str, Callable[..., Any]]:

@@ -57,7 +57,8 @@ NAMES = 4  # maximum number of names in a title
 def title_of(spec: Spec) -> str:
     """Return a run's experiment, models and corpora as a title."""
     names = _named([spec])
-    varied = ", with several settings" if spec.sweep else ""
+    others = set(spec.sweep) - {"model", "corpus"}  # those are in the names
+    varied = f", with several {'seeds' if others == {'seed'} else 'settings'}" if others else ""
     return f"{_before_names(spec.experiment)} {names}{varied}" if names else spec.experiment
 
 

@@ -67,7 +67,10 @@ def test_both_lenses_are_compared_half_way_and_over_layers() -> None:
     assert "60 % of 200 predictions, the logit lens in 30 %" in first.claim
     assert (first.value, first.null, first.verdict) == (0.6, 0.3, "supported")
     closer = found["layers at which the tuned lens is closer"]
-    assert "at both layers before the last: 0.500 against 2.00 nats" in closer.claim
+    assert (
+        "at both layers before the last, the embeddings included: 0.500 against 2.00 nats"
+        in closer.claim
+    )
     assert closer.verdict == "supported"
     biased = found["bias of the logit lens that the tuned lens removes, half way"]
     assert "0.200 nats from the model's, that of the tuned lens 0.0500" in biased.claim

@@ -395,7 +395,7 @@ def minimal_pairs(tables: Tables) -> Iterator[Finding]:
             "pairs",
             figure="accuracy",
             measure="phenomena above chance",
-            decided_by="pairs with more different exchanges, such as `is` for `are`",
+            decided_by="pairs with more different exchanges, such as “is” for “are”",
         )
         hardest = min(phenomena, key=lambda row: float(row["accuracy"]))
         claim = (
@@ -423,7 +423,7 @@ def _accuracy(row: Row, claim: str, measure: str) -> Finding:
         measure=measure,
         unit="%",
         column="accuracy",
-        decided_by="pairs with more different exchanges, such as `is` for `are`",
+        decided_by="pairs with more different exchanges, such as “is” for “are”",
         n=plural(row["n"], "pair"),
     )
 

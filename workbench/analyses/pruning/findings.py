@@ -122,6 +122,7 @@ def head_importance(tables: Tables) -> Iterator[Finding]:
         first,
         f"importance of the most important head for the {measured(tables, LOSS)}",
         is_better,
+        near,
     )
     reached = list(accumulate(float(row["importance"]) for row in ranked))
     half = 1 + sum(each < reached[-1] / 2 for each in reached)
@@ -153,19 +154,21 @@ def head_importance(tables: Tables) -> Iterator[Finding]:
     yield _baseline(tables)
 
 
-def _of_head(claim: str, row: Row, measure: str, is_better: bool) -> Finding:
+def _of_head(claim: str, row: Row, measure: str, is_better: bool, near: int = 0) -> Finding:
+    """The importance of the first or the last head, undecided if others may be in its place."""
     return Finding(
         _only_if_better(claim, is_better),
         row["importance"],
         (row["importance_lower"], row["importance_upper"]),
         None,
-        judged(is_better),
+        judged(is_better, not (is_better and near)),
         "importance",
         keys_of(row, *HEAD),
         "importance",
         measure=measure,
         unit="nats",
         column="importance",
+        decided_by=MORE_TEXTS,
         n=plural(row["n"], "prediction"),
     )
 

@@ -19,6 +19,7 @@ from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
 from workbench.app.text_boxes import TYPED_AT
 from workbench.core.analysis import Card, analyses
+from workbench.core.findings import listing
 from workbench.drawing.theme import FONTS
 
 if TYPE_CHECKING:
@@ -129,8 +130,9 @@ def _cards() -> None:
     ):
         with column.container(height="stretch", key=f"card {page}", gap="xsmall"):
             navigation.link(page, f"**{card.title}**", query_params=choice.in_url())
-            st.caption(card.about)
-            if picture := _picture(card.result, card.figure, kind()):
+            picture = _picture(card.result, card.figure, kind())
+            st.caption(f"{card.about} Here: {_measured(card.result)}." if picture else card.about)
+            if picture:
                 st.html(f'<img alt="{as_html(card.about)}" src="{picture}">')
     navigation.link(
         "transfer",
@@ -138,6 +140,13 @@ def _cards() -> None:
         icon=":material/school:",
         query_params={**choice.in_url(), "analysis": "Fine-tuning"},
     )
+
+
+def _measured(result: str) -> str:
+    """The models of a built-in result, which need not be the one that is chosen."""
+    from workbench.runs.builtin import builtin_run
+
+    return listing(builtin_run(result).status.models)
 
 
 def _announced() -> list[tuple[str, Card]]:

@@ -5,6 +5,7 @@ Costs: opening the model or reading the corpus, and memory for the uploaded byte
 """
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -120,12 +121,17 @@ def _require_sentences(path: Path, name: str, text: Sequence[str], labels: Seque
 
 
 def name_of_files(names: Sequence[str]) -> str:
-    """A name for a corpus of these files: what their names have in common, else all of them."""
+    """A name for a corpus of these files: what their names have in common, else all of them.
+
+    Whole words of the names, `children` of `children-train` and `children-test`; else letters.
+    """
     stems = [PurePosixPath(safe_name(name)).stem for name in names]
-    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*stems, strict=False))
-    common = "".join(letters[0] for letters in same).strip("-_. ")
-    if len(common) > 1:
-        return common
+    words = [re.findall(r"[-_. ]+|[^-_. ]+", stem) for stem in stems]
+    for parts in (words, stems):
+        same = takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))
+        common = "".join(each[0] for each in same).strip("-_. ")
+        if len(common) > 1:
+            return common
     return " + ".join([*stems[:3], *([f"{len(stems) - 3} more"] if len(stems) > 3 else [])])
 
 

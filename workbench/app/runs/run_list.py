@@ -13,6 +13,7 @@ from workbench.app.tables_and_figures import first_of_page
 from workbench.app.text import STATES
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.findings import capital
 from workbench.runs import status
 from workbench.runs.run import BUILT_IN
 from workbench.runs.status import NamedStatus, Status
@@ -114,8 +115,11 @@ def open_named(name: str) -> "Run":
         remedy = error.remedy
         if error.code == "run-not-found":
             built_in = [f"{BUILT_IN}{each}" for each in builtin_names()]
-            remedy = did_you_mean(name, [*run_names(), *built_in], ordered=True)
-        raise WorkbenchError(error.what, code=error.code, remedy=remedy) from None
+            every = [*run_names(), *built_in]
+            experiment = name.removeprefix(BUILT_IN).rpartition("-")[0]
+            alike = [each for each in every if each.removeprefix(BUILT_IN).startswith(experiment)]
+            remedy = did_you_mean(name, alike or every, ordered=True)
+        raise WorkbenchError(capital(error.what), code=error.code, remedy=remedy) from None
 
 
 def draw_empty() -> None:

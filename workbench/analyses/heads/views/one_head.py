@@ -15,7 +15,7 @@ from workbench.analyses.heads.views import all_heads as heads_views
 from workbench.analyses.heads.views.all_heads import OpenHead
 from workbench.app import choice, navigation, tables_and_figures, text
 from workbench.app.text import as_html, plain, shortened
-from workbench.core.findings import p_text, plural, shown, span, verb_of
+from workbench.core.findings import p_text, plural, shown, signed, span, verb_of, whole
 from workbench.core.head_names import KIND_NAMES, ROLES, head_number
 from workbench.drawing import sentence as sentence_drawing
 from workbench.drawing.sentence import marked
@@ -185,7 +185,8 @@ def _summary(row: "pd.Series", name: str) -> None:
     st.markdown(
         f"**{plain(name)}**: accuracy {percent('accuracy')} over {row['n']:,} dependents (95 % "
         f"interval {100 * row['lower']:.1f} to {100 * row['upper']:.1f}); with reliable maxima "
-        f"only, {percent('accuracy_confident')}. Baselines: offset {row['baseline_offset']:+d} "
+        f"only, {percent('accuracy_confident')}. Baselines: offset "
+        f"{signed(whole(row['baseline_offset']))} "
         f"{percent('baseline_accuracy')}, first word {percent('baseline_first')}, longest word "
         f"{percent('baseline_longest')}, shuffled trees {percent('null_mean')}. Difference to the "
         f"best baseline: {shown(row['difference'], 'F1')} points "

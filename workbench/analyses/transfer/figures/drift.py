@@ -223,8 +223,8 @@ def similarity(tables: Tables) -> go.Figure:
             showscale=not shown,
         )
         shown.append((f"{first} ↓ {second} →", [cells]))
-        columns.append(_layers(wide))
-        rows.append({**_layers(wide.T), **DOWN})
+        columns.append({**_layers(wide), "title": None})  # the title of the panel says it
+        rows.append({**_layers(wide.T), **DOWN, "title": None})
     return panels(shown, size, ACROSS, 96, columns, rows, top=20, apart=0.28)
 
 
