@@ -172,6 +172,13 @@ def test_a_run_shows_its_verdict_its_figure_and_its_tables() -> None:
     assert sum(tag == "details" for tag, _ in parsed.tags) >= len(heads().tables)
 
 
+def test_a_piece_in_brackets_stands_as_it_is() -> None:
+    reading = SHOWN["lens"]()
+    piece = next(choice for choice in reading.choices["choice"] if choice.startswith("<"))
+    text = Parsed(html_of(reading)).text
+    assert piece in text and "&lt;" not in text
+
+
 def test_a_run_that_is_not_done_says_so(tmp_path: Path) -> None:
     failure = Failure("no corpus.", remedy="Name one.", kind="input")
     text = Parsed(html_of(made(tmp_path, state="failed", failure=failure))).text

@@ -19,6 +19,7 @@ from workbench.core.version import __version__
 
 EXTRAS = {  # optional extras and their purpose
     "hub": "reading corpora from the Hugging Face hub",
+    "notebook": "choices in the attention browser of a notebook come back to Python",
 }
 
 

@@ -6,6 +6,8 @@ first rows of each table, and some tenths of a second for a figure.
 """
 
 import base64
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from workbench.runs.compare import Comparison
     from workbench.runs.run import Run, Tables
 
+_TWICE = re.compile("&amp;(lt;|gt;|amp;)")  # escaped by a figure, and once more as its data
 ROWS = 20  # maximum number of rows of a table
 MANY_WORDS = 400  # of a text in colours
 LARGE = 400_000  # characters of a figure, above which it is shown as a picture
@@ -91,7 +94,7 @@ def _figure(item: Any) -> Drawing | None:
     """The figure of a result; None if it has none, or nothing to draw."""
     if not hasattr(item, "figure") or not len(item.table):
         return None
-    drawn = harmless(item.figure())
+    drawn = json.loads(_TWICE.sub(r"&\1", json.dumps(harmless(item.figure()))))
     title = drawn["layout"].pop("title", None) or {}
     words = title.get("text", "") if isinstance(title, Mapping) else str(title)
     return Drawing("figure", plain(words), "", "", drawn)
