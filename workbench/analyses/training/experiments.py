@@ -30,6 +30,10 @@ FamilyName = Literal[
     "roberta",
     "albert",
     "distilbert",
+    "llama",
+    "qwen3",
+    "modernbert",
+    "longformer",
     "spanbert",
     "vectors",
 ]

@@ -75,6 +75,38 @@ def gpt(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     )
 
 
+def llama(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
+    """Llama: rotary positions, RMS norms, gated MLPs, and half as many keys as queries."""
+    return hf.LlamaForCausalLM(hf.LlamaConfig(**_rotary(size, tokenizer)))
+
+
+def qwen3(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
+    """Qwen3: Llama's blocks with norms of queries and keys."""
+    head_width = size.width // size.n_heads
+    return hf.Qwen3ForCausalLM(hf.Qwen3Config(**_rotary(size, tokenizer), head_dim=head_width))
+
+
+def _rotary(size: Size, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """The sizes as arguments of Llama's configuration.
+
+    A gated MLP has three matrices, so it is two thirds as wide as one of two; in steps of 8.
+    """
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": size.width,
+        "num_hidden_layers": size.n_layers,
+        "num_attention_heads": size.n_heads,
+        "num_key_value_heads": size.n_heads // 2 if size.n_heads % 2 == 0 else size.n_heads,
+        "intermediate_size": -(-size.width // 3) * 8,
+        "max_position_embeddings": size.sequence_length,
+        "attention_dropout": size.dropout,
+        "tie_word_embeddings": True,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+
+
 def bert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     """BERT with heads for masked pieces and next sentences."""
     return hf.BertForPreTraining(hf.BertConfig(**_shape(size, tokenizer)))
@@ -98,6 +130,46 @@ def roberta(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     )  # positions that it never uses
     ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     return hf.RobertaForMaskedLM(hf.RobertaConfig(**shape, **ids, type_vocab_size=1))
+
+
+def modernbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
+    """ModernBERT: rotary positions, gated MLPs, and two local layers after each global one."""
+    return hf.ModernBertForMaskedLM(
+        hf.ModernBertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=size.width,
+            num_hidden_layers=size.n_layers,
+            num_attention_heads=size.n_heads,
+            intermediate_size=-(-size.width // 3) * 8,
+            max_position_embeddings=size.sequence_length,
+            local_attention=max(4, size.sequence_length // 4),  # pieces, on both sides together
+            embedding_dropout=size.dropout,
+            attention_dropout=size.dropout,
+            mlp_dropout=size.dropout,
+            pad_token_id=tokenizer.pad_token_id,
+            cls_token_id=tokenizer.cls_token_id,
+            sep_token_id=tokenizer.sep_token_id,
+            bos_token_id=tokenizer.cls_token_id,
+            eos_token_id=tokenizer.sep_token_id,
+        )
+    )
+
+
+def longformer(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
+    """Longformer: a window of a quarter of the text, and RoBERTa's positions."""
+    shape = _shape(size, tokenizer)
+    shape["max_position_embeddings"] += int(tokenizer.pad_token_id) + 1
+    window = max(2, size.sequence_length // 8 * 2)
+    ids = {
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "sep_token_id": tokenizer.sep_token_id,
+    }
+    return hf.LongformerForMaskedLM(
+        hf.LongformerConfig(
+            **shape, **ids, type_vocab_size=1, attention_window=[window] * size.n_layers
+        )
+    )
 
 
 def albert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
@@ -322,6 +394,20 @@ _TO_SEQUENCES = (
 )
 FAMILIES: Mapping[str, Family] = {
     "gpt": Family("Left-to-right language model, as GPT-2.", "causal", gpt, "bpe", "gpt"),
+    "llama": Family(
+        "Left-to-right language model with rotary positions and grouped keys, as Llama.",
+        "causal",
+        llama,
+        "bpe",
+        "gpt",
+    ),
+    "qwen3": Family(
+        "Left-to-right language model with norms of queries and keys, as Qwen3.",
+        "causal",
+        qwen3,
+        "bpe",
+        "gpt",
+    ),
     "bert": Family(
         "Masked language model and next-sentence prediction, as BERT.",
         "masked-next",
@@ -360,6 +446,18 @@ FAMILIES: Mapping[str, Family] = {
         "Masked language model with new masks in every epoch, as RoBERTa.",
         "masked",
         roberta,
+        "bpe",
+        "roberta",
+    ),
+    "modernbert": Family(
+        "Masked language model of local and global layers, as ModernBERT.",
+        "masked",
+        modernbert,
+    ),
+    "longformer": Family(
+        "Masked language model that attends in a window, as Longformer.",
+        "masked",
+        longformer,
         "bpe",
         "roberta",
     ),
