@@ -459,7 +459,7 @@ def _opened_net(value: Any) -> "str | Path | Model":
         return value  # type: ignore[no-any-return]
     if not (_is_net(value) or _is_pair(value)):
         raise WorkbenchError(
-            f"a model is a {type(value).__name__}: {value!r:.40}",
+            f"this is no model: {value!r:.40} ({type(value).__name__}).",
             code="wrong-type",
             where="model",
             remedy="Pass a reference, such as mini:bert, a model of wb.load, or a net of "
