@@ -328,12 +328,12 @@ def _device_of(models: "Sequence[str | Path | Model]") -> str | None:
     return next((str(each) for each in sorted(devices, key=lambda d: d.type != "cuda")), None)
 
 
-def _require_weights(model: "str | Path | Model") -> None:
-    if not isinstance(model, str | Path) and model.device.type == "meta":
+def _require_weights(named: "str | Path | Model") -> None:
+    if not isinstance(named, str | Path) and named.device.type == "meta":
         raise WorkbenchError(
             "the net is on the device meta: it has no weights to compute with.",
             code="no-weights",
-            where=model.name,
+            where=named.name,
             remedy="Open it with weights; wb.load of a net on meta has facts only.",
         )
 
