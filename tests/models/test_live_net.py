@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModelForMaskedLM, PreTrainedModel, ViTConfig, ViTModel
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+    ViTConfig,
+    ViTModel,
+)
 
 import workbench as wb
 from tests.models import zoo
@@ -102,12 +108,16 @@ def test_it_is_the_same_model_as_its_saved_folder(family: str, tmp_path: Path) -
     assert tables_of("profile", opened, tmp_path / "saved") == found and len(found) > 2
 
 
-def test_its_heads_are_the_same_as_those_of_its_saved_folder(tmp_path: Path) -> None:
-    net, tokenizer = in_training(net_of("bert")), zoo.words_of("bert")
+SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES if each != "bert"]
+
+
+@pytest.mark.parametrize("family", ["bert", *SLOW])
+def test_its_heads_are_the_same_as_those_of_its_saved_folder(family: str, tmp_path: Path) -> None:
+    net, tokenizer = in_training(net_of(family)), zoo.words_of(family)
     found = tables_of("heads", (net, tokenizer), tmp_path / "live")
     net.save_pretrained(tmp_path / "folder")
     tokenizer.save_pretrained(tmp_path / "folder")
-    opened = wb.load(tmp_path / "folder", device="cpu", name="BertForMaskedLM")
+    opened = wb.load(tmp_path / "folder", device="cpu", name=FAMILIES[family])
     assert tables_of("heads", opened, tmp_path / "saved") == found
 
 
@@ -150,6 +160,21 @@ def test_one_that_peft_wraps(tmp_path: Path) -> None:
     assert changed != opened.content_hash
     net.save_pretrained(tmp_path / "folder")
     assert wb.load(tmp_path / "folder", device="cpu").content_hash == changed
+
+
+def test_a_classifier_that_peft_wraps(tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    tokenizer = zoo.words_of("bert")
+    zoo.make("bert", tmp_path / "base")
+    base = AutoModelForSequenceClassification.from_pretrained(tmp_path / "base", num_labels=3)
+    config = LoraConfig(r=2, target_modules=["query"], task_type="SEQ_CLS")
+    net: Any = get_peft_model(base, config)
+    live = wb.load(net, tokenizer)
+    net.save_pretrained(tmp_path / "folder")
+    opened = wb.load(tmp_path / "folder", device="cpu")
+    assert live.predicts == opened.predicts and live.predicts
+    assert live.content_hash == opened.content_hash
 
 
 @pytest.mark.parametrize("end", [RuntimeError("broken"), KeyboardInterrupt()], ids=repr)

@@ -104,7 +104,7 @@ def read(
 def is_reference(source: object) -> TypeGuard[str | os.PathLike[str]]:
     """Whether this names a corpus, and is not one; a text ends as a sentence does."""
     if not isinstance(source, str):
-        return isinstance(source, os.PathLike | int | float | None)  # a number is a mistyped name
+        return isinstance(source, os.PathLike | bytes | int | float | None)  # mistyped names too
     return not _TEXT.search(source) or os.path.lexists(source)
 
 

@@ -185,7 +185,7 @@ def _empty() -> WorkbenchError:
 
 def _unreadable(source: object) -> WorkbenchError:
     return WorkbenchError(
-        f"a {type(source).__name__} cannot be read as a corpus: {source!r:.60}",
+        f"this cannot be read as a corpus: {source!r:.60} ({type(source).__name__}).",
         code="wrong-type",
         remedy="Pass a file or name, a text, a list of texts, of lists of words or of Docs, a data "
         "frame, a dataset, an open file, or a mapping from splits to these.",

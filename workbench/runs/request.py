@@ -328,12 +328,12 @@ def _device_of(models: "Sequence[str | Path | Model]") -> str | None:
     return next((str(each) for each in sorted(devices, key=lambda d: d.type != "cuda")), None)
 
 
-def _require_weights(model: "str | Path | Model") -> None:
-    if not isinstance(model, str | Path) and model.device.type == "meta":
+def _require_weights(named: "str | Path | Model") -> None:
+    if not isinstance(named, str | Path) and named.device.type == "meta":
         raise WorkbenchError(
             "the net is on the device meta: it has no weights to compute with.",
             code="no-weights",
-            where=model.name,
+            where=named.name,
             remedy="Open it with weights; wb.load of a net on meta has facts only.",
         )
 
@@ -459,7 +459,7 @@ def _opened_net(value: Any) -> "str | Path | Model":
         return value  # type: ignore[no-any-return]
     if not (_is_net(value) or _is_pair(value)):
         raise WorkbenchError(
-            f"a model is a {type(value).__name__}: {value!r:.40}",
+            f"this is no model: {value!r:.40} ({type(value).__name__}).",
             code="wrong-type",
             where="model",
             remedy="Pass a reference, such as mini:bert, a model of wb.load, or a net of "

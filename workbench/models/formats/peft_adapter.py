@@ -24,7 +24,7 @@ from workbench.engine.task import METRICS, Task
 from workbench.models.formats import checkpoint
 from workbench.models.formats.task_checkpoint import head_of
 from workbench.models.output_heads import standard_heads
-from workbench.models.references import ADAPTER
+from workbench.models.references import ADAPTER, TASK
 from workbench.models.transformer import Transformer
 
 WEIGHTS = "adapter_model.safetensors"
@@ -147,6 +147,9 @@ def opened(folder: Path, open_base: "Callable[[str], Any]") -> Transformer:
     name = model.name
     if (task := _task(folder)) is not None:
         model = standard_heads.with_standard_head(model, task, 0)
+        if not (folder / TASK).is_file():  # then the net that was wrapped names no task either
+            model.net.config.problem_type = None
+            del model.net.config.finetuning_task
 
     checkpoint.require_regular_files(folder)
 
@@ -177,7 +180,7 @@ def _task(folder: Path) -> Task | None:
     """The task of an adapter's head: as it was saved here, or by its type and the head's size."""
     from safetensors import SafetensorError, safe_open
 
-    if (folder / "task" / "task.json").is_file():
+    if (folder / TASK).is_file():
         return head_of(folder, torch.device("cpu")).task
     kind = parse_json(read_regular(folder / ADAPTER).decode("utf-8")).get("task_type")
     if kind not in _TYPES.values():
