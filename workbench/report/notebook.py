@@ -26,7 +26,7 @@ from workbench.drawing.sentence import arcs, marked
 from workbench.drawing.shapes import STEPS
 from workbench.experiment.definition import EXPERIMENTS, unmet_requirements
 from workbench.models.references import facts
-from workbench.report.content import Drawing, Rows, content
+from workbench.report.content import Drawing, Rows, content, words_of
 from workbench.report.drawn import inline, pictured
 from workbench.report.format import Grid, grid
 from workbench.report.html import WIDTH, fragment
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from workbench.corpora.corpus import Corpus
-    from workbench.engine.model import Model
+    from workbench.engine.model import Model, Stack
     from workbench.runs.compare import Comparison
     from workbench.runs.run import Run, Tables
 
@@ -97,7 +97,14 @@ def _figure(item: Any) -> Drawing | None:
     drawn = json.loads(_TWICE.sub(r"&\1", json.dumps(harmless(item.figure()))))
     title = drawn["layout"].pop("title", None) or {}
     words = title.get("text", "") if isinstance(title, Mapping) else str(title)
-    return Drawing("figure", plain(words), "", "", drawn)
+    return Drawing("figure", plain(words) or _what_is_drawn(item), "", "", drawn)
+
+
+def _what_is_drawn(item: Any) -> str:
+    """What the method `figure` draws, as its docstring says: `The top choice of each layer`."""
+    said, _ = words_of(getattr(type(item), "figure", None))
+    what = said.removeprefix("Draw ").rstrip(".")
+    return what[:1].upper() + what[1:]
 
 
 def _image(drawing: Drawing) -> str:
@@ -197,7 +204,7 @@ def model(item: "Model") -> str:
     known = facts(item, hashed=False)
     stacks = pd.DataFrame(
         [
-            (stack.name, stack.layers, stack.heads or "none", ", ".join(stack.kinds) or "none")
+            (stack.name, stack.layers, _heads(item, stack), ", ".join(stack.kinds) or "none")
             for stack in item.stacks
         ],
         columns=["stack", "layers", "heads per layer", "attention"],
@@ -218,6 +225,13 @@ def model(item: "Model") -> str:
         ),
         open=(grid("stacks", stacks, ("stack",)),),
     ).html()
+
+
+def _heads(item: "Model", stack: "Stack") -> int | str:
+    """The heads of a layer; of a pruned model, those of the layer that has most of them."""
+    if not stack.heads:
+        return "none"
+    return f"at most {stack.heads}" if item.n_removed_heads else stack.heads
 
 
 def _experiments(known: Mapping[str, Any]) -> list[str]:

@@ -10,15 +10,14 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from workbench.analyses.attention.capture import AttentionMaps
 from workbench.analyses.attention.grids import Group, Options, grid_of
-from workbench.analyses.attention.maps_of_text import Floats
+from workbench.analyses.attention.maps_of_text import Floats, MapsOfText
 
 MARKED = 3  # heads that changed most
 Changes = tuple[tuple[float | None, ...], ...]  # rows of columns
 
 
-def changes(before: AttentionMaps, after: AttentionMaps, group: Group, options: Options) -> Changes:
+def changes(before: MapsOfText, after: MapsOfText, group: Group, options: Options) -> Changes:
     """The change of each head, from 0 to 1; None for a head that one side lacks."""
     by_words = Options(unit="words", layers=options.layers, heads=options.heads)
     one, other = grid_of(before, group, by_words), grid_of(after, group, by_words)

@@ -43,6 +43,8 @@ from workbench.analyses.attention.maps_of_text import Source
 from workbench.analyses.attention.thumbnails import pooled
 from workbench.analyses.predictions.predict import fill, predict
 from workbench.analyses.predictions.prediction import words_to_predict
+from workbench.analyses.predictions.results import TopChoices
+from workbench.core.registry import imported
 from workbench.report.html import as_json
 
 MAX_OUTPUT = 2_000_000  # characters of an output
@@ -66,10 +68,9 @@ def html(item: Browsed) -> str:
 
 def show(item: Browsed) -> None:
     """Display the browser of maps, and its line to the kernel; in a terminal, print the maps."""
-    from IPython import get_ipython
-    from IPython.display import display
-
-    if getattr(get_ipython(), "kernel", None) is None:
+    display = imported("IPython.display:display", "the display of notebooks")
+    shell = imported("IPython:get_ipython", "IPython")()
+    if getattr(shell, "kernel", None) is None:
         print(repr(item))
         return
     view: View = item.view
@@ -181,14 +182,16 @@ class View:
         source = _source(self.grids[0])
         model, doc, place = source.model, source.doc, request.get("word")
         after = len(doc) if model.objective in NEXT else None
-        place = after if place == after else word_in(doc, place)
         hidden = hidden_words(model, doc)
+        if place is None or place != after:
+            place = word_in(doc, place)
         if place == after:
             found = predict(model, doc, top=TOP)
         elif place in hidden:
             found = fill(model, doc, TOP)
         else:
             found = fill(model, doc, TOP, hide=place)
+        assert isinstance(found, TopChoices), "a language model predicts pieces"
         at = found.places[hidden.index(place) if place in hidden else 0]
         choices = [[choice.text, choice.probability] for choice in at.choices]
         return {"title": predicted_at(model, doc, place), "choices": choices, "was": [], "note": ""}
@@ -252,7 +255,8 @@ def _first(scene: Scene) -> list[int] | None:
     draws = [score.values for score in side.scores if score.name == "draws dependencies"]
     if not known:
         return None
-    return list(max(known, key=lambda at: (draws[0][at[0]][at[1]] or 0) if draws else 0))
+    best: tuple[int, int] = max(known, key=lambda at: (draws[0][at[0]][at[1]] or 0) if draws else 0)
+    return list(best)
 
 
 def _with_small_thumbnails(scene: Scene) -> Scene:

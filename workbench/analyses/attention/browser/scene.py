@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from workbench.analyses.attention.capture import AttentionMaps, ByteCache
+from workbench.analyses.attention.capture import ByteCache
 from workbench.analyses.attention.changes import Changes, changed_most, changes
 from workbench.analyses.attention.grids import Grid, Group, Options, apart, grid_of
+from workbench.analyses.attention.maps_of_text import MapsOfText
 from workbench.analyses.attention.overlays import Overlay, overlays
 from workbench.analyses.attention.patterns import OnCorpus
 from workbench.analyses.attention.thumbnails import Overview, Score, overview
@@ -87,14 +88,14 @@ class Scene:
 
 
 def side_of(
-    look: AttentionMaps,
+    look: MapsOfText,
     group: Group,
     options: Options,
     doc: "Doc",
     tables: Sequence[tuple[str, pd.DataFrame]] = (),
     suffix: str = "",
     *,
-    before: AttentionMaps | None = None,
+    before: MapsOfText | None = None,
     corpus: OnCorpus | None = None,
     mask: str = "",
     predicts: Predicts | None = None,
