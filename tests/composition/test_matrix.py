@@ -41,7 +41,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "edge-probing": (
         PRIMER, {"tasks": ("pos",), "effort": "quick", "max_epochs": 2, "max_sentences": 20}
     ),
-    "erasure": (PRIMER, {"max_words": 60, "max_predictions": 10, "random_directions": 19}),
+    "erasure": (PRIMER, {"max_words": 60, "max_predictions": 10, "random_directions": 20}),
     "finetune": ("", {**QUICK, "max_train": 10}),
     "frozen-vs-finetuned": ("", {**QUICK, "ridge_strengths": (1.0,), "lstm_baseline": False}),
     "geometry": (PRIMER, {"random_models": 1, "min_contexts": 3}),
@@ -63,7 +63,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "similarity": (PRIMER, {"max_sentences": 10}),
     "steering": (
         "primer/counterfactuals:size=60",
-        {"max_words": 1, "max_texts": 16, "random_directions": 19},
+        {"max_words": 1, "max_texts": 16, "random_directions": 20},
     ),
     "structural-probe": (PRIMER, {"max_sentences": 10, "seeds": (0,)}),
     "tokenization": (PRIMER, {"max_sentences": 10}),

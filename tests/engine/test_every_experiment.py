@@ -42,7 +42,7 @@ EXPERIMENTS = {
     ),
     "erasure": Case(
         "layers", "effect", 0.3, "primer:size=60",
-        {"max_words": 60, "max_predictions": 10, "random_directions": 19}, True,
+        {"max_words": 60, "max_predictions": 10, "random_directions": 20}, True,
     ),
     "finetune": Case(
         "scores", "value", 0.05, "primer/sentiment:size=40",
@@ -73,7 +73,7 @@ EXPERIMENTS = {
     "similarity": Case("similarity", "cka", 2e-3),
     "steering": Case(
         "directions", "effect", 0.3, "primer/counterfactuals",
-        {"max_words": 1, "max_texts": 24, "random_directions": 19}, True,
+        {"max_words": 1, "max_texts": 24, "random_directions": 20}, True,
     ),
     "structural-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),
 }  # fmt: skip

@@ -13,12 +13,10 @@ import numpy as np
 import torch
 
 import workbench as wb
-from tests.judges.odd import Quiet
 from tests.judges.twins_facts import LEVEL, Claims
 from workbench import Corpus, Inputs
 from workbench.analyses.predictions.target import Target
 from workbench.analyses.steering import erasure_corpus, steering_corpus
-from workbench.analyses.steering.experiments import Erasure, Steering
 from workbench.analyses.steering.leace import Whitened, random_eraser
 from workbench.analyses.steering.moved import (
     Against,
@@ -28,6 +26,7 @@ from workbench.analyses.steering.moved import (
     random_directions,
 )
 from workbench.core.cluster_sample import ClusterSample
+from workbench.experiment.definition import EXPERIMENTS
 
 TRIED, NULL = 100, 99  # directions that are tried, each against some of the others
 TEXTS, RANK = 12, 5
@@ -52,7 +51,7 @@ def steering(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Claims]:
     """Random directions of length 1 move the logits of two words as the difference would."""
     pairs = wb.read(f"primer/counterfactuals:seed={seed}")
     inputs = Inputs((twin,), (pairs,), split="test", seed=seed)
-    settings = Steering(max_words=1, max_texts=2 * TEXTS)
+    settings = EXPERIMENTS["steering"].settings(max_words=1, max_texts=2 * TEXTS)
     group = steering_corpus.word_pairs(twin, inputs, settings)[0]
     points = open_states(twin, group.sides[0].prediction)
     unit = random_directions(2 * TRIED, twin.width, seed + 1)
@@ -73,8 +72,7 @@ def erasure(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Claims]:
     """Random subspaces cost log-probability as what a probe finds would."""
     own = corpus if "pos" in corpus.layers() else wb.read("primer")
     docs = list(own.docs("test" if "test" in own.splits else None, 300))
-    settings = Erasure(max_words=100, max_predictions=TEXTS)
-    sample = erasure_corpus.sampled(twin, docs, settings, seed, Quiet())
+    sample = erasure_corpus.sampled(twin, docs, "pos", (100, TEXTS), seed)
     generator = torch.Generator().manual_seed(seed + 1)
     n_layers = len(layers_of(sample.test[0].moving.points))
     effects = np.zeros((len(sample.test), 2 * TRIED, n_layers))

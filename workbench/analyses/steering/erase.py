@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from workbench.analyses.steering.erasure_corpus import probed, sampled
-from workbench.analyses.steering.experiments import Erasure, Label
+from workbench.analyses.steering.experiments import Label
 from workbench.analyses.steering.leace import Eraser, fitted, without
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import percent, plural
@@ -147,8 +147,7 @@ def erase(
         return Erased(model, stack.name, layer, without(given))
     corpus.require([label], "erase")
     split = split or next((name for name in ("test", "dev") if name in corpus.splits), None)
-    settings = Erasure(label=label, max_words=MAX_WORDS, max_predictions=MAX_TESTED)
-    sample = sampled(model, list(corpus.docs(split)), settings, seed, lambda *_: None)  # type: ignore[arg-type]
+    sample = sampled(model, list(corpus.docs(split)), label, (MAX_WORDS, MAX_TESTED), seed)
     eraser = fitted(sample.states(sample.fit, layer), sample.indices(sample.fit))
     return Erased(model, stack.name, layer, eraser, sample.labels, probed(sample, layer, eraser))
 

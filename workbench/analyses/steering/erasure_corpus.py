@@ -10,7 +10,7 @@ subspace.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from workbench.analyses.predictions.prediction import Prediction, of_word, words_to_predict
 from workbench.analyses.predictions.target import Target
-from workbench.analyses.steering.experiments import Erasure
+from workbench.analyses.steering.experiments import Erasure, Label
 from workbench.analyses.steering.leace import Eraser, Whitened, fitted, random_eraser
 from workbench.analyses.steering.moved import (
     Against,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
 
 MIN_LABEL = 8  # fitted words of a label; rarer labels are left out
+OnWords = Callable[[int, int, str], object]  # words that were read, of all, and what is done
 BY_DOC = 6, 2  # words of a document to fit on, and to measure
 
 
@@ -80,7 +81,8 @@ class Sample:
 def run(inputs: Inputs, settings: Erasure, progress: Progress) -> Result:
     """Compute the tables of `erasure`."""
     model = inputs.model
-    sample = sampled(model, list(inputs.docs()), settings, inputs.seed, progress)
+    sizes = settings.max_words, settings.max_predictions
+    sample = sampled(model, list(inputs.docs()), settings.label, sizes, inputs.seed, progress)
     points = sample.test[0].moving.points
     layers = layers_of(points)
     shape = len(sample.test), len(layers)
@@ -103,7 +105,7 @@ def run(inputs: Inputs, settings: Erasure, progress: Progress) -> Result:
             random[row, :, layer] = numbers[2:]
             progress(layer * shape[0] + row + 1, shape[0] * shape[1], "erasing")
         about.append(probed(sample, layer, eraser))
-    clusters = ClusterSample.of([word.document for word in sample.test], inputs.seed)
+    clusters = ClusterSample.of(np.array([word.document for word in sample.test]), inputs.seed)
     rows = Against(effects, random, clusters).rows()
     table = pd.DataFrame(
         [
@@ -127,34 +129,39 @@ def run(inputs: Inputs, settings: Erasure, progress: Progress) -> Result:
 
 
 def sampled(
-    model: Model, docs: "Sequence[Doc]", settings: Erasure, seed: int, progress: Progress
+    model: Model,
+    docs: "Sequence[Doc]",
+    kind: Label,
+    sizes: tuple[int, int],
+    seed: int,
+    on_progress: OnWords = lambda done, total, doing: None,
 ) -> Sample:
-    """Words of two halves of the documents, with labels that are frequent in the first half."""
+    """Words of two halves of the documents, with labels that are frequent in the first half.
+
+    `sizes` are the maximum numbers of words to fit on and to measure.
+    """
     is_fitted = clusters_in_half([f"{n:09}" for n in range(len(docs))], seed)
     random = np.random.default_rng([seed, len(docs)])
     points = None
     halves: tuple[list[Labelled], list[Labelled]] = ([], [])
-    limits = settings.max_words, settings.max_predictions
     for n in random.permutation(len(docs)).tolist():
         half = 0 if is_fitted[n] else 1
-        room = limits[half] - len(halves[half])
-        if not room or all(len(h) >= most for h, most in zip(halves, limits, strict=True)):
+        room = sizes[half] - len(halves[half])
+        if not room or all(len(h) >= most for h, most in zip(halves, sizes, strict=True)):
             continue
-        known = [
-            w for w in words_to_predict(model, docs[n]) if label_of(docs[n][w], settings.label)
-        ]
+        known = [w for w in words_to_predict(model, docs[n]) if label_of(docs[n][w], kind)]
         for word in random.permutation(known)[: min(BY_DOC[half], room)].tolist():
             prediction = of_word(model, docs[n], word)
             points = points or open_states(model, prediction)
-            label = label_of(docs[n][word], settings.label)
+            label = label_of(docs[n][word], kind)
             halves[half].append(Labelled(Moving.of(points, prediction), label, n))
-        progress(sum(map(len, halves)), sum(limits), "reading words")
+        on_progress(sum(map(len, halves)), sum(sizes), "reading words")
     counts = Counter(word.label for word in halves[0])
     names = tuple(sorted(name for name, count in counts.items() if count >= MIN_LABEL))
     fit, test = ([word for word in half if word.label in names] for half in halves)
     if len(names) < 2 or len(test) < 2:
         raise WorkbenchError(
-            f"too few words to erase {settings.label}: {plural(len(names), 'label')} with "
+            f"too few words to erase {kind}: {plural(len(names), 'label')} with "
             f"{MIN_LABEL} words, and {plural(len(test), 'word')} to measure.",
             code="too-few-sentences",
             where=model.name,

@@ -38,7 +38,7 @@ class Steering(Settings):
     )
     random_directions: int = Field(
         99,
-        ge=19,
+        ge=20,
         le=10_000,
         description="Random directions of the same length, as a null (default 99).",
     )
@@ -79,7 +79,7 @@ class Erasure(Settings):
     )
     random_directions: int = Field(
         99,
-        ge=19,
+        ge=20,
         le=10_000,
         description="Random subspaces of as many directions, as a null (default 99).",
     )

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.core.cluster_sample import ClusterSample
@@ -110,7 +110,7 @@ def random_directions(number: int, width: int, seed: int) -> Tensor:
     """Directions of length 1, drawn evenly.  # [number, width]"""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(number, width, generator=generator, dtype=torch.float64)
-    return (drawn / drawn.norm(dim=1, keepdim=True)).float()
+    return nn.functional.normalize(drawn).float()
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ and for each text and layer as many rows as there are strengths and random direc
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,12 +114,17 @@ def run(inputs: Inputs, settings: Steering, progress: Progress) -> Result:
     points = open_states(model, groups[0].sides[0].prediction)
     unit = random_directions(settings.random_directions, model.width, inputs.seed)
     measured = []
-    for n, group in enumerate(groups):
+    done, total = 0, sum(int((~group.fitted(inputs.seed)).sum()) for group in groups)
+
+    def on_text() -> None:
+        nonlocal done
+        done += 1
+        progress(done, total, "steering texts")
+
+    for group in groups:
         others = [side for each in groups if each is not group for side in each.sides]
-        doing = f"steering texts: {group.name}"
         unrelated = _drawn(others or list(group.sides), inputs.seed)
-        measured.append(effects_of(group, points, unit, unrelated, inputs.seed))
-        progress(n + 1, len(groups), doing)
+        measured.append(effects_of(group, points, unit, unrelated, inputs.seed, on_text))
     table = directions_table(measured, inputs.seed)
     tables = {
         "directions": table,
@@ -135,22 +140,20 @@ def effects_of(
     unit: Tensor,
     unrelated: Sequence[Side],
     seed: int,
-    vectors: Tensor | None = None,
+    on_text: Callable[[], object],
 ) -> Effects:
     """Add the difference of two sets of texts to the texts of other exchanges of words.
 
-    `unit` are random directions, [directions, width]; `vectors`, [layers, width], stand for the
-    difference where a null is to be measured like it.
+    `unit` are random directions, [directions, width].
     """
     layers, fitted, is_first = layers_of(points), group.fitted(seed), group.is_first
     moving = [Moving.of(points, side.prediction) for side in group.sides]
-    if vectors is None:
-        states = torch.stack([each.states for each in moving])  # [texts, layers, width]
-        one, other = (
-            states[torch.from_numpy(fitted & own).to(states.device)].mean(0)
-            for own in (is_first, ~is_first)
-        )
-        vectors = one - other
+    states = torch.stack([each.states for each in moving])  # [texts, layers, width]
+    one, other = (
+        states[torch.from_numpy(fitted & own).to(states.device)].mean(0)
+        for own in (is_first, ~is_first)
+    )
+    vectors = one - other  # [layers, width]
     tested = np.flatnonzero(~fitted).tolist()
     n_some = min(FEWER, len(unit))
     by_strength = np.zeros((len(tested), len(layers), len(STRENGTHS)))
@@ -168,6 +171,7 @@ def effects_of(
             n = len(STRENGTHS), len(STRENGTHS) + len(unit)
             by_strength[row, layer], random[row, :, layer] = numbers[: n[0]], numbers[n[0] : n[1]]
             some[row, layer] = numbers[n[1] :].reshape(n[0], n_some)
+        on_text()
     own_first = is_first[tested]
     gap = float(plain[own_first].mean() + plain[~own_first].mean())
     return Effects(

@@ -98,7 +98,8 @@ class _Made(NamedTuple):
     def view(self, output: Tensor, heads: int) -> Tensor:
         """A view of these numbers.  # [batch, pieces, heads, width of a head]"""
         shape = (heads, self.parts, -1) if self.woven else (self.parts, heads, -1)
-        return output.unflatten(-1, shape).select(-2 if self.woven else -3, self.part)
+        split = output.view(*output.shape[:-1], *shape)
+        return split.select(-2 if self.woven else -3, self.part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -447,8 +448,8 @@ def passing(points: PatchPoints, change: Change, keeps: bool = False) -> Iterato
         return forward
 
     with ExitStack() as hooks:
-        for stack in here.net.stacks:
-            hooks.callback(_starting(here.net.body(stack.name), stack.name, here))
+        for each in here.net.stacks:
+            hooks.callback(_starting(here.net.body(each.name), each.name, here))
         for block in points.blocks:
             begin = block.register_forward_pre_hook(here.begin, with_kwargs=True, prepend=True)
             hooks.callback(begin.remove)

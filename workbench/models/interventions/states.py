@@ -49,7 +49,6 @@ from workbench.models.interventions.patching import (
     passing,
     patch_points,
 )
-from workbench.models.transformer import Transformer
 from workbench.models.word_models import WordModel
 
 Change = Callable[[Tensor], Tensor]
@@ -288,7 +287,7 @@ class Write(StateTap):
             if isinstance(value, Tensor):
                 numbers = value.detach().cpu().contiguous()
                 hashed.update(f"{numbers.dtype} {tuple(numbers.shape)}".encode())
-                hashed.update(numbers.reshape(-1).view(torch.uint8).numpy())
+                hashed.update(numbers.reshape(-1).view(torch.uint8).numpy().tobytes())
             else:
                 hashed.update((self._token if callable(value) else repr(value)).encode())
         return hashed.hexdigest()
@@ -519,7 +518,7 @@ class EditedNet(HuggingFace):
     def content_hash_in_fp32(self) -> str | None:
         return None
 
-    def take_heads(self, other: Transformer) -> None:
+    def take_heads(self, other: Any) -> None:
         super().take_heads(other)
         if isinstance(other, EditedNet):
             self.base, self.writes, self._entered = other.base, other.writes, other._entered
