@@ -1076,7 +1076,7 @@ def _attached(row: Row, means: pd.DataFrame, several: bool) -> Finding:
         unit="%",
         column="uas",
         decided_by=decided_by,
-        n=plural(own["n"], "word"),
+        n=plural(row["n"], "word"),
     )
 
 
