@@ -428,13 +428,16 @@ def _over_random(tasks: Sequence[TaskResult]) -> Finding | None:
     joint = _joint(tasks)
     middle = median(gains.values())
     of_task = f" for {tasks[0].title}" if len(tasks) == 1 else ""
+    verdict = joint.verdict if middle > 0 else "not supported"
+    differs = "differs from random weights by"
+    if verdict != "supported":
+        differs = "is not shown to differ from random weights:"
     return Finding(
-        f"The best layer{of_task} differs from random weights by {_ends(gains, _points)} points of "
-        "F1.",
+        f"The best layer{of_task} {differs} {_ends(gains, _points)} points of F1.",
         middle,
         None,
         0,
-        joint.verdict if middle > 0 else "not supported",
+        verdict,
         "summary",
         figure="baselines",
         measure="median gain over random weights",
@@ -454,12 +457,14 @@ def _selectivity(tasks: Sequence[TaskResult]) -> Finding | None:
         return None
     joint = _joint(tasks)
     middle = median(gaps.values())
+    verdict = joint.verdict if middle > 0 else "not supported"
+    but = "" if verdict == "supported" else ", of probes that are not above their baselines"
     return Finding(
-        f"Selectivity, F1 minus that of random labels by word type, is {_ends(gaps, score)}.",
+        f"Selectivity, F1 minus that of random labels by word type, is {_ends(gaps, score)}{but}.",
         middle,
         None,
         0,
-        joint.verdict if middle > 0 else "not supported",
+        verdict,
         "summary",
         figure="selectivity",
         measure="median selectivity",
@@ -1071,7 +1076,7 @@ def _attached(row: Row, means: pd.DataFrame, several: bool) -> Finding:
         unit="%",
         column="uas",
         decided_by=decided_by,
-        n=plural(own["n"], "word"),
+        n=plural(row["n"], "word"),
     )
 
 

@@ -79,6 +79,7 @@ def main() -> None:
         picture(page, "predict", top + height)
         page = opened(browser, f"{home}/words?{PLAY}")
         page.get_by_text("in the two texts shares").wait_for(timeout=300_000)
+        page.get_by_text("Indexing").wait_for(state="hidden", timeout=600_000)
         top, height = part_of(page, ".sentences")
         picture(page, "words", top + height - TITLE, TITLE)
         page = opened(browser, f"{home}/corpora?split=train&sentence=1", "dark")

@@ -85,6 +85,13 @@ def test_one_task_has_its_best_layer_its_baseline_and_its_last_layer() -> None:
     assert "`A` read as `B`: 7 of 10" in found["the most frequent error: POS"].claim
 
 
+def test_probes_of_random_weights_are_not_said_to_differ_from_them() -> None:
+    found = findings_of("edge-probing", edge(pos=[0.5, 0.51]))
+    over = found["median gain over random weights"]
+    assert over.verdict == "not supported" and "is not shown to differ" in over.claim
+    assert "not above their baselines" in found["median selectivity"].claim
+
+
 def test_several_tasks_are_counted_and_those_that_fail_are_named() -> None:
     tables = edge(pos=[0.8, 0.93], entities=[0.5, 0.51], roles=[0.7, 0.71])
     found = list(findings_of("edge-probing", tables).values())

@@ -7,6 +7,7 @@ import streamlit as st
 
 from workbench.app.runs import run_list
 from workbench.app.text import plain, subject
+from workbench.runs.status import NamedStatus
 
 EVERY = 3.0  # seconds between looks while a job is under way
 MOST = 8  # jobs in the list
@@ -18,7 +19,7 @@ def draw() -> None:
         st.fragment(_watch, run_every=EVERY)()
 
 
-def _under_way() -> list[run_list.NamedStatus]:
+def _under_way() -> list[NamedStatus]:
     """Runs under way; not those that a run under way has started."""
     jobs = {name: now for name, now in run_list.all_statuses() if now.under_way}
     return [(name, now) for name, now in jobs.items() if run_list.is_whole(name, jobs)]
