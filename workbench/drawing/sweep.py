@@ -73,13 +73,17 @@ def _line(rows: pd.DataFrame) -> list[go.Scatter]:
     rows = rows.assign(**{name: scale * rows[name] for name in names})
     sure, compared = rows.dropna(subset=["lower", "upper"]), rows.dropna(subset=["null"])
     hover = "step %{x:,}: %{y:.4g}"
-    return [
-        *([band(*(sure[each].tolist() for each in ("step", "lower", "upper")), EITHER, "")]
-          if len(sure) > 1 else []),
-        curve(rows["step"], rows["value"], hover, colour=EITHER),
-        *([curve(compared["step"], compared["null"], f"without the effect: {hover}", style=2,
-                 colour=BASELINE, mode="lines")] if len(compared) else []),
-    ]  # fmt: skip
+    traces = [curve(rows["step"], rows["value"], hover, colour=EITHER)]
+    if len(sure) > 1:
+        steps, lower, upper = (sure[name].tolist() for name in ("step", "lower", "upper"))
+        traces.insert(0, band(steps, lower, upper, EITHER, ""))
+    if len(compared):
+        hover = f"without the effect: {hover}"
+        null = curve(
+            compared["step"], compared["null"], hover, style=2, colour=BASELINE, mode="lines"
+        )
+        traces.append(null)
+    return traces
 
 
 def _title(rows: pd.DataFrame) -> str:
