@@ -47,6 +47,7 @@ CHECKS = {  # in this order: cheap checks first
     "description-length": "tests.gpu.probing:description_length",
     "heads": "tests.gpu.looking:heads",
     "patching": "tests.gpu.restoring:patching",
+    "states": "tests.gpu.restoring:states",
     "removal": "tests.gpu.removing:removal",
     "gates": "tests.gpu.removing:gates",
     "fine-tuning": "tests.gpu.learning:fine_tuning",

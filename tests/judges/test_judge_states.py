@@ -518,3 +518,40 @@ def test_experiments_and_explanations_run_on_an_edited_model(
     assert wb.generate(
         wb.Write("block 4", 0).into(wb.load("mini:gpt", device="cpu")), "Ben"
     ).written
+
+
+# --- XLNet: pieces before texts, and a second stream where pieces are hidden ----------------------
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+@torch.no_grad()
+def test_xlnet_in_a_pass_with_one_stream_and_with_two(is_hidden: bool) -> None:
+    model = made("xlnet", "XLNetLMHeadModel")
+    text = replace(pieces(model, 2, 7, False), order=torch.tensor([0, 1]))
+    if is_hidden:
+        text = replace(text, unseen=torch.arange(7).expand(2, 7) == 3)
+    block = model.net.transformer.layer[0]
+    stored: list[Tensor] = []
+    hook = block.ff.layer_2.register_forward_hook(lambda _, __, out: stored.append(out.clone()))
+    plain = model.forward(text, logits=True).logits
+    hook.remove()
+    seen = wb.Read("block 1 mlp")
+    model.forward(text, taps=[seen])
+    own = stored[-1].transpose(0, 1)  # the second stream is read first
+    assert len(stored) == 1 + is_hidden
+    torch.testing.assert_close(torch.stack(seen["block 1 mlp"]), own, **CLOSE)
+    hook = block.ff.layer_2.register_forward_hook(lambda _, __, out: out * 0)
+    expected = model.forward(text, logits=True).logits
+    hook.remove()
+    zero = wb.Write("block 1 mlp", 0)
+    found = model.forward(text, taps=[zero], logits=True).logits
+    assert found is not None and plain is not None and expected is not None
+    torch.testing.assert_close(found, expected, **CLOSE)
+    assert (found - plain).abs().max() > 1e-3
+    first, second = wb.Write("head 1.2", times=0.5), wb.Write("head 1.2", plus=1.0)
+    both = model.forward(text, taps=[first, second], logits=True).logits
+    with second.on(model), first.on(model):
+        nested = model.forward(text, logits=True).logits
+    twice = second.into(first.into(model)).forward(text, logits=True).logits
+    assert torch.equal(nested, both) and torch.equal(twice, both)  # type: ignore[arg-type]
+    assert torch.equal(model.forward(text, logits=True).logits, plain)  # type: ignore[arg-type]

@@ -328,6 +328,7 @@ class Passing:
     inside: tuple[StackName, int] | None = None
     made: dict[nn.Module, int] = field(default_factory=dict)  # calls within the block
     offset: dict[StackName, int] = field(default_factory=dict)  # pieces that a cache has read
+    is_single: bool = False  # of two streams, this pass has the first alone
 
     @property
     def net(self) -> HuggingFace:
@@ -360,7 +361,8 @@ class Passing:
         self.states[stack] = []
         for stream in range(self.points.streams):
             read = args[stream] if len(args) > stream else kwargs["hidden_states"]
-            if read is None:  # the second stream of a pass that predicts no hidden piece
+            self.is_single = read is None  # no hidden piece is predicted
+            if read is None:
                 continue
             if self.points.what == "states":
                 new = self.passed(Point("states", stack, 0), stream, read)
@@ -394,6 +396,9 @@ class Passing:
             return None
         call = self.made[module] = self.made.get(module, -1) + 1
         source = self.points.made.get((*self.inside, module, call))
+        if self.is_single:  # XLNet's MLP reads the second stream first, if there is one
+            both = (self.points.made.get((*self.inside, module, n)) for n in (0, 1))
+            source = next((each for each in both if each and not each.stream), None)
         if source is None:
             return None
         return with_stream(output, self.passed(source.point, source.stream, states), 0)
@@ -479,6 +484,7 @@ def _reading(module: nn.Module, here: Passing) -> Iterator[None]:
     """Change what an output projection reads: the input of a layer, or of XLNet's method."""
     if hasattr(module, "post_attention"):  # its projection is a parameter
         run: Any = module.post_attention
+        outer = vars(module).get("post_attention")  # of another context, which goes on after this
 
         def post_attention(h: Tensor, attn_vec: Tensor, *args: Any, **kwargs: Any) -> Any:
             return run(h, here.read(module, attn_vec), *args, **kwargs)
@@ -488,6 +494,8 @@ def _reading(module: nn.Module, here: Passing) -> Iterator[None]:
             yield
         finally:
             del module.post_attention
+            if outer is not None:
+                module.post_attention = outer
         return
 
     def before(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
