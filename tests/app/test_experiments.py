@@ -87,7 +87,7 @@ def test_what_does_not_fit_is_said_before_it_is_run(page: Page, app_url: str) ->
         ("experiment=steps&run=../../etc", "cannot be the name of a run"),
         ("experiment=profile&model=**x**:red[y]", "**x**:red[y]"),
         ("experiment=zzz", "an experiment that does not exist"),
-        ("experiment=steps&run=steps-zzz", "there is no run"),
+        ("experiment=steps&run=steps-zzz", "There is no run"),
         ("experiment=profile&model=nonsense/x/y", "neither a folder nor a hub id"),
         ("experiment=describe&corpus=../../etc/zzz", "zzz"),
         ("experiment=profile&model=%00", "["),

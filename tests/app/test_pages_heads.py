@@ -204,7 +204,7 @@ def test_a_run_of_another_version_says_what_it_lacks(tmp_path: Path) -> None:
     ("query", "words"),
     [
         ({"run": "../../etc"}, "cannot be the name of a run"),
-        ({"run": "heads-zzz"}, "there is no run"),
+        ({"run": "heads-zzz"}, "There is no run"),
         ({"run": "RUN", "head": EVIL, "relation": EVIL, "direction": "7"}, "Head 1.2"),
         ({"run": "RUN", "view": "zzz", "colour": "zzz", "roles": "zzz", "part": "z"}, "Head 1.2"),
     ],

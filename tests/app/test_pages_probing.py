@@ -185,9 +185,9 @@ def test_what_is_lost_of_a_run_spoils_one_view_only(tmp_path: Path) -> None:
     ("address", "words"),
     [
         ({"run": "../../etc"}, "cannot be the name of a run"),
-        ({"run": "edge-probing-zzz"}, "there is no run"),
+        ({"run": "edge-probing-zzz"}, "There is no run"),
         ({"run": "RUN", "compare": "../../etc"}, "cannot be the name of a run"),
-        ({"run": "RUN", "compare": "edge-probing-zzz"}, "there is no run"),
+        ({"run": "RUN", "compare": "edge-probing-zzz"}, "There is no run"),
         ({"run": "RUN", "view": "Confusion", "task": EVIL, "layer": "99"}, "pos, layer 3"),
         ({"run": "RUN", "view": "zzz", "mode": "zzz", "shown": "zzz"}, "F1 by layer (each layer)"),
         ({"run": "RUN", "published": "zzz"}, "F1 by layer"),

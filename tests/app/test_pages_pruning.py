@@ -139,7 +139,7 @@ def test_the_slider_takes_heads_out(tmp_path: Path, results: dict[str, Any]) -> 
     assert parameters.delta.startswith("-")
     app.slider(key="gone").set_value(0).run()
     assert not app.exception
-    assert next(m for m in app.metric if m.label == "Parameters").delta == "+0"
+    assert next(m for m in app.metric if m.label == "Parameters").delta == ""
 
 
 def test_the_slider_and_the_finding_take_the_same_heads_in_the_same_order(

@@ -209,7 +209,7 @@ def test_a_run_that_went_wrong_says_why_and_can_be_resumed() -> None:
         ({"experiment": "steps", "run": "../../etc"}, "cannot be the name of a run"),
         ({"experiment": "profile", "model": "**x**:red[y]"}, "**x**:red[y]"),
         ({"experiment": "zzz"}, "an experiment that does not exist"),
-        ({"experiment": "steps", "run": "steps-zzz"}, "there is no run"),
+        ({"experiment": "steps", "run": "steps-zzz"}, "There is no run"),
         ({"experiment": "profile", "model": "nonsense/x/y"}, "neither a folder nor a hub id"),
         ({"experiment": "describe", "corpus": "../../etc/zzz"}, "zzz"),
         ({"experiment": "profile", "model": "\0"}, "["),

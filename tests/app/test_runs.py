@@ -63,7 +63,7 @@ def test_a_removed_run_is_brought_back_by_one_click(page: Page, app_url: str, ru
     expect(page.get_by_text("Removed: steps")).to_be_visible()
     assert not run.path.exists()
     page.goto(f"{app_url}/runs?run={run.name}")
-    expect(page.get_by_text("there is no run").first).to_be_visible()
+    expect(page.get_by_text("There is no run").first).to_be_visible()
     page.get_by_text("Removed runs").click()
     page.wait_for_timeout(800)
     page.get_by_role("button", name="Restore").click()

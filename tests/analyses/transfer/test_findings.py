@@ -227,7 +227,7 @@ def moved(change: float, loss: float = 0.3, p: float = 0.002) -> Frames:
         ),
         "heads": pd.DataFrame(
             {"stack": "encoder", "kind": "self", "layer": 0, "head": [0, 1],
-             "attention_js": [change, 0.0], "lower": [0.9 * change, 0.0],
+             "attention_js": [change, 0.0], "n": 90, "lower": [0.9 * change, 0.0],
              "upper": [1.1 * change, 0.0]}
         ),
         "losses": pd.DataFrame(
