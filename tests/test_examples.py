@@ -15,7 +15,7 @@ LARGEST = 2_000_000  # characters of an output
 
 
 def test_there_are_examples_without_outputs() -> None:
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
     for path in EXAMPLES:
         book = nbformat.read(path, as_version=4)
         nbformat.validate(book)
