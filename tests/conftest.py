@@ -17,7 +17,7 @@ from xdist.workermanage import WorkerController
 
 from tests import not_tested, warm
 from workbench.runs import launch, run
-from workbench.runs.processes import starter
+from workbench.runs.processes import forked_call, starter
 
 # Before anything imports torch or a tokenizer: two cores must serve every process.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -107,6 +107,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(10_000, 20, 100)
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _calls_are_forked_or_not_as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The app, in this process, has all calls forked from then on."""
+    monkeypatch.setattr(forked_call, "_always", False)
 
 
 @pytest.fixture(scope="session")

@@ -26,4 +26,6 @@ def test_what_needs_an_analysis_goes_with_it() -> None:
         for name in NAMES
     }
     assert gone["lenses"] == {"lenses"}
-    assert gone["predictions"] == {"predictions", "attention", "attribution", "lenses", "patching"}
+    assert gone["predictions"] == {
+        "predictions", "attention", "attribution", "lenses", "patching", "steering",
+    }  # fmt: skip

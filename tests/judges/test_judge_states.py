@@ -18,8 +18,9 @@ from torch import Tensor
 import workbench as wb
 from tests.models.headed import made
 from tests.models.test_attention import inputs, pieces
-from workbench import HuggingFace, WorkbenchError
+from workbench import WorkbenchError
 from workbench.engine.batch import Pieces
+from workbench.models.huggingface import HuggingFace
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 W, D = 32, 8  # width of the models, and of a head

@@ -13,10 +13,10 @@ from torch import Tensor
 
 import workbench as wb
 from tests.judges.odd import run_here
-from workbench import Inputs
 from workbench.analyses.steering import erasure_corpus, steering_corpus
 from workbench.analyses.steering.experiments import Steering
 from workbench.analyses.steering.moved import random_directions
+from workbench.experiment import Inputs
 
 PAIRS = "primer/counterfactuals"
 SMALL = {"max_words": 1, "max_texts": 16, "random_directions": 20}

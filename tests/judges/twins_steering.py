@@ -14,7 +14,7 @@ import torch
 
 import workbench as wb
 from tests.judges.twins_facts import LEVEL, Claims
-from workbench import Corpus, Inputs
+from workbench import Corpus
 from workbench.analyses.predictions.target import Target
 from workbench.analyses.steering import erasure_corpus, steering_corpus
 from workbench.analyses.steering.leace import Whitened, random_eraser
@@ -26,6 +26,7 @@ from workbench.analyses.steering.moved import (
     random_directions,
 )
 from workbench.core.cluster_sample import ClusterSample
+from workbench.experiment import Inputs
 from workbench.experiment.definition import EXPERIMENTS
 
 TRIED, NULL = 100, 99  # directions that are tried, each against some of the others

@@ -56,7 +56,7 @@ TWINS = {  # what the text says, and the HTML too
     "model": "1,142,656",
     "corpus": "primer",
     "findings": "of 16 heads",
-    "attribution": "integrated-gradients",
+    "attribution": "leave-one-out",
     "choices": "Ben walks to the",
     "tokenizations": "unlocks",
 }

@@ -83,9 +83,9 @@ def _of_file(
     if not any(ending.lower().endswith((known, f"{known}.gz")) for known in FORMATS):
         ending = ".txt"
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{Path(name).name.removesuffix(ending) or 'text'}{ending}"
-        path.write_bytes(content)
-        opened = open_file(path, options)
+        draft = Path(folder) / f"{Path(name).name.removesuffix(ending) or 'text'}{ending}"
+        draft.write_bytes(content)
+        opened = open_file(draft, options)
         docs = {split: list(opened.docs(split)) for split in opened.splits}
     return _of_docs(_short(shown), docs, opened.notes)
 

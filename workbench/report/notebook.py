@@ -17,6 +17,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.files import parse_json
 from workbench.core.findings import Finding
 from workbench.core.objectives import described
 from workbench.corpora.layers import chains, mentions
@@ -94,7 +95,7 @@ def _figure(item: Any) -> Drawing | None:
     """The figure of a result; None if it has none, or nothing to draw."""
     if not hasattr(item, "figure") or not len(item.table):
         return None
-    drawn = json.loads(_TWICE.sub(r"&\1", json.dumps(harmless(item.figure()))))
+    drawn = parse_json(_TWICE.sub(r"&\1", json.dumps(harmless(item.figure()))))
     title = drawn["layout"].pop("title", None) or {}
     words = title.get("text", "") if isinstance(title, Mapping) else str(title)
     return Drawing("figure", plain(words) or _what_is_drawn(item), "", "", drawn)

@@ -148,7 +148,7 @@ def test_contributions_attributions_and_the_page_choose_the_same_piece(
     name: str, text: str, word: str, piece: str
 ) -> None:
     model = model_of(name)
-    explained = wb.attribute(model, text, word, "gradient-x-input")
+    explained = wb.attribute(model, text, word, "gradient-x-input", measure="logit")
     contributed = wb.contributions(model, text, word)
     chosen = explained.prediction.names([explained.target.choice])[0]
     assert chosen == contributed.choice == piece
@@ -163,7 +163,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
     for kind in (np.int64, torch.tensor):
         assert wb.predict(model, TEXT, hide=kind(1)).first == wb.fill(model, TEXT, hide=1).first  # type: ignore[union-attr]
         own = wb.attribute(model, TEXT, kind(7), "gradient-x-input", word=kind(1))
-        assert own.target == Target(7)
+        assert own.target == Target(7, measure="probability")
     with pytest.raises(WorkbenchError, match="hide"):
         wb.predict(model, TEXT, hide=np.float64(1))  # type: ignore[arg-type]
     with pytest.raises(WorkbenchError, match="hide"):

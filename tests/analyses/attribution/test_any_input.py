@@ -1,6 +1,7 @@
 """No method of attribution raises for a baseline, a number of steps or a length of text."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,7 +70,8 @@ def test_a_gradient_that_is_not_a_number_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_a_map_that_misses_more_than_one_percent_says_that_it_is_no_explanation() -> None:
     model = wb.load("mini:gpt", device="cpu")
-    rough = wb.attribute(model, text_of(7), baseline="zero", max_steps=1)
+    path: Any = {"method": "integrated-gradients", "measure": "logit", "baseline": "zero"}
+    rough = wb.attribute(model, text_of(7), **path, max_steps=1)
     assert rough.missed > 0.01 and "no explanation" in rough.notes[-1]
-    exact = wb.attribute(model, text_of(7), baseline="zero")
+    exact = wb.attribute(model, text_of(7), **path)
     assert exact.missed <= 0.01 and not exact.notes

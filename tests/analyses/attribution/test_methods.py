@@ -82,7 +82,7 @@ def test_gradient_x_input_of_a_linear_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("random", "deeplift")])
 @pytest.mark.parametrize("text", [f"Ben {KEY} walks [MASK] to", f"{KEY} Ben walks to [MASK]"])
 def test_the_only_token_that_is_read_is_first(method: Method, text: str) -> None:
-    found = wb.attribute(planted(), text, KEY, method)
+    found = wb.attribute(planted(), text, KEY, method, measure="logit")
     others = [
         score for unit, score in zip(found.units, found.scores, strict=True) if unit.text != KEY
     ]

@@ -64,7 +64,7 @@ def callback(
         >>> watch = wb.callback("profile", corpus="primer:size=20", every=10)
         >>> from transformers import AutoModelForMaskedLM
         >>> net = AutoModelForMaskedLM.from_pretrained(
-        ...     wb.export_model("mini:bert", "a-folder").folder
+        ...     wb.export_model("mini:bert", "watched-folder").folder
         ... )
         >>> for step in range(11):
         ...     watch(net, step)  # after the optimizer's step

@@ -22,18 +22,17 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 FamilyName = Literal[
     "gpt",
+    "llama",
+    "qwen3",
     "bert",
     "elmo",
     "t5",
     "bart",
     "electra",
     "roberta",
+    "modernbert",
     "albert",
     "distilbert",
-    "llama",
-    "qwen3",
-    "modernbert",
-    "longformer",
     "spanbert",
     "vectors",
 ]

@@ -155,23 +155,6 @@ def modernbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     )
 
 
-def longformer(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
-    """Longformer: a window of a quarter of the text, and RoBERTa's positions."""
-    shape = _shape(size, tokenizer)
-    shape["max_position_embeddings"] += int(tokenizer.pad_token_id) + 1
-    window = max(2, size.sequence_length // 8 * 2)
-    ids = {
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "sep_token_id": tokenizer.sep_token_id,
-    }
-    return hf.LongformerForMaskedLM(
-        hf.LongformerConfig(
-            **shape, **ids, type_vocab_size=1, attention_window=[window] * size.n_layers
-        )
-    )
-
-
 def albert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     """ALBERT: narrow embeddings, one layer's weights for all, and heads for masks and order."""
     return hf.AlbertForPreTraining(_albert(size, tokenizer))
@@ -453,13 +436,6 @@ FAMILIES: Mapping[str, Family] = {
         "Masked language model of local and global layers, as ModernBERT.",
         "masked",
         modernbert,
-    ),
-    "longformer": Family(
-        "Masked language model that attends in a window, as Longformer.",
-        "masked",
-        longformer,
-        "bpe",
-        "roberta",
     ),
     "albert": Family(
         "Masked language model and sentence order, with shared layers, as ALBERT.",

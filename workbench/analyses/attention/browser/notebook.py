@@ -7,7 +7,6 @@ are computed, and Python knows what is chosen. Costs: a pass over all maps.
 """
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -44,6 +43,7 @@ from workbench.analyses.attention.thumbnails import pooled
 from workbench.analyses.predictions.predict import fill, predict
 from workbench.analyses.predictions.prediction import words_to_predict
 from workbench.analyses.predictions.results import TopChoices
+from workbench.core.files import parse_json
 from workbench.core.registry import imported
 from workbench.report.html import as_json
 
@@ -279,7 +279,7 @@ def _halved(pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _stored(frame: bytes) -> list[Any]:
     """A message as the page keeps it: what it is of, and its bytes in base64."""
     length = int.from_bytes(frame[:4], "little")
-    head = json.loads(frame[4 : 4 + length])
+    head = parse_json(frame[4 : 4 + length])
     return [
         head["kind"], head.get("row"), head.get("column"), base64.b64encode(frame).decode()
     ]  # fmt: skip
