@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.runs.conftest import forget_experiments, installed
+from workbench.cli import output
 from workbench.cli.options import spread
 from workbench.runs.run import is_whole
 
@@ -168,7 +169,10 @@ def test_runs_are_listed_compared_and_removed(workbench: Command) -> None:
     assert workbench("runs", "show", names[0]).code == 2
 
 
-def test_runs_that_a_run_started_are_below_it(workbench: Command) -> None:
+def test_runs_that_a_run_started_are_below_it(
+    workbench: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.out, "width", 240)  # a run a line
     sweep = json.loads(workbench(*RUN, "--sweep", "max_words=7,8", "--json").out)["run"]
     parts = {
         row["run"]
