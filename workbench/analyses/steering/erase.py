@@ -35,7 +35,7 @@ class Erased:
 
     Example:
         >>> model = wb.load("mini:bert", device="cpu")
-        >>> found = wb.erase(model, wb.read("primer"), layer=2)
+        >>> found = wb.erase(model, wb.read("primer:size=300"), layer=2)
         >>> found.probe["probe_erased"] < found.probe["probe"]
         True
     """
