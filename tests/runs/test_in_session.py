@@ -225,7 +225,7 @@ def test_two_nets_of_one_name_need_names() -> None:
 # --- a function in a cell -------------------------------------------------------------------------
 
 
-def test_its_arguments_are_inputs_and_settings() -> None:
+def test_its_arguments_are_inputs_and_settings(tmp_path: Path) -> None:
     @wb.experiment(name="counts")
     def count(
         model: Any, corpus: Any, inputs: Inputs, progress: Progress, seed: int, at_least: int = 2
@@ -252,7 +252,7 @@ def test_its_arguments_are_inputs_and_settings() -> None:
     }  # fmt: skip
     with pytest.raises(wb.WorkbenchError, match="at_least"):
         wb.run(count, model=net, corpus=TEXTS, at_least="many")
-    assert wb.report(run, "counts.html").exists()
+    assert wb.report(run, tmp_path / "counts.html").exists()
 
 
 def made(source: str) -> Any:
