@@ -11,7 +11,6 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with a GPU that computes in bf16."""
     monkeypatch.setattr(request, "_device", lambda asked, needed: asked or "cuda:0")
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *_: True)
-    monkeypatch.setattr(request, "forked_call", lambda function, *given: function(*given))
 
 
 def _chosen(experiment: str, models: int = 1, **how: str) -> set[str]:

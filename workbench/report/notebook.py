@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parse_json
-from workbench.core.findings import Finding
+from workbench.core.findings import Finding, capital, plural
 from workbench.core.objectives import described
 from workbench.corpora.layers import chains, mentions
 from workbench.drawing.hover import plain
@@ -104,8 +104,7 @@ def _figure(item: Any) -> Drawing | None:
 def _what_is_drawn(item: Any) -> str:
     """What the method `figure` draws, as its docstring says: `The top choice of each layer`."""
     said, _ = words_of(getattr(type(item), "figure", None))
-    what = said.removeprefix("Draw ").rstrip(".")
-    return what[:1].upper() + what[1:]
+    return capital(said.removeprefix("Draw ").rstrip("."))
 
 
 def _image(drawing: Drawing) -> str:
@@ -178,7 +177,7 @@ def findings(items: Sequence[Finding]) -> str:
     columns = ["claim", "number", "measured", "verdict", "would decide it"]
     table = pd.DataFrame(rows, columns=columns)
     shown = table.loc[:, [name for name in columns if table[name].astype(bool).any()]]
-    count = f"{len(items)} finding{'' if len(items) == 1 else 's'}"
+    count = plural(len(items), "finding")
     return Card(count, open=(grid("findings", shown, (), 100),) if len(items) else ()).html()
 
 
