@@ -143,15 +143,21 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "write_figures", lambda *given: [])
 
 
-@pytest.fixture(scope="module")
-def warm_workers() -> Iterator[None]:
-    """Fork the processes of runs from one that has imported what they need."""
+@pytest.fixture(autouse=True, scope="module")
+def _workers_are_forked() -> Iterator[None]:
+    """Fork the processes of runs from one that has imported what they need, wherever it is ready."""
     if os.environ.get("WORKBENCH_TESTS_FRESH"):
         yield
         return
-    warm.begin()
     with pytest.MonkeyPatch.context() as patch:
         warm.fork_workers(patch)
-        starter.await_ready(120)
         patch.setattr(launch, "EVERY", 0.02)  # such a run takes less than the pause between looks
         yield
+
+
+@pytest.fixture(scope="module")
+def warm_workers(_workers_are_forked: None) -> None:
+    """Wait until that one has imported it."""
+    if not os.environ.get("WORKBENCH_TESTS_FRESH"):
+        warm.begin()
+        starter.await_ready(120)

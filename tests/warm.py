@@ -41,9 +41,9 @@ IMPORTED = (
 )  # fmt: skip
 
 
-def place() -> starter._Place:
-    """Where that starter listens."""
-    return starter._Place(Path(os.environ[FOLDER]), "tests")
+def place() -> starter._Place | None:
+    """Where that starter listens, once it has begun."""
+    return starter._Place(Path(os.environ[FOLDER]), "tests") if FOLDER in os.environ else None
 
 
 def begin() -> None:
@@ -68,6 +68,7 @@ def fork_workers(patch: pytest.MonkeyPatch) -> None:
     """Have it fork the processes of runs, also those that such a process starts."""
 
     def fork(module: str, *arguments: Any, **options: Any) -> starter.Forked | None:
+        begin()
         return FORK("tests.warm" if module == process.WORKER else module, *arguments, **options)
 
     patch.setattr(starter, "fork", fork)
