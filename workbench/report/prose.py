@@ -29,6 +29,7 @@ TITLES = {  # the words before the names of the models, or of the corpora if the
     "drift": "What training changed between",
     "edge-probing": "Edge probing of",
     "erasure": "Erased directions of",
+    "family": "One text, several models:",
     "finetune": "Fine-tuning",
     "frozen-vs-finetuned": "Frozen and fine-tuned",
     "geometry": "Geometry of the word states of",
