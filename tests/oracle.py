@@ -6,7 +6,8 @@
 Every experiment is run in this process on the built-in models and corpora, with one thread. Columns
 of time and memory are left out, since they differ each time, and of the name of a run only its
 experiment counts, since the rest is a hash of its request, not of its result. All else is hashed to
-the bit. Hashes are valid on one machine with one set of packages. Costs: about four minutes of one core.
+the bit. Hashes are valid on one machine with one set of packages. Costs: about four minutes of one
+core.
 """
 
 import argparse
