@@ -1,4 +1,4 @@
-"""What the docs show how to add: an experiment in a package, a corpus format, an objective."""
+"""What the docs show how to add: an experiment in a package, a corpus format in a file."""
 
 import json
 import os
@@ -8,18 +8,13 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 import pytest
 
-from tests.analyses.training.lessons import lesson, settings
-from tests.examples import blocks, write_files
+from tests.examples import add_files, blocks, write_files
 from tests.tiny import tiny_bert
 from workbench import WorkbenchError, read
-from workbench.analyses.training import objectives
-from workbench.analyses.training.experiments import Training
-from workbench.analyses.training.train import train
 from workbench.corpora import readers
 from workbench.corpora.catalogue import catalogue
 from workbench.corpora.formats import formats
@@ -119,32 +114,12 @@ def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
     assert tabs[0] == "Words" and not wrong
 
 
-def with_files_of(
-    page: Path, package: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Add the files that a page shows to a package; of nothing else a line is changed."""
-    write_files(page, folder)
-    more = folder.joinpath(*package.__name__.split("."))
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(more)])
-    for file in more.glob("*.py"):  # forgotten again after the test
-        monkeypatch.setitem(sys.modules, f"{package.__name__}.{file.stem}", None)
-        del sys.modules[f"{package.__name__}.{file.stem}"]
-
-
 @pytest.fixture
 def with_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with_files_of(CONTRIBUTING, readers, tmp_path, monkeypatch)
+    add_files(CONTRIBUTING, readers, tmp_path, monkeypatch)
     formats.cache_clear()
     yield
     formats.cache_clear()
-
-
-@pytest.fixture
-def with_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with_files_of(CONTRIBUTING, objectives, tmp_path, monkeypatch)
-    objectives.known.cache_clear()
-    yield
-    objectives.known.cache_clear()
 
 
 def test_a_corpus_format_is_one_file(with_format: None, tmp_path: Path) -> None:
@@ -162,17 +137,5 @@ def test_a_corpus_format_is_one_file(with_format: None, tmp_path: Path) -> None:
     assert ".words" in caught.value.remedy
 
 
-def test_an_objective_is_one_file(with_objective: None, tmp_path: Path) -> None:
-    Training(family="bert", objective="every-other")
-    (tmp_path / "text").write_text("\n".join(lesson(60)))
-    trained = train(
-        "bert", tmp_path / "text", tmp_path / "out", settings(40, objective="every-other")
-    )
-    losses = [row.loss for row in trained.rows if row.loss is not None]
-    assert losses[-1] < losses[0]
-    with pytest.raises(WorkbenchError, match="gpt cannot be trained with"):
-        train("gpt", tmp_path / "text", tmp_path / "no", settings(1, objective="every-other"))
-
-
-def test_what_was_added_is_gone() -> None:
-    assert ".words" not in formats() and "every-other" not in objectives.known()
+def test_the_added_format_is_gone() -> None:
+    assert ".words" not in formats()
