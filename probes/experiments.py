@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from workbench.experiment.definition import HEADS, Experiment, Table
+from workbench.experiment.definition import HEADS, Demo, Experiment, Table
 from workbench.experiment.growth import Growth
 from workbench.experiment.sizes import Effort, SplitSettings
 
@@ -298,6 +298,13 @@ EDGE_PROBING = Experiment(
     presets={"Preview": {"preview": True}},
     growth=Growth({"max_sentences": 1000, "max_targets": 1500}, "probes.edge_probing:still_open"),
     papers=("tenney-2019-context", "tenney-2019-pipeline", "hewitt-2019-control"),
+    title="Edge probing of",
+    demo=Demo(
+        "Edge probing of each layer, from words to roles",
+        models=("mini:bert",),
+        settings={"max_sentences": 100, "effort": "quick"},
+        order=13,
+    ),
 )
 
 
@@ -443,6 +450,18 @@ DESCRIPTION_LENGTH = Experiment(
     findings="probes.findings:description_length",
     growth=Growth({"max_sentences": 1000, "max_targets": 1500}),
     papers=("voita-2020-mdl", "hewitt-2019-control"),
+    title="Description length of labels in",
+    demo=Demo(
+        "Description length of parts of speech in each layer",
+        models=("mini:bert",),
+        settings={
+            "max_sentences": 100,
+            "max_targets": 300,
+            "tasks": ("pos",),
+            "variational_steps": 100,
+        },
+        order=14,
+    ),
 )
 
 
@@ -541,6 +560,13 @@ STRUCTURAL_PROBE = Experiment(
     growth=Growth({"max_sentences": 1000}, "probes.structural_probe:still_open"),
     papers=("hewitt-2019-structural",),
     version=4,
+    title="Syntax trees in the layers of",
+    demo=Demo(
+        "Structural probe: syntax trees in each layer",
+        models=("mini:bert",),
+        settings={"max_sentences": 60, "seeds": (0,)},
+        order=15,
+    ),
 )
 
 
@@ -621,4 +647,11 @@ ATTENTION_PROBE = Experiment(
     growth=Growth({"max_sentences": 1000}, "probes.attention_probe:still_open"),
     papers=("clark-2019-bert", "hewitt-2019-control"),
     version=3,
+    title="Syntax in the attention of",
+    demo=Demo(
+        "Attention probe: syntactic heads from all attention maps",
+        models=("mini:bert",),
+        settings={"max_sentences": 60, "seeds": (0,)},
+        order=16,
+    ),
 )

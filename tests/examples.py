@@ -76,6 +76,18 @@ def write_files(page: Path, folder: Path) -> None:
             (folder / block.file).write_text(block.text, "utf-8")
 
 
+def add_files(
+    page: Path, package: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Add the files that a page shows to a package; of nothing else a line is changed."""
+    write_files(page, folder)
+    more = folder.joinpath(*package.__name__.split("."))
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(more)])
+    for file in more.glob("*.py"):  # forgotten again after the test
+        monkeypatch.setitem(sys.modules, f"{package.__name__}.{file.stem}", None)
+        del sys.modules[f"{package.__name__}.{file.stem}"]
+
+
 def run(
     page: Path, slow: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

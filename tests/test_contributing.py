@@ -1,4 +1,4 @@
-"""The package that docs/how-to/write-an-experiment.md shows: in the terminal, reports, the app."""
+"""What the docs show how to add: an experiment in a package, a corpus format in a file."""
 
 import json
 import os
@@ -6,16 +6,21 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from tests.examples import blocks, write_files
+from tests.examples import add_files, blocks, write_files
 from tests.tiny import tiny_bert
-from workbench import read
+from workbench import WorkbenchError, read
+from workbench.corpora import readers
+from workbench.corpora.catalogue import catalogue
+from workbench.corpora.formats import formats
 
 ROOT = Path(__file__).parents[1]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 SHOWN = ROOT / "docs" / "how-to" / "write-an-experiment.md"
 
 
@@ -107,3 +112,30 @@ def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
     bar, tabs, wrong = json.loads(python("-c", SEEN, result["run"]))
     assert bar == ["Probing", "Pruning", "Transfer", "Fertility"]
     assert tabs[0] == "Words" and not wrong
+
+
+@pytest.fixture
+def with_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    add_files(CONTRIBUTING, readers, tmp_path, monkeypatch)
+    formats.cache_clear()
+    yield
+    formats.cache_clear()
+
+
+def test_a_corpus_format_is_one_file(with_format: None, tmp_path: Path) -> None:
+    (tmp_path / "dogs.words").write_text("The\ndog\nbarks\n.\n\n\nIt\nrains\n")
+    assert [[token.text for token in doc] for doc in read(tmp_path / "dogs.words")] == [
+        ["The", "dog", "barks", "."],
+        ["It", "rains"],
+    ]
+    listed = catalogue().formats
+    assert listed[-1].endings == (".words",) and listed[-1].about.startswith("One word per line")
+    assert listed[0].endings == (".conllu",), "the others keep their places"
+    (tmp_path / "dogs.wrds").touch()
+    with pytest.raises(WorkbenchError) as caught:
+        read(tmp_path / "dogs.wrds")
+    assert ".words" in caught.value.remedy
+
+
+def test_the_added_format_is_gone() -> None:
+    assert ".words" not in formats()

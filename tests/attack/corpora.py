@@ -22,9 +22,9 @@ def prepare(folder: Path) -> None:
     """Sound files of every format, small and larger."""
     from tests.corpora.test_byte_soup import SAMPLES, sample
     from workbench import read, write
-    from workbench.corpora.formats import FORMATS
+    from workbench.corpora.formats import formats
 
-    for suffix in FORMATS:
+    for suffix in formats():
         _samples[suffix] = [sample(suffix)]
     for suffix, layer in ((".conllu", None), (".spacy", None), (".jsonl", "dependencies")):
         path = folder / f"primer{suffix}"

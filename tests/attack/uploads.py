@@ -37,9 +37,9 @@ class File(io.BytesIO):
 def prepare(folder: Path) -> None:
     """Sound corpus files."""
     from tests.corpora.test_byte_soup import sample
-    from workbench.corpora.formats import FORMATS
+    from workbench.corpora.formats import formats
 
-    _samples.update({suffix: sample(suffix) for suffix in FORMATS})
+    _samples.update({suffix: sample(suffix) for suffix in formats()})
     _home.append(folder)
 
 

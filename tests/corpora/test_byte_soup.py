@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.corpora.strategies import contents
 from workbench import WorkbenchError
 from workbench.corpora.corpus import Options
-from workbench.corpora.formats import FORMATS
+from workbench.corpora.formats import formats
 from workbench.corpora.layers import edges, layers
 from workbench.corpora.readers import conllu, docbin
 
@@ -79,7 +79,7 @@ EDITS = st.lists(
     min_size=1,
     max_size=4,
 )
-SUFFIXES = pytest.mark.parametrize("suffix", FORMATS)
+SUFFIXES = pytest.mark.parametrize("suffix", formats())
 
 
 def changed(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
@@ -116,7 +116,7 @@ def sample(suffix: str) -> bytes:
 def read_soundly(path: Path, unit: str = "sentence") -> int:
     """The number of Docs; each must give all its layers."""
     try:
-        reading = import_module(FORMATS[path.suffix]).reader([path], Options(unit=unit))
+        reading = import_module(formats()[path.suffix]).reader([path], Options(unit=unit))
         docs = list(reading.docs(path))
     except WorkbenchError as error:
         if not error.where.startswith(str(path)):

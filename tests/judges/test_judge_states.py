@@ -153,6 +153,8 @@ CASES = [
     for name in sites
 ]
 
+AT_EACH_SITE = pytest.mark.parametrize(("family", "name"), CASES)
+
 
 @cache
 def opened(family: str) -> HuggingFace:
@@ -200,10 +202,11 @@ def hooked(net: Any, where: Where, change: Callable[[Tensor], Tensor]) -> Iterat
 
 
 @torch.no_grad()
-def plain(family: str, where: Where, change: Callable[[Tensor], Tensor]) -> Tensor:
+def judged(family: str, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """The logits of the plain net at its pieces, with the states of a site changed by a hook."""
     net = opened(family).net
-    with hooked(net, where, change):
-        return net(**inputs(opened(family), *read(family))).logits  # type: ignore[no-any-return]
+    with hooked(net, SITES[family][name], change):
+        return real(family, net(**inputs(opened(family), *read(family))).logits)
 
 
 @torch.no_grad()
@@ -218,7 +221,11 @@ def real(family: str, logits: Tensor) -> Tensor:
     return logits if opened(family).two_sided else logits[read(family)[0].mask]
 
 
-@pytest.mark.parametrize(("family", "name"), CASES)
+def agrees(family: str, expected: Tensor, *taps: Any) -> None:
+    torch.testing.assert_close(real(family, ours(family, *taps)), expected, **CLOSE)
+
+
+@AT_EACH_SITE
 def test_what_is_read_is_what_a_hook_stores(family: str, name: str) -> None:
     stored: list[Tensor] = []
 
@@ -226,9 +233,8 @@ def test_what_is_read_is_what_a_hook_stores(family: str, name: str) -> None:
         stored.append(states.clone())
         return states
 
-    before = plain(family, SITES[family][name], store)
     tap = wb.Read(name)
-    torch.testing.assert_close(real(family, ours(family, tap)), real(family, before), **CLOSE)
+    agrees(family, judged(family, name, store), tap)
     is_written = "decoder" in name or "cross" in name
     is_written = is_written and not name.endswith(("cross-attention keys", "values"))
     lengths = [4, 4] if is_written else [7, 5]
@@ -236,29 +242,19 @@ def test_what_is_read_is_what_a_hook_stores(family: str, name: str) -> None:
         torch.testing.assert_close(tap[name][row].flatten(1), stored[0][row, :length], **CLOSE)
 
 
-@pytest.mark.parametrize(("family", "name"), CASES)
+@AT_EACH_SITE
 def test_what_is_written_is_what_a_hook_changes(family: str, name: str) -> None:
-    where = SITES[family][name]
+    def at_third(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        return lambda at: torch.cat([at[:, :2], change(at[:, 2:3]), at[:, 3:]], 1)
 
-    def at_third(change: Callable[[Tensor], Tensor]) -> Tensor:
-        def changed(states: Tensor) -> Tensor:
-            new = states.clone()
-            new[:, 2] = change(states[:, 2])
-            return new
-
-        return real(family, plain(family, where, changed))
-
-    linear = real(family, ours(family, wb.Write(name, times=2.0, plus=1.0, positions=2)))
-    torch.testing.assert_close(linear, at_third(lambda states: 2 * states + 1), **CLOSE)
-    bent = real(
-        family, ours(family, wb.Write(name, lambda states: 3 * states.tanh(), positions=[2]))
-    )
-    torch.testing.assert_close(bent, at_third(lambda states: 3 * states.tanh()), **CLOSE)
-    zero = real(family, plain(family, where, torch.zeros_like))
-    torch.testing.assert_close(real(family, ours(family, wb.Write(name, 0))), zero, **CLOSE)
-    untouched = plain(family, where, lambda states: states)
-    assert (real(family, untouched) - bent).abs().max() > 1e-4
-    torch.testing.assert_close(ours(family), untouched, **CLOSE)  # nothing is left behind
+    bent = judged(family, name, at_third(lambda at: 3 * at.tanh()))
+    agrees(family, bent, wb.Write(name, lambda at: 3 * at.tanh(), positions=[2]))
+    linear = judged(family, name, at_third(lambda at: 2 * at + 1))
+    agrees(family, linear, wb.Write(name, times=2.0, plus=1.0, positions=2))
+    agrees(family, judged(family, name, torch.zeros_like), wb.Write(name, 0))
+    untouched = judged(family, name, lambda at: at)
+    assert (untouched - bent).abs().max() > 1e-4
+    agrees(family, untouched)  # nothing is left behind
 
 
 @pytest.mark.parametrize("family", ALL)

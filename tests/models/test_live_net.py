@@ -225,6 +225,24 @@ def test_a_changed_weight_is_noticed(change: Callable[[nn.Linear], object]) -> N
     assert states[0]["encoder"].equal(states[1]["encoder"])
 
 
+def test_weights_are_added_up_when_a_run_is_requested_begins_and_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, add_up = wb.load(net_of("bert"), zoo.words_of("bert")), live_net._total
+    added: list[int] = []
+
+    def counted(net: nn.Module) -> int:
+        added.append(add_up(net))
+        return added[-1]
+
+    monkeypatch.setattr(live_net, "_total", counted)
+    wb.run("profile", model=model, corpus=TEXTS)
+    assert len(added) == 3
+    with model.unchanging():
+        assert [model.content_hash for _ in range(3)] and len(added) == 4
+    assert model.content_hash and len(added) == 5
+
+
 def test_weights_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     net, tokenizer = net_of("bert"), zoo.words_of("bert")
     first = wb.load(net, tokenizer).content_hash

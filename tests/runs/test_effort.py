@@ -138,7 +138,9 @@ def test_a_step_that_has_every_word_is_the_end_of_the_data(words: int, ended: st
     assert facts["growth"]["ended"] == ended
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("7", 7)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("7", 7)]
+)
 def test_times(text: str, seconds: float) -> None:
     assert seconds_of(text) == seconds
 

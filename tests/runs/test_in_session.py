@@ -16,7 +16,7 @@ import torch
 import workbench as wb
 from tests.runs.conftest import wait_until
 from tests.tiny import tiny_bert
-from workbench.experiment import Inputs, Progress
+from workbench.experiment import Inputs, Progress, Table
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.runs.interactive.progress import _cell
 from workbench.runs.run import Run
@@ -253,6 +253,19 @@ def test_its_arguments_are_inputs_and_settings(tmp_path: Path) -> None:
     with pytest.raises(wb.WorkbenchError, match="at_least"):
         wb.run(count, model=net, corpus=TEXTS, at_least="many")
     assert wb.report(run, tmp_path / "counts.html").exists()
+
+
+def test_an_experiment_that_no_package_announces_is_run() -> None:
+    def run(inputs: Inputs, settings: wb.Settings, progress: Any) -> wb.Result:
+        return wb.Result({"words": pd.DataFrame({"words": [len(doc) for doc in inputs.docs()]})})
+
+    tables = {"words": Table("Words of each text.", ())}
+    unannounced = wb.Experiment(
+        name="words-of-texts", about="Counts words.", settings=wb.Settings, run=run, tables=tables,
+        models=(0, 0),
+    )  # fmt: skip
+    found = wb.run(unannounced, corpus=["The dog barks.", "It rains."]).tables["words"]
+    assert found["words"].tolist() == [4, 3]
 
 
 def made(source: str) -> Any:

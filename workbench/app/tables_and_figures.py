@@ -345,7 +345,7 @@ def _own(
 
 def draw_ahead(run: "Run") -> None:
     """Draw the figures of a run before a visitor sees them."""
-    from workbench.report.content import registered
+    from workbench.report.prose import registered
 
     experiment = registered(run.spec.experiment)
     for drawing in experiment.drawings().values() if experiment else ():

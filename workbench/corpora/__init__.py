@@ -23,7 +23,7 @@ from workbench.core.files import user_path
 from workbench.core.public import public
 from workbench.corpora.corpus import Corpus, Options, Origin, Reading, Unit
 from workbench.corpora.encode import encode
-from workbench.corpora.formats import resolve
+from workbench.corpora.formats import formats, resolve
 from workbench.corpora.layers import Edge, Mention, edges, layers, mentions
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ __all__ = [
 
 _TEXT = re.compile(r"\s.*[.!?…。！？][\"')\]»”’]*\s*$|\n.*\S", re.DOTALL)
 BUILT_IN = {"primer": "workbench.corpora.primer"}
-_WRITERS = {".spacy": "docbin", ".conllu": "conllu", ".jsonl": "jsonlines"}
 _IN_CONLLU = {"words", "sentences", "pos", "tags", "lemmas", "morphs", "dependencies"} | {
     "entities",
     "coreference",
@@ -250,14 +249,14 @@ def write(docs: "Iterable[Doc]", path: str | os.PathLike[str], *, layer: str | N
         3
     """
     target = user_path(path)
-    if target.suffix not in _WRITERS:
+    if target.suffix not in (known := formats("WRITES")):
         raise WorkbenchError(
             f"cannot write {target.suffix or 'a file without an extension'}.",
             code="file-format",
             where=str(target),
-            remedy=did_you_mean(target.suffix, _WRITERS),
+            remedy=did_you_mean(target.suffix, known),
         )
-    module = import_module(f"workbench.corpora.readers.{_WRITERS[target.suffix]}")
+    module = import_module(known[target.suffix])
     return module.write(docs, target, layer)  # type: ignore[no-any-return]
 
 

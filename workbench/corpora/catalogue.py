@@ -8,11 +8,12 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from pkgutil import get_data
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from workbench.corpora import BUILT_IN
-from workbench.corpora.formats import FORMATS
+from workbench.corpora.formats import formats
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,12 @@ def _built_in() -> Iterator[BuiltIn]:
 
 def _formats() -> Iterator[Format]:
     endings: dict[str, list[str]] = {}
-    for ending, path in FORMATS.items():
+    for ending, path in formats().items():
         endings.setdefault(path, []).append(ending)
     for path, known in endings.items():
-        package, _, name = path.rpartition(".")
-        source = get_data(package, f"{name}.py") or b""
+        spec = find_spec(path)
+        assert spec and spec.origin, "a module of `readers`"
+        source = Path(spec.origin).read_bytes()
         yield Format(tuple(known), _first_line(ast.get_docstring(ast.parse(source))))
 
 

@@ -2,35 +2,27 @@
 
 `ewt/dev.conllu` is one file; `ewt` is the folder with its train, dev and test; `edges/srl-ewt` is
 the three files `srl-ewt.{train,dev,test}.jsonl` in a folder with other corpora. The split comes
-from the file name; a folder without split names is one corpus with the single split `all`. Costs:
-one folder listing.
+from the file name; a folder without split names is one corpus with the single split `all`.
+
+The formats are those that modules of `readers` announce. Costs: one folder listing, and once two
+milliseconds for the announcements.
 """
 
+import ast
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.files import COMPRESSED, unreadable
 from workbench.core.machine import require_allowed
 from workbench.core.names import without_hash
+from workbench.corpora import readers
 
-FORMATS: Mapping[str, str] = {
-    ".conllu": "workbench.corpora.readers.conllu",
-    ".conll": "workbench.corpora.readers.conll",
-    ".bio": "workbench.corpora.readers.conll",
-    ".jsonl": "workbench.corpora.readers.jsonlines",
-    ".json": "workbench.corpora.readers.jsonlines",
-    ".mrg": "workbench.corpora.readers.brackets",
-    ".ptb": "workbench.corpora.readers.brackets",
-    ".parse": "workbench.corpora.readers.brackets",
-    ".spacy": "workbench.corpora.readers.docbin",
-    ".tsv": "workbench.corpora.readers.tables",
-    ".csv": "workbench.corpora.readers.tables",
-    ".txt": "workbench.corpora.readers.text",
-}
 WHOLE = "all"  # the single split of a corpus without split names
 SPLIT_NAMES = {"training": "train", "valid": "dev", "validation": "dev", "val": "dev"}
 
@@ -63,6 +55,25 @@ _SPLIT = re.compile(
     re.IGNORECASE,
 )
 _ORDER = ("train", "dev", "test")
+_ANNOUNCED = re.compile(r"^(READS|WRITES|PLACE) = (.+)$", re.MULTILINE)
+
+
+@cache
+def formats(announced: Literal["READS", "WRITES"] = "READS") -> Mapping[str, str]:
+    """The modules that read, or write, the formats that are known, by file extension.
+
+    A module of `readers` announces its formats in lines such as `READS = (".tsv", ".csv")` and
+    `WRITES = (".tsv",)`; `PLACE = 6` is its place in lists. The lines are read without importing
+    the module, since most need spaCy.
+    """
+    found = []
+    for file in (file for folder in readers.__path__ for file in Path(folder).glob("*.py")):
+        lines = _ANNOUNCED.findall(file.read_text("utf-8"))
+        said = {name: ast.literal_eval(value) for name, value in lines}
+        for ending in said.get(announced, ()):
+            found.append((said.get("PLACE", 100), ending, f"{readers.__name__}.{file.stem}"))
+    found.sort(key=lambda each: each[0])  # endings of one module keep their order
+    return {ending: module for _, ending, module in found}
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,7 @@ class Source:
     @property
     def format(self) -> str:
         """The module that reads this format."""
-        return FORMATS[self.suffix]
+        return formats()[self.suffix]
 
 
 @dataclass(frozen=True)
@@ -113,7 +124,7 @@ def _describe(path: Path) -> _File | None:
     """Split a file name into its parts; None for an unknown format."""
     plain = path.with_suffix("") if path.suffix in COMPRESSED else path
     suffix = plain.suffix.lower()
-    if suffix not in FORMATS or plain.name.startswith("."):
+    if suffix not in formats() or plain.name.startswith("."):
         return None
     if suffix == ".spacy" and plain is not path:
         return None  # .spacy is compressed already; its reader takes no second compression
@@ -131,7 +142,7 @@ def _single(path: Path) -> Source:
             "the file extension is unknown.",
             code="file-format",
             where=str(path),
-            remedy=f"Known extensions: {', '.join(FORMATS)}; text formats also with "
+            remedy=f"Known extensions: {', '.join(formats())}; text formats also with "
             f"{', '.join(COMPRESSED)} after them.",
         )
     name = file.name or without_hash(path.resolve().parent.name)
@@ -159,7 +170,7 @@ def _folder(path: Path) -> Source:
             "this folder holds no corpus file.",
             code="corpus-not-found",
             where=str(path),
-            remedy=f"Known extensions: {', '.join(FORMATS)}.",
+            remedy=f"Known extensions: {', '.join(formats())}.",
         )
     return _gather(files, path)
 

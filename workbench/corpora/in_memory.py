@@ -22,7 +22,7 @@ from spacy.tokens import Doc
 
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.corpus import Corpus, Options
-from workbench.corpora.formats import FORMATS, SPLIT_NAMES, WHOLE
+from workbench.corpora.formats import SPLIT_NAMES, WHOLE, formats
 from workbench.corpora.hub import of_splits
 from workbench.corpora.readers.tables import Row, columns_of, survey, task_docs
 from workbench.corpora.readers.text import load_pipeline, tokenizer
@@ -80,7 +80,7 @@ def _of_file(
 ) -> Corpus:
     """The corpus of a file's content; its name says which format it has (default: text)."""
     ending = "".join(Path(f"a{name}").suffixes[-2:])
-    if not any(ending.lower().endswith((known, f"{known}.gz")) for known in FORMATS):
+    if not any(ending.lower().endswith((known, f"{known}.gz")) for known in formats()):
         ending = ".txt"
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / f"{Path(name).name.removesuffix(ending) or 'text'}{ending}"

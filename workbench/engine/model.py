@@ -9,7 +9,7 @@ finds what it needs or rejects the model with a reason, and never checks the cla
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -216,9 +216,13 @@ class Model(Protocol):
         """The content hash of the same files opened in fp32; None if unknown."""
         return None
 
-    def take_changes(self) -> None:
-        """Of a model whose weights others hold too: notice their changes, which name a request."""
-        return
+    def unchanging(self, *, of_any_size: bool = False) -> AbstractContextManager[None]:
+        """Of a model whose weights others hold too: notice their changes now, and then no more.
+
+        Until this context ends, the content hash does not look at all weights again. With
+        `of_any_size`, those of a large model are looked at too.
+        """
+        return nullcontext()
 
     def memory(self) -> Mapping[str, Any] | None:
         """Bytes that the model needs with a batch; None if unknown."""

@@ -412,6 +412,25 @@ HEADS = Need(
 )
 
 
+@dataclass(frozen=True)
+class Demo:
+    """A run of an experiment on what is built in, of some seconds.
+
+    Args:
+        title: What it shows.
+        models: References of its models.
+        corpora: References of its corpora.
+        settings: Settings other than their defaults.
+        order: Its place among the others.
+    """
+
+    title: str
+    models: tuple[str, ...] = ()
+    corpora: tuple[str, ...] = ("primer",)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    order: int = 100
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[S]):
     """An analysis: settings, and a function from models and corpora to tables.
@@ -449,6 +468,9 @@ class Experiment(Generic[S]):
             settings are then a subclass of `GrowingSettings`.
         papers: The papers whose methods it uses, keys of `workbench/report/papers.bib`, or a
             function of the settings.
+        title: The beginning of the title of a result; the names of its models and corpora follow
+            (default: its name, and "of").
+        demo: Its stop in `workbench demo --all` (default: none).
         question: The question that it answers, in the app (default: the beginning of `about`).
         subject: The heading under which the app lists it.
 
@@ -492,6 +514,8 @@ class Experiment(Generic[S]):
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     growth: Growth | None = None
     papers: tuple[str, ...] | Callable[[S], Iterable[str]] = ()
+    title: str = ""
+    demo: Demo | None = None
     question: str = ""
     subject: str = "More"
 

@@ -9,15 +9,17 @@ from workbench.corpora.splits import SplitSizes
 from workbench.experiment.definition import Settings
 
 Effort = Literal["quick", "standard", "full"]
-_UNITS = {"s": 1, "m": 60, "h": 3600}
+_NUMBER = r"\d+(?:\.\d+)?"
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def seconds_of(time: str) -> float:
-    """Return a time limit in seconds: `90s`, `10m`, `1.5h`; a number alone is seconds."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]|)\s*", time.lower())
-    if match is None:
-        raise ValueError("a time limit is a number with a unit, such as 90s, 10m or 2h")
-    return float(match[1]) * _UNITS[match[2] or "s"]
+    """Return a time in seconds: `90s`, `10m`, `1.5h`, `1h30m`; a number alone is seconds."""
+    text = time.lower().replace(" ", "")
+    if not re.fullmatch(rf"{_NUMBER}|({_NUMBER}[smhd])+", text):
+        raise ValueError("a time is a number with a unit, such as 90s, 10m or 1h30m")
+    parts = re.findall(rf"({_NUMBER})([smhd]?)", text)
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _checked_time(time: str) -> str:

@@ -11,10 +11,11 @@ updates are merged into copies of the weights that they change, as they are in a
 is opened.
 
 The content hash is computed once, and again if a weight was replaced (its address) or changed in
-place (its version). Adding up the bits of all weights also notices changes through `.data`: at the
-beginning of every run (`take_changes`), and of a net below a gigabyte whenever its hash is read. A
-net on `meta` has facts and no results. Costs: a copy of the modules without their weights, one pass
-over four pieces, and the hash: seconds per billion parameters, with a bar from two gigabytes on.
+place (its version). Adding up the bits of all weights also notices changes through `.data`: when a
+run is requested, and of a net below a gigabyte whenever its hash is read, but once while something
+reads it as `unchanging`. A net on `meta` has facts and no results. Costs: a copy of the modules
+without their weights, one pass over four pieces, and the hash: seconds per billion parameters, with
+a bar from two gigabytes on.
 """
 
 import copy
@@ -24,6 +25,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -62,6 +64,7 @@ class Held:
 
 
 _HELD: "WeakKeyDictionary[nn.Module, Held]" = WeakKeyDictionary()
+_UNCHANGING: ContextVar[frozenset[int]] = ContextVar("unchanging", default=frozenset())  # their ids
 
 
 class LiveModel(HuggingFace):
@@ -85,8 +88,7 @@ class LiveModel(HuggingFace):
     @property
     def content_hash(self) -> str:
         """Hash of all tensors, the configuration and the tokenizer; computed when they change."""
-        if sum(weight.nbytes for weight in self.net.parameters()) < SMALL:
-            self.take_changes()
+        self._look_at_weights()
         self._follow()
         known, net = vars(self), self.held_net
         if "content_hash" not in known:
@@ -99,9 +101,21 @@ class LiveModel(HuggingFace):
                     held.seen, held.hash = self._seen, known["content_hash"]
         return str(known["content_hash"])
 
-    def take_changes(self) -> None:
-        if self.held_net is not None:
-            _HELD[self.held_net].total = _total(self.held_net)
+    @contextmanager
+    def unchanging(self, *, of_any_size: bool = False) -> Iterator[None]:
+        self._look_at_weights(of_any_size)
+        before = _UNCHANGING.set(_UNCHANGING.get() | {id(self.held_net)})
+        try:
+            yield
+        finally:
+            _UNCHANGING.reset(before)
+
+    def _look_at_weights(self, of_any_size: bool = False) -> None:
+        """Add up the bits of a small net, unless it is read as unchanging."""
+        if self.held_net is not None and id(self.held_net) not in _UNCHANGING.get():
+            size = 0 if of_any_size else sum(each.nbytes for each in self.net.parameters())
+            if size < SMALL:
+                _HELD[self.held_net].total = _total(self.held_net)
 
     def with_task_head(self, head: Any) -> Model:
         twin = super().with_task_head(head)

@@ -22,7 +22,7 @@ from workbench.core.findings import Finding, span, with_unit
 from workbench.core.names import local
 from workbench.drawing.sanitize import harmless
 from workbench.drawing.shared import on_shared_scales
-from workbench.experiment.definition import EXPERIMENTS, Caveat, Experiment
+from workbench.experiment.definition import EXPERIMENTS, Caveat
 from workbench.models.references import with_local_names
 from workbench.report.format import FEWER, MOST, NONE, Column, Grid, grid, number
 from workbench.report.prose import (
@@ -33,6 +33,7 @@ from workbench.report.prose import (
     method,
     papers,
     papers_used,
+    registered,
     title_of,
     title_of_several,
 )
@@ -66,14 +67,6 @@ READING: Mapping[
     "layer": (None, "--edge-layer"),
 }
 WIDE = 88  # maximum number of characters of a command in one line
-
-
-def registered(name: str) -> Experiment[Any] | None:
-    """Return the experiment if it is installed and can be imported; else None."""
-    try:
-        return EXPERIMENTS[name]
-    except WorkbenchError:
-        return None
 
 
 def facts(run: Run, spec: Spec | None = None) -> Mapping[str, Rows]:

@@ -12,46 +12,23 @@ from importlib.resources import files
 from typing import Any
 from unicodedata import normalize
 
+from workbench.core.errors import WorkbenchError
 from workbench.core.findings import listing, plural, whole
 from workbench.corpora.splits import FEW
-from workbench.experiment.definition import Caveat, Experiment
+from workbench.experiment.definition import EXPERIMENTS, Caveat, Experiment
 from workbench.runs.spec import CorpusSpec, ModelSpec, Spec, names_in
+
+
+def registered(name: str) -> Experiment[Any] | None:
+    """Return the experiment if it is installed and can be imported; else None."""
+    try:
+        return EXPERIMENTS[name]
+    except WorkbenchError:
+        return None
+
 
 # --- titles ---------------------------------------------------------------------------------------
 
-TITLES = {  # the words before the names of the models, or of the corpora if there is no model
-    "attention-averages": "Average attention of",
-    "attention-probe": "Syntax in the attention of",
-    "contributions": "Direct contributions to the predictions of",
-    "attribution": "Which words carry the predictions of",
-    "describe": "Statistics of",
-    "description-length": "Description length of labels in",
-    "drift": "What training changed between",
-    "edge-probing": "Edge probing of",
-    "erasure": "Erased directions of",
-    "family": "One text, several models:",
-    "finetune": "Fine-tuning",
-    "frozen-vs-finetuned": "Frozen and fine-tuned",
-    "geometry": "Geometry of the word states of",
-    "head-ablation": "Ablation of the attention heads of",
-    "head-gates": "Learned head gates of",
-    "head-importance": "Importance of the attention heads of",
-    "head-pruning": "Pruning the attention heads of",
-    "heads": "Attention heads of",
-    "lens": "Predictions of the layers of",
-    "minimal-pairs": "Minimal pairs scored by",
-    "patching": "Activation patching of",
-    "neighbours": "Nearest neighbours of words in",
-    "pretraining": "Pretraining objectives compared on",
-    "profile": "Size and loss of",
-    "similarity": "Similarity of the layers of",
-    "steering": "Steered states of",
-    "structural-probe": "Syntax trees in the layers of",
-    "tokenization": "Words in the pieces of",
-    "train": "A model trained on",
-    "trigram": "Trigrams and",
-    "tuned-lens": "Tuned lens of",
-}
 NAMES = 4  # maximum number of names in a title
 
 
@@ -85,7 +62,9 @@ def title_of_several(specs: Sequence[Spec]) -> str:
 
 
 def _before_names(experiment: str) -> str:
-    return TITLES.get(experiment, f"{experiment.replace('-', ' ').capitalize()} of")
+    """The words before the names of the models, or of the corpora if there is no model."""
+    kind = registered(experiment)
+    return (kind and kind.title) or f"{experiment.replace('-', ' ').capitalize()} of"
 
 
 def _named(specs: Sequence[Spec]) -> str:

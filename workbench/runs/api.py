@@ -324,7 +324,7 @@ def _named(experiment: "str | Experiment[Any]") -> str:
     """The name of an experiment; one that is not announced is known from now on, here."""
     if isinstance(experiment, str):
         return experiment
-    if EXPERIMENTS.get(experiment.name) is not experiment:
+    if experiment.name not in EXPERIMENTS or EXPERIMENTS[experiment.name] is not experiment:
         EXPERIMENTS.add(experiment.name, experiment, "")
     return experiment.name
 

@@ -13,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -285,17 +285,32 @@ def _write_card(journal: Journal, run_spec: spec.Spec, result: Result) -> None:
 def _compute(
     journal: Journal, run_spec: spec.Spec, device: str, subruns: SubRuns, opened: Open | None
 ) -> tuple[Result, dict[str, Any]]:
-    experiment = EXPERIMENTS[run_spec.experiment]
-    settings = checked_settings(experiment, run_spec.settings)
     journal(0, None, _loading(run_spec))
     run_spec = run_spec.model_copy(update={"device": device})
     files_before = _model_files(run_spec)
     models, corpora = (opened or open_inputs)(run_spec, journal)
+    with ExitStack() as unchanging:
+        for model in models:
+            unchanging.enter_context(model.unchanging())
+        computed = _computed(journal, run_spec, subruns, models, corpora, files_before)
+    _require_same_objects(run_spec, models)
+    return computed
+
+
+def _computed(
+    journal: Journal,
+    run_spec: spec.Spec,
+    subruns: SubRuns,
+    models: "tuple[Model, ...]",
+    corpora: "tuple[Corpus, ...]",
+    files_before: list[str],
+) -> tuple[Result, dict[str, Any]]:
+    experiment = EXPERIMENTS[run_spec.experiment]
+    settings = checked_settings(experiment, run_spec.settings)
     from workbench.models.references import facts as facts_of
 
     facts = [facts_of(model) for model in models]
     _require_same(run_spec, facts)
-    held = models
     models = tuple(
         _for_objective(model, named) for model, named in zip(models, run_spec.models, strict=True)
     )
@@ -313,7 +328,6 @@ def _compute(
         _require_unchanged(run_spec, corpora, files_before)  # a changed file is the likely cause
         raise
     _require_unchanged(run_spec, corpora, files_before)
-    _require_same_objects(run_spec, held)
     return result, {
         "models": [{**f, "name": m.name} for f, m in zip(facts, run_spec.models, strict=True)],
         "corpora": [

@@ -358,8 +358,8 @@ def _model(
     from workbench.models.references import facts as facts_of
 
     def facts_of_object() -> Mapping[str, Any]:
-        source.take_changes()
-        return facts_of(source)
+        with source.unchanging(of_any_size=True):
+            return facts_of(source)
 
     facts = _once(seen, id(source), facts_of_object)
     content_hash, name = facts["content_hash"], _text(source.name)

@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from tests import warm
 from tests.analyses.training.lessons import keep_models, lesson, settings
 from workbench import WorkbenchError
-from workbench.analyses.training.families import FAMILIES, SIZES, build, size_of
+from workbench.analyses.training.families import FAMILIES, SIZES, build, objectives_of, size_of
 from workbench.analyses.training.objectives.distillation import Distilled
 from workbench.analyses.training.objectives.electra import Electra
 from workbench.analyses.training.objectives.skipgram import SkipGram
@@ -29,7 +29,7 @@ OWN = [(name, FAMILIES[name].objective) for name in PIECES]
 ALONE = [
     (name, other)
     for name in PIECES
-    for other in FAMILIES[name].others
+    for other in objectives_of(name)[1:]
     if name not in ("t5", "bart")  # whose objectives differ in the text alone
 ]
 TINY = size_of("tiny", sequence_length=32)

@@ -13,9 +13,10 @@ from tests.analyses.training.texts import tokenizer
 from workbench.analyses.training.batches import micro
 from workbench.analyses.training.families import Size, build
 from workbench.analyses.training.objectives.masked import IGNORED, boundaries, spans
-from workbench.analyses.training.objectives.spanbert import SpanBert, spanbert_losses
+from workbench.analyses.training.objectives.spanbert import OBJECTIVES, SpanBert, spanbert_losses
 
 TINY = Size(2, 32, 2, 400, 40)
+SPANS = OBJECTIVES["masked-spans"]
 
 
 def test_boundaries_by_hand() -> None:
@@ -59,7 +60,7 @@ def net() -> SpanBert:
 def test_both_losses_are_their_definitions(net: SpanBert) -> None:
     drawn = batch(6, 40, "bert", algorithm="wordpiece")
     out = spans(*drawn[:2], Generator().manual_seed(1), drawn.vocabulary)
-    ready = micro(out, "masked-spans")
+    ready = micro(out, SPANS)
     with torch.no_grad():
         found = spanbert_losses(net, ready.inputs)
         answer = net.bert(
@@ -99,7 +100,7 @@ def test_the_boundary_head_sees_nothing_of_its_span_but_the_place(net: SpanBert)
 
 def test_the_output_map_is_shared_and_learns_from_both(net: SpanBert) -> None:
     drawn = batch(6, 40, "bert", algorithm="wordpiece")
-    ready = micro(spans(*drawn[:2], Generator().manual_seed(1), drawn.vocabulary), "masked-spans")
+    ready = micro(spans(*drawn[:2], Generator().manual_seed(1), drawn.vocabulary), SPANS)
     output: Any = net.bert.get_output_embeddings()
     assert output.weight is net.bert.get_input_embeddings().weight
     grads = []

@@ -1,4 +1,4 @@
-"""Causal, bidirectional, next sentence, replaced tokens and distillation, against definitions."""
+"""Causal, next sentence, replaced tokens and distillation, against definitions."""
 
 import torch
 from hypothesis import given
@@ -7,11 +7,10 @@ from torch import Generator
 from torch.nn import functional
 
 from tests.analyses.training.batches import Drawn, batch, batches
-from workbench.analyses.training.objectives import BY_SENTENCE, OBJECTIVES, sentence_pairs
+from workbench.analyses.training.objectives import known, sentence_pairs, takes
 from workbench.analyses.training.objectives.distillation import distillation
 from workbench.analyses.training.objectives.masked import (
     IGNORED,
-    bidirectional,
     causal,
     detect,
     to_generate,
@@ -26,24 +25,6 @@ def test_causal_targets_are_all_tokens_but_padding(data: tuple[Drawn, int]) -> N
     assert torch.equal(out["labels"][there], tokens[there])
     assert (out["labels"][~there] == IGNORED).all()
     assert torch.equal(out["attention_mask"] == 1, there)
-
-
-@given(data=batches("roberta"))
-def test_bidirectional_targets_are_the_neighbours(data: tuple[Drawn, int]) -> None:
-    (tokens, special, _, vocabulary), _ = data
-    out = bidirectional(tokens, special, Generator(), vocabulary, known=50, unknown=2)
-    for row, forward, backward in zip(
-        tokens.tolist(),
-        out["forward_labels"].tolist(),
-        out["backward_labels"].tolist(),
-        strict=True,
-    ):
-        words = [token for token in row if token != vocabulary.pad]
-        seen = [token if token < 50 else 2 for token in words]
-        padding = [IGNORED] * (len(row) - len(words))
-        assert forward == [*seen[1:], IGNORED, *padding]
-        assert backward == [IGNORED, *seen][: len(words)] + padding
-    assert torch.equal(out["input_ids"], tokens)
 
 
 @given(data=batches("bert"))
@@ -174,12 +155,12 @@ def test_distillation_matches_a_computation_by_hand() -> None:
 
 
 def test_every_objective_by_its_name() -> None:
-    for name, objective in OBJECTIVES.items():
+    for name, objective in known().items():
         pairs = name in ("masked-next", "masked-order")
         layout = "t5" if name in T5 else "bert" if pairs else "roberta"
         tokens, special, sentences, vocabulary = batch(6, 50, layout)
-        told = {"sentences": sentences} if name in BY_SENTENCE else {}
-        out = objective(tokens, special, Generator().manual_seed(0), vocabulary, **told)
+        told = {"sentences": sentences} if takes(name, "sentences") else {}
+        out = objective.corrupt(tokens, special, Generator().manual_seed(0), vocabulary, **told)
         shapes = {tensor.shape[0] for tensor in out.values()}
         assert shapes == {6}, name
         assert out["input_ids"].max() < vocabulary.size

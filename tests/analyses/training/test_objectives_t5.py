@@ -11,7 +11,8 @@ from tests.analyses.training.batches import Drawn, batch, batches, real
 from tests.analyses.training.texts import tokenizer
 from workbench import WorkbenchError
 from workbench.analyses.training.families import build, size_of
-from workbench.analyses.training.objectives import Objective, t5
+from workbench.analyses.training.objectives import t5
+from workbench.analyses.training.task import Corruption
 
 BY_SENTINELS = pytest.mark.parametrize("objective", [t5.replace_spans, t5.random_spans])
 WHOLE = pytest.mark.parametrize("objective", [t5.bert_style, t5.mass_style, t5.deshuffle])
@@ -30,7 +31,7 @@ def recovered(inputs: list[int], targets: list[int], sentinels: tuple[int, ...])
 
 @BY_SENTINELS
 @given(data=batches("t5", "unigram"))
-def test_the_original_is_recovered(objective: Objective, data: tuple[Drawn, int]) -> None:
+def test_the_original_is_recovered(objective: Corruption, data: tuple[Drawn, int]) -> None:
     drawn, seed = data
     vocabulary = drawn.vocabulary
     out = objective(*drawn[:2], Generator().manual_seed(seed), vocabulary)
@@ -50,7 +51,7 @@ def test_the_original_is_recovered(objective: Objective, data: tuple[Drawn, int]
 @BY_SENTINELS
 @given(data=batches("t5", "unigram"))
 def test_runs_are_apart_and_hold_no_special_token(
-    objective: Objective, data: tuple[Drawn, int]
+    objective: Corruption, data: tuple[Drawn, int]
 ) -> None:
     drawn, seed = data
     out = objective(*drawn[:2], Generator().manual_seed(seed), drawn.vocabulary)
@@ -64,7 +65,7 @@ def test_runs_are_apart_and_hold_no_special_token(
 
 @WHOLE
 @given(data=batches("t5", "unigram"))
-def test_the_whole_text_is_asked_back(objective: Objective, data: tuple[Drawn, int]) -> None:
+def test_the_whole_text_is_asked_back(objective: Corruption, data: tuple[Drawn, int]) -> None:
     drawn, seed = data
     out = objective(*drawn[:2], Generator().manual_seed(seed), drawn.vocabulary)
     special = drawn.special & (drawn.tokens != drawn.vocabulary.pad)

@@ -6,7 +6,7 @@ Costs: nothing; the code is imported when it is first run.
 from pydantic import Field
 
 from workbench.core.findings import plural
-from workbench.experiment.definition import HEAD, HEADS, Experiment, Settings, Table
+from workbench.experiment.definition import HEAD, HEADS, Demo, Experiment, Settings, Table
 
 
 class Averages(Settings):
@@ -59,4 +59,11 @@ EXPERIMENT = Experiment(
     figures="workbench.analyses.attention.figures:FIGURES",
     findings="workbench.analyses.attention.findings:attention_averages",
     papers=("clark-2019-bert",),
+    title="Average attention of",
+    demo=Demo(
+        "Average attention of each head, by offset and by part of speech",
+        models=("mini:bert",),
+        settings={"max_sentences": 300},
+        order=7,
+    ),
 )

@@ -8,7 +8,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from workbench.experiment.definition import PREDICTS, Experiment, Need, Table, predicts_any_but
+from workbench.experiment.definition import (
+    PREDICTS,
+    Demo,
+    Experiment,
+    Need,
+    Table,
+    predicts_any_but,
+)
 from workbench.experiment.growth import Growth
 from workbench.experiment.measured import OBJECTIVE
 from workbench.experiment.sizes import GrowingSettings
@@ -189,4 +196,11 @@ ATTRIBUTION = Experiment(
     findings="workbench.analyses.attribution.findings:attribution",
     growth=Growth({"max_predictions": 40}),
     papers=("deyoung-2020-eraser", "adebayo-2018-sanity"),
+    title="Which words carry the predictions of",
+    demo=Demo(
+        "Which words carry the predictions of BERT, and which attribution method is faithful",
+        models=("mini:bert",),
+        settings={"max_predictions": 15, "random_models": 1},
+        order=22,
+    ),
 )

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from workbench.experiment.definition import LM_HEAD, Experiment, Settings, Table
-from workbench.models.references import Pseudo
+from workbench.experiment.definition import LM_HEAD, Demo, Experiment, Settings, Table
+from workbench.models.references import MINI_CORPUS, Pseudo
 
 # --- describe -------------------------------------------------------------------------------------
 
@@ -77,6 +77,8 @@ DESCRIBE = Experiment(
     models=(0, 0),
     figures="workbench.analyses.basics.figures.corpus:FIGURES",
     findings="workbench.analyses.basics.findings:describe",
+    title="Statistics of",
+    demo=Demo("Statistics of the built-in corpus", order=1),
 )
 
 
@@ -138,6 +140,8 @@ PROFILE = Experiment(
     figures="workbench.analyses.basics.figures.model:PROFILE_FIGURES",
     findings="workbench.analyses.basics.findings:profile",
     papers=("salazar-2020-masked",),
+    title="Size and loss of",
+    demo=Demo("A small BERT: size, architecture and loss", models=("mini:bert",), order=2),
 )
 
 
@@ -206,6 +210,14 @@ MINIMAL_PAIRS = Experiment(
     figures="workbench.analyses.basics.figures.model:MINIMAL_PAIRS_FIGURES",
     findings="workbench.analyses.basics.findings:minimal_pairs",
     papers=("warstadt-2020-blimp", "salazar-2020-masked", "kauf-2023-better"),
+    title="Minimal pairs scored by",
+    demo=Demo(
+        "Acceptability judgements of BERT on minimal pairs",
+        models=("mini:bert",),
+        corpora=("primer/acceptability",),
+        settings={"max_sentences": 200},
+        order=3,
+    ),
 )
 
 
@@ -249,4 +261,12 @@ TRIGRAM = Experiment(
     figures="workbench.analyses.basics.figures.model:TRIGRAM_FIGURES",
     findings="workbench.analyses.basics.findings:trigram",
     papers=("kneser-1995-backing-off", "salazar-2020-masked"),
+    title="Trigrams and",
+    demo=Demo(
+        "GPT and a trigram model of its training text",
+        models=("mini:gpt",),
+        corpora=(MINI_CORPUS,),
+        settings={"max_sentences": 300},
+        order=28,
+    ),
 )

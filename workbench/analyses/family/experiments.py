@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from workbench.core.findings import plural
-from workbench.experiment.definition import Experiment, Settings, Table
+from workbench.experiment.definition import Demo, Experiment, Settings, Table
 from workbench.experiment.sizes import Effort
 
 Part = Literal["text", "pairs", "heads", "probes", "tasks", "cost"]
@@ -101,5 +101,12 @@ FAMILY = Experiment(
         "Standard": {},
         "Full": {"effort": "standard"},
     },
+    title="One text, several models:",
+    demo=Demo(
+        "Four models on one text",
+        models=("mini:bert", "mini:gpt", "mini:elmo", "mini:t5"),
+        settings={"max_sentences": 60, "parts": ("text", "cost")},
+        order=60,
+    ),
     papers=("salazar-2020-masked", "warstadt-2020-blimp", "clark-2019-bert", "tenney-2019-context"),
 )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from workbench.experiment.definition import HEAD, HEADS, Experiment, Settings, Table
+from workbench.experiment.definition import HEAD, HEADS, Demo, Experiment, Settings, Table
 
 ENDS = ("", "_lower", "_upper")
 
@@ -241,5 +241,12 @@ EXPERIMENT = Experiment(
         "voita-2019-heads",
         "kobayashi-2020-norms",
         "olsson-2022-induction",
+    ),
+    title="Attention heads of",
+    demo=Demo(
+        "Roles of attention heads: offsets, relations, rare words, separators",
+        models=("mini:bert",),
+        settings={"max_sentences": 300, "max_examples": 20},
+        order=8,
     ),
 )

@@ -9,6 +9,7 @@ from pydantic import Field
 from workbench.experiment.definition import (
     HEADS,
     LM_HEAD,
+    Demo,
     Experiment,
     Need,
     Table,
@@ -151,6 +152,13 @@ LENS = Experiment(
     findings="workbench.analyses.lenses.findings:lens",
     growth=Growth({"max_predictions": 300}),
     papers=("nostalgebraist-2020-lens", "langedijk-2023-decoderlens"),
+    title="Predictions of the layers of",
+    demo=Demo(
+        "Logit lens: what each layer of BERT would predict",
+        models=("mini:bert",),
+        settings={"max_predictions": 200},
+        order=4,
+    ),
 )
 
 
@@ -263,6 +271,13 @@ TUNED_LENS = Experiment(
     findings="workbench.analyses.lenses.findings:tuned_lens",
     growth=Growth({"max_train": 2000}),
     papers=("belrose-2023-tuned-lens", "nostalgebraist-2020-lens", "langedijk-2023-decoderlens"),
+    title="Tuned lens of",
+    demo=Demo(
+        "What each layer of BERT predicts: logit lens and tuned lens",
+        models=("mini:bert",),
+        settings={"max_sentences": 200, "max_train": 400, "steps": 75},
+        order=29,
+    ),
 )
 
 # --- contributions --------------------------------------------------------------------------------
@@ -371,4 +386,11 @@ CONTRIBUTIONS = Experiment(
     findings="workbench.analyses.lenses.findings:contributions",
     growth=Growth({"max_words": 300}),
     papers=("elhage-2021-framework", "geva-2022-promoting"),
+    title="Direct contributions to the predictions of",
+    demo=Demo(
+        "What each head and MLP of GPT adds to the words it predicts",
+        models=("mini:gpt",),
+        settings={"max_words": 150},
+        order=24,
+    ),
 )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from workbench.experiment.definition import HEAD, LM_HEAD, Experiment, Need, Settings, Table
+from workbench.experiment.definition import HEAD, LM_HEAD, Demo, Experiment, Need, Settings, Table
 from workbench.experiment.measured import OBJECTIVE
 
 EXCHANGES = Need(
@@ -122,5 +122,11 @@ PATCHING = Experiment(
     findings="workbench.analyses.patching.findings:patching",
     papers=(
         "vig-2020-mediation", "meng-2022-rome", "wang-2023-ioi", "zhang-2024-patching",
+    ),
+    title="Activation patching of",
+    demo=Demo(
+        "Where GPT has what decides between two words: activation patching",
+        models=("mini:gpt",), corpora=("primer/counterfactuals",), settings={"max_pairs": 40},
+        order=25,
     ),
 )  # fmt: skip

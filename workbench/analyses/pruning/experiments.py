@@ -16,6 +16,7 @@ from workbench.experiment.definition import (
     PREDICTS,
     QUICK,
     STANDARD,
+    Demo,
     Experiment,
     Inputs,
     Settings,
@@ -123,6 +124,13 @@ HEAD_IMPORTANCE = Experiment(
     figures="workbench.analyses.pruning.figures:IMPORTANCE",
     findings="workbench.analyses.pruning.findings:head_importance",
     papers=("michel-2019-heads",),
+    title="Importance of the attention heads of",
+    demo=Demo(
+        "Importance of each head, from gradients",
+        models=("mini:bert",),
+        settings={"max_sentences": 200},
+        order=9,
+    ),
 )
 
 
@@ -239,6 +247,13 @@ HEAD_ABLATION = Experiment(
     findings="workbench.analyses.pruning.findings:head_ablation",
     presets={QUICK: {"effort": "quick"}, STANDARD: {}, FULL: {"effort": "full"}},
     papers=("michel-2019-heads",),
+    title="Ablation of the attention heads of",
+    demo=Demo(
+        "Ablation of each head: loss without it",
+        models=("mini:bert",),
+        settings={"max_sentences": 100},
+        order=10,
+    ),
 )
 
 
@@ -335,6 +350,13 @@ HEAD_GATES = Experiment(
     figures="workbench.analyses.pruning.figures:GATES",
     findings="workbench.analyses.pruning.findings:head_gates",
     papers=("voita-2019-heads", "louizos-2018-sparse", "li-2021-pruning"),
+    title="Learned head gates of",
+    demo=Demo(
+        "Learned head gates with a sparsity penalty",
+        models=("mini:bert",),
+        settings={"max_sentences": 100, "lambdas": (0.03,), "budgets": (0.25,), "steps": 60},
+        order=12,
+    ),
 )
 
 
@@ -519,4 +541,17 @@ HEAD_PRUNING = Experiment(
     figures="workbench.analyses.pruning.figures:PRUNING",
     findings="workbench.analyses.pruning.findings:head_pruning",
     papers=("michel-2019-heads",),
+    title="Pruning the attention heads of",
+    demo=Demo(
+        "Head pruning: how many heads can be removed, and in which order",
+        models=("mini:bert",),
+        settings={
+            "max_sentences": 100,
+            "selection_texts": 40,
+            "steps": 4,
+            "random_orders": 1,
+            "recovery_steps": 10,
+        },
+        order=11,
+    ),
 )

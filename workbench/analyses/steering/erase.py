@@ -15,6 +15,7 @@ import torch
 from workbench.analyses.steering.erasure_corpus import probed, sampled
 from workbench.analyses.steering.experiments import Label
 from workbench.analyses.steering.leace import Eraser, fitted, without
+from workbench.analyses.steering.moved import require_layer
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import percent, plural
 from workbench.core.head_names import at_state
@@ -124,12 +125,7 @@ def erase(
     net = require_transformer(model, "has no layers between which a state can be changed", _REMEDY)
     stack = net.stacks[-1]
     require_choice("label", label, Label)
-    if not 0 <= layer <= stack.layers:
-        raise WorkbenchError(
-            f"{model.name} has no layer {layer}.",
-            code="layer-missing",
-            remedy=f"Choose from 0 (the embeddings) to {stack.layers}.",
-        )
+    require_layer(layer, stack.layers, model)
     if (corpus is None) == (directions is None):
         raise WorkbenchError(
             "either a corpus or directions must be given.",

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from workbench.experiment.definition import HEADS, LM_HEAD, Experiment, Need, Settings, Table
+from workbench.experiment.definition import HEADS, LM_HEAD, Demo, Experiment, Need, Settings, Table
 from workbench.experiment.measured import OBJECTIVE
 
 Label = Literal["pos", "tags"]
@@ -140,6 +140,14 @@ STEERING = Experiment(
     figures="workbench.analyses.steering.figures:STEERING",
     findings="workbench.analyses.steering.findings:steering",
     papers=("turner-2023-activation-addition", "rimsky-2024-caa"),
+    title="Steered states of",
+    demo=Demo(
+        "Steering BERT by the difference of two sets of texts",
+        models=("mini:bert",),
+        corpora=("primer/counterfactuals",),
+        settings={"max_words": 2, "max_texts": 32},
+        order=26,
+    ),
 )
 
 ERASURE = Experiment(
@@ -173,4 +181,11 @@ ERASURE = Experiment(
     figures="workbench.analyses.steering.figures:ERASURE",
     findings="workbench.analyses.steering.findings:erasure",
     papers=("elazar-2021-amnesic", "belrose-2023-leace"),
+    title="Erased directions of",
+    demo=Demo(
+        "What BERT loses without the directions of parts of speech: amnesic probing",
+        models=("mini:bert",),
+        settings={"max_words": 300, "max_predictions": 30},
+        order=27,
+    ),
 )

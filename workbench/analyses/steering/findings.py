@@ -1,6 +1,7 @@
 """The findings of `steering` and `erasure`. Costs: milliseconds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -33,7 +34,7 @@ MORE_WORDS = "more words"
 def steering(tables: Tables) -> Iterator[Finding]:
     """How many pairs of words are steered, where most, and what that breaks."""
     table = tables["directions"]
-    best = [_best(own) for _, own in table.groupby("words", sort=False)]
+    best = [_best(rows_of(own)) for _, own in table.groupby("words", sort=False)]
     moved = [row for row in best if row["significant"]]
     enough = max(row["exchanges"] for row in best) >= EXCHANGES
     names = f": {listing([row['words'] for row in moved], 4)}" if moved else ""
@@ -51,22 +52,18 @@ def steering(tables: Tables) -> Iterator[Finding]:
         measure="pairs of words that the difference of their texts moves",
         decided_by=MORE,
     )
-    row = max(best, key=lambda each: (bool(each["significant"]), float(each["excess"])))
+    row = _best(best)
     share = f", {percent(row['share'])} of the distance of the sets" if row["share"] > 0 else ""
-    yield Finding(
+    yield _of_excess(
+        row,
         f"The difference moves {row['words']} most in {at_state(row['layer'])}: by "
-        f"{signed(decimal(row['excess'], 2))} nats beyond random directions (95 % "
-        f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; {p_text(row['p'])}){share}.",
-        row["excess"],
-        (row["lower"], row["upper"]),
-        0.0,
-        judged(row["significant"], row["exchanges"] >= EXCHANGES),
-        "directions",
-        keys_of(row, "words", "stack", "layer"),
-        "layers",
+        f"{signed(decimal(row['excess'], 2))} nats beyond random directions "
+        f"({_certainty(row, 2)}){share}.",
+        row["exchanges"] >= EXCHANGES,
+        table="directions",
+        keys=keys_of(row, "words", "stack", "layer"),
+        figure="layers",
         measure="largest effect of a difference, beyond random directions",
-        unit="nats",
-        column="excess",
         decided_by=MORE,
     )
     more = row["divergence"] > row["random_divergence"]
@@ -87,9 +84,23 @@ def steering(tables: Tables) -> Iterator[Finding]:
     )
 
 
-def _best(table: pd.DataFrame) -> Row:
+def _best(rows: Sequence[Row]) -> Row:
     """The row with the largest effect beyond random ones, a significant one first."""
-    return max(rows_of(table), key=lambda each: (bool(each["significant"]), float(each["excess"])))
+    return max(rows, key=lambda each: (bool(each["significant"]), float(each["excess"])))
+
+
+def _certainty(row: Row, digits: int) -> str:
+    """The interval of an effect beyond random ones, and its p-value."""
+    low, high = (decimal(row[name], digits) for name in ("lower", "upper"))
+    return f"95 % {low} to {high}; {p_text(row['p'])}"
+
+
+def _of_excess(row: Row, claim: str, enough: bool, **facts: Any) -> Finding:
+    """A finding of an effect beyond random ones, with its interval."""
+    interval, verdict = (row["lower"], row["upper"]), judged(row["significant"], enough)
+    return Finding(
+        claim, row["excess"], interval, 0.0, verdict, unit="nats", column="excess", **facts
+    )
 
 
 def erasure(tables: Tables) -> Iterator[Finding]:
@@ -111,21 +122,16 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         measure="layers whose label is used",
         decided_by=MORE_WORDS,
     )
-    row = _best(table)
-    yield Finding(
+    row = _best(rows)
+    yield _of_excess(
+        row,
         f"It costs most in {at_state(row['layer'])}: {decimal(row['excess'], 3)} nats of "
-        f"{name_of_measured(tables)} beyond random subspaces (95 % {decimal(row['lower'], 3)} to "
-        f"{decimal(row['upper'], 3)}; {p_text(row['p'])}).",
-        row["excess"],
-        (row["lower"], row["upper"]),
-        0.0,
-        judged(row["significant"], enough),
-        "layers",
-        keys_of(row, "stack", "layer"),
-        "costs",
+        f"{name_of_measured(tables)} beyond random subspaces ({_certainty(row, 3)}).",
+        enough,
+        table="layers",
+        keys=keys_of(row, "stack", "layer"),
+        figure="costs",
         measure="largest cost of erasing the label, beyond random subspaces",
-        unit="nats",
-        column="excess",
         decided_by=MORE_WORDS,
     )
     if row["significant"] and row["effect"] > 0:

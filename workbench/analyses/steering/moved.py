@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.core.cluster_sample import ClusterSample
+from workbench.core.errors import WorkbenchError
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means
 from workbench.engine.model import Model
 from workbench.models.interventions.patching import (
@@ -49,6 +50,16 @@ def layers_of(points: PatchPoints) -> list[Point]:
     """The states of the stack that predicts, embeddings first."""
     stack = points.model.stacks[-1].name
     return [point for point in points.points if point.stack == stack]
+
+
+def require_layer(layer: int, n_layers: int, model: Model) -> None:
+    """Raise an error for a layer that a stack does not have; 0 are the embeddings."""
+    if not 0 <= layer <= n_layers:
+        raise WorkbenchError(
+            f"{model.name} has no layer {layer}.",
+            code="layer-missing",
+            remedy=f"Choose from 0 (the embeddings) to {n_layers}.",
+        )
 
 
 @dataclass(frozen=True, eq=False)

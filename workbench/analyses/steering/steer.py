@@ -24,6 +24,7 @@ from workbench.analyses.steering.moved import (
     layers_of,
     open_states,
     random_directions,
+    require_layer,
 )
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal, signed
@@ -189,12 +190,7 @@ def steer(
     made = {name: [prediction_of(model, text)[0] for text in own] for name, own in texts.items()}
     points = open_states(model, made["negative"][0])
     layers = layers_of(points)
-    if not 0 <= layer < len(layers):
-        raise WorkbenchError(
-            f"{model.name} has no layer {layer}.",
-            code="layer-missing",
-            remedy=f"Choose from 0 (the embeddings) to {len(layers) - 1}.",
-        )
+    require_layer(layer, len(layers) - 1, model)
     moving = {name: [Moving.of(points, each) for each in own] for name, own in made.items()}
     one, other = (
         torch.stack([each.states[layer] for each in moving[name]]).mean(0)

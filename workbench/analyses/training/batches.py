@@ -7,7 +7,7 @@ time it is scored. Costs: those of the objective on the CPU, some milliseconds p
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,13 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from workbench.analyses.training import objectives
 from workbench.analyses.training.curves import Work
 from workbench.analyses.training.elmo import SAMPLED, bilm_losses, sample, spell
-from workbench.analyses.training.objectives import (
-    BY_SENTENCE,
-    IGNORED,
-    OBJECTIVES,
-    distillation,
-    electra,
-    spanbert,
-    takes,
-)
 from workbench.analyses.training.objectives.chunked_lm_loss import nats_at, output_map
-from workbench.analyses.training.objectives.masked import masked_statically
+from workbench.analyses.training.objectives.distillation import Distilled
+from workbench.analyses.training.objectives.electra import Electra
+from workbench.analyses.training.objectives.masked import IGNORED, masked_statically
 from workbench.analyses.training.objectives.skipgram import (
     NEGATIVES,
     WINDOW,
@@ -36,8 +30,9 @@ from workbench.analyses.training.objectives.skipgram import (
     pairs,
     skipgram_losses,
 )
+from workbench.analyses.training.objectives.spanbert import SpanBert
 from workbench.analyses.training.packing import Packing, Sentences, Sequences
-from workbench.analyses.training.task import Losses, Micro, Plan, Task
+from workbench.analyses.training.task import Micro, Objective, Plan, Task, has
 from workbench.analyses.training.trainer import seed_of
 from workbench.analyses.training.vocabulary import Vocabulary
 from workbench.models.bilm import BiLM, Words
@@ -93,15 +88,15 @@ def piece_task(
     """
     vocabulary = packing.vocabulary
     size = plan.batch_size // plan.micros(world)
-    corrupt = _corruption(objective, vocabulary, plan.seed, unit, static, mask_rate)
-    corrupt_held_out = _corruption(objective, vocabulary, plan.seed, unit, static, scored=True)
-    losses, terms, weights = _losses(objective, vocabulary)
+    row = objectives.known()[objective]
+    corrupt = _corruption(row, vocabulary, plan.seed, unit, static, mask_rate)
+    corrupt_held_out = _corruption(row, vocabulary, plan.seed, unit, static, scored=True)
 
     def draw(step: int, index: int) -> Micro:
         position = step * plan.batch_size + index * size
         generator = Generator().manual_seed(seed_of(plan.seed, step, index))
         batch = corrupt(packing.batch(position, size), generator, position // len(packing))
-        return micro(batch, objective)
+        return micro(batch, row)
 
     @lru_cache(maxsize=1)
     def held_out() -> Sequence[Micro]:
@@ -109,23 +104,23 @@ def piece_task(
         for first in range(0, len(held_out_index), size):
             generator = Generator().manual_seed(seed_of(plan.seed, _HELD_OUT_STEP, first))
             sequences = packing.sequences(held_out_index[first : first + size])
-            micros.append(micro(corrupt_held_out(sequences, generator, 0), objective))
+            micros.append(micro(corrupt_held_out(sequences, generator, 0), row))
         return micros
 
     return Task(
         draw,
-        losses,
-        terms,
-        weights,
+        row.losses(vocabulary) if row.losses else _token_losses,
+        row.terms,
+        row.weights,
         held_out if len(held_out_index) else None,
         work_of(net),
         packing.length,
-        len(terms) if objective == "masked-spans" else 1,
+        row.mapped,
     )
 
 
 def _corruption(
-    objective: str,
+    objective: Objective,
     vocabulary: Vocabulary,
     seed: int,
     unit: str,
@@ -133,9 +128,8 @@ def _corruption(
     mask_rate: float | None = None,
     scored: bool = False,
 ) -> Corrupt:
-    same_corruption = {"distilled": "masked"} | ({"denoisers": "random-spans"} if scored else {})
-    name = same_corruption.get(objective, objective)
-    options: dict[str, Any] = {"unit": unit} if unit and takes(name, "unit") else {}
+    function = objective.scored if scored and objective.scored else objective.corrupt
+    options: dict[str, Any] = {"unit": unit} if unit and has(function, "unit") else {}
     if mask_rate is not None:
         options["rate"] = mask_rate
 
@@ -151,42 +145,16 @@ def _corruption(
                 copy=copy,
                 **options,
             )
-        boundaries = {"sentences": sequences.sentences} if name in BY_SENTENCE else {}
-        batch = OBJECTIVES[name](
-            sequences.tokens, sequences.special, generator, vocabulary, **boundaries, **options
+        starts = {"sentences": sequences.sentences} if has(function, "sentences") else {}
+        return function(
+            sequences.tokens, sequences.special, generator, vocabulary, **starts, **options
         )
-        return {**batch, "tokens": sequences.tokens} if objective == "replaced" else batch
 
     return corrupt
 
 
-def _losses(
-    objective: str, vocabulary: Vocabulary
-) -> tuple[Losses, tuple[str, ...], tuple[float, ...]]:
-    if objective in PAIR_OBJECTIVES:
-        pair_losses = partial(_pair_losses, names=PAIR_OBJECTIVES[objective])
-        return pair_losses, tuple(objective.split("-")), (1.0, 1.0)
-    if objective == "masked-spans":
-        return spanbert.spanbert_losses, spanbert.TERMS, spanbert.WEIGHTS
-    if objective == "replaced":
-        losses = partial(electra.electra_losses, vocabulary=vocabulary)
-        return losses, electra.TERMS, electra.WEIGHTS
-    if objective == "distilled":
-        return distillation.distilled_losses, distillation.TERMS, distillation.WEIGHTS
-    return _token_losses, ("loss",), (1.0,)
-
-
 def _token_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
     return nats_at(net, inputs)[0][None]
-
-
-def _pair_losses(net: nn.Module, inputs: Mapping[str, Tensor], names: tuple[str, str]) -> Tensor:
-    label, logits = names
-    nats, output = nats_at(net, {name: tensor for name, tensor in inputs.items() if name != label})
-    pair_logits = output[logits].float()  # [batch, 2]
-    return torch.stack(
-        [nats, functional.cross_entropy(pair_logits, inputs[label], reduction="sum")]
-    )
 
 
 def work_of(net: nn.Module) -> Work | None:
@@ -195,9 +163,9 @@ def work_of(net: nn.Module) -> Work | None:
     In an encoder-decoder a token passes one of two stacks, so half of the weights count. The layers
     of ALBERT share weights, which count once per layer.
     """
-    if isinstance(net, (electra.Electra, distillation.Distilled)) or not hasattr(net, "config"):
+    if isinstance(net, (Electra, Distilled)) or not hasattr(net, "config"):
         return None
-    if isinstance(net, spanbert.SpanBert):  # its second head is small enough to ignore
+    if isinstance(net, SpanBert):  # its second head is small enough to ignore
         net = net.bert
     config: Any = net.config
     output = output_map(net)
@@ -219,42 +187,21 @@ def work_of(net: nn.Module) -> Work | None:
 # Each term of a loss is a mean over its own targets, which are counted here. Costs: one pass over
 # the labels.
 
-# The label of a pair of texts, and the model output that predicts it, for objectives with masks.
-PAIR_OBJECTIVES: Mapping[str, tuple[str, str]] = {
-    "masked-next": ("next_sentence_label", "seq_relationship_logits"),
-    "masked-order": ("sentence_order_label", "sop_logits"),
-}
 
-
-def micro(batch: Mapping[str, Tensor], objective: str) -> Micro:
+def micro(batch: Mapping[str, Tensor], objective: Objective) -> Micro:
     """Replace labels by `at` [targets], flat positions of the targets, and `gold` [targets]."""
     inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
     labels = batch["labels"]
-    if objective == "causal":  # the target is the next token
+    if objective.architecture == "decoder":  # the target is the next token
         labels = functional.pad(labels[:, 1:], (0, 1), value=IGNORED)
     at = (labels.flatten() != IGNORED).nonzero()[:, 0]
     inputs["at"], inputs["gold"] = at, labels.flatten()[at]
-    counts = [len(at)]
+    counts = [len(at), *objective.complete(inputs, labels)]
     tokens = int(inputs["attention_mask"].sum())
-    if objective in PAIR_OBJECTIVES:
-        counts.append(len(labels))
-    if objective == "masked-spans":
-        counts.append(len(at))
-        boundary = {
-            name: inputs[name].flatten()[at] for name in spanbert.BOUNDARY_INPUTS
-        }  # [targets] each
-        row_start = at - at % labels.shape[1]  # the flat position where each target's row begins
-        inputs |= boundary | {name: boundary[name] + row_start for name in ("left", "right")}
-    if objective == "replaced":
-        counts.append(tokens)
-    if objective == "distilled":
-        counts += [counts[0], tokens]
     if "decoder_input_ids" in inputs:
         tokens += counts[0]
     if bool(inputs["attention_mask"].all()):  # attention is faster without a mask
         del inputs["attention_mask"]
-    elif objective == "distilled":
-        inputs["real"] = inputs["attention_mask"].flatten().nonzero()[:, 0]
     return Micro(inputs, torch.tensor(counts), tokens)
 
 

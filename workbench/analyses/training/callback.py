@@ -5,8 +5,8 @@
     heads.table, heads.figure()
 
 The training goes on as if nothing had happened: the net is looked at through a view
-(`models/live_net`), and all random generators are left as they were. Costs: the experiment, each
-time; nothing in between.
+(`models/live_net`), and a run leaves all random generators as they were. Costs: the experiment,
+each time; nothing in between.
 """
 
 import logging
@@ -20,7 +20,7 @@ from workbench.core.findings import NUMBERS
 from workbench.core.public import public, require_choice
 from workbench.core.registry import imported
 from workbench.models.loading import load
-from workbench.runs.api import run, same_random_numbers
+from workbench.runs.api import run
 from workbench.runs.run import Run
 from workbench.runs.subruns import numbers_of_runs
 
@@ -144,10 +144,9 @@ class TrainingCallback(TrainerCallback):
         if step in self.runs:
             return
         try:
-            with same_random_numbers():
-                model = load(net, tokenizer, name=self.name)
-                arguments = {"progress": _unseen, **self.arguments}
-                self.runs[step] = run(self.experiment, model=model, **arguments)
+            model = load(net, tokenizer, name=self.name)
+            arguments = {"progress": _unseen, **self.arguments}
+            self.runs[step] = run(self.experiment, model=model, **arguments)
         except WorkbenchError as error:
             if not self.runs:
                 raise  # the request is wrong: better now than at the end

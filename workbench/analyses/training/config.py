@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from workbench.analyses.training.objectives import BY_SENTENCE, takes
+from workbench.analyses.training.objectives import takes
 from workbench.analyses.training.objectives.masked import Unit
 from workbench.analyses.training.task import Plan
 from workbench.core.errors import WorkbenchError, did_you_mean
@@ -109,7 +109,7 @@ def require_known(family: str, settings: Settings, objective: str) -> None:
             code="setting-invalid",
             remedy=did_you_mean(settings.rows, ROWS),
         )
-    if settings.rows == "sentences" and objective in BY_SENTENCE:
+    if settings.rows == "sentences" and takes(objective, "sentences"):
         raise WorkbenchError(
             f"{family} with the objective {objective} needs several sentences in a sequence, and "
             "rows is sentences.",

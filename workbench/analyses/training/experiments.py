@@ -5,20 +5,19 @@ nothing. The training code is imported at the first run, and the families when s
 against one.
 """
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from workbench.core.findings import percent
-from workbench.experiment.definition import Experiment, Need, Settings, Table
+from workbench.experiment.definition import Demo, Experiment, Need, Settings, Table
+from workbench.experiment.sizes import seconds_of
 
 if TYPE_CHECKING:
     from workbench.analyses.training.config import Settings as Recipe
 
 BUDGET = 300.0  # seconds of training when neither time_budget nor steps is set
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 FamilyName = Literal[
     "gpt",
@@ -44,17 +43,9 @@ def continued_type(family: str) -> str:
     return _CONTINUED.get(family, family)
 
 
-def seconds(value: object) -> object:
-    """Seconds of a text such as `90`, `90s`, `5m` or `1h30m`; other types are left to pydantic."""
-    if not isinstance(value, str):
-        return value
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", value.lower())
-    if not parts or "".join(a + b for a, b in parts) != value.lower().replace(" ", ""):
-        raise ValueError("write a time such as 90s, 5m or 1h30m")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
-Time = Annotated[float, BeforeValidator(seconds)]
+Time = Annotated[
+    float, BeforeValidator(lambda time: seconds_of(time) if isinstance(time, str) else time)
+]
 
 
 class Training(Settings):
@@ -268,4 +259,11 @@ EXPERIMENT = Experiment(
         "Standard": {},
         "Full": {"time_budget": "1h"},
     },
+    title="A model trained on",
+    demo=Demo(
+        "Training a tiny GPT in a few seconds",
+        corpora=("primer:size=2000",),
+        settings={"family": "gpt", "size": "tiny", "rows": "sentences", "steps": 200},
+        order=30,
+    ),
 )

@@ -13,8 +13,10 @@ import transformers as hf
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
+from workbench.analyses.training import objectives
 from workbench.analyses.training.objectives.electra import Electra
 from workbench.analyses.training.objectives.spanbert import SpanBert
+from workbench.analyses.training.task import Architecture
 from workbench.analyses.training.tokenizers import Algorithm, Layout
 from workbench.core.errors import WorkbenchError, did_you_mean
 
@@ -288,7 +290,7 @@ class Family:
     build: Build | None
     algorithm: Algorithm = "wordpiece"
     layout: Layout = "bert"
-    others: tuple[str, ...] = ()  # other objectives it can learn by
+    others: Architecture | None = None  # whose shared objectives it can learn by too
     alone: Build | None = None  # builds the model for other objectives, with fewer heads
     unit: str = ""  # masked unit, if not single pieces
     reads: Literal["pieces", "words"] = "pieces"
@@ -340,49 +342,46 @@ def build(
             code="model-unsupported",
             remedy="Call train instead.",
         )
-    builder = row.alone if row.alone and objective in row.others else row.build
+    builder = row.alone if row.alone and objective not in ("", row.objective) else row.build
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return builder(size, tokenizer)
 
 
+def objectives_of(name: str) -> tuple[str, ...]:
+    """The objectives that a family can learn by, the default first."""
+    row = family_of(name)
+    shared = (
+        objective
+        for objective, each in objectives.known().items()
+        if each.shared and each.architecture == row.others
+    )
+    return tuple(dict.fromkeys((row.objective, *shared)))
+
+
 def objective_for(name: str, requested: str) -> str:
     """The requested objective, or by default that of the family; an error if they do not fit."""
-    row = family_of(name)
-    known = (row.objective, *row.others)
+    known = objectives_of(name)
     if requested and requested not in known:
         raise WorkbenchError(
             f"{name} cannot be trained with the objective {requested!r}.",
             code="setting-invalid",
             remedy=did_you_mean(requested, known),
         )
-    return requested or row.objective
+    return requested or known[0]
 
 
-_TO_SEQUENCES = (
-    "prefix",
-    "bert-style",
-    "deshuffle",
-    "mass-style",
-    "replace-spans",
-    "drop-tokens",
-    "random-spans",
-    "denoisers",
-    "token-masking",
-    "token-deletion",
-    "infilling",
-    "sentence-permutation",
-    "document-rotation",
-    "bart",
-)
 FAMILIES: Mapping[str, Family] = {
-    "gpt": Family("Left-to-right language model, as GPT-2.", "causal", gpt, "bpe", "gpt"),
+    "gpt": Family(
+        "Left-to-right language model, as GPT-2.", "causal", gpt, "bpe", "gpt", "decoder"
+    ),
     "llama": Family(
         "Left-to-right language model with rotary positions and grouped keys, as Llama.",
         "causal",
         llama,
         "bpe",
         "gpt",
+        "decoder",
     ),
     "qwen3": Family(
         "Left-to-right language model with norms of queries and keys, as Qwen3.",
@@ -390,12 +389,13 @@ FAMILIES: Mapping[str, Family] = {
         qwen3,
         "bpe",
         "gpt",
+        "decoder",
     ),
     "bert": Family(
         "Masked language model and next-sentence prediction, as BERT.",
         "masked-next",
         bert,
-        others=("masked",),
+        others="encoder",
         alone=masked_bert,
     ),
     "elmo": Family(
@@ -410,7 +410,7 @@ FAMILIES: Mapping[str, Family] = {
         t5,
         "unigram",
         "t5",
-        others=_TO_SEQUENCES,
+        others="encoder-decoder",
     ),
     "bart": Family(
         "Encoder-decoder that restores infilled and reordered text, as BART.",
@@ -418,7 +418,7 @@ FAMILIES: Mapping[str, Family] = {
         bart,
         "bpe",
         "roberta",
-        others=_TO_SEQUENCES,
+        others="encoder-decoder",
     ),
     "electra": Family(
         "Detects the pieces that a small generator replaced, as ELECTRA.",
@@ -431,18 +431,20 @@ FAMILIES: Mapping[str, Family] = {
         roberta,
         "bpe",
         "roberta",
+        "encoder",
     ),
     "modernbert": Family(
         "Masked language model of local and global layers, as ModernBERT.",
         "masked",
         modernbert,
+        others="encoder",
     ),
     "albert": Family(
         "Masked language model and sentence order, with shared layers, as ALBERT.",
         "masked-order",
         albert,
         "unigram",
-        others=("masked",),
+        others="encoder",
         alone=masked_albert,
     ),
     "distilbert": Family(
@@ -454,7 +456,7 @@ FAMILIES: Mapping[str, Family] = {
         "Masked spans of whole words, also predicted from their boundaries, as SpanBERT.",
         "masked-spans",
         spanbert,
-        others=("masked",),
+        others="encoder",
         alone=masked_bert,
         unit="span",
     ),

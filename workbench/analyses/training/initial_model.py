@@ -16,11 +16,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.analyses.training.experiments import continued_type
 from workbench.analyses.training.families import Size, build, family_of
+from workbench.analyses.training.objectives import known
 from workbench.analyses.training.objectives.distillation import Distilled, copy_teacher_layers
 from workbench.analyses.training.objectives.electra import open_electra
 from workbench.analyses.training.objectives.skipgram import SkipGram
 from workbench.analyses.training.objectives.spanbert import SpanBert
-from workbench.analyses.training.task import Progress
+from workbench.analyses.training.task import Architecture, Progress
 from workbench.core.errors import WorkbenchError, listed
 from workbench.models.bilm import BiLM, Words, load_trained
 from workbench.models.elmo import ElmoOptions
@@ -29,13 +30,10 @@ from workbench.models.formats.task_checkpoint import language_head_of
 from workbench.models.references import net_folder
 from workbench.models.word_models import read_vectors
 
-_AUTO: Mapping[str, Any] = {
-    "causal": hf.AutoModelForCausalLM,
-    "masked": hf.AutoModelForMaskedLM,
-    "distilled": hf.AutoModelForMaskedLM,
-    "masked-next": hf.AutoModelForPreTraining,
-    "masked-order": hf.AutoModelForPreTraining,
-    "masked-spans": hf.AutoModelForMaskedLM,
+_AUTO: Mapping[Architecture, Any] = {
+    "decoder": hf.AutoModelForCausalLM,
+    "encoder": hf.AutoModelForMaskedLM,
+    "encoder-decoder": hf.AutoModelForSeq2SeqLM,
 }
 # The saved class of a model with a head for pairs of texts.
 _WITH_PAIRS = {"masked-next": "BertForPreTraining", "masked-order": "AlbertForPreTraining"}
@@ -76,7 +74,11 @@ def _continued_model(name: str, objective: str, folder: Path, progress: Progress
             where=str(folder),
             remedy=f"{name} can continue from: {continued}.",
         )
-    auto = _AUTO.get(objective, hf.AutoModelForSeq2SeqLM)
+    auto = (
+        hf.AutoModelForPreTraining
+        if objective in _WITH_PAIRS
+        else _AUTO[known()[objective].architecture]
+    )
     with silenced():
         if objective == "replaced":
             return open_electra(folder)

@@ -1,18 +1,20 @@
-"""The task of a training (micro-batches and losses) and its plan (steps, batch, learning rate).
+"""The task of a training (objective, micro-batches, losses) and its plan (steps, learning rate).
 
 `batches` makes a `Task` from a token store and an objective. The loop in `trainer` gets from it the
 micro-batches by index, and the losses of a model on one. Costs: nothing.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
 
 from workbench.analyses.training.curves import Work
+from workbench.analyses.training.vocabulary import Vocabulary
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.batch import sent
 
@@ -32,6 +34,42 @@ class Micro(NamedTuple):
 
 
 Losses = Callable[[nn.Module, Mapping[str, Tensor]], Tensor]  # sums in nats, [terms]
+Corruption = Callable[..., dict[str, Tensor]]  # from tokens to inputs and labels
+Architecture = Literal["decoder", "encoder", "encoder-decoder"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What models that read pieces are trained for.
+
+    Args:
+        corrupt: Makes a batch of the tokens of texts; see `objectives`.
+        architecture: Of the models that it trains.
+        shared: Whether it trains every family of the architecture that takes `others`. If not, only
+            families of which it is the default objective.
+        losses: Given the vocabulary, the losses of a model on a micro-batch. None: of its targets.
+        terms: The names of these losses.
+        weights: Of these losses.
+        complete: Given the inputs and labels of a micro-batch, adds what the losses need, and
+            returns the number of targets of each term after the first.
+        mapped: Number of terms, from the first, with logits over the vocabulary.
+        scored: Corrupts held-out text, if `corrupt` does not.
+    """
+
+    corrupt: Corruption
+    architecture: Architecture
+    shared: bool = False
+    losses: Callable[[Vocabulary], Losses] | None = None
+    terms: tuple[str, ...] = ("loss",)
+    weights: tuple[float, ...] = (1.0,)
+    complete: Callable[[dict[str, Tensor], Tensor], Sequence[int]] = lambda inputs, labels: ()
+    mapped: int = 1
+    scored: Corruption | None = None
+
+
+def has(function: Callable[..., Any], parameter: str) -> bool:
+    """Whether a function has a parameter of this name."""
+    return parameter in inspect.signature(function).parameters
 
 
 @dataclass(frozen=True)

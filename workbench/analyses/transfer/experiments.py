@@ -8,11 +8,11 @@ Costs: nothing; the code is imported at the first run.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from workbench.experiment.definition import HEAD, Experiment, Settings, Table
+from workbench.experiment.definition import HEAD, Demo, Experiment, Settings, Table
 from workbench.experiment.growth import Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings
 
@@ -276,6 +276,11 @@ FINETUNE_TABLES = {
     ),
 }  # fmt: skip
 
+_SHORT: Mapping[str, Any] = {  # settings for a fine-tuning of a few seconds
+    "max_train": 80, "max_dev": 40, "max_test": 80,
+    "max_epochs": 2, "learning_rates": (1e-3,), "seeds": (0,),
+}  # fmt: skip
+
 FINETUNE = Experiment(
     name="finetune",
     about="Adapts a model to a task (frozen, fine-tuned, LoRA, adapters, prefix …) and saves it.",
@@ -294,6 +299,14 @@ FINETUNE = Experiment(
     papers=lambda settings: (
         *(["raffel-2020-t5"] if settings.head == "text" else ["peters-2019-tune"]),
         *papers_of([settings.method]),
+    ),
+    title="Fine-tuning",
+    demo=Demo(
+        "Fine-tuning BERT for one task",
+        models=("mini:bert",),
+        corpora=("primer/sentiment",),
+        settings=_SHORT,
+        order=18,
     ),
 )
 
@@ -380,6 +393,13 @@ FROZEN_VS_FINETUNED = Experiment(
     findings="workbench.analyses.transfer.findings:frozen_vs_finetuned",
     growth=Growth({"max_train": 300}),
     papers=lambda settings: ("peters-2019-tune", *papers_of(settings.methods)),
+    title="Frozen and fine-tuned",
+    demo=Demo(
+        "BERT frozen and fine-tuned: scores of both",
+        models=("mini:bert",),
+        settings={**_SHORT, "tasks": ("sentiment",), "lstm_baseline": False},
+        order=17,
+    ),
 )
 
 
@@ -530,6 +550,18 @@ PRETRAINING = Experiment(
     figures="workbench.analyses.transfer.figures.pretraining:FIGURES",
     findings="workbench.analyses.transfer.findings:pretraining",
     papers=("devlin-2019-bert",),
+    title="Pretraining objectives compared on",
+    demo=Demo(
+        "Pretraining objectives: masked or left-to-right, scored after fine-tuning",
+        settings={
+            **_SHORT,
+            "arms": ("mlm", "ltr"),
+            "pretraining_steps": 60,
+            "tasks": ("sentiment",),
+            "seeds": (0,),
+        },
+        order=23,
+    ),
 )
 
 
@@ -604,6 +636,13 @@ SIMILARITY = Experiment(
     findings="workbench.analyses.transfer.findings:similarity",
     growth=Growth({"max_sentences": 300, "max_words": 20_000}),
     papers=("kornblith-2019-similarity", "song-2012-hsic"),
+    title="Similarity of the layers of",
+    demo=Demo(
+        "Similarity of the layers of four models",
+        models=("mini:bert", "mini:gpt", "mini:elmo", "mini:t5"),
+        settings={"max_sentences": 60},
+        order=20,
+    ),
 )
 
 
@@ -728,5 +767,12 @@ DRIFT = Experiment(
         "song-2012-hsic",
         "schonemann-1966-procrustes",
         "zhang-2022-layers",
+    ),
+    title="What training changed between",
+    demo=Demo(
+        "What training changes: BERT with random weights and trained",
+        models=("mini:bert@random", "mini:bert"),
+        settings={"max_sentences": 60},
+        order=19,
     ),
 )

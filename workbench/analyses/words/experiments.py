@@ -6,7 +6,7 @@ is imported when an experiment first runs.
 
 from pydantic import Field
 
-from workbench.experiment.definition import Experiment, Settings, Table
+from workbench.experiment.definition import Demo, Experiment, Settings, Table
 from workbench.experiment.growth import Growth
 from workbench.experiment.sizes import GrowingSettings
 
@@ -153,6 +153,13 @@ GEOMETRY = Experiment(
     findings="workbench.analyses.words.geometry_findings:geometry",
     growth=Growth({"max_sentences": 1000}),
     papers=("ethayarajh-2019-contextual", "timkey-2021-rogue", "mu-2018-all-but-the-top"),
+    title="Geometry of the word states of",
+    demo=Demo(
+        "Geometry of word states: how contextual and isotropic each layer of BERT is",
+        models=("mini:bert",),
+        settings={"max_sentences": 300, "random_models": 2, "n_permutations": 200},
+        order=6,
+    ),
 )
 
 # --- tokenization ---------------------------------------------------------------------------------
@@ -241,6 +248,10 @@ TOKENIZATION = Experiment(
     figures="workbench.analyses.words.figures.tokenization:FIGURES",
     findings="workbench.analyses.words.geometry_findings:tokenization",
     papers=("rust-2021-tokenizer",),
+    title="Words in the pieces of",
+    demo=Demo(
+        "Into how many pieces BERT and GPT split words", models=("mini:bert", "mini:gpt"), order=5
+    ),
 )
 
 
@@ -395,4 +406,11 @@ NEIGHBOURS = Experiment(
     figures="workbench.analyses.words.figures.neighbours:FIGURES",
     findings="workbench.analyses.words.neighbours_findings:neighbours",
     papers=("peters-2018-elmo", "rosenberg-2007-v-measure"),
+    title="Nearest neighbours of words in",
+    demo=Demo(
+        "Nearest neighbours of words in each layer of BERT, and senses of ambiguous words",
+        models=("mini:bert",),
+        settings={"max_queries": 200, "max_occurrences": 4000, "random_models": 2},
+        order=21,
+    ),
 )

@@ -166,7 +166,7 @@ def _picture(result: str, figure: str, theme: "Kind") -> str:
     """Return the figure of a built-in result as a small picture; "" if there is none."""
     from workbench.drawing.sanitize import harmless
     from workbench.drawing.vector import inline_svg, page_style
-    from workbench.report.content import registered
+    from workbench.report.prose import registered
     from workbench.runs.builtin import builtin_run
     from workbench.runs.run import builtin_names
 

@@ -26,6 +26,9 @@ from workbench.core.files import numbered_lines, stem
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.layers import Mention, set_spans, vocabulary
 
+READS = (".mrg", ".ptb", ".parse")
+PLACE = 4  # in lists of formats
+
 _SYMBOL = re.compile(r"[()]|[^()\s]+", re.ASCII)  # other spaces of Unicode occur inside words
 _BRACKETS = {
     "-LRB-": "(",

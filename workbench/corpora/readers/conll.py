@@ -25,6 +25,9 @@ from workbench.core.files import numbered_lines, stem
 from workbench.corpora.corpus import Options, Reading, Unit
 from workbench.corpora.layers import Mention, set_spans, vocabulary
 
+READS = (".conll", ".bio")
+PLACE = 2  # in lists of formats
+
 DOCUMENT = "-DOCSTART-"
 NO_TAG = ("", "_", "-X-")
 TAGGED = 4  # minimum number of columns for the second to be a part of speech

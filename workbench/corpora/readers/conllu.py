@@ -41,6 +41,10 @@ from workbench.corpora.readers.gum_entities import (
     layers_of,
 )
 
+READS = (".conllu",)
+WRITES = (".conllu",)
+PLACE = 1  # in lists of formats
+
 # --- one sentence of CoNLL-U: from its lines to words, spaces and columns of spaCy's codes --------
 #
 # Works on whole columns. Each distinct tag, lemma or feature set is looked up once and cached,

@@ -46,6 +46,10 @@ from workbench.core.files import atomic_write, read_regular, unreadable
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.layers import checked_edge, checked_range, checked_text, vocabulary
 
+READS = (".spacy",)
+WRITES = (".spacy",)
+PLACE = 5  # in lists of formats
+
 # --- the words of a `.spacy` file as columns of numbers, checked before spaCy reads them ----------
 #
 # Every string code must have a string, every head must be in its Doc and lead to a root, and an

@@ -12,6 +12,10 @@ from workbench.corpora.readers import edges_jsonl, tables
 from workbench.corpora.readers.edges_jsonl import write
 from workbench.corpora.readers.json_objects import numbered_objects
 
+READS = (".jsonl", ".json")
+WRITES = (".jsonl",)
+PLACE = 3  # in lists of formats
+
 __all__ = ["reader", "write"]
 
 

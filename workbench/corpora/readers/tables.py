@@ -39,6 +39,9 @@ from workbench.corpora.layers import Mention, mentions, set_spans
 from workbench.corpora.readers.json_objects import numbered_objects
 from workbench.corpora.readers.text import tokenizer
 
+READS = (".tsv", ".csv")
+PLACE = 6  # in lists of formats
+
 # --- columns of a table ---------------------------------------------------------------------------
 #
 # The column names of a table before it is read, and which of them are known text columns.

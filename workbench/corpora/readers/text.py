@@ -31,6 +31,9 @@ from workbench.core.files import numbered_lines, stem
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.layers import vocabulary
 
+READS = (".txt",)
+PLACE = 7  # in lists of formats
+
 _ATTRIBUTES = [
     IDS[name]
     for name in "SPACY LEMMA NORM POS TAG MORPH HEAD DEP SENT_START "

@@ -43,11 +43,11 @@ def make(
     json: bool = False,
 ) -> None:
     """Train and score the models, and print the scores; save the models if a folder is named."""
-    from workbench.analyses.training.experiments import seconds
     from workbench.analyses.training.mini import BUDGET, SETTINGS
+    from workbench.experiment.sizes import seconds_of
 
     try:
-        total = seconds(budget or BUDGET)
+        total = seconds_of(budget) if budget else BUDGET
     except ValueError as error:
         raise WorkbenchError(
             f"the time budget is {budget!r}: {error}.",

@@ -18,6 +18,7 @@ from workbench.analyses.training.objectives.corruption import (
     single,
 )
 from workbench.analyses.training.objectives.t5 import translation
+from workbench.analyses.training.task import Objective
 from workbench.analyses.training.vocabulary import Vocabulary, require_token
 
 RATE, INFILLED, MEAN_SPAN = 0.15, 0.3, 3.0
@@ -169,3 +170,13 @@ def _permuted(special: Tensor, sentences: Tensor, generator: Generator) -> Tenso
     keys = keys.masked_fill(special, -1.0)  # a document end stays before the next document
     order = keys.argsort(dim=1, stable=True)
     return order.gather(1, special.cumsum(1).gather(1, order).argsort(dim=1, stable=True))
+
+
+OBJECTIVES = {
+    "token-masking": Objective(token_masking, "encoder-decoder", shared=True),
+    "token-deletion": Objective(token_deletion, "encoder-decoder", shared=True),
+    "infilling": Objective(infilling, "encoder-decoder", shared=True),
+    "sentence-permutation": Objective(sentence_permutation, "encoder-decoder", shared=True),
+    "document-rotation": Objective(document_rotation, "encoder-decoder", shared=True),
+    "bart": Objective(bart, "encoder-decoder", shared=True),
+}

@@ -15,7 +15,8 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from workbench.analyses.training.objectives.chunked_lm_loss import logits_at
-from workbench.analyses.training.objectives.masked import IGNORED
+from workbench.analyses.training.objectives.masked import IGNORED, masked
+from workbench.analyses.training.task import Objective
 from workbench.engine.batch import sent
 
 # --- the objective: masked pieces with the teacher's soft targets ---------------------------------
@@ -57,7 +58,6 @@ def distillation(
 
 # --- the student, initialised from every other layer of its teacher -------------------------------
 
-TERMS, WEIGHTS = ("soft", "hard", "cosine"), (SOFT, HARD, COSINE)
 # Modules of a block: BERT's name and DistilBERT's name.
 _PARTS = {
     "attention.self.query": "attention.q_lin",
@@ -149,3 +149,23 @@ def _real(states: Tensor, positions: Tensor | None) -> Tensor:
     """
     flat = states.flatten(0, 1)
     return flat if positions is None else flat.index_select(0, positions)
+
+
+def _with_real(inputs: dict[str, Tensor], labels: Tensor) -> tuple[int, int]:
+    """Add the positions of tokens if there is padding; targets are masks twice, and all tokens."""
+    mask = inputs["attention_mask"].flatten()
+    if not bool(mask.all()):
+        inputs["real"] = mask.nonzero()[:, 0]
+    return len(inputs["at"]), int(mask.sum())
+
+
+OBJECTIVES = {
+    "distilled": Objective(
+        masked,
+        "encoder",
+        losses=lambda vocabulary: distilled_losses,
+        terms=("soft", "hard", "cosine"),
+        weights=(SOFT, HARD, COSINE),
+        complete=_with_real,
+    )
+}

@@ -5,6 +5,7 @@ it the generator. Costs: a pass of both models, with the generator's logits at m
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from torch.nn import functional
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from workbench.analyses.training.objectives.chunked_lm_loss import logits_at
-from workbench.analyses.training.objectives.masked import detect
+from workbench.analyses.training.objectives.masked import detect, to_generate
+from workbench.analyses.training.task import Objective
 from workbench.analyses.training.vocabulary import Vocabulary
 from workbench.core.errors import WorkbenchError
 from workbench.models.formats.checkpoint import opened, read_config
 
-TERMS, WEIGHTS = ("generator", "detector"), (1.0, 50.0)
 GENERATOR = "generator"  # folder of the generator
 
 
@@ -84,3 +85,15 @@ def electra_losses(net: nn.Module, inputs: Mapping[str, Tensor], vocabulary: Voc
     )
     real = inputs.get("attention_mask")
     return torch.stack([filled, (nats if real is None else nats * real).sum()])
+
+
+OBJECTIVES = {
+    "replaced": Objective(
+        to_generate,
+        "encoder",
+        losses=lambda vocabulary: partial(electra_losses, vocabulary=vocabulary),
+        terms=("generator", "detector"),
+        weights=(1.0, 50.0),
+        complete=lambda inputs, labels: (int(inputs["attention_mask"].sum()),),
+    )
+}

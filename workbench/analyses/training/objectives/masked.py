@@ -21,6 +21,7 @@ from workbench.analyses.training.objectives.corruption import (
     run_starts,
     whole_words,
 )
+from workbench.analyses.training.task import Objective
 from workbench.analyses.training.vocabulary import Vocabulary, require_token
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.batch import sent
@@ -109,10 +110,9 @@ def choose_tokens(
     return units.tokens(place_spans(spans, units.n_units, generator).inside)
 
 
-# --- causal and bidirectional language models -----------------------------------------------------
+# --- causal language models -----------------------------------------------------------------------
 #
-# Predicting the next token from the tokens before it, and for ELMo also the previous one from those
-# after it. Costs: nothing, as the targets are the tokens.
+# Predicting the next token from those before it. Costs: nothing, as the targets are the tokens.
 
 IGNORED = -100  # label of tokens without loss
 
@@ -124,36 +124,6 @@ def causal(
     mask = vocabulary.attention_mask(tokens)
     labels = tokens.masked_fill(mask == 0, IGNORED)
     return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
-
-
-def bidirectional(
-    tokens: Tensor,
-    special: Tensor,
-    generator: Generator,
-    vocabulary: Vocabulary,
-    *,
-    known: int | None = None,
-    unknown: int | None = None,
-) -> dict[str, Tensor]:
-    """Next and previous word as targets of each word, for sentences with boundary tokens.
-
-    Targets are shifted to the position they are predicted from. Targets not among the first `known`
-    words become `unknown`; inputs do not change, as they are read by their characters.
-    """
-    mask = vocabulary.attention_mask(tokens)
-    targets = tokens.masked_fill(mask == 0, IGNORED)
-    if known is not None and unknown is not None:
-        targets = targets.masked_fill((targets >= known) & (targets != IGNORED), unknown)
-    forward, backward = tokens.new_full((2, *tokens.shape), IGNORED)
-    forward[:, :-1] = targets[:, 1:]
-    backward[:, 1:] = targets[:, :-1]
-    backward[mask == 0] = IGNORED
-    return {
-        "input_ids": tokens,
-        "attention_mask": mask,
-        "forward_labels": forward,
-        "backward_labels": backward,
-    }
 
 
 # --- replaced-token detection ---------------------------------------------------------------------
@@ -172,8 +142,9 @@ def to_generate(
     *,
     rate: float = 0.15,
 ) -> dict[str, Tensor]:
-    """The generator's inputs: 15 % of the text is predicted, all of it masked."""
-    return masked(tokens, special, generator, vocabulary, rate=rate, mask=1.0, random=0.0)
+    """The generator's inputs: 15 % of the text is predicted, all of it masked; and the tokens."""
+    batch = masked(tokens, special, generator, vocabulary, rate=rate, mask=1.0, random=0.0)
+    return batch | {"tokens": tokens}
 
 
 def detect(
@@ -237,3 +208,9 @@ def boundaries(chosen: Tensor) -> dict[str, Tensor]:
     stop = positions.masked_fill(~stops, chosen.shape[1]).flip(1).cummin(1).values.flip(1)
     positions_of = {"left": start - 1, "right": stop + 1, "within": positions - start}
     return {name: position.masked_fill(~chosen, 0) for name, position in positions_of.items()}
+
+
+OBJECTIVES = {
+    "causal": Objective(causal, "decoder", shared=True),
+    "masked": Objective(masked, "encoder", shared=True),
+}

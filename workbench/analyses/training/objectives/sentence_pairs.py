@@ -5,12 +5,16 @@ comes from another sequence; a text that starts with the true next sentence is n
 negative. Costs: 1 ms for 32 sequences of 128 on a core, plus that of masking.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
+from torch.nn import functional
 
+from workbench.analyses.training.objectives.chunked_lm_loss import nats_at
 from workbench.analyses.training.objectives.masked import Unit, masked
+from workbench.analyses.training.task import Corruption, Objective
 from workbench.analyses.training.vocabulary import Vocabulary, require_token
 
 # --- two texts in one sequence --------------------------------------------------------------------
@@ -281,3 +285,32 @@ def _two_texts(
     some = torch.where(between.any(1, keepdim=True), between, starts)
     cut = cuts(special, some, generator)
     return torch.where(first < cut, first, starts_of_text), cut, torch.where(last > cut, last, ends)
+
+
+# --- losses of the masked tokens and of the label of each pair ------------------------------------
+
+
+def _objective(name: str, corrupt: Corruption, label: str, logits: str) -> Objective:
+    """An objective of masks and pairs; `logits` is the model's output that predicts `label`."""
+
+    def losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+        model_inputs = {name: tensor for name, tensor in inputs.items() if name != label}
+        nats, output = nats_at(net, model_inputs)
+        pair_logits = output[logits].float()  # [batch, 2]
+        pair_nats = functional.cross_entropy(pair_logits, inputs[label], reduction="sum")
+        return torch.stack([nats, pair_nats])
+
+    return Objective(
+        corrupt,
+        "encoder",
+        losses=lambda vocabulary: losses,
+        terms=("masked", name),
+        weights=(1.0, 1.0),
+        complete=lambda inputs, labels: (len(labels),),
+    )
+
+
+OBJECTIVES = {
+    "masked-next": _objective("next", bert, "next_sentence_label", "seq_relationship_logits"),
+    "masked-order": _objective("order", albert, "sentence_order_label", "sop_logits"),
+}

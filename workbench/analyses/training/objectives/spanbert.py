@@ -17,8 +17,9 @@ from torch.nn import functional
 from transformers import BertForMaskedLM
 
 from workbench.analyses.training.objectives.chunked_lm_loss import linear_nats, nats_at, output_map
+from workbench.analyses.training.objectives.masked import spans
+from workbench.analyses.training.task import Objective
 
-TERMS, WEIGHTS = ("masked", "boundary"), (1.0, 1.0)
 BOUNDARY_INPUTS = ("left", "right", "within")  # inputs of the boundary head in a batch
 POSITION_WIDTH = 200  # maximum width of the embedding of a position in a span
 
@@ -78,3 +79,27 @@ def spanbert_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
     return torch.stack(
         [nats, linear_nats(boundary_states, weight, net.boundary.bias, inputs["gold"])]
     )
+
+
+def _at_targets(inputs: dict[str, Tensor], labels: Tensor) -> tuple[int]:
+    """Take the boundaries of the targets, as flat positions; each has a target of both terms."""
+    at = inputs["at"]
+    row_start = at - at % labels.shape[1]  # the flat position where each target's row begins
+    for name in BOUNDARY_INPUTS:
+        inputs[name] = inputs[name].flatten()[at]  # [targets]
+    for name in ("left", "right"):
+        inputs[name] = inputs[name] + row_start
+    return (len(at),)
+
+
+OBJECTIVES = {
+    "masked-spans": Objective(
+        spans,
+        "encoder",
+        losses=lambda vocabulary: spanbert_losses,
+        terms=("masked", "boundary"),
+        weights=(1.0, 1.0),
+        complete=_at_targets,
+        mapped=2,
+    )
+}

@@ -23,6 +23,7 @@ from workbench.analyses.training.objectives.corruption import (
     single,
 )
 from workbench.analyses.training.objectives.masked import IGNORED
+from workbench.analyses.training.task import Objective
 from workbench.analyses.training.vocabulary import Vocabulary, require_token
 from workbench.core.errors import WorkbenchError
 
@@ -233,3 +234,15 @@ def translation(
         "labels": labels,
         "decoder_input_ids": shifted,
     }
+
+
+OBJECTIVES = {
+    "prefix": Objective(prefix_lm, "encoder-decoder", shared=True),
+    "bert-style": Objective(bert_style, "encoder-decoder", shared=True),
+    "deshuffle": Objective(deshuffle, "encoder-decoder", shared=True),
+    "mass-style": Objective(mass_style, "encoder-decoder", shared=True),
+    "replace-spans": Objective(replace_spans, "encoder-decoder", shared=True),
+    "drop-tokens": Objective(drop_tokens, "encoder-decoder", shared=True),
+    "random-spans": Objective(random_spans, "encoder-decoder", shared=True),
+    "denoisers": Objective(denoisers, "encoder-decoder", shared=True, scored=random_spans),
+}
