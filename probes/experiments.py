@@ -296,7 +296,11 @@ EDGE_PROBING = Experiment(
     figures="probes.figures.probing:FIGURES",
     findings="probes.findings:edge_probing",
     presets={"Preview": {"preview": True}},
-    growth=Growth({"max_sentences": 1000, "max_targets": 1500}, "probes.edge_probing:still_open"),
+    growth=Growth(
+        {"max_sentences": 1000, "max_targets": 1500},
+        "probes.edge_probing:still_open",
+        "probes.probe_inputs:available",
+    ),
     papers=("tenney-2019-context", "tenney-2019-pipeline", "hewitt-2019-control"),
     title="Edge probing of",
     demo=Demo(
@@ -448,7 +452,9 @@ DESCRIPTION_LENGTH = Experiment(
     version=2,
     figures="probes.figures.probing:DESCRIPTION_LENGTH_FIGURES",
     findings="probes.findings:description_length",
-    growth=Growth({"max_sentences": 1000, "max_targets": 1500}),
+    growth=Growth(
+        {"max_sentences": 1000, "max_targets": 1500}, available="probes.probe_inputs:available"
+    ),
     papers=("voita-2020-mdl", "hewitt-2019-control"),
     title="Description length of labels in",
     demo=Demo(

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from probes.experiments import DescriptionLength, EdgeProbing
 from probes.probe_training import Probe
 from probes.representations import (
     MODEL,
@@ -99,6 +100,14 @@ def tasks_about(ref: str) -> dict[str, str]:
     from workbench.corpora import read
 
     return {task.name: task.about for task in tasks_in(read(ref))}
+
+
+def available(inputs: Inputs, settings: EdgeProbing | DescriptionLength) -> dict[str, int]:
+    """How many training targets the largest task has in the whole corpus."""
+    tasks = tasks_in(inputs.corpus, settings.tasks)
+    train = parts_of(inputs.corpus, inputs.split, SplitSizes(None, None, None), inputs.seed).train
+    edges = encode(train, [task.layer for task in tasks]).edges
+    return {"max_targets": max(len(edges[task.layer].span1) for task in tasks)}
 
 
 def open_inputs(

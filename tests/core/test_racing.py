@@ -7,7 +7,17 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from workbench.core.racing import FIRST, Race, estimated, intervals, race, shares, sizes
+from workbench.core.racing import (
+    FIRST,
+    Race,
+    chances,
+    estimated,
+    intervals,
+    race,
+    shares,
+    sizes,
+    weights,
+)
 from workbench.core.stats import Floats
 
 MODELS, TOP, TIE = 200, 10, 1e-5
@@ -135,7 +145,7 @@ def test_the_interval_of_each_head_has_its_mean(guess: bool) -> None:
 
 
 def test_it_costs_a_fraction_of_scoring_everything() -> None:
-    for guess, least in ((True, 3.0), (False, 2.0)):
+    for guess, least in ((True, 6.0), (False, 3.0)):
         ratios = [SENTENCES * len(found.n) / found.passes for _, found in all_raced(guess)]
         print(f"head-passes, {'with' if guess else 'without'} a guess: {np.median(ratios):.1f} "
               f"times fewer ({min(ratios):.1f} to {max(ratios):.1f})")  # fmt: skip
@@ -145,12 +155,30 @@ def test_it_costs_a_fraction_of_scoring_everything() -> None:
 def test_significant_heads_of_the_exact_answer_are_found_or_open() -> None:
     lost = kept = 0
     for model, found in all_raced(True):
-        exact = estimated(model.changes, model.number, 0 * model.guess)
+        exact = estimated(model.changes, model.number, 0 * model.guess, np.ones(SENTENCES))
         is_significant = 32 * intervals(exact, 1)[2] < 0.05
         lost += ((found.p_value >= 0.05) & is_significant & ~found.open_effect).sum()
         kept += ((found.p_value < 0.05) & is_significant).sum()
     print(f"significant heads found: {kept}, wrongly called not significant: {lost}")
     assert lost <= 0.01 * kept
+
+
+def test_sentences_are_drawn_by_their_weights_and_each_stands_for_others() -> None:
+    """The first n of an order have the stated probabilities, and weighted sums the right mean."""
+    model = simulated(5, sentences=400)
+    weight, n, repeats = weights(model.guess), 150, 2000
+    expected = chances(weight, n)
+    assert weight.min() >= 1 and expected.sum() == pytest.approx(n) and expected.max() <= 1
+    drawn, sums = np.zeros(400), np.zeros(32)
+    for seed in range(repeats):
+        uniform = np.random.default_rng([seed, 3]).random(400)
+        first = np.argsort(uniform / weight)[:n]
+        drawn[first] += 1
+        sums += (model.changes[first] / expected[first, None]).sum(0)
+    assert np.abs(drawn / repeats - expected).max() < 0.06  # 5 standard errors
+    total, spread = model.changes.sum(0), model.changes.std(0) * np.sqrt(400)
+    assert (np.abs(sums / repeats - total) <= 0.15 * spread).all()
+    assert (chances(weight, 400) == 1).all()
 
 
 def test_zeros_leave_after_the_first_round() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,6 +67,40 @@ def test_a_clear_effect_needs_one_step_and_a_small_one_more() -> None:
 def test_steps_together_cost_at_most_1_6_times_the_last_one() -> None:
     sizes = [step["sizes"]["throws"] for step in thrown(bias=0.5)[1]["steps"]]
     assert sum(sizes) <= 1.6 * sizes[-1]
+
+
+@pytest.mark.parametrize(
+    ("there", "sizes"),
+    [(900, [50, 200, 900]), (800, [50, 200, 800]), (1_700, [50, 200, 1_700]), (60, [50, 60])],
+)
+def test_a_step_with_nearly_as_much_data_as_the_last_is_left_out(
+    there: int, sizes: list[int]
+) -> None:
+    """The second half of the data is too little to be worth a step of its own."""
+
+    def few(inputs: Inputs, settings: Coin, progress: Progress) -> wb.Result:
+        return throw(inputs, settings.model_copy(update={"throws": min(settings.throws, there)}),
+                     progress)  # fmt: skip
+
+    growth = Growth({"throws": 50}, available=lambda inputs, settings: {"throws": there})
+    _, facts = effort.grown(replace(COIN, run=few, growth=growth), Inputs(), Coin(), Quiet())
+    found = [min(step["sizes"]["throws"], there) for step in facts["growth"]["steps"]]
+    assert found == sizes and facts["growth"]["ended"] == "data"
+    assert sum(found) <= 1.6 * there or len(found) == 2  # the first step is always as large
+
+
+def test_what_a_step_has_encoded_is_there_for_the_next(tmp_path: Path) -> None:
+    seen = []
+
+    def run(inputs: Inputs, settings: Coin, progress: Progress) -> wb.Result:
+        assert inputs.scratch is not None
+        seen.append({folder.name for folder in inputs.scratch.iterdir()})
+        (inputs.scratch / f"activations-{settings.throws}").mkdir()
+        (inputs.scratch / "trial.npz").touch()
+        return throw(inputs, settings, progress)
+
+    effort.grown(replace(COIN, run=run), Inputs(scratch=tmp_path), Coin(bias=0.55), Quiet())
+    assert seen[:3] == [set(), {"activations-50"}, {"activations-50", "activations-200"}]
 
 
 def test_what_is_open_at_the_end_is_said_with_a_remedy() -> None:

@@ -4,12 +4,12 @@ A unit (a head) has a change of the loss on every sentence, and the exact answer
 all sentences of a corpus. The race predicts two things of that answer: which units are among the
 `top`, and which are significantly different from zero. Units are scored round by round on the same
 sentences, in a random order that depends on the seed; a unit for which both are decided is not
-scored any more. A guess of each change that is known for all sentences, such as a gradient, is
-subtracted where it correlates (regression estimator of survey sampling), and the part of the corpus
-that was seen reduces the error (finite population correction). Intervals are Student's, at a level
-such that those of all rounds hold together: each round has a share of the 5 % in proportion to its
-number of sentences, divided by the number of comparisons (`docs/decisions/racing.md`).
-Costs: milliseconds a round, besides the scoring.
+scored any more. A guess of each change is known for all sentences, such as a gradient. Sentences
+with large guesses are drawn earlier (sequential Poisson sampling); what the guess and its size
+predict is not sampled (regression estimator), and the part of the corpus that was seen reduces the
+error. Intervals are Student's, at a level such that those of all rounds hold together: each round
+has a share of the 5 % in proportion to its number of sentences, divided by the number of
+comparisons (`docs/decisions/racing.md`). Costs: milliseconds a round, besides the scoring.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,9 @@ Flags = NDArray[np.bool_]
 Score = Callable[[Integers, Integers], Floats]  # units, sentences -> changes [sentences, units]
 
 FIRST = 100  # sentences of the first round; with fewer, skewed changes are no case for Student's t
-GROWTH = 1.3  # from one round to the next
+GROWTH = 1.2  # from one round to the next
 PRECISE = 1.25  # a unit leaves when its interval is at most so much wider than the exact one
+REGRESSORS = 3  # number of predictions, guess, size of the guess
 DOUBT = 0.1  # of a guess' spread that its residuals have at least
 
 
@@ -43,6 +44,7 @@ class Race:
     """What is known of each unit, in arrays of [units], and the rounds."""
 
     order: Integers  # of the sentences; each unit was scored on the first n of them
+    weight: Floats  # of each sentence, in this order: how readily it was drawn
     n: Integers  # sentences that it was scored on
     value: Floats
     lower: Floats  # 95 %, over all rounds together
@@ -68,34 +70,48 @@ def sizes(total: int) -> list[int]:
     return [*found, total]
 
 
+def weights(guess: Floats) -> Floats:
+    """Return how readily each sentence is drawn: more if guesses are large there, at least by half.
+
+    # guess [sentences, units] -> [sentences]
+    """
+    spread = guess.std(0)
+    size = (np.abs(guess[:, spread > 0]) / spread[spread > 0]).sum(1)
+    weight: Floats = 1 + size / size.mean() if size.any() else np.ones(len(guess))
+    return weight
+
+
+def chances(weight: Floats, n: int) -> Floats:
+    """Return the probability of each sentence to be among the first n; all sum to n."""
+    found, certain = np.ones(len(weight)), np.zeros(len(weight), bool)
+    while n < len(weight):
+        rest = ~certain
+        found[rest] = weight[rest] * (n - certain.sum()) / weight[rest].sum()
+        if (found[rest] < 1).all():
+            break
+        certain |= found >= 1
+        found[certain] = 1
+    return found
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Ratios of sums for some units from the first n of all sentences, with their errors."""
 
-    n: int
-    total: int
     value: Floats  # [units]
-    spread: Floats  # standard deviation of one sentence  # [units]
-    residuals: Floats  # what the guess does not explain  # [n, units]
-    explained: Floats  # what it explains  # [total, units]
-
-    @property
-    def unseen(self) -> float:
-        """The variance of a mean of n of all sentences, for a variance of 1."""
-        return 1 / self.n - 1 / self.total
+    exact_error: (
+        Floats  # standard error of the exact answer itself, as a sample of texts  # [units]
+    )
+    residuals: Floats  # whose sum of squares is the variance by the race  # [n, units]
+    guessed: Floats  # whose sum of squares would be, if nothing had been guessed  # [total, units]
+    freedom: int  # degrees, of the residuals
+    exact_freedom: int  # degrees, of the exact answer's error
 
     @property
     def race_error(self) -> Floats:
         """Standard error with which the exact answer is known.  # [units]"""
-        seen = np.square(self.residuals).sum(0) / max(self.n - 2, 1)
-        least = DOUBT**2 * np.square(self.explained).mean(0)
-        error: Floats = np.sqrt(np.maximum(seen, least) * self.unseen)
-        return error
-
-    @property
-    def exact_error(self) -> Floats:
-        """Standard error of the exact answer itself, as a sample of texts.  # [units]"""
-        error: Floats = self.spread / np.sqrt(self.total)
+        seen, least = (np.square(part).sum(0) for part in (self.residuals, self.guessed))
+        error: Floats = np.sqrt(np.maximum(seen, DOUBT**2 * least))
         return error
 
     @property
@@ -106,9 +122,8 @@ class Estimate:
 
     def pair_errors(self, units: Integers) -> Floats:
         """Standard errors of exact differences between units.  # [some, some]"""
-        seen = _pair_squares(self.residuals[:, units]) / max(self.n - 2, 1)
-        least = DOUBT**2 * _pair_squares(self.explained[:, units]) / self.total
-        errors: Floats = np.sqrt(np.maximum(seen, least) * self.unseen)
+        seen, least = (_pair_squares(part[:, units]) for part in (self.residuals, self.guessed))
+        errors: Floats = np.sqrt(np.maximum(seen, DOUBT**2 * least))
         return errors
 
 
@@ -119,35 +134,45 @@ def _pair_squares(rows: Floats) -> Floats:
     return np.maximum(own[:, None] + own[None] - 2 * products, 0)
 
 
-def estimated(part: Floats, number: Floats, guess: Floats) -> Estimate:
+def estimated(part: Floats, number: Floats, guess: Floats, weight: Floats) -> Estimate:
     """Estimate sum(part) / sum(number) over all sentences from the part of the first n.
 
-    # part [n, units], number [total], guess of part [total, units]
+    # part [n, units], number, weight [total], guess of part [total, units]
     """
-    n, total = len(part), len(number)
-    mean = max(number[:n].mean(), 1e-12)
-    value = part.mean(0) / mean
-    own = (part - value * number[:n, None]) / mean  # [n, units], influences; their mean is 0
-    whole = guess.sum(0) / max(number.sum(), 1e-12)
-    guessed = (guess - whole * number[:, None]) / max(number.mean(), 1e-12)  # [total, units]
-    there = guessed[:n] - guessed[:n].mean(0)
-    squares = np.square(there).sum(0)
-    weight = np.divide((own * there).sum(0), squares, out=np.ones_like(value), where=squares > 0)
+    n = len(part)
+    chance, predictions = chances(weight, n), max(number.sum(), 1e-12)
+    drawn = chance[:n, None]  # each stands for 1 / drawn sentences
+    spread = guess.std(0)
+    scaled = np.divide(guess, spread, out=np.zeros_like(guess), where=spread > 0)
+    counts = np.broadcast_to(number[:, None], guess.shape)
+    known = np.stack([counts.T, scaled.T, np.abs(scaled.T)], 1)  # [units, 3, total]
+    seen = known[:, :, :n] / chance[:n]
+    gram = seen @ known[:, :, :n].swapaxes(1, 2)
+    moments = seen @ part.T[..., None]  # [units, 3, 1]
+    slopes = np.linalg.pinv(gram, hermitian=True) @ moments
+    fitted = (slopes.swapaxes(1, 2) @ known)[:, 0].T  # [total, units]
+    missed = (part - fitted[:n]) / drawn  # [n, units]
+    value = (fitted.sum(0) + missed.sum(0)) / predictions
+    own = np.square(part - value * number[:n, None]) / drawn
+    freedom = max(int((drawn < 1).sum()) - REGRESSORS, 1)
+    centre = ((1 - drawn) * missed).sum(0) / max(float((1 - drawn).sum()), 1e-12)
+    correction = (freedom + REGRESSORS) / freedom / predictions**2
+    unseen = np.maximum(1 / chance - 1, 0)[:, None]
     return Estimate(
-        n,
-        total,
-        value - weight * guessed[:n].mean(0),
-        np.sqrt(np.square(own).sum(0) / max(n - 1, 1)),
-        own - weight * there,
-        weight * guessed,
+        value,
+        np.sqrt(own.sum(0) * n / max(n - 1, 1)) / predictions,
+        np.sqrt((1 - drawn) * correction) * (missed - centre),
+        np.sqrt(unseen) * (fitted - value * counts) / predictions,
+        freedom,
+        max(n - REGRESSORS, 1),
     )
 
 
-def quantile(share: float, n: int) -> float:
+def quantile(share: float, freedom: int) -> float:
     """Return half the width, in standard errors, of an interval with this share of the 5 %."""
     from scipy.stats import t
 
-    return float(t.isf(SIGNIFICANT * share / 2, max(n - 2, 1)))
+    return float(t.isf(SIGNIFICANT * share / 2, freedom))
 
 
 def intervals(estimate: Estimate, share: float) -> tuple[Floats, Floats, Floats]:
@@ -159,10 +184,10 @@ def intervals(estimate: Estimate, share: float) -> tuple[Floats, Floats, Floats]
     from scipy.stats import t
 
     value, error = estimate.value, estimate.error
-    wide = quantile(share, estimate.n) * error
+    wide = quantile(share, estimate.exact_freedom) * error
     size = np.where(value == 0, 0.0, np.inf)  # without an error, any change is significant
     np.divide(np.abs(value), error, out=size, where=error > 0)
-    p_values = np.minimum(1, 2 * t.sf(size, max(estimate.n - 2, 1)) / share)
+    p_values = np.minimum(1, 2 * t.sf(size, estimate.exact_freedom) / share)
     return value - wide, value + wide, p_values
 
 
@@ -192,8 +217,9 @@ def race(
         most: Maximum number of rounds (default: until all is decided).
     """
     total, units = guess.shape
-    order = np.random.default_rng([seed, total, 7]).permutation(total)
-    number, guess = number[order], guess[order]
+    weight = weights(guess)
+    order = np.argsort(np.random.default_rng([seed, total, 7]).random(total) / weight)
+    number, guess, weight = number[order], guess[order], weight[order]
     all_sizes = sizes(total)
     share, rank_share = shares(all_sizes), shares(all_sizes[:-1])  # the last round knows the rank
     changes, n = np.zeros((total, units)), np.zeros(units, np.int64)
@@ -208,27 +234,29 @@ def race(
         before = done[-1].sentences if done else 0
         changes[before:size, racing] = score(racing, order[before:size])
         done.append(Round(size, racing))
-        found = estimated(changes[:size, racing], number, guess[:, racing])
+        found = estimated(changes[:size, racing], number, guess[:, racing], weight)
         n[racing], value[racing] = size, found.value
         lower[racing], upper[racing], corrected = intervals(found, share[index])
         zero = np.maximum(np.abs(lower[racing]), np.abs(upper[racing])) < tie
         corrected = np.where(zero, 1.0, np.minimum(1, units * corrected))
         p_value[racing] = np.minimum(p_value[racing], corrected)
-        wide = quantile(share[index] / units, size) * found.race_error
+        wide = quantile(share[index] / units, found.freedom) * found.race_error
         needed = quantile(share[-1] / units, total) * found.exact_error  # by the exact answer
         decided = zero | (p_value[racing] < SIGNIFICANT) | (np.abs(found.value) + wide <= needed)
         open_effect[racing] &= ~decided & (size < total)
         precise[racing] = found.error <= PRECISE * found.exact_error
         if open_top.any():
             rivals, places = np.flatnonzero(open_top), top - int(is_top.sum())
-            level = 2 * rank_share[index] / (top * (units - top)) if size < total else 1.0
-            far = quantile(level, size)
+            pairs = places * (len(rivals) - places)  # that may still be wrong
+            far = quantile(2 * rank_share[index] / pairs if size < total else 1.0, found.freedom)
             inside, outside = _members(found, np.searchsorted(racing, rivals), places, far, tie)
             is_top[rivals[inside]] = True
             open_top[rivals[inside | outside]] = False
     likely = sorted(np.flatnonzero(open_top), key=lambda unit: (-value[unit], unit))
     is_top[likely[: top - int(is_top.sum())]] = True
-    return Race(order, n, value, lower, upper, p_value, is_top, open_top, open_effect, tuple(done))
+    return Race(
+        order, weight, n, value, lower, upper, p_value, is_top, open_top, open_effect, tuple(done)
+    )  # fmt: skip
 
 
 def along(changes: Floats, number: Floats, found: Race) -> tuple[Floats, Floats, Floats, Floats]:
@@ -242,7 +270,7 @@ def along(changes: Floats, number: Floats, found: Race) -> tuple[Floats, Floats,
     for size, share in zip(all_sizes, shares(all_sizes), strict=True):
         units = np.flatnonzero(found.n == size)
         part = changes[np.ix_(found.order[:size], units)]
-        estimate = estimated(part, number, np.zeros((len(number), len(units))))
+        estimate = estimated(part, number, np.zeros((len(number), len(units))), found.weight)
         lower, upper, p_values = intervals(estimate, share)
         corrected = np.minimum(1, len(found.n) * p_values)
         columns[:, units] = estimate.value, lower, upper, corrected

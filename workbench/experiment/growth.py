@@ -5,17 +5,18 @@ An experiment that samples declares what grows, with the sizes of the first step
     growth=Growth({"max_sentences": 1000}, "probes.structural_probe:still_open")
 
 Each further step has four times the sizes of the step before, so all steps together cost 1.33 times
-the last one. The sizes do not depend on results, the machine or the clock; only which of them are
-computed does. A large model begins on less (`Growth.trials`): no claim is decided there, but it
-tells whether the first step ends in time. Before the last step a claim counts as decided only if
-its interval, widened to 99.9 %, excludes its null (Haybittle and Peto): up to four looks then add
-at most 0.4 % to the 5 % of false claims of a single look. The result is that of the last step
-alone. Costs: nothing; `workbench.runs.effort` has the loop.
+the last one; a step that has nearly as much as the next, because the data end there, is left out.
+The sizes do not depend on results, the machine or the clock; only which of them are computed does.
+A large model begins on less (`Growth.trials`): no claim is decided there, but it tells whether the
+first step ends in time. Before the last step a claim counts as decided only if its interval,
+widened to 99.9 %, excludes its null (Haybittle and Peto): up to four looks then add at most 0.4 %
+to the 5 % of false claims of a single look. The result is that of the last step alone. Costs:
+nothing; `workbench.runs.effort` has the loop.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -25,12 +26,15 @@ from workbench.core.registry import imported
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.experiment.definition import Inputs
+
     Tables = Mapping[str, pd.DataFrame]
 
 FACTOR = 4  # from one step to the next
 STEPS = 5  # maximum
 TRIALS = 2  # steps below the first one
 LARGE = 10_000_000  # parameters of a model whose first step may not end in time
+NEARLY = 0.45  # of the next step's data; with so much a step is left out, so all cost 1.6 times
 QUICK = 5  # times smaller than the first step
 WIDER = 3.29 / 1.96  # an interval of 99.9 % to one of 95 %, before the last step
 
@@ -43,10 +47,13 @@ class Growth:
         start: The sizes of the first step, by setting.
         still_open: From the tables of a step, why more data would change them, in words, or
             "module:function" (default: only undecided findings count).
+        available: From inputs and settings, how much data there is for settings that do not count
+            sentences, or "module:function".
     """
 
     start: Mapping[str, int]
     still_open: "str | Callable[[Tables], Iterable[str]] | None" = None
+    available: "str | Callable[[Inputs, Any], Mapping[str, int]] | None" = None
 
     def growing(self, settings: BaseModel) -> dict[str, int]:
         """Return the sizes of the first step that grow: of the settings left at their default."""
@@ -83,6 +90,13 @@ class Growth:
             {name: max(1, size // FACTOR**less) for name, size in growing.items()}
             for less in range(TRIALS, 0, -1)
         ]
+
+    def all_there_is(self, inputs: "Inputs", settings: BaseModel) -> Mapping[str, int]:
+        """Return how much data there is, by setting, besides sentences."""
+        count = self.available
+        if isinstance(count, str):
+            count = imported(count, "how much data an experiment has")
+        return {} if count is None else count(inputs, settings)
 
     def open_questions(self, findings: Iterable[Finding], tables: "Tables") -> list[str]:
         """Return what a step has not decided, in words."""

@@ -2,16 +2,19 @@
 
 Each step is a whole run of the experiment at larger sizes, in this process; the result is that of
 the last step. It ends when nothing is open, when the data end, after the last step, or before a
-step that would not end within the time limit. What is then still open is a caveat, with what would
-decide it. The steps are in the provenance, and a run that the limit cut off is continued by a
-request with a longer one.
+step that would not end within the time limit. A step with nearly as much data as the next one,
+because they end there, is left out if there is time for the next. States of a model that a step has
+encoded are read by later steps with the same sentences. What is then still open is a caveat, with
+what would decide it. The steps are in the provenance, and a run that the limit cut off is continued
+by a request with a longer one.
 
 The first step of a large model may itself take longer than the limit. Such a model is first run on
 a sixteenth, and if that says that the first step would not end in time, on a quarter; if that says
-so too, it is the result. Costs: with steps of four times the size, 1.33 times the last step; for a
+so too, it is the result. Costs: all steps at most 1.6 times the last one; for a
 large model a sixteenth of the first step more, and a third at most.
 """
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +25,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.findings import listing
 from workbench.corpora.splits import PARTS
 from workbench.experiment.definition import Caveat, Experiment, Inputs, Progress, Result, Settings
-from workbench.experiment.growth import FACTOR, LARGE, Growth
+from workbench.experiment.growth import FACTOR, LARGE, NEARLY, Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings, seconds_of
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 UNDECIDED = "Undecided: "  # begins the caveat of what is open
 MOST_NAMED = 4  # open questions that a caveat names
 UNTRIED = "all findings on a sample of the usual size"  # open after less than the first step
+OF_SENTENCES = {"max_sentences", *(f"max_{part}" for part in PARTS)}  # settings
 ENDINGS = {
     "decided": "its findings are decided",
     "data": "it has all data",
@@ -113,14 +117,25 @@ def _grown(
     if done:
         at = schedule.index(dict(done[-1].sizes)) + 1
     ending = "steps"
+    data: _Data | None = None  # counted only if there may be a further step
     while at < len(schedule):
         if done:
             left = limit - sum(step.seconds for step in done)
-            if _predicted(done) >= left:  # of 0 s, one step
+            data = data or (_Data.of(growth, inputs, settings) if left > 0 else None)
+            if data is not None and data.share(done[-1].sizes, schedule[at]) == 1:
+                ending = "data"
+                break
+            if data is None or data.predicted(done, schedule[at]) >= left:  # of 0 s, one step
                 ending = "time"
                 break
-            if at < len(trials) and FACTOR * _predicted(done) < left:
+            if at < len(trials) and data.predicted(done, steps[0]) < left:
                 at = len(trials)  # the first step itself ends in time
+            while (
+                len(trials) <= at < len(schedule) - 1
+                and NEARLY < data.share(schedule[at], schedule[at + 1]) < 1
+                and data.predicted(done, schedule[at + 1]) < left
+            ):
+                at += 1
         sizes, is_trial = schedule[at], at < len(trials)
         at += 1
         progress.log(f"Step {len(done) + 1}: {_in_words(sizes)}.")
@@ -176,17 +191,70 @@ def _at(
     name = "-".join(f"{key}-{value or 'all'}" for key, value in sizes.items())
     scratch = inputs.scratch / f"step-{name}" if sizes else inputs.scratch
     scratch.mkdir(exist_ok=True)
+    for store in inputs.scratch.glob("step-*/activations-*"):  # named by the hash of their inputs
+        store.rename(scratch / store.name)
     if inputs.keep is not None and inputs.keep.is_dir():
         shutil.rmtree(inputs.keep)  # the model of a smaller step
     return experiment.run(replace(inputs, limit=limit, scratch=scratch), at, progress)
 
 
-def _predicted(done: list[Step]) -> float:
-    """How long the next step takes: by the growth of the last two, else as much as its data."""
-    last = done[-1].seconds
-    if len(done) == 1:
-        return FACTOR * last
-    return last + FACTOR * max(last - done[-2].seconds, 0.0)
+@dataclass(frozen=True)
+class _Data:
+    """How much data there is: sentences of each split, and the most of other settings that grow."""
+
+    inputs: Inputs
+    settings: GrowingSettings
+    sentences: Mapping[str | None, int]
+    most: Mapping[str, int]
+
+    @classmethod
+    def of(cls, growth: Growth, inputs: Inputs, settings: GrowingSettings) -> "_Data":
+        grow, sentences = growth.growing(settings), {}
+        if inputs.corpora and not OF_SENTENCES.isdisjoint(grow):
+            splits = [split for split, _ in _limits(inputs.corpus, inputs.split, settings)]
+            sentences = {each: sum(1 for _ in inputs.corpus.docs(each)) for each in splits}
+        return cls(inputs, settings, sentences, growth.all_there_is(inputs, settings))
+
+    def amounts(self, sizes: Mapping[str, int | None]) -> dict[str, float]:
+        """What a step really has of what grows: at most all data."""
+        found = {
+            name: min(math.inf if size is None else size, self.most.get(name, math.inf))
+            for name, size in sizes.items()
+            if name not in OF_SENTENCES or not self.sentences
+        }
+        if len(found) < len(sizes):
+            at = self.settings.model_copy(update=dict(sizes))
+            limits = dict(_limits(self.inputs.corpus, self.inputs.split, at))
+            found["sentences"] = sum(
+                each if (limit := limits[split]) is None else min(each, limit)
+                for split, each in self.sentences.items()
+            )
+        return found
+
+    def share(self, before: Mapping[str, int | None], after: Mapping[str, int | None]) -> float:
+        """The share of a step's data that an earlier one has, of what grows least; 1: all."""
+        return max(self._shares(before, after), default=1.0)
+
+    def predicted(self, done: list[Step], sizes: Mapping[str, int | None]) -> float:
+        """How long a step takes: by the growth of the last two, else as much as its data."""
+        last, times = done[-1], self._times(done[-1].sizes, sizes)
+        if len(done) == 1:
+            return times * last.seconds
+        before = done[-2]
+        grown = 1 - 1 / max(self._times(before.sizes, last.sizes), FACTOR / 2)
+        more = max(last.seconds - before.seconds, 0.0)
+        return last.seconds + (times - 1) / grown * more
+
+    def _times(self, before: Mapping[str, int | None], after: Mapping[str, int | None]) -> float:
+        """How many times as much data a step has, of what grows most."""
+        least = min(self._shares(before, after), default=1.0)
+        return 1 / least if least else FACTOR  # 0: there is no end of data
+
+    def _shares(
+        self, before: Mapping[str, int | None], after: Mapping[str, int | None]
+    ) -> list[float]:
+        few, many = self.amounts(before), self.amounts(after)
+        return [few[name] / n for name, n in many.items() if few[name] < n]
 
 
 def _same(before: "Mapping[str, pd.DataFrame]", after: "Mapping[str, pd.DataFrame]") -> bool:
@@ -198,11 +266,10 @@ def _same(before: "Mapping[str, pd.DataFrame]", after: "Mapping[str, pd.DataFram
 
 def _has_all(inputs: Inputs, at: Settings, sizes: Mapping[str, int | None]) -> bool:
     """Whether the step has read all of its corpus, where only sentences and words grow."""
-    of_sentences = {"max_sentences", *(f"max_{part}" for part in PARTS)}
-    if not inputs.corpora or not set(sizes) <= {*of_sentences, "max_words"}:
+    if not inputs.corpora or not set(sizes) <= {*OF_SENTENCES, "max_words"}:
         return False
     limits = dict(_limits(inputs.corpus, inputs.split, at))
-    grow = not of_sentences.isdisjoint(sizes)
+    grow = not OF_SENTENCES.isdisjoint(sizes)
     if grow and any(_is_longer(inputs.corpus, split, limit) for split, limit in limits.items()):
         return False
     most = sizes.get("max_words")

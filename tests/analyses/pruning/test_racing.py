@@ -65,18 +65,18 @@ FEW = "mini:bert, 400 sentences"
 CASES = {
     "planted: a circuit and a helper": Case(partial(planted, helper=True), repeats, 3, 3),
     "planted: a head for the class": Case(
-        two_heads.standard, lambda _: two_heads.texts(300), 1, 2.5, False
+        two_heads.standard, lambda _: two_heads.texts(300), 1, 3, False
     ),
     "planted: ten of 32 heads": Case(lambda: unigrams(np.geomspace(1, 0.4, 10)), primer, 10, 9),
     "planted: 32 heads": Case(lambda: unigrams(np.geomspace(1, 0.05, 32)), primer, 10, 6),
     FEW: Case(mini("bert"), partial(primer, sentences=400), 10, 1.3, False),
-    "mini:bert": Case(mini("bert"), primer, 10, 2.5),
+    "mini:bert": Case(mini("bert"), primer, 10, 4),
     "mini:bert, top 3": Case(mini("bert"), primer, 3, 2.5),
     "mini:bert, 4,000 sentences": Case(mini("bert"), MORE, 10, 3),
-    "mini:gpt": Case(mini("gpt"), primer, 10, 2),
+    "mini:gpt": Case(mini("gpt"), primer, 10, 3),
     "mini:gpt, top 3": Case(mini("gpt"), primer, 3, 5),
     "mini:gpt, 4,000 sentences": Case(mini("gpt"), MORE, 10, 4),
-    "mini:t5": Case(mini("t5"), primer, 10, 2),
+    "mini:t5": Case(mini("t5"), primer, 10, 3),
 }
 each = pytest.mark.parametrize(
     "name",

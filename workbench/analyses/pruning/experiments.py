@@ -188,8 +188,8 @@ class HeadAblation(Aimed):
         )
         return (
             f"Every head was scored on 100 sentences (all, if there are up to 125), and {more}. "
-            "Changes are tested by Student's t of a regression estimator on the gradients, "
-            "corrected over heads and rounds."
+            "Sentences with large gradients were drawn first. Changes are tested by Student's t of "
+            "a weighted regression on the gradients, corrected over heads and rounds."
         )
 
 
@@ -238,7 +238,7 @@ HEAD_ABLATION = Experiment(
     run="workbench.analyses.pruning.ablation:run",
     exact_up_to=1e9,
     tables=ABLATION_TABLES,
-    version=4,
+    version=5,
     needs=(HEADS, PREDICTS),
     suits="workbench.corpora.task_gold:require_gold",
     measures=True,
