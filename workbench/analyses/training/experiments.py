@@ -31,6 +31,7 @@ FamilyName = Literal[
     "electra",
     "roberta",
     "modernbert",
+    "xlnet",
     "albert",
     "distilbert",
     "spanbert",

@@ -155,6 +155,25 @@ def modernbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     )
 
 
+def xlnet(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
+    """XLNet: relative positions and segments, and a second stream that predicts."""
+    return hf.XLNetLMHeadModel(
+        hf.XLNetConfig(
+            vocab_size=len(tokenizer),
+            d_model=size.width,
+            n_layer=size.n_layers,
+            n_head=size.n_heads,
+            d_inner=4 * size.width,
+            dropout=size.dropout,
+            mem_len=None,
+            use_mems_eval=False,
+            bos_token_id=tokenizer.cls_token_id,
+            eos_token_id=tokenizer.sep_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
 def albert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     """ALBERT: narrow embeddings, one layer's weights for all, and heads for masks and order."""
     return hf.AlbertForPreTraining(_albert(size, tokenizer))
@@ -436,6 +455,12 @@ FAMILIES: Mapping[str, Family] = {
         "Masked language model of local and global layers, as ModernBERT.",
         "masked",
         modernbert,
+    ),
+    "xlnet": Family(
+        "Predicts pieces in a random order, with a stream that does not see them, as XLNet.",
+        "permuted",
+        xlnet,
+        "unigram",
     ),
     "albert": Family(
         "Masked language model and sentence order, with shared layers, as ALBERT.",

@@ -22,6 +22,7 @@ from workbench.analyses.training.objectives.masked import (
     spans,
     to_generate,
 )
+from workbench.analyses.training.objectives.permuted import permuted
 
 __all__ = ["BY_SENTENCE", "IGNORED", "OBJECTIVES", "Objective", "takes"]
 
@@ -33,6 +34,7 @@ OBJECTIVES: dict[str, Objective] = {
     "masked-next": sentence_pairs.bert,
     "masked-order": sentence_pairs.albert,
     "masked-spans": spans,
+    "permuted": permuted,
     "replaced": to_generate,  # the generator's half; see `masked.detect`
     "prefix": t5.prefix_lm,
     "bert-style": t5.bert_style,

@@ -91,11 +91,13 @@ def geometric(total: Tensor, p: float, longest: int, generator: Generator) -> Sp
 
     With p = 0.2 and a maximum of 10 the mean is 3.8, as published.
     """
-    probabilities = (1 - p) ** torch.arange(longest) * p
+    return spans_of(total, (1 - p) ** torch.arange(longest) * p, generator)
+
+
+def spans_of(total: Tensor, chances: Tensor, generator: Generator) -> Spans:
+    """Span lengths 1, 2, ... with these chances, that sum to `total`.  # [batch], [longest]"""
     shape = len(total), max(1, int(total.max()))
-    drawn = torch.multinomial(
-        probabilities, shape[0] * shape[1], replacement=True, generator=generator
-    )
+    drawn = torch.multinomial(chances, shape[0] * shape[1], replacement=True, generator=generator)
     return _up_to_total(drawn.view(shape) + 1, total)
 
 
