@@ -53,7 +53,7 @@ def loss_of(net: XLNetLMHeadModel, ids: Tensor, segments: Tensor, real: list[int
             chain: list[int], number: int) -> float:  # fmt: skip
     """Nats of one target of a text, given the context and the targets before it in the chain."""
     context = [place for place in real if place not in chain]
-    sees = {place: context for place in context}
+    sees = dict.fromkeys(context, context)
     sees |= {place: [*context, *chain[: n + 1]] for n, place in enumerate(chain[:number])}
     states = {place: net.transformer.word_embedding.weight[ids[place]] for place in sees}
     target = chain[number]

@@ -462,6 +462,18 @@ FAMILIES: Mapping[str, Family] = {
         xlnet,
         "unigram",
     ),
+    "unilm": Family(
+        "Masked language model that reads texts from one side or both, as UniLM.",
+        "unilm",
+        masked_bert,
+    ),
+    "prefix-lm": Family(
+        "Language model that reads the start of a text in both directions, a GPT-2.",
+        "prefix-lm",
+        gpt,
+        "bpe",
+        "gpt",
+    ),
     "albert": Family(
         "Masked language model and sentence order, with shared layers, as ALBERT.",
         "masked-order",

@@ -32,6 +32,8 @@ from workbench.models.word_models import read_vectors
 _AUTO: Mapping[str, Any] = {
     "causal": hf.AutoModelForCausalLM,
     "permuted": hf.AutoModelForCausalLM,
+    "prefix-lm": hf.AutoModelForCausalLM,
+    "unilm": hf.AutoModelForMaskedLM,
     "masked": hf.AutoModelForMaskedLM,
     "distilled": hf.AutoModelForMaskedLM,
     "masked-next": hf.AutoModelForPreTraining,

@@ -23,6 +23,8 @@ from workbench.analyses.training.objectives.masked import (
     to_generate,
 )
 from workbench.analyses.training.objectives.permuted import permuted
+from workbench.analyses.training.objectives.prefix_lm import prefix_lm
+from workbench.analyses.training.objectives.unilm import unilm
 
 __all__ = ["BY_SENTENCE", "IGNORED", "OBJECTIVES", "Objective", "takes"]
 
@@ -35,6 +37,8 @@ OBJECTIVES: dict[str, Objective] = {
     "masked-order": sentence_pairs.albert,
     "masked-spans": spans,
     "permuted": permuted,
+    "prefix-lm": prefix_lm,
+    "unilm": unilm,
     "replaced": to_generate,  # the generator's half; see `masked.detect`
     "prefix": t5.prefix_lm,
     "bert-style": t5.bert_style,

@@ -79,6 +79,17 @@ def _shuffled(count: Tensor, generator: Generator) -> Tensor:
     return scores.masked_fill(torch.arange(n_positions) >= count[:, None], 2.0).argsort(1)
 
 
+def after_cut(special: Tensor, generator: Generator) -> Tensor:
+    """The tokens after a random piece of each text, which is not its last if it has two.
+
+    # [batch, length] bool
+    """
+    read = (~special).cumsum(1)  # pieces up to each token, inclusive
+    random = torch.rand(len(special), generator=generator)
+    cut = 1 + (random * (read[:, -1] - 1).clamp(min=1)).long()[:, None]
+    return (read > cut) | ((read == cut) & special)
+
+
 class Spans(NamedTuple):
     """Lengths of spans, `n_spans` per row, then padding."""
 
