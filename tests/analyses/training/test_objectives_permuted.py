@@ -15,7 +15,8 @@ from transformers import XLNetConfig, XLNetLMHeadModel
 
 from tests.analyses.training.batches import Drawn, batch, batches
 from workbench.analyses.training.objectives.masked import IGNORED
-from workbench.analyses.training.objectives.permuted import CONTEXT, permuted, unseen
+from workbench.analyses.training.objectives.permuted import permuted
+from workbench.models.output_heads.lm_losses import CONTEXT, not_before
 
 Mask = Callable[[Tensor], Tensor]
 
@@ -134,7 +135,7 @@ def own_content(order: Tensor) -> Tensor:
 
 
 def context_sees_targets(order: Tensor) -> Tensor:
-    return unseen(order) & (order[:, :, None] != CONTEXT)
+    return not_before(order) & (order[:, :, None] != CONTEXT)
 
 
 def all_targets_hidden(order: Tensor) -> Tensor:
@@ -146,7 +147,7 @@ def all_targets_hidden(order: Tensor) -> Tensor:
 def test_a_wrong_mask_is_found(wrong: Mask, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = batch(1, 20, "bert", ends=0.0, padding=False, algorithm="unigram")
     right = drawn_by(drawn, rate=0.4)["perm_mask"]
-    monkeypatch.setitem(permuted.__globals__, "unseen", wrong)
+    monkeypatch.setitem(permuted.__globals__, "not_before", wrong)
     with pytest.raises(AssertionError):
         require_no_leak(small_net(), drawn_by(drawn, rate=0.4), right)
 
@@ -169,7 +170,7 @@ def test_two_targets_that_change_places_change_what_they_see() -> None:
                 ids[0, changed] = (ids[0, changed] + 1) % 400
             with torch.no_grad():
                 logits = net(
-                    ids, perm_mask=unseen(each), target_mapping=out["target_mapping"]
+                    ids, perm_mask=not_before(each), target_mapping=out["target_mapping"]
                 ).logits[0]
             nats = -logits.log_softmax(1)[torch.arange(len(targets)), drawn.tokens[0, targets]]
             losses.append(dict(zip(targets, nats.tolist(), strict=True)))

@@ -242,6 +242,7 @@ PREDICTED = {
     "causal": "next pieces",
     "masked": "masked pieces",
     "pseudo": "pieces masked alone",
+    "permuted": "pieces in random orders",
     "seq2seq": "output pieces",
     "bidirectional": "next and previous words",
 }

@@ -23,9 +23,9 @@ from workbench.analyses.training.objectives.corruption import (
 )
 from workbench.analyses.training.objectives.masked import IGNORED
 from workbench.analyses.training.vocabulary import Vocabulary
+from workbench.models.output_heads.lm_losses import CONTEXT, PARTS, not_before
 
 SPANS = 5  # the longest; all lengths are as likely
-CONTEXT = -1  # the place in the order of pieces that are not predicted
 
 
 def permuted(
@@ -34,7 +34,7 @@ def permuted(
     generator: Generator,
     vocabulary: Vocabulary,
     *,
-    rate: float = 1 / 6,
+    rate: float = 1 / PARTS,
 ) -> dict[str, Tensor]:
     """A text with its masks, and as many queries as the row with most targets has targets."""
     units = pieces(special)
@@ -50,15 +50,7 @@ def permuted(
         "input_ids": tokens,
         "attention_mask": vocabulary.attention_mask(tokens),
         "token_type_ids": ends.cumsum(1) - ends.long(),
-        "perm_mask": unseen(order),
+        "perm_mask": not_before(order),
         "target_mapping": functional.one_hot(at, tokens.shape[1]).float() * queries[..., None],
         "labels": tokens.gather(1, at).masked_fill(~queries, IGNORED),
     }
-
-
-def unseen(order: Tensor) -> Tensor:
-    """What each piece does not see: targets that do not come before it.
-
-    # [batch, length], places in the order -> [batch, length, length] bool
-    """
-    return (order[:, None, :] != CONTEXT) & (order[:, :, None] <= order[:, None, :])
