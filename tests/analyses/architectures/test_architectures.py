@@ -154,7 +154,7 @@ def test_the_loss_is_a_loop_over_targets(goal: Goal, nets: dict[Arm, Any]) -> No
 # --- the experiment -------------------------------------------------------------------------------
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """A run that is stopped."""
 
 
@@ -163,7 +163,7 @@ class Stops(Quiet):
 
     def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
         if total == 60 and done > 31:  # in the training of the eleventh cell
-            raise Stopped
+            raise StoppedError
 
 
 def run(scratch: Path | None = None, progress: Any = None, **settings: Any) -> Any:
@@ -212,7 +212,7 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(
     found: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         run(tmp_path / "scratch", Stops())
     assert len(list((tmp_path / "scratch").glob("*-*.json"))) == 10
     again = run(tmp_path / "scratch")

@@ -305,10 +305,10 @@ def _table(
         first = part[part["arm"] == part["arm"].iloc[0]]["bits_per_character"].to_numpy()
         for arm, mine in part.groupby("arm", sort=False):
             values = mine["bits_per_character"].to_numpy()
-            lower, upper = t_interval(values)
+            lower, upper = map(float, t_interval(values))
             change = values - first
             is_first = arm == part["arm"].iloc[0]
-            ends = t_interval(change)
+            ends = [*map(float, t_interval(change))]
             parameters, operations = costs[str(goal), str(arm)]
             rows.append(
                 {
@@ -331,7 +331,7 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
         for arm, against in PAIRS:
             if arm in by_arm and against in by_arm:
                 change = by_arm[arm] - by_arm[against]
-                lower, upper = t_interval(change)
+                lower, upper = map(float, t_interval(change))
                 rows.append(
                     {
                         "objective": goal, "arm": arm, "against": against,
@@ -349,9 +349,9 @@ def _caveats(settings: Architectures, texts: Texts) -> list[Caveat]:
         f"{settings.sequence_length} pieces, {passes:.2g} passes over its text; T5 read 34 billion "
         "pieces. Such a short training shows what learns fastest, not what is best in the end, and "
         "its losses are not the scores on tasks that the paper compares.",
-        "The objectives have different targets: with denoising these are the hidden spans with "
-        "their sentinels, with language modelling the rest of a text. Do not compare losses between "
-        "them.",
+        "The objectives have different targets: with denoising the hidden spans with their "
+        "sentinels, with language modelling the rest of a text. Do not compare losses between "
+        "objectives.",
         "Cross-attention is on top of the weights and operations that are equal. The stack of a "
         "language model has T5's position biases of an encoder, in half as many steps on a side as "
         "a decoder has.",

@@ -67,8 +67,8 @@ TABLES = {
         "weights, shared ones once. operations: of a forward pass over one text of the held-out "
         "text, in millions of floating-point operations. unigram: bits per character of a model "
         "that knows only how frequent each target piece is. delta: difference of "
-        "bits_per_character to the first architecture with the same objective, with a 95 % interval "
-        "over seeds; empty for that architecture itself.",
+        "bits_per_character to the first architecture with the same objective, with a 95 % "
+        "interval over seeds; empty for that architecture itself.",
         ("objective", "arm"),
         ("parameters", "operations"),
     ),
