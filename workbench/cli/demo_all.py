@@ -181,6 +181,16 @@ STOPS = (
         },
     ),
     Stop(
+        "Architectures: an encoder-decoder, or one stack that reads input and target",
+        "architectures",
+        settings={
+            "arms": ("encoder-decoder", "prefix language model"),
+            "objectives": ("denoising",),
+            "seeds": (0, 1),
+            "steps": 20,
+        },
+    ),
+    Stop(
         "What each head and MLP of GPT adds to the words it predicts",
         "contributions",
         ("mini:gpt",),

@@ -41,6 +41,7 @@ TITLES = {  # the words before the names of the models, or of the corpora if the
     "minimal-pairs": "Minimal pairs scored by",
     "patching": "Activation patching of",
     "neighbours": "Nearest neighbours of words in",
+    "architectures": "Architectures compared on",
     "pretraining": "Pretraining objectives compared on",
     "profile": "Size and loss of",
     "similarity": "Similarity of the layers of",

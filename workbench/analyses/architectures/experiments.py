@@ -30,7 +30,7 @@ class Architectures(Settings):
         description="Seeds of the trainings: weights, order of texts and corruption (default: 0 1 "
         "2).",
     )
-    steps: int = Field(400, ge=1, description="Number of training steps (default 400).")
+    steps: int = Field(300, ge=1, description="Number of training steps (default 300).")
     n_layers: int = Field(
         4, ge=2, multiple_of=2, description="Layers of a stack, an even number (default 4)."
     )
@@ -101,7 +101,7 @@ ARCHITECTURES = Experiment(
     findings="workbench.analyses.architectures.findings:architectures",
     papers=("raffel-2020-t5",),
     presets={
-        "Quick": {"steps": 100, "seeds": (0, 1)},
+        "Quick": {"steps": 80, "seeds": (0, 1)},
         "Standard": {},
         "Full": {"steps": 4_000, "seeds": (0, 1, 2, 3, 4)},
     },
