@@ -13,10 +13,12 @@ from tests.analyses.training.batches import batch
 from tests.analyses.training.texts import tokenizer
 from tests.judges.odd import Quiet
 from workbench import experiments
-from workbench.analyses.architectures.compared import OBJECTIVE, _texts
+from workbench.analyses.architectures.compared import OBJECTIVE, scored
+from workbench.analyses.architectures.compared import corrupted as corrupted_text
 from workbench.analyses.architectures.experiments import ARMS, GOALS, Arm, Goal
 from workbench.analyses.architectures.figures import FIGURES
 from workbench.analyses.architectures.nets import ONE_STACK, OneStack, build, read_by
+from workbench.analyses.architectures.trained import texts_of
 from workbench.analyses.training.batches import micro
 from workbench.analyses.training.families import Size
 from workbench.analyses.training.objectives import OBJECTIVES
@@ -231,14 +233,16 @@ def test_the_unigram_model_is_counted(tmp_path: Path, monkeypatch: pytest.Monkey
     tables = run(arms=("language model",), objectives=("denoising",), seeds=(0,)).tables
     settings = experiments()["architectures"].settings(**SMALL)
     size = Size(2, 16, 2, 300, 16)
-    texts = _texts(Inputs((), (wb.read(CORPUS),), "train"), size, tmp_path / "s", Quiet())
+    texts = texts_of(
+        Inputs((), (wb.read(CORPUS),), "train"), "t5", size, 16, tmp_path / "s", Quiet()
+    )
     counts: Counter[int] = Counter()
     for step in range(settings.steps):
-        counts.update(texts.corrupted("denoising", 0, step, 4)["labels"].flatten().tolist())
+        counts.update(corrupted_text(texts, "denoising", 0, step, 4)["labels"].flatten().tolist())
     del counts[IGNORED]
     total = sum(counts.values()) + texts.vocabulary.size
     nats, characters = 0.0, 0
-    for each in texts.scored("denoising", 4):
+    for each in scored(texts, "denoising", 4):
         for target in each["labels"].flatten().tolist():
             if target != IGNORED:
                 nats -= math.log((counts[target] + 1) / total)

@@ -1,16 +1,11 @@
 """Trains every architecture by every objective from several seeds, and compares their losses.
 
-The tokenizer and the token store are made once. All architectures read the same texts in the same
-order with the same corruption, so that differences are paired by seed. A training writes
-checkpoints, and a finished one its numbers, so that a stopped run goes on where it was. Costs: the
-trainings, on two cores about half a minute each by default.
+All architectures read the same texts in the same order with the same corruption, so that
+differences are paired by seed. Costs: the trainings, on two cores about half a minute each by
+default.
 """
 
-import json
-import math
-import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -22,30 +17,31 @@ import pandas as pd
 import torch
 from torch import Generator, Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import PreTrainedTokenizerBase
 
 from workbench.analyses.architectures.experiments import Architectures, Arm, Goal
 from workbench.analyses.architectures.nets import build, read_by
-from workbench.analyses.training.batches import micro, split_held_out
+from workbench.analyses.architectures.trained import (
+    Part,
+    Texts,
+    folder_of,
+    store,
+    stored,
+    texts_of,
+)
+from workbench.analyses.training.batches import micro
 from workbench.analyses.training.distributed import Process
-from workbench.analyses.training.families import FAMILIES, Size
+from workbench.analyses.training.families import Size
 from workbench.analyses.training.objectives import OBJECTIVES
 from workbench.analyses.training.objectives.chunked_lm_loss import nats_at
 from workbench.analyses.training.objectives.masked import IGNORED
-from workbench.analyses.training.packing import Packing, pack
+from workbench.analyses.training.packing import Sequences
 from workbench.analyses.training.task import Micro, Plan, Task
-from workbench.analyses.training.train import prepare, text_hash
 from workbench.analyses.training.trainer import fit, seed_of
-from workbench.analyses.training.training_run import text_of
-from workbench.analyses.training.vocabulary import Vocabulary, vocabulary_of
-from workbench.core import machine
-from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.analyses.training.vocabulary import Vocabulary
 from workbench.core.stats import t_interval
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 OBJECTIVE: Mapping[Goal, str] = {"denoising": "random-spans", "language modelling": "prefix"}
-HELD_OUT = 0.05  # of the text
 COUNTED = 100  # batches whose target pieces are counted for the unigram model
 PAIRS: Sequence[tuple[Arm, Arm]] = (
     ("encoder-decoder", "prefix language model"),
@@ -56,36 +52,25 @@ PAIRS: Sequence[tuple[Arm, Arm]] = (
 _SCORED_STEP = -1  # the step that seeds the corruption of the held-out text
 
 
-@dataclass(frozen=True)
-class Texts:
-    """The text in sequences, and what is known of its pieces."""
+def corrupted(texts: Texts, goal: Goal, seed: int, step: int, size: int) -> dict[str, Tensor]:
+    """Inputs and targets of a training step, the same in all architectures."""
+    sequences = texts.training.batch(step * size, size)
+    return _corrupted(sequences, goal, texts.vocabulary, seed_of(seed, step, 0))
 
-    training: Packing
-    held_out: Any  # indices of sequences
-    vocabulary: Vocabulary
-    tokenizer: PreTrainedTokenizerBase
-    characters: Tensor  # [vocabulary], of each piece; 0 for special ones
 
-    def corrupted(self, goal: Goal, seed: int, step: int, size: int) -> dict[str, Tensor]:
-        """Inputs and targets of a training step, the same in all architectures."""
-        sequences = self.training.batch(step * size, size)
-        generator = Generator().manual_seed(seed_of(seed, step, 0))
-        return OBJECTIVES[OBJECTIVE[goal]](
-            sequences.tokens, sequences.special, generator, self.vocabulary
-        )
+def scored(texts: Texts, goal: Goal, size: int) -> list[dict[str, Tensor]]:
+    """Inputs and targets of the held-out text, the same in all trainings."""
+    return [
+        _corrupted(sequences, goal, texts.vocabulary, seed_of(0, _SCORED_STEP, number))
+        for number, sequences in enumerate(texts.scored(size))
+    ]
 
-    def scored(self, goal: Goal, size: int) -> list[dict[str, Tensor]]:
-        """Inputs and targets of the held-out text, the same in all trainings."""
-        found = []
-        for first in range(0, len(self.held_out), size):
-            sequences = self.training.sequences(self.held_out[first : first + size])
-            generator = Generator().manual_seed(seed_of(0, _SCORED_STEP, first))
-            found.append(
-                OBJECTIVES[OBJECTIVE[goal]](
-                    sequences.tokens, sequences.special, generator, self.vocabulary
-                )
-            )
-        return found
+
+def _corrupted(
+    sequences: Sequences, goal: Goal, vocabulary: Vocabulary, seed: int
+) -> dict[str, Tensor]:
+    generator = Generator().manual_seed(seed)
+    return OBJECTIVES[OBJECTIVE[goal]](sequences.tokens, sequences.special, generator, vocabulary)
 
 
 def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
@@ -99,17 +84,11 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
             settings.vocabulary_size,
             settings.sequence_length,
         )
-        if settings.width % settings.n_heads:
-            raise WorkbenchError(
-                f"a width of {settings.width} is not a multiple of {settings.n_heads} heads.",
-                code="setting-invalid",
-                remedy="Set width to a multiple of n_heads.",
-            )
-        texts = _texts(inputs, size, scratch, progress)
+        texts = texts_of(inputs, "t5", size, size.sequence_length, scratch, progress)
         keys = list(product(settings.objectives, settings.arms, settings.seeds))
         cells = []
         for index, (goal, arm, seed) in enumerate(keys):
-            part = _Part(progress, index * settings.steps, len(keys) * settings.steps)
+            part = Part(progress, index * settings.steps, len(keys) * settings.steps)
             part(0, doing=f"training: {arm}, {goal}")
             cells.append(_cell(inputs, settings, texts, size, goal, arm, seed, scratch, part))
         costs = {
@@ -129,57 +108,6 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
     )
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The progress of one training among all."""
-
-    progress: Progress
-    before: int
-    total: int
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
-        self.progress(self.before + done, self.total, doing)
-
-    def log(self, text: str) -> None:
-        pass
-
-    def warn(self, text: str) -> None:
-        self.progress.warn(text)
-
-
-def _texts(inputs: Inputs, size: Size, scratch: Path, progress: Progress) -> Texts:
-    text, process = text_of(inputs), Process(torch.device("cpu"))
-    scratch.mkdir(parents=True, exist_ok=True)
-    prepared = prepare(
-        FAMILIES["t5"],
-        size,
-        text,
-        scratch,
-        machine.home() / "tokens",
-        process,
-        progress,
-        digest=text_hash(text),
-    )
-    vocabulary = vocabulary_of(prepared.tokenizer)
-    packing = pack(prepared.store, vocabulary, size.sequence_length, inputs.seed)
-    training, held_out = split_held_out(packing, HELD_OUT)
-    if not len(held_out):
-        raise WorkbenchError(
-            "the text fills only one sequence, and none can be held out.",
-            code="text-too-short",
-            remedy="Give more text, or set sequence_length to a smaller number.",
-        )
-    pieces = prepared.tokenizer.convert_ids_to_tokens(list(range(vocabulary.size)))
-    lengths = torch.tensor([len(piece or "") for piece in pieces])
-    return Texts(
-        training,
-        held_out,
-        vocabulary,
-        prepared.tokenizer,
-        lengths.masked_fill(vocabulary.special, 0),
-    )
-
-
 # --- one training ---------------------------------------------------------------------------------
 
 
@@ -192,14 +120,12 @@ def _cell(
     arm: Arm,
     seed: int,
     scratch: Path,
-    progress: _Part,
+    progress: Part,
 ) -> dict[str, Any]:
     """The numbers of one training; from disk if it was finished before the run was stopped."""
     key = f"{goal}-{arm}-{seed}".replace(" ", "-")
-    done = scratch / f"{key}.json"
-    if done.is_file():
-        stored: dict[str, Any] = parse_json(read_regular(done))
-        return stored
+    if (finished := stored(scratch, key)) is not None:
+        return finished
     net = build(arm, size, texts.tokenizer, seed)
     plan = Plan(
         steps=settings.steps,
@@ -210,11 +136,9 @@ def _cell(
         evaluations=1,
     )
     task = _task(texts, goal, arm, settings, seed)
-    folder = scratch / key
-    folder.mkdir(exist_ok=True)
     rows = fit(
-        net, task, plan, progress, process=Process(torch.device(inputs.device)), scratch=folder,
-        recipe=key,
+        net, task, plan, progress, process=Process(torch.device(inputs.device)),
+        scratch=folder_of(scratch, key), recipe=key,
     )  # fmt: skip
     loss = rows[-1].held_out
     assert loss is not None, "the end of a training is evaluated"
@@ -228,9 +152,7 @@ def _cell(
         "tokens": rows[-1].tokens,
         "seconds": rows[-1].seconds,
     }
-    with atomic_write(done) as draft:
-        draft.write_text(json.dumps(cell), "utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
+    store(scratch, key, cell)
     return cell
 
 
@@ -238,12 +160,12 @@ def _task(texts: Texts, goal: Goal, arm: Arm, settings: Architectures, seed: int
     pad = int(texts.vocabulary.pad or 0)
 
     def draw(step: int, index: int) -> Micro:
-        batch = texts.corrupted(goal, seed, step, settings.batch_size)
+        batch = corrupted(texts, goal, seed, step, settings.batch_size)
         return micro(read_by(arm, goal, batch, pad, scored=False), OBJECTIVE[goal])
 
     @lru_cache(maxsize=1)
     def held_out() -> list[Micro]:
-        batches = texts.scored(goal, settings.batch_size)
+        batches = scored(texts, goal, settings.batch_size)
         return [
             micro(read_by(arm, goal, each, pad, scored=True), OBJECTIVE[goal]) for each in batches
         ]
@@ -256,7 +178,7 @@ def _task(texts: Texts, goal: Goal, arm: Arm, settings: Architectures, seed: int
 
 def _targets(texts: Texts, goal: Goal, settings: Architectures) -> Tensor:
     """The pieces that are predicted of the held-out text.  # [targets]"""
-    batches = texts.scored(goal, settings.batch_size)
+    batches = scored(texts, goal, settings.batch_size)
     labels = torch.cat([each["labels"].flatten() for each in batches])
     return labels[labels != IGNORED]
 
@@ -264,7 +186,7 @@ def _targets(texts: Texts, goal: Goal, settings: Architectures) -> Tensor:
 def _bits(loss: float, texts: Texts, goal: Goal, settings: Architectures) -> float:
     """Bits per character of a loss in nats per target."""
     targets = _targets(texts, goal, settings)
-    return loss * len(targets) / math.log(2) / int(texts.characters[targets].sum())
+    return loss * len(targets) * texts.bits_per_nat(targets)
 
 
 def _cost(
@@ -286,7 +208,7 @@ def _unigram(texts: Texts, goal: Goal, settings: Architectures) -> float:
     """Bits per character of the frequencies of target pieces, each counted once more."""
     counts = torch.ones(texts.vocabulary.size, dtype=torch.double)
     for step in range(min(COUNTED, settings.steps)):
-        labels = texts.corrupted(goal, 0, step, settings.batch_size)["labels"].flatten()
+        labels = corrupted(texts, goal, 0, step, settings.batch_size)["labels"].flatten()
         counts += torch.bincount(labels[labels != IGNORED], minlength=len(counts))
     nats = -(counts / counts.sum()).log()[_targets(texts, goal, settings)].mean()
     return _bits(float(nats), texts, goal, settings)
