@@ -191,6 +191,11 @@ STOPS = (
         },
     ),
     Stop(
+        "A memory of the text before a segment, as in Transformer-XL",
+        "recurrence",
+        settings={"segments": (16,), "memories": (0, 16), "seeds": (0, 1), "steps": 20},
+    ),
+    Stop(
         "What each head and MLP of GPT adds to the words it predicts",
         "contributions",
         ("mini:gpt",),

@@ -42,6 +42,7 @@ TITLES = {  # the words before the names of the models, or of the corpora if the
     "patching": "Activation patching of",
     "neighbours": "Nearest neighbours of words in",
     "architectures": "Architectures compared on",
+    "recurrence": "Memory of the text before, on",
     "pretraining": "Pretraining objectives compared on",
     "profile": "Size and loss of",
     "similarity": "Similarity of the layers of",

@@ -29,6 +29,7 @@ MODELS: Mapping[str, tuple[str, ...]] = {  # of the experiments that are measure
     "finetune": MINI[:1],
     "head-gates": MINI[:1],
     "architectures": (),
+    "recurrence": (),
     "pretraining": (),
 }
 

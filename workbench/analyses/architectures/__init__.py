@@ -1,7 +1,8 @@
-"""Which architecture learns to write text from text: an encoder-decoder, or one stack?
+"""What does a shape of a model give: one stack or two, and a memory of what was read before?
 
 Raffel et al.'s Table 2 at a small size: encoder-decoders, a language model and a prefix language
-model, trained on the same texts by two objectives.
+model, trained on the same texts by two objectives. And Transformer-XL's recurrence: segments that
+read the states of the text before them.
 """
 
 from workbench.core.analysis import Analysis
@@ -9,5 +10,8 @@ from workbench.core.analysis import Analysis
 ANALYSIS = Analysis(
     __name__,
     needs=("workbench.analyses.training",),
-    experiments={"architectures": "experiments:ARCHITECTURES"},
+    experiments={
+        "architectures": "experiments:ARCHITECTURES",
+        "recurrence": "experiments:RECURRENCE",
+    },
 )

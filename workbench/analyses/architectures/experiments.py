@@ -1,8 +1,8 @@
-"""The experiment `architectures`: its settings and tables. Costs: nothing."""
+"""The experiments `architectures` and `recurrence`: settings and tables. Costs: nothing."""
 
 from typing import Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from workbench.experiment.definition import Experiment, Settings, Table
 
@@ -100,6 +100,104 @@ ARCHITECTURES = Experiment(
     figures="workbench.analyses.architectures.figures:FIGURES",
     findings="workbench.analyses.architectures.findings:architectures",
     papers=("raffel-2020-t5",),
+    presets={
+        "Quick": {"steps": 80, "seeds": (0, 1)},
+        "Standard": {},
+        "Full": {"steps": 4_000, "seeds": (0, 1, 2, 3, 4)},
+    },
+)
+
+
+# --- recurrence -----------------------------------------------------------------------------------
+
+
+class Recurrence(Settings):
+    """How long segments and memories are, and how long each model is trained."""
+
+    segments: tuple[int, ...] = Field(
+        (16, 64),
+        min_length=1,
+        description="Pieces of a segment; each divides the largest (default: 16 64).",
+    )
+    memories: tuple[int, ...] = Field(
+        (0, 48),
+        min_length=1,
+        description="Pieces before a segment whose states it reads; 0: none (default: 0 48).",
+    )
+    seeds: tuple[int, ...] = Field(
+        (0, 1, 2), min_length=1, description="Seeds of the trainings (default: 0 1 2)."
+    )
+    steps: int = Field(300, ge=1, description="Number of training steps (default 300).")
+    n_layers: int = Field(4, ge=1, description="Number of layers (default 4).")
+    width: int = Field(128, ge=8, description="Width of the hidden states (default 128).")
+    n_heads: int = Field(4, ge=1, description="Number of attention heads per layer (default 4).")
+    batch_size: int = Field(8, ge=2, description="Texts per step (default 8).")
+    vocabulary_size: int = Field(
+        1_000, ge=50, description="Pieces in the tokenizer's vocabulary (default 1,000)."
+    )
+    learning_rate: float = Field(
+        2e-3, gt=0, description="Maximum learning rate of AdamW (default 0.002)."
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> "Recurrence":
+        largest = max(self.segments)
+        if min(self.segments) < 4 or any(largest % each for each in self.segments):
+            raise ValueError(f"segments must be 4 or more and divide the largest, {largest}")
+        if min(self.memories) < 0:
+            raise ValueError("a memory is 0 or more pieces")
+        return self
+
+    def in_prose(self) -> str:
+        return (
+            "We trained language models with relative positions from left to right, in segments of "
+            f"{' or '.join(map(str, self.segments))} pieces that also read the states of the "
+            f"{' or '.join(map(str, self.memories))} pieces before them, without a gradient "
+            f"(Dai et al. 2019, Transformer-XL): {self.n_layers} layers of width {self.width}, "
+            f"{self.steps:,} steps of {self.batch_size} texts, {len(self.seeds)} seeds. All "
+            "predict the same pieces. The null reads the memory of another text. Intervals are "
+            "over seeds, by Student's t."
+        )
+
+
+RECURRENCE = Experiment(
+    name="recurrence",
+    question="What does a memory of the text before a segment give a language model?",
+    subject="Training",
+    about="Trains language models in segments with and without a memory (Transformer-XL), and "
+    "compares loss by position, memory of another text, and cost by length.",
+    settings=Recurrence,
+    run="workbench.analyses.architectures.recurrence:run",
+    tables={
+        "table": Table(
+            "Loss of each segment and memory length, on the same held-out pieces. loss: nats per "
+            "piece, a mean over seeds. bits_per_character: with 95 % interval over seeds (lower, "
+            "upper; Student's t; empty for one seed). delta: difference to no memory with the same "
+            "segment, and its interval. other_text: bits per character with the memory of another "
+            "text. own_gain: other_text minus bits_per_character, and its interval. unigram: bits "
+            "per character of the frequencies of pieces.",
+            ("segment", "memory"),
+        ),
+        "positions": Table(
+            "Loss in nats per piece by quarter of a segment, 1 to 4, a mean over seeds. lower, "
+            "upper: 95 % interval over seeds.",
+            ("segment", "memory", "quarter"),
+        ),
+        "costs": Table(
+            "Floating-point operations of a forward pass, in thousands per piece: of a text at once "
+            "(segment 0), or of a segment with a full memory, which no length changes.",
+            ("segment", "memory", "length"),
+        ),
+        "cells": Table(
+            "Each training, with the loss of the held-out text by quarter of a segment.",
+            ("segment", "memory", "seed"),
+        ),
+    },
+    models=(0, 0),
+    split="train",
+    trains=True,
+    figures="workbench.analyses.architectures.figures:RECURRENCE_FIGURES",
+    findings="workbench.analyses.architectures.findings:recurrence",
     presets={
         "Quick": {"steps": 80, "seeds": (0, 1)},
         "Standard": {},

@@ -1,4 +1,4 @@
-"""The findings of `architectures`: what the paper claims, and whether it holds at this size.
+"""Findings of `architectures` and `recurrence`: what papers claim, and whether it holds here.
 
 Pure functions of the tables. Costs: milliseconds.
 """
@@ -92,6 +92,111 @@ def _compared(
         decided_by="more seeds",
         n=plural(seeds, "seed"),
     )
+
+
+# --- recurrence -----------------------------------------------------------------------------------
+
+
+def recurrence(tables: Tables) -> Iterator[Finding]:
+    """What a memory gives, whether its text matters, where in a segment, and what it costs."""
+    table, seeds = tables["table"], tables["cells"]["seed"].nunique()
+    rows = [row for row in _rows(table) if row["memory"]]
+    yield _above_frequencies(table, seeds)
+    for row in rows[:2]:
+        if row["delta"] == row["delta"]:
+            yield _of_memory(row, seeds)
+        yield _of_own_text(row, seeds)
+    if rows:
+        yield _where(tables["positions"], rows[0], seeds)
+    yield _cost(tables["costs"])
+
+
+def _ends(row: Mapping[str, Any], prefix: str = "") -> tuple[float, float] | None:
+    lower, upper = row[f"{prefix}lower"], row[f"{prefix}upper"]
+    return (lower, upper) if lower == lower else None
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    if ends is None:
+        return ""
+    return f" (95 % interval {signed(decimal(ends[0], 3))} to {signed(decimal(ends[1], 3))})"
+
+
+def _above_frequencies(table: pd.DataFrame, seeds: int) -> Finding:
+    best = _rows(table)[int(table["bits_per_character"].to_numpy().argmin())]
+    ends = _ends(best)
+    return Finding(
+        f"The lowest loss has a segment of {whole(best['segment'])} with a memory of "
+        f"{whole(best['memory'])}: {decimal(best['bits_per_character'], 3)} bits per character "
+        f"(frequencies of pieces: {decimal(best['unigram'], 3)}).",
+        best["bits_per_character"], ends, best["unigram"],
+        judged(ends is not None and ends[1] < best["unigram"], ends), "table",
+        {"segment": best["segment"], "memory": best["memory"]}, "losses",
+        measure="lowest bits per character", unit="bits", column="bits_per_character",
+        decided_by="more seeds", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+def _of_memory(row: Mapping[str, Any], seeds: int) -> Finding:
+    ends = _ends(row, "delta_")
+    sure = ends is not None and (ends[0] > 0 or ends[1] < 0)
+    return Finding(
+        f"A memory of {whole(row['memory'])} pieces changes the loss of segments of "
+        f"{whole(row['segment'])} by {signed(decimal(row['delta'], 3))} bits per "
+        f"character{_interval(ends)}.",
+        row["delta"], ends, 0.0, judged(sure and row["delta"] < 0, ends), "table",
+        {"segment": row["segment"], "memory": row["memory"]}, "losses",
+        measure=f"change by a memory of {row['memory']} at segments of {row['segment']}",
+        unit="bits", column="delta", decided_by="more seeds", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+def _of_own_text(row: Mapping[str, Any], seeds: int) -> Finding:
+    ends = _ends(row, "own_gain_")
+    return Finding(
+        f"With segments of {whole(row['segment'])}, the memory of another text costs "
+        f"{signed(decimal(row['own_gain'], 3))} bits per character against the text's own"
+        f"{_interval(ends)}.",
+        row["own_gain"], ends, 0.0, judged(ends is not None and ends[0] > 0, ends), "table",
+        {"segment": row["segment"], "memory": row["memory"]}, "losses",
+        measure=f"cost of another text's memory at segments of {row['segment']}",
+        unit="bits", column="own_gain", decided_by="more seeds", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+def _where(positions: pd.DataFrame, row: Mapping[str, Any], seeds: int) -> Finding:
+    """The fall of the loss from the first to the last quarter, with a memory."""
+    here = positions[
+        (positions["segment"] == row["segment"]) & (positions["memory"] == row["memory"])
+    ].set_index("quarter")["loss"]
+    bare = positions[(positions["segment"] == row["segment"]) & (positions["memory"] == 0)]
+    fall = float(here[1] - here[4])
+    without = ""
+    if len(bare):
+        of = bare.set_index("quarter")["loss"]
+        without = f" (without: {decimal(float(of[1] - of[4]), 3)})"
+    return Finding(
+        f"With a memory of {whole(row['memory'])}, the loss falls by {decimal(fall, 3)} nats from "
+        f"the first to the last quarter of a segment of {whole(row['segment'])}{without}.",
+        fall, None, None, "supported", "positions",
+        {"segment": row["segment"], "memory": row["memory"], "quarter": 4}, "positions",
+        measure="fall of the loss within a segment", unit="nats", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+def _cost(costs: pd.DataFrame) -> Finding:
+    longest = costs[costs["length"] == costs["length"].max()]
+    full = float(longest[longest["segment"] == 0]["operations"].iloc[0])
+    parts = longest[longest["segment"] > 0]
+    row = _rows(parts)[int(parts["operations"].to_numpy().argmax())]
+    return Finding(
+        f"A piece of a text of {whole(row['length'])} costs {decimal(full, 0)} thousand operations "
+        f"at once, and {decimal(row['operations'], 0)} thousand in segments of "
+        f"{whole(row['segment'])} with a memory of {whole(row['memory'])}, at any length.",
+        row["operations"], None, full, "supported", "costs",
+        {name: row[name] for name in ("segment", "memory", "length")}, "costs",
+        measure="thousand operations per piece in segments", column="operations",
+    )  # fmt: skip
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:

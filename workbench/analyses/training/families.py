@@ -155,8 +155,13 @@ def modernbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     )
 
 
-def xlnet(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
-    """XLNet: relative positions and segments, and a second stream that predicts."""
+def xlnet(
+    size: Size, tokenizer: PreTrainedTokenizerBase, sides: Literal["bi", "uni"] = "bi"
+) -> nn.Module:
+    """XLNet: relative positions and segments, and a second stream that predicts.
+
+    From one side it is Transformer-XL.
+    """
     return hf.XLNetLMHeadModel(
         hf.XLNetConfig(
             vocab_size=len(tokenizer),
@@ -165,6 +170,7 @@ def xlnet(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
             n_head=size.n_heads,
             d_inner=4 * size.width,
             dropout=size.dropout,
+            attn_type=sides,
             mem_len=None,
             use_mems_eval=False,
             bos_token_id=tokenizer.cls_token_id,
