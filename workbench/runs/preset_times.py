@@ -28,8 +28,6 @@ MODELS: Mapping[str, tuple[str, ...]] = {  # of the experiments that are measure
     "edge-probing": MINI[:1],
     "finetune": MINI[:1],
     "head-gates": MINI[:1],
-    "architectures": (),
-    "recurrence": (),
     "pretraining": (),
 }
 

@@ -184,8 +184,8 @@ RECURRENCE = Experiment(
             ("segment", "memory", "quarter"),
         ),
         "costs": Table(
-            "Floating-point operations of a forward pass, in thousands per piece: of a text at once "
-            "(segment 0), or of a segment with a full memory, which no length changes.",
+            "Operations of a forward pass, in thousands of floating-point operations per piece: of "
+            "a text at once (segment 0), or of a segment with a full memory, at any length.",
             ("segment", "memory", "length"),
         ),
         "cells": Table(
