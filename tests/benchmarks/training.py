@@ -5,10 +5,10 @@
 Only real tokens count, not padding. BERT: transformers' Trainer reads paragraphs with transformers'
 collator for masked language models, padded to the longest of a batch, with about as many tokens per
 batch as ours. Ours reads packed sequences. In a third arm the Trainer also reads packed sequences,
-which shows the effect of computing logits at masked pieces only. GPT-2: both read the same packed
-sequences. All clip gradients and use a fused AdamW with a linear schedule. Arms alternate, so that
-changes in machine speed affect both; ratios are medians over rounds. The first step of a round does
-not count.
+which shows the effect of computing logits at masked pieces only. GPT-2 and XLNet: both read the
+same packed sequences, XLNet's with transformers' collator for permuted prediction. All clip
+gradients and use a fused AdamW with a linear schedule. Arms alternate, so that changes in machine
+speed affect both; ratios are medians over rounds. The first step of a round does not count.
 """
 
 import argparse
@@ -26,6 +26,7 @@ import torch
 from torch import nn
 from transformers import (
     DataCollatorForLanguageModeling,
+    DataCollatorForPermutationLanguageModeling,
     PreTrainedTokenizerBase,
     Trainer,
     TrainerCallback,
@@ -44,7 +45,7 @@ from workbench.analyses.training.trainer import fit
 from workbench.analyses.training.vocabulary import vocabulary_of
 
 LINES = 6_000
-FAMILIES = {"bert": "masked", "gpt": "causal"}
+FAMILIES = {"bert": "masked", "gpt": "causal", "xlnet": "permuted"}
 
 
 def text() -> list[str]:
@@ -74,16 +75,18 @@ def peer(
     rows: Sequence[dict[str, Any]],
     batch: int,
     steps: int,
-    masked: bool,
+    objective: str,
     folder: Path,
 ) -> float:
     """Real tokens per second of transformers' Trainer."""
-    collate = DataCollatorForLanguageModeling(tokenizer, mlm=masked)
+    collate: Any = DataCollatorForLanguageModeling(tokenizer, mlm=objective == "masked")
+    if objective == "permuted":
+        collate = DataCollatorForPermutationLanguageModeling(tokenizer)
     read: list[int] = []
 
     def counted(features: list[Any]) -> Any:
         found = collate(features)
-        read.append(int(found["attention_mask"].sum()))
+        read.append(int((found["input_ids"] != tokenizer.pad_token_id).sum()))
         return found
 
     clock = Clock()
@@ -156,12 +159,12 @@ def rounds(arguments: argparse.Namespace, family: str, folder: Path) -> Iterator
                 net, objective, packing, arguments.batch, arguments.steps, device
             ),
             "transformers": lambda net: peer(
-                net, tokenizer, rows, theirs, arguments.steps, masked, folder
+                net, tokenizer, rows, theirs, arguments.steps, objective, folder
             ),
         }
         if masked:
             arms["transformers, packed"] = lambda net: peer(
-                net, tokenizer, even, arguments.batch, arguments.steps, masked, folder
+                net, tokenizer, even, arguments.batch, arguments.steps, objective, folder
             )
         order = list(arms) if number % 2 else list(arms)[::-1]
         yield {name: arms[name](net) for name, net in zip(order, nets, strict=False)}

@@ -31,6 +31,7 @@ from workbench.models.output_heads.lm_losses import (
     denoising_losses,
     masked,
     masked_losses,
+    random_order,
     spans,
 )
 from workbench.models.references import facts
@@ -274,6 +275,45 @@ def test_pseudo_likelihood_of_xlnet_is_its_own_with_the_piece_last_in_order(
                 ).logits[0, 0]
             nats -= logits.log_softmax(-1)[text.ids[0, place]].item()
         assert found.nats[document] == pytest.approx(nats, rel=1e-5)
+
+
+def test_permuted_losses_of_xlnet_are_its_own_of_each_piece_from_those_before_it(
+    models: Models, batch: Batch
+) -> None:
+    """Against one call of transformers for each piece; a sixth of an order comes last at a time."""
+    model, orders = models("xlnet"), []
+    for seed in range(2):
+        found = score(model, batch, range(2), pseudo="permuted", seed=seed, pieces=90)
+        for document, text in enumerate(each(model, batch, 2)):
+            places, length = candidates(text)[0].nonzero()[:, 0].tolist(), text.ids.shape[1]
+            order = random_order(text, seed)[0]
+            chain = sorted(places, key=lambda place, order=order: float(order[place]))
+            orders.append(chain)
+            nats = 0.0
+            for number, place in enumerate(chain):
+                part = [
+                    p
+                    for n, p in enumerate(chain)
+                    if 6 * n // len(chain) == 6 * number // len(chain)
+                ]
+                later = part[part.index(place) :]
+                hidden, target = torch.zeros(1, length, length), torch.zeros(1, 1, length)
+                hidden[:, :, later] = 1
+                for index, other in enumerate(part):  # what precedes it sees only what precedes
+                    hidden[:, other, part[index:]] = 1
+                    hidden[:, [p for p in range(length) if p not in part], other] = 1
+                target[0, 0, place] = 1
+                with torch.no_grad():
+                    logits = model.net(
+                        text.ids, token_type_ids=text.segments, perm_mask=hidden,
+                        target_mapping=target,
+                    ).logits[0, 0]  # fmt: skip
+                nats -= logits.log_softmax(-1)[text.ids[0, place]].item()
+            assert found.pieces[document] == len(places)
+            assert found.nats[document] == pytest.approx(nats, rel=1e-5)
+    assert orders[0] != orders[2], "another seed, another order"
+    with pytest.raises(WorkbenchError, match="only XLNet"):
+        score(models("bert"), batch, range(1), pseudo="permuted")
 
 
 def test_xlnet_does_not_read_what_is_hidden_and_its_heads_are_gated_in_both_streams(

@@ -280,6 +280,21 @@ def wilson_interval(hits: int, number: int) -> tuple[float, float]:
     return float(bounds.low), float(bounds.high)
 
 
+def t_interval(values: Floats) -> tuple[Floats, Floats]:
+    """Return the 95 % interval of the mean of few draws, by Student's t; NaN for a single one.
+
+    # [..., draws] -> [...], [...]
+    """
+    from scipy import stats
+
+    number = values.shape[-1]
+    mean = values.mean(-1)
+    if number < 2:
+        return np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    half = stats.t.ppf(0.975, number - 1) * values.std(-1, ddof=1) / np.sqrt(number)
+    return mean - half, mean + half
+
+
 def prediction_p_value(value: float, random: Floats) -> float:
     """Return the one-sided p-value that a value is below random choices.  # [choices]
 

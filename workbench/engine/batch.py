@@ -215,7 +215,8 @@ class Pieces:
     order: Tensor  # [batch], int64, on the host: index in the corpus
     unaligned: tuple[tuple[int, int], ...] = ()  # (row, word) of words without a piece
     cut: tuple[tuple[int, int, int], ...] = ()  # (row, first word, last word + 1) cut off
-    unseen: Tensor | None = None  # [batch, pieces], bool: hidden without a mask piece
+    # [batch, pieces], or by the piece that looks [batch, pieces, pieces]; bool: hidden without mask
+    unseen: Tensor | None = None
 
     def __repr__(self) -> str:
         """Its size; not its numbers."""

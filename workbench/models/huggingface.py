@@ -643,12 +643,15 @@ def _in_order(unseen: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
     """XLNet's inputs for hiding pieces: hidden pieces come last in the prediction order.
 
     No piece attends to a hidden piece other than itself. Every piece is predicted by a second
-    stream, which reads all visible pieces and only its own position.  # unseen: [batch, pieces]
+    stream, which reads all visible pieces and only its own position.
+
+    # unseen: [batch, pieces], or [batch, pieces, pieces] by the piece that looks
     """
-    batch, length = unseen.shape
+    batch, length = unseen.shape[:2]
     positions = torch.eye(length, dtype=dtype, device=unseen.device)
+    by_piece = unseen if unseen.ndim == 3 else unseen[:, None, :].expand(batch, length, length)
     return {
-        "perm_mask": unseen[:, None, :].expand(batch, length, length).to(dtype),
+        "perm_mask": by_piece.to(dtype),
         "target_mapping": positions.expand(batch, length, length),
     }
 

@@ -26,7 +26,8 @@ TRAINED = "model"  # the subfolder of a run with the model that it trained
 MINI_CORPUS = "primer:size=80000"  # that they were trained on
 RANDOM = "@random"
 PREFIXED = ("elmo", "vectors")  # references with files after a colon
-Pseudo = Literal["within-word", "original"]  # what pseudo-likelihood hides: `lm_losses.hidden_with`
+# what pseudo-likelihood hides: `lm_losses.hidden_with`, or of XLNet `lm_losses.permuted_losses`
+Pseudo = Literal["within-word", "original", "permuted"]
 TRAINING_EXPERIMENTS = ("train", "head-pruning", "finetune")  # experiments whose runs save a model
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # parts of the folder of a model: see `task_checkpoint`

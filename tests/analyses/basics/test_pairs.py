@@ -385,3 +385,36 @@ def test_flips_are_exact_for_few_and_drawn_for_many() -> None:
 def test_holms_correction_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert len(holm([])) == 0
+
+
+# --- XLNet ----------------------------------------------------------------------------------------
+
+
+def test_xlnet_is_scored_over_orders(tmp_path: Path) -> None:
+    """Gaps are means of four orders, each scored alone; other models refuse it."""
+    body = zoo.make("xlnet", tmp_path / "body")
+    model = headed.opened(headed.saved(body, "XLNetLMHeadModel", tmp_path / "headed"))
+    corpus = read("primer/acceptability:size=100")
+    pairs = [p for p in minimal_pairs(corpus.docs("test", 5)) if not p.identical]
+    settings = MinimalPairs(pseudo_likelihood="permuted")
+    inputs = Inputs((model,), (corpus,), "test", limit=5, seed=2)
+    tables = MINIMAL_PAIRS.run(inputs, settings, Quiet()).tables
+    gaps = []
+    for order in range(4):
+        right, wrong = (
+            score(model, encode(docs), pseudo="permuted", seed=2 + order).nats
+            for docs in ([p.good for p in pairs], [p.bad for p in pairs])
+        )
+        gaps.append(wrong - right)
+    table = tables["pairs"]
+    mean = float((table["gap"] * table["n"]).sum() / table["n"].sum())
+    if "all" in set(table["phenomenon"]):
+        mean = float(table.set_index("phenomenon")["gap"]["all"])
+    assert mean == pytest.approx(float(np.mean(gaps)), rel=1e-5)
+    facts_ = tables["scoring"].set_index("fact")["value"]
+    assert facts_["orders"] == "4"
+    accuracy = float((np.array(gaps) > 0).mean())
+    assert facts_["accuracy of an order"].startswith(f"{accuracy:.4f} (")
+    with pytest.raises(WorkbenchError, match="only XLNet"):
+        bert = (fond_of(["are"], tmp_path),)
+        MINIMAL_PAIRS.run(Inputs(bert, (corpus,), "test", limit=2), settings, Quiet())

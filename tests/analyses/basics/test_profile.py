@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -182,6 +183,29 @@ def test_pseudo_likelihood_on_request(opened: Opened, corpus: Corpus) -> None:
     other = profiled(opened("gpt2"), corpus, pseudo=True, limit=4)
     assert other.tables["losses"]["objective"].unique().tolist() == ["causal"]
     assert "for models that see both sides" in texts(other)
+
+
+def test_xlnet_is_scored_over_orders_with_an_interval(opened: Opened, corpus: Corpus) -> None:
+    """The mean of four orders, each scored alone, and Student's interval of their mean."""
+    model = opened("xlnet")
+    found = profiled(model, corpus, limit=4, seed=5)
+    losses = found.tables["losses"].set_index(["objective", "metric"])["value"]
+    batch = encode(corpus.docs("test", 4))
+    orders = [
+        measures(score(model, batch, pseudo="permuted", seed=5 + n), "permuted") for n in range(4)
+    ]
+    for metric in orders[0]:
+        values = np.array([order[metric][0] for order in orders])
+        half = 3.182446 * values.std(ddof=1) / 2  # t of 3 degrees of freedom
+        of = losses["permuted"]
+        assert of[metric] == pytest.approx(values.mean())
+        assert of[f"{metric}_lower"] == pytest.approx(values.mean() - half)
+        assert of[f"{metric}_upper"] == pytest.approx(values.mean() + half)
+    assert len({order["permuted_loss"][0] for order in orders}) == 4
+    assert "4 random orders" in texts(found)
+    (said,) = [f for f in PROFILE.findings(found.tables) if "random orders" in f.measure
+               and f.measure.startswith("loss")]  # fmt: skip
+    assert said.interval is not None and said.interval[0] < said.value < said.interval[1]
 
 
 def test_caveats_name_what_is_left_out(opened: Opened, corpus: Corpus, tmp_path: Path) -> None:

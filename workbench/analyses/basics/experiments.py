@@ -155,7 +155,8 @@ class MinimalPairs(Settings):
         "within-word",
         description="Pieces masked together with the scored piece, in models that see both sides: "
         "the later pieces of its word (within-word, Kauf and Ivanova 2023; default), or none "
-        "(original, Salazar et al. 2020).",
+        "(original, Salazar et al. 2020). Of XLNet also permuted: the last sixth of random orders, "
+        "averaged over orders.",
     )
     start_token: Literal["auto", "no"] = Field(
         "auto",
@@ -167,6 +168,7 @@ class MinimalPairs(Settings):
         hidden = {
             "within-word": "with the later pieces of its word hidden too (Kauf and Ivanova 2023)",
             "original": "one piece at a time (Salazar et al. 2020)",
+            "permuted": "the last sixth of a random order at a time, averaged over four orders",
         }[self.pseudo_likelihood]
         return (
             "For each pair of sentences that differ in one respect, we compared the log-probability"

@@ -242,6 +242,7 @@ PREDICTED = {
     "causal": "next pieces",
     "masked": "masked pieces",
     "pseudo": "pieces masked alone",
+    "permuted": "pieces in random orders",
     "seq2seq": "output pieces",
     "bidirectional": "next and previous words",
 }
@@ -291,12 +292,17 @@ def _losses(objective: str, losses: pd.DataFrame) -> Iterator[Finding]:
         return
     perplexity = rows["perplexity"]["value"]
     shown = f"perplexity {decimal(perplexity)}; " if perplexity != math.inf else ""
+    ends = None
+    if "loss_lower" in rows:  # over orders of prediction
+        ends = rows["loss_lower"]["value"], rows["loss_upper"]["value"]
+        shown += f"95 % interval over orders {decimal(ends[0])} to {decimal(ends[1])}; "
     yield _measured(
         loss,
         f"{split} loss on {what} is {decimal(loss['value'])} nats ({shown}n = {whole(loss['n'])}).",
         f"loss on {what}",
         "nats",
         f"{whole(loss['n'])} {what}",
+        ends,
     )
     yield _measured(
         accuracy,
@@ -318,12 +324,19 @@ def _losses(objective: str, losses: pd.DataFrame) -> Iterator[Finding]:
         )
 
 
-def _measured(row: Row, claim: str, measure: str, unit: Any = "", n: str = "") -> Finding:
+def _measured(
+    row: Row,
+    claim: str,
+    measure: str,
+    unit: Any = "",
+    n: str = "",
+    interval: tuple[float, float] | None = None,
+) -> Finding:
     """A measure of a loss; without a piece to score it is open."""
     return Finding(
         claim,
         row["value"] if row["n"] else None,
-        None,
+        interval,
         None,
         judged(True, row["n"]),
         "losses",

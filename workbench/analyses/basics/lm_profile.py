@@ -7,21 +7,31 @@ pseudo-likelihood one for each piece.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from workbench.analyses.basics.experiments import Profile
 from workbench.core.files import DAMAGED, atomic_write, require_regular
+from workbench.core.stats import t_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.formats import WHOLE
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.output_heads.lm_losses import CORRUPTED, INFILLED, MASKED
-from workbench.models.references import facts
-from workbench.models.scoring.lm_scoring import FIELDS, PSEUDO, Scores, joined, measures, score
+from workbench.models.references import Pseudo, facts
+from workbench.models.scoring.lm_scoring import (
+    FIELDS,
+    ORDERS,
+    PSEUDO,
+    Scores,
+    joined,
+    measures,
+    predicts_in_order,
+    score,
+)
 
 CHUNK = 512  # documents whose scores are stored together
 
@@ -42,13 +52,18 @@ def run(inputs: Inputs, settings: Profile, progress: Progress) -> Result:
         caveats.append(
             Caveat("Pseudo-likelihood is for models that see both sides at once, not for this one.")
         )
+    if predicts_in_order(model):
+        objectives += [_by_order(number) for number in range(ORDERS)]
     batch = encode(inputs.docs())
     scores = _scored(inputs, batch, objectives, progress)
+    split = inputs.split or WHOLE
     rows = [
-        (inputs.split or WHOLE, objective, metric, value, n)
+        (split, objective, metric, value, n)
         for objective, objective_scores in scores.items()
+        if not objective.startswith(PERMUTED)
         for metric, (value, n) in measures(objective_scores, objective).items()
     ]
+    rows += [(split, PERMUTED, *row) for row in _over_orders(scores)]
     columns = ["split", "objective", "metric", "value", "n"]
     tables["losses"] = pd.DataFrame(rows, columns=columns)
     caveats += _caveats(model, batch, scores)
@@ -77,7 +92,33 @@ def _shown(value: object) -> str:
     return "none" if value in (None, "") else str(value)
 
 
+# --- losses over random orders, of XLNet -------------------------------------------------------
+
+PERMUTED: Literal["permuted"] = "permuted"
+
+
+def _by_order(number: int) -> str:
+    return f"{PERMUTED} {number}"
+
+
+def _over_orders(scores: Mapping[str, Scores]) -> list[tuple[str, float, int]]:
+    """The measures as means over orders, and 95 % intervals of the means over orders."""
+    by_order = [
+        measures(each, PERMUTED) for name, each in scores.items() if name.startswith(PERMUTED)
+    ]
+    rows = []
+    for metric, (_, n) in by_order[0].items() if by_order else ():
+        values = np.array([measured[metric][0] for measured in by_order])
+        lower, upper = t_interval(values)
+        ends = ((metric, values.mean()), (f"{metric}_lower", lower), (f"{metric}_upper", upper))
+        rows += [(name, float(value), n) for name, value in ends]
+    return rows
+
+
 # --- losses, a chunk at a time --------------------------------------------------------------------
+
+
+_HIDDEN: Mapping[str, Pseudo] = {"pseudo": "original", PERMUTED: PERMUTED}
 
 
 def _scored(
@@ -98,8 +139,8 @@ def _scored(
                         inputs.model,
                         batch,
                         documents,
-                        pseudo="original" if objective == "pseudo" else None,
-                        seed=inputs.seed,
+                        pseudo=_HIDDEN.get(objective.split()[0]),
+                        seed=inputs.seed + int(objective.partition(" ")[2] or 0),
                     )
                     for objective in objectives
                 }
@@ -158,6 +199,12 @@ def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[C
             "Pseudo-perplexity is the original one (Salazar et al. 2020): each piece is masked "
             "alone, and the model sees both sides and the other pieces of its word. It "
             "compares such models with each other, not with causal models."
+        )
+    if _by_order(0) in scores:
+        texts.append(
+            f"Permuted losses are means over {ORDERS} random orders of each text. A sixth of an "
+            "order is predicted at a time, in order, from all else, as in the model's training; "
+            "intervals are over orders, not over texts."
         )
     if counts["cut"]:
         texts.append(

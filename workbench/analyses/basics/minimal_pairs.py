@@ -13,7 +13,7 @@ is better. Costs: a forward pass over both sentences, or one for each of their p
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import MinimalPairs
 from workbench.core.cluster_sample import ClusterSample
-from workbench.core.stats import SIGNIFICANT, holm, wilson_interval
+from workbench.core.stats import SIGNIFICANT, holm, t_interval, wilson_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
@@ -30,7 +30,7 @@ from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.references import Pseudo
-from workbench.models.scoring.lm_scoring import PSEUDO, START_TOKEN_TEXTS, score, start_of
+from workbench.models.scoring.lm_scoring import ORDERS, PSEUDO, START_TOKEN_TEXTS, score, start_of
 
 CHUNK = 200  # pairs between two progress callbacks
 MANY = 4  # minimum number of pieces of a word that is foreign to the vocabulary
@@ -66,7 +66,12 @@ def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
     first = [pair.good for pair in pairs[:START_TOKEN_TEXTS]]
     use_start = settings.start_token == "auto" and first
     start = start_of(model, encode(first)) if use_start else None
-    scored = _scored(inputs, pairs, settings.pseudo_likelihood, start, progress)
+    pseudo = settings.pseudo_likelihood
+    gaps = []  # nats, [orders, pairs]; of XLNet by permuted prediction several orders
+    for order in range(ORDERS if pseudo == "permuted" else 1):
+        scored = _scored(inputs, pairs, pseudo, start, progress, inputs.seed + order)
+        gaps.append(scored.gap)
+    scored = replace(scored, gap=np.mean(gaps, axis=0))
     vocabulary = _vocabulary(model, pairs)
     tests = _Tests(pairs, scored, inputs.seed)
     tables = {"pairs": tests.table("phenomenon", [pair.phenomenon for pair in pairs], whole=True)}
@@ -82,6 +87,7 @@ def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
         "identical": dropped,
         "unscored_first_pieces": int(scored.unscored.sum()),
         **vocabulary._asdict(),
+        **_over_orders(np.array(gaps)),
     }
     tables["scoring"] = pd.DataFrame(
         [(fact, str(value)) for fact, value in scoring.items()], columns=["fact", "value"]
@@ -98,7 +104,12 @@ def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
 
 
 def _scored(
-    inputs: Inputs, pairs: Sequence[Pair], pseudo: Pseudo, start: int | None, progress: Progress
+    inputs: Inputs,
+    pairs: Sequence[Pair],
+    pseudo: Pseudo,
+    start: int | None,
+    progress: Progress,
+    seed: int,
 ) -> _Scored:
     model = inputs.model
     pseudo_score = pseudo if model.objective in PSEUDO else None
@@ -107,9 +118,7 @@ def _scored(
     unscored: list[list[int]] = [[], []]
     for part in chunks(pairs, CHUNK):
         for side, docs in enumerate(([p.good for p in part], [p.bad for p in part])):
-            scores = score(
-                model, encode(docs), pseudo=pseudo_score, seed=inputs.seed, start_token=start
-            )
+            scores = score(model, encode(docs), pseudo=pseudo_score, seed=seed, start_token=start)
             nats[side] += scores.nats.tolist()
             pieces[side] += scores.pieces.tolist()
             unscored[side] += scores.bare.tolist()
@@ -122,6 +131,18 @@ def _scored(
         (longer + 1) / 2,
         np.array(unscored[0], dtype=np.int64) + np.array(unscored[1], dtype=np.int64),
     )
+
+
+def _over_orders(gaps: Floats) -> dict[str, Any]:
+    """The accuracy of single orders, with a 95 % interval over orders.  # [orders, pairs]"""
+    if len(gaps) < 2:
+        return {}
+    accuracy = (gaps > 0).mean(1)  # [orders]
+    lower, upper = t_interval(accuracy)
+    return {
+        "orders": len(gaps),
+        "accuracy of an order": f"{accuracy.mean():.4f} ({lower:.4f} to {upper:.4f})",
+    }
 
 
 def _vocabulary(model: Model, pairs: Sequence[Pair]) -> _Words:
@@ -245,6 +266,11 @@ def _caveats(model: Model, pseudo: Pseudo, start: int | None) -> Iterator[str]:
         yield (
             "Sentences are scored by pseudo-likelihood, within-word: each piece is masked in turn, "
             "with the later pieces of its word (Kauf and Ivanova 2023)."
+        )
+    elif pseudo == "permuted":
+        yield (
+            f"A sentence's score is its mean over {ORDERS} random orders. A sixth of an order is "
+            "predicted at a time, in order, from all else, as in the model's training."
         )
     elif model.objective in PSEUDO:
         yield (

@@ -197,10 +197,11 @@ def micro(batch: Mapping[str, Tensor], objective: Objective) -> Micro:
     at = (labels.flatten() != IGNORED).nonzero()[:, 0]
     inputs["at"], inputs["gold"] = at, labels.flatten()[at]
     counts = [len(at), *objective.complete(inputs, labels)]
-    tokens = int(inputs["attention_mask"].sum())
+    seen = inputs["attention_mask"]  # by each token if [batch, 1, length, length]
+    tokens = int((seen.diagonal(dim1=2, dim2=3) if seen.ndim == 4 else seen).sum())
     if "decoder_input_ids" in inputs:
         tokens += counts[0]
-    if bool(inputs["attention_mask"].all()):  # attention is faster without a mask
+    if bool(seen.all()):  # attention is faster without a mask
         del inputs["attention_mask"]
     return Micro(inputs, torch.tensor(counts), tokens)
 

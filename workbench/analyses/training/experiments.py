@@ -30,12 +30,20 @@ FamilyName = Literal[
     "electra",
     "roberta",
     "modernbert",
+    "xlnet",
+    "unilm",
+    "prefix-lm",
     "albert",
     "distilbert",
     "spanbert",
     "vectors",
 ]
-_CONTINUED = {"gpt": "gpt2", "spanbert": "bert"}  # types of models whose family has another name
+_CONTINUED = {
+    "gpt": "gpt2",
+    "prefix-lm": "gpt2",
+    "spanbert": "bert",
+    "unilm": "bert",
+}  # types of models whose family has another name
 
 
 def continued_type(family: str) -> str:

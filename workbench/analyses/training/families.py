@@ -157,6 +157,31 @@ def modernbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     )
 
 
+def xlnet(
+    size: Size, tokenizer: PreTrainedTokenizerBase, sides: Literal["bi", "uni"] = "bi"
+) -> nn.Module:
+    """XLNet: relative positions and segments, and a second stream that predicts.
+
+    From one side it is Transformer-XL.
+    """
+    return hf.XLNetLMHeadModel(
+        hf.XLNetConfig(
+            vocab_size=len(tokenizer),
+            d_model=size.width,
+            n_layer=size.n_layers,
+            n_head=size.n_heads,
+            d_inner=4 * size.width,
+            dropout=size.dropout,
+            attn_type=sides,
+            mem_len=None,
+            use_mems_eval=False,
+            bos_token_id=tokenizer.cls_token_id,
+            eos_token_id=tokenizer.sep_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
 def albert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     """ALBERT: narrow embeddings, one layer's weights for all, and heads for masks and order."""
     return hf.AlbertForPreTraining(_albert(size, tokenizer))
@@ -438,6 +463,24 @@ FAMILIES: Mapping[str, Family] = {
         "masked",
         modernbert,
         others="encoder",
+    ),
+    "xlnet": Family(
+        "Predicts pieces in a random order, with a stream that does not see them, as XLNet.",
+        "permuted",
+        xlnet,
+        "unigram",
+    ),
+    "unilm": Family(
+        "Masked language model that reads texts from one side or both, as UniLM.",
+        "unilm",
+        masked_bert,
+    ),
+    "prefix-lm": Family(
+        "Language model that reads the start of a text in both directions, a GPT-2.",
+        "prefix-lm",
+        gpt,
+        "bpe",
+        "gpt",
     ),
     "albert": Family(
         "Masked language model and sentence order, with shared layers, as ALBERT.",

@@ -114,7 +114,7 @@ def max_length(net: nn.Module) -> int | None:
     config: Any = getattr(net, "config", None)
     for attribute in ("max_position_embeddings", "n_positions"):
         length = getattr(config, attribute, None)
-        if isinstance(length, int) and config.model_type != "t5":
+        if isinstance(length, int) and length > 0 and config.model_type != "t5":  # XLNet has -1
             unused = config.pad_token_id + 1 if config.model_type == "roberta" else 0
             return length - unused
     return None

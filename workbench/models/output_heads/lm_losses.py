@@ -33,6 +33,7 @@ from workbench.models.references import Pseudo
 MASKED = 0.15  # share of masked pieces, as in BERT
 CORRUPTED = 0.15  # share of pieces in hidden spans, as in T5
 INFILLED = 0.30  # share of pieces in hidden spans, as in BART
+PARTS = 6  # of an order of XLNet, of which the last is predicted
 SPAN = 3.0  # mean number of pieces in a span, as in both
 
 Ints = NDArray[np.int64]
@@ -84,6 +85,28 @@ def hidden_with(text: Pieces, places: Tensor, scheme: Pseudo) -> Tensor:
     word = text.words[rows, pieces][:, None]  # [n, 1]
     in_word = (text.words[rows] == word) & (word != NO_WORD) & candidates(text)[rows]
     return hidden | in_word & (positions > pieces[:, None])
+
+
+CONTEXT = -1  # the place in an order of pieces that are not predicted
+
+
+def not_before(order: Tensor) -> Tensor:
+    """What each piece does not see in XLNet: predicted pieces that do not come before it.
+
+    # [batch, pieces], places in the order of prediction -> [batch, pieces, pieces], bool
+    """
+    return (order[:, None, :] != CONTEXT) & (order[:, :, None] <= order[:, None, :])
+
+
+def random_order(text: Pieces, seed: int = 0) -> Tensor:
+    """Places in a random order of the pieces of each text; of others -1.  # [batch, pieces]"""
+    places = np.full(tuple(text.mask.shape), CONTEXT, dtype=np.int64)  # [batch, pieces]
+    free = candidates(text).cpu().numpy()
+    for row, index in enumerate(text.order.tolist()):
+        positions = np.flatnonzero(free[row])
+        shuffled = _generator(seed, index).permutation(positions)
+        places[row, shuffled] = np.arange(len(positions))
+    return torch.from_numpy(places).to(text.mask.device)
 
 
 def denoising(text: Pieces, symbols: Symbols, seed: int = 0) -> tuple[Pieces, Pieces]:
@@ -308,6 +331,24 @@ def pseudo_losses(
         gold = text.ids[part[:, 0], part[:, 1]]
         losses.append(piece_nats(logits_of(model, inputs, mask_of_piece), gold))
     return _laid(text, scored, losses)
+
+
+def permuted_losses(model: Model, text: Pieces, seed: int = 0) -> Losses:
+    """Losses of each piece from what comes before it in a random order, as XLNet was trained.
+
+    XLNet predicts the last sixth of an order. So an order is cut into six parts, and each is
+    predicted in turn: from all other parts, and from what comes before a piece in its own.
+    """
+    scored, order = candidates(text), random_order(text, seed)
+    parts = order * PARTS // scored.sum(1, keepdim=True).clamp(min=1)  # [batch, pieces]
+    nats = torch.zeros(scored.shape, device=scored.device)  # [batch, pieces]
+    right = torch.zeros_like(scored)
+    for part in range(PARTS):
+        last = scored & (parts == part)
+        inputs = replace(text, unseen=not_before(order.masked_fill(~last, CONTEXT)))
+        found, is_right = piece_nats(logits_of(model, inputs, last), text.ids[last])
+        nats, right = nats.masked_scatter(last, found), right.masked_scatter(last, is_right)
+    return Losses(text, scored, nats, right)
 
 
 def pseudo_denoising_losses(

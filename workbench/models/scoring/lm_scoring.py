@@ -28,7 +28,7 @@ from workbench.engine.halving import Limit, in_halves
 from workbench.engine.model import Model, Symbols
 from workbench.models.bilm import BiLM, score_words
 from workbench.models.huggingface import UNLIMITED, HuggingFace
-from workbench.models.output_heads.lm_heads import mask_of, symbols
+from workbench.models.output_heads.lm_heads import in_order, mask_of, symbols
 from workbench.models.output_heads.lm_losses import (
     Losses,
     candidates,
@@ -37,6 +37,7 @@ from workbench.models.output_heads.lm_losses import (
     denoising,
     denoising_losses,
     masked_losses,
+    permuted_losses,
     pseudo_denoising_losses,
     pseudo_losses,
 )
@@ -46,6 +47,7 @@ from workbench.models.word_models import WordModel, words_of
 
 LOGIT_BYTES = {"cpu": 2**28, "cuda": 2**31}  # maximum size of a batch's logits, in float32
 
+ORDERS = 4  # random orders over which the loss of a model like XLNet is averaged
 START_TOKEN_TEXTS = 200  # number of texts on which a start token is tested
 PSEUDO = ("masked", "seq2seq")  # objectives that give whole texts no likelihood
 
@@ -90,9 +92,9 @@ def score(
 ) -> Scores:
     """Score documents with the model's own objective, or with pseudo-likelihood.
 
-    `seed` chooses the hidden pieces; `pieces` is the maximum number of pieces in a batch, padding
-    included. A causal model reads `start_token` (see `start_of`) before each text, so that the
-    first piece of the text is scored too.
+    `seed` chooses the hidden pieces, or the order if `pseudo` is permuted; `pieces` is the maximum
+    number of pieces in a batch, padding included. A causal model reads `start_token` (see
+    `start_of`) before each text, so that the first piece of the text is scored too.
     """
     chosen_documents = list(range(len(batch))) if documents is None else list(documents)
     net = _with_head(model, pseudo)
@@ -142,8 +144,8 @@ def losses_of(
 def measures(scores: Scores, objective: str) -> dict[str, tuple[float, int]]:
     """Each measure with the number of pieces, words or bytes that it averages over.
 
-    `objective` is causal, masked, pseudo, seq2seq or bidirectional. Perplexity per word and bits
-    per byte need whole texts, so they are not given where only some pieces were hidden.
+    `objective` is causal, masked, pseudo, permuted, seq2seq or bidirectional. Perplexity per word
+    and bits per byte need whole texts: they are not given where only some pieces were hidden.
     """
     nats = math.fsum(scores.nats.tolist())
     pieces, words, size = (int(each.sum()) for each in (scores.pieces, scores.words, scores.bytes))
@@ -154,7 +156,7 @@ def measures(scores: Scores, objective: str) -> dict[str, tuple[float, int]]:
         "perplexity": (_exp(per_piece), pieces),
         "accuracy": (_ratio(float(scores.right.sum()), guesses), guesses),
     }
-    if objective in ("causal", "pseudo", "bidirectional"):
+    if objective in ("causal", "pseudo", "permuted", "bidirectional"):
         values["perplexity_per_word"] = (_exp(_ratio(nats, words)), words)
         values["bits_per_byte"] = (_ratio(nats / math.log(2), size), size)
     prefix = "" if objective == "causal" else f"{objective}_"
@@ -217,7 +219,19 @@ def _with_head(model: Model, pseudo: Pseudo | None) -> HuggingFace | BiLM:
             code="model-unsupported",
             remedy="Leave pseudo-likelihood out and use the model's own loss.",
         )
+    if pseudo == "permuted" and not predicts_in_order(net):
+        raise WorkbenchError(
+            f"only XLNet predicts pieces in a random order; {model.name} is of the family "
+            f"{model.family}.",
+            code="model-unsupported",
+            remedy="Set pseudo_likelihood to within-word.",
+        )
     return net
+
+
+def predicts_in_order(model: Model) -> bool:
+    """Whether a model was trained to predict pieces in a random order, as XLNet."""
+    return isinstance(model, HuggingFace) and in_order(model.net)
 
 
 def _word_scores(net: BiLM, batch: Batch, documents: Sequence[int], limit: int) -> Scores:
@@ -262,6 +276,8 @@ def _scorer(net: HuggingFace, pseudo: Pseudo | None, seed: int, limit: int) -> S
         if net.objective == "seq2seq":
             inputs, targets = denoising(text, special_pieces, seed)
             return denoising_losses(net, inputs.to(device), targets.to(device))
+        if pseudo == "permuted":
+            return permuted_losses(net, text.to(device), seed)
         if pseudo:
             return pseudo_losses(net, text.to(device), mask, limit, pseudo)
         return masked_losses(net, text.to(device), sent(chosen(text, seed), device), mask)

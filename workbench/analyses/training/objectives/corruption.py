@@ -79,6 +79,17 @@ def _shuffled(count: Tensor, generator: Generator) -> Tensor:
     return scores.masked_fill(torch.arange(n_positions) >= count[:, None], 2.0).argsort(1)
 
 
+def after_cut(special: Tensor, generator: Generator) -> Tensor:
+    """The tokens after a random piece of each text, which is not its last if it has two.
+
+    # [batch, length] bool
+    """
+    read = (~special).cumsum(1)  # pieces up to each token, inclusive
+    random = torch.rand(len(special), generator=generator)
+    cut = 1 + (random * (read[:, -1] - 1).clamp(min=1)).long()[:, None]
+    return (read > cut) | ((read == cut) & special)
+
+
 class Spans(NamedTuple):
     """Lengths of spans, `n_spans` per row, then padding."""
 
@@ -91,11 +102,13 @@ def geometric(total: Tensor, p: float, longest: int, generator: Generator) -> Sp
 
     With p = 0.2 and a maximum of 10 the mean is 3.8, as published.
     """
-    probabilities = (1 - p) ** torch.arange(longest) * p
+    return spans_of(total, (1 - p) ** torch.arange(longest) * p, generator)
+
+
+def spans_of(total: Tensor, chances: Tensor, generator: Generator) -> Spans:
+    """Span lengths 1, 2, ... with these chances, that sum to `total`.  # [batch], [longest]"""
     shape = len(total), max(1, int(total.max()))
-    drawn = torch.multinomial(
-        probabilities, shape[0] * shape[1], replacement=True, generator=generator
-    )
+    drawn = torch.multinomial(chances, shape[0] * shape[1], replacement=True, generator=generator)
     return _up_to_total(drawn.view(shape) + 1, total)
 
 

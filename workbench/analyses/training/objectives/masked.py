@@ -43,19 +43,31 @@ def masked(
     random: float = 0.1,
 ) -> dict[str, Tensor]:
     """Inputs with masked tokens, and those tokens as targets."""
-    mask_id = require_token(vocabulary.mask, "mask", "a masked language model")
     chosen = choose_tokens(tokens, special, generator, vocabulary, unit, rate)
     draws = torch.rand(tokens.shape, generator=generator)
     if unit == "span":
         draws = draws.gather(1, (run_starts(chosen).cumsum(1) - 1).clamp(min=0))
-    replacements = at_random(tokens, generator, vocabulary)
-    inputs = tokens.masked_fill(chosen & (draws < mask), mask_id)
-    inputs = torch.where(chosen & (draws >= mask) & (draws < mask + random), replacements, inputs)
     return {
-        "input_ids": inputs,
+        "input_ids": hidden(tokens, chosen, draws, generator, vocabulary, mask, random),
         "attention_mask": vocabulary.attention_mask(tokens),
         "labels": tokens.masked_fill(~chosen, IGNORED),
     }
+
+
+def hidden(
+    tokens: Tensor,
+    chosen: Tensor,
+    draws: Tensor,
+    generator: Generator,
+    vocabulary: Vocabulary,
+    mask: float = 0.8,
+    random: float = 0.1,
+) -> Tensor:
+    """The tokens with the chosen ones masked, replaced or kept, by their draws from 0 to 1."""
+    mask_id = require_token(vocabulary.mask, "mask", "a masked language model")
+    replacements = at_random(tokens, generator, vocabulary)
+    inputs = tokens.masked_fill(chosen & (draws < mask), mask_id)
+    return torch.where(chosen & (draws >= mask) & (draws < mask + random), replacements, inputs)
 
 
 def masked_statically(

@@ -13,6 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from workbench.analyses.training.objectives.corruption import (
+    after_cut,
     amount,
     at_random,
     compact,
@@ -36,10 +37,7 @@ def prefix_lm(
     tokens: Tensor, special: Tensor, generator: Generator, vocabulary: Vocabulary
 ) -> dict[str, Tensor]:
     """Prefix language model: the start of a text as input, the rest as target, cut at random."""
-    read = (~special).cumsum(1)  # text tokens up to each token, inclusive
-    random = torch.rand(len(tokens), generator=generator)
-    cut = 1 + (random * (read[:, -1] - 1).clamp(min=1)).long()[:, None]
-    beyond = (read > cut) | ((read == cut) & special)
+    beyond = after_cut(special, generator)
     real = vocabulary.attention_mask(tokens) > 0
     end = require_token(vocabulary.end, "end", "T5")
     inputs, kept = _appended(tokens, real & ~beyond, [end])

@@ -1,0 +1,290 @@
+"""Trains every architecture by every objective from several seeds, and compares their losses.
+
+All architectures read the same texts in the same order with the same corruption, so that
+differences are paired by seed. Costs: the trainings, on two cores about half a minute each by
+default.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Generator, Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from workbench.analyses.architectures.experiments import Architectures, Arm, Goal
+from workbench.analyses.architectures.nets import build, read_by
+from workbench.analyses.architectures.trained import (
+    Part,
+    Texts,
+    folder_of,
+    store,
+    stored,
+    texts_of,
+)
+from workbench.analyses.training.batches import micro
+from workbench.analyses.training.distributed import Process
+from workbench.analyses.training.families import Size
+from workbench.analyses.training.objectives import known
+from workbench.analyses.training.objectives.chunked_lm_loss import nats_at
+from workbench.analyses.training.objectives.masked import IGNORED
+from workbench.analyses.training.packing import Sequences
+from workbench.analyses.training.task import Micro, Plan, Task
+from workbench.analyses.training.trainer import fit, seed_of
+from workbench.analyses.training.vocabulary import Vocabulary
+from workbench.core.stats import t_interval
+from workbench.experiment.definition import Caveat, Inputs, Progress, Result
+
+OBJECTIVE: Mapping[Goal, str] = {"denoising": "random-spans", "language modelling": "prefix"}
+COUNTED = 100  # batches whose target pieces are counted for the unigram model
+PAIRS: Sequence[tuple[Arm, Arm]] = (
+    ("encoder-decoder", "prefix language model"),
+    ("prefix language model", "language model"),
+    ("shared encoder-decoder", "encoder-decoder"),
+    ("half encoder-decoder", "encoder-decoder"),
+)
+_SCORED_STEP = -1  # the step that seeds the corruption of the held-out text
+
+
+def corrupted(texts: Texts, goal: Goal, seed: int, step: int, size: int) -> dict[str, Tensor]:
+    """Inputs and targets of a training step, the same in all architectures."""
+    sequences = texts.training.batch(step * size, size)
+    return _corrupted(sequences, goal, texts.vocabulary, seed_of(seed, step, 0))
+
+
+def scored(texts: Texts, goal: Goal, size: int) -> list[dict[str, Tensor]]:
+    """Inputs and targets of the held-out text, the same in all trainings."""
+    return [
+        _corrupted(sequences, goal, texts.vocabulary, seed_of(0, _SCORED_STEP, number))
+        for number, sequences in enumerate(texts.scored(size))
+    ]
+
+
+def _corrupted(
+    sequences: Sequences, goal: Goal, vocabulary: Vocabulary, seed: int
+) -> dict[str, Tensor]:
+    generator = Generator().manual_seed(seed)
+    return known()[OBJECTIVE[goal].corrupt](
+        sequences.tokens, sequences.special, generator, vocabulary
+    )
+
+
+def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
+    """Train all architectures, and compare them."""
+    with TemporaryDirectory() as folder:
+        scratch = inputs.scratch or Path(folder)
+        size = Size(
+            settings.n_layers,
+            settings.width,
+            settings.n_heads,
+            settings.vocabulary_size,
+            settings.sequence_length,
+        )
+        texts = texts_of(inputs, "t5", size, size.sequence_length, scratch, progress)
+        keys = list(product(settings.objectives, settings.arms, settings.seeds))
+        cells = []
+        for index, (goal, arm, seed) in enumerate(keys):
+            part = Part(progress, index * settings.steps, len(keys) * settings.steps)
+            part(0, doing=f"training: {arm}, {goal}")
+            cells.append(_cell(inputs, settings, texts, size, goal, arm, seed, scratch, part))
+        costs = {
+            (goal, arm): _cost(texts, size, goal, arm, settings)
+            for goal, arm in product(settings.objectives, settings.arms)
+        }
+        unigrams = {goal: _unigram(texts, goal, settings) for goal in settings.objectives}
+    table = pd.DataFrame(cells)
+    tables = {
+        "table": _table(table, costs, unigrams),
+        "pairs": _pairs(table),
+        "cells": table,
+    }
+    return Result(
+        {name: each for name, each in tables.items() if len(each)},
+        caveats=tuple(_caveats(settings, texts)),
+    )
+
+
+# --- one training ---------------------------------------------------------------------------------
+
+
+def _cell(
+    inputs: Inputs,
+    settings: Architectures,
+    texts: Texts,
+    size: Size,
+    goal: Goal,
+    arm: Arm,
+    seed: int,
+    scratch: Path,
+    progress: Part,
+) -> dict[str, Any]:
+    """The numbers of one training; from disk if it was finished before the run was stopped."""
+    key = f"{goal}-{arm}-{seed}".replace(" ", "-")
+    if (finished := stored(scratch, key)) is not None:
+        return finished
+    net = build(arm, size, texts.tokenizer, seed)
+    plan = Plan(
+        steps=settings.steps,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        seed=seed,
+        points=20,
+        evaluations=1,
+    )
+    task = _task(texts, goal, arm, settings, seed)
+    rows = fit(
+        net, task, plan, progress, process=Process(torch.device(inputs.device)),
+        scratch=folder_of(scratch, key), recipe=key,
+    )  # fmt: skip
+    loss = rows[-1].held_out
+    assert loss is not None, "the end of a training is evaluated"
+    cell = {
+        "objective": goal,
+        "arm": arm,
+        "seed": seed,
+        "loss": loss,
+        "bits_per_character": _bits(loss, texts, goal, settings),
+        "training_loss": rows[-1].loss,
+        "tokens": rows[-1].tokens,
+        "seconds": rows[-1].seconds,
+    }
+    store(scratch, key, cell)
+    return cell
+
+
+def _task(texts: Texts, goal: Goal, arm: Arm, settings: Architectures, seed: int) -> Task:
+    pad = int(texts.vocabulary.pad or 0)
+
+    def draw(step: int, index: int) -> Micro:
+        batch = corrupted(texts, goal, seed, step, settings.batch_size)
+        return micro(read_by(arm, goal, batch, pad, scored=False), OBJECTIVE[goal])
+
+    @lru_cache(maxsize=1)
+    def held_out() -> list[Micro]:
+        batches = scored(texts, goal, settings.batch_size)
+        return [
+            micro(read_by(arm, goal, each, pad, scored=True), OBJECTIVE[goal]) for each in batches
+        ]
+
+    def losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+        return nats_at(net, inputs)[0][None]
+
+    return Task(draw, losses, held_out=held_out, length=settings.sequence_length)
+
+
+def _targets(texts: Texts, goal: Goal, settings: Architectures) -> Tensor:
+    """The pieces that are predicted of the held-out text.  # [targets]"""
+    batches = scored(texts, goal, settings.batch_size)
+    labels = torch.cat([each["labels"].flatten() for each in batches])
+    return labels[labels != IGNORED]
+
+
+def _bits(loss: float, texts: Texts, goal: Goal, settings: Architectures) -> float:
+    """Bits per character of a loss in nats per target."""
+    targets = _targets(texts, goal, settings)
+    return loss * len(targets) * texts.bits_per_nat(targets)
+
+
+def _cost(
+    texts: Texts, size: Size, goal: Goal, arm: Arm, settings: Architectures
+) -> tuple[int, float]:
+    """Parameters, and millions of operations of a forward pass over a held-out text."""
+    net = build(arm, size, texts.tokenizer, 0).eval()
+    batch = _task(texts, goal, arm, settings, 0).held_out
+    assert batch is not None, "there is a held-out text"
+    inputs = {n: t for n, t in batch()[0].inputs.items() if n not in ("at", "gold")}
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        net(**inputs)
+    per_text = counter.get_total_flops() / len(inputs["input_ids"])
+    return sum(weight.numel() for weight in net.parameters()), per_text / 1e6
+
+
+def _unigram(texts: Texts, goal: Goal, settings: Architectures) -> float:
+    """Bits per character of the frequencies of target pieces, each counted once more."""
+    counts = torch.ones(texts.vocabulary.size, dtype=torch.double)
+    for step in range(min(COUNTED, settings.steps)):
+        labels = corrupted(texts, goal, 0, step, settings.batch_size)["labels"].flatten()
+        counts += torch.bincount(labels[labels != IGNORED], minlength=len(counts))
+    nats = -(counts / counts.sum()).log()[_targets(texts, goal, settings)].mean()
+    return _bits(float(nats), texts, goal, settings)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def _table(
+    cells: pd.DataFrame,
+    costs: Mapping[tuple[str, str], tuple[int, float]],
+    unigrams: Mapping[Goal, float],
+) -> pd.DataFrame:
+    rows = []
+    for goal, part in cells.groupby("objective", sort=False):
+        first = part[part["arm"] == part["arm"].iloc[0]]["bits_per_character"].to_numpy()
+        for arm, mine in part.groupby("arm", sort=False):
+            values = mine["bits_per_character"].to_numpy()
+            lower, upper = map(float, t_interval(values))
+            change = values - first
+            is_first = arm == part["arm"].iloc[0]
+            ends = [*map(float, t_interval(change))]
+            parameters, operations = costs[str(goal), str(arm)]
+            rows.append(
+                {
+                    "objective": goal, "arm": arm, "parameters": parameters,
+                    "operations": operations, "loss": mine["loss"].mean(),
+                    "bits_per_character": values.mean(), "lower": lower, "upper": upper,
+                    "unigram": unigrams[goal],
+                    "delta": np.nan if is_first else change.mean(),
+                    "delta_lower": np.nan if is_first else ends[0],
+                    "delta_upper": np.nan if is_first else ends[1],
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for goal, part in cells.groupby("objective", sort=False):
+        by_arm = {arm: mine["bits_per_character"].to_numpy() for arm, mine in part.groupby("arm")}
+        for arm, against in PAIRS:
+            if arm in by_arm and against in by_arm:
+                change = by_arm[arm] - by_arm[against]
+                lower, upper = map(float, t_interval(change))
+                rows.append(
+                    {
+                        "objective": goal, "arm": arm, "against": against,
+                        "delta": change.mean(), "lower": lower, "upper": upper,
+                        "sure": bool(lower > 0 or upper < 0),
+                    }
+                )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _caveats(settings: Architectures, texts: Texts) -> list[Caveat]:
+    passes = settings.steps * settings.batch_size / len(texts.training)
+    said = [
+        f"A training is {settings.steps:,} steps of {settings.batch_size} sequences of "
+        f"{settings.sequence_length} pieces, {passes:.2g} passes over its text; T5 read 34 billion "
+        "pieces. Such a short training shows what learns fastest, not what is best in the end, and "
+        "its losses are not the scores on tasks that the paper compares.",
+        "The objectives have different targets: with denoising the hidden spans with their "
+        "sentinels, with language modelling the rest of a text. Do not compare losses between "
+        "objectives.",
+        "Cross-attention is on top of the weights and operations that are equal. The stack of a "
+        "language model has T5's position biases of an encoder, in half as many steps on a side as "
+        "a decoder has.",
+    ]
+    if "language model" in settings.arms and "language modelling" in settings.objectives:
+        said.append(
+            "By language modelling the language model learns from all pieces of a text, as in the "
+            "paper, and the others from those after the cut, half of them on average."
+        )
+    if len(settings.seeds) < 2:
+        said.append("One seed: the variation between trainings is not known.")
+    return [Caveat(text) for text in said]

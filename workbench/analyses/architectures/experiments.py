@@ -1,0 +1,223 @@
+"""The experiments `architectures` and `recurrence`: settings and tables. Costs: nothing."""
+
+from typing import Literal, get_args
+
+from pydantic import Field, model_validator
+
+from workbench.experiment.definition import Demo, Experiment, Settings, Table
+
+Arm = Literal[
+    "encoder-decoder", "shared encoder-decoder", "half encoder-decoder", "language model",
+    "prefix language model",
+]  # fmt: skip
+Goal = Literal["denoising", "language modelling"]
+ARMS: tuple[Arm, ...] = get_args(Arm)
+GOALS: tuple[Goal, ...] = get_args(Goal)
+
+
+class Architectures(Settings):
+    """Which architectures are trained, by which objectives, and for how long."""
+
+    arms: tuple[Arm, ...] = Field(
+        ARMS, min_length=1, description="Architectures to compare (default: all)."
+    )
+    objectives: tuple[Goal, ...] = Field(
+        GOALS, min_length=1, description="Objectives to train by (default: both)."
+    )
+    seeds: tuple[int, ...] = Field(
+        (0, 1, 2),
+        min_length=1,
+        description="Seeds of the trainings: weights, order of texts and corruption (default: 0 1 "
+        "2).",
+    )
+    steps: int = Field(300, ge=1, description="Number of training steps (default 300).")
+    n_layers: int = Field(
+        4, ge=2, multiple_of=2, description="Layers of a stack, an even number (default 4)."
+    )
+    width: int = Field(128, ge=8, description="Width of the hidden states (default 128).")
+    n_heads: int = Field(4, ge=1, description="Number of attention heads per layer (default 4).")
+    batch_size: int = Field(8, ge=1, description="Sequences per step (default 8).")
+    sequence_length: int = Field(64, ge=8, description="Pieces per sequence (default 64).")
+    vocabulary_size: int = Field(
+        1_000, ge=150, description="Pieces in the tokenizer's vocabulary (default 1,000)."
+    )
+    learning_rate: float = Field(
+        2e-3, gt=0, description="Maximum learning rate of AdamW (default 0.002)."
+    )
+
+    def in_prose(self) -> str:
+        return (
+            f"We trained {len(self.arms)} architectures by {' and '.join(self.objectives)} (Raffel "
+            f"et al. 2020, Table 2) for {self.steps:,} steps of {self.batch_size} sequences of "
+            f"{self.sequence_length} pieces each, from {len(self.seeds)} seeds. A stack has "
+            f"{self.n_layers} layers of width {self.width}; all have T5's blocks and relative "
+            "positions. The loss is measured on the same held-out targets in all architectures. "
+            "Intervals are over seeds, by Student's t."
+        )
+
+
+_LOSS = (
+    "loss: nats per target piece of the held-out text, a mean over seeds. bits_per_character: all "
+    "nats of the targets over the characters of their text, in bits. lower, upper: 95 % interval "
+    "of bits_per_character over seeds (Student's t; empty for one seed)."
+)
+TABLES = {
+    "table": Table(
+        f"Size, cost and loss of each architecture by each objective. {_LOSS} parameters: all "
+        "weights, shared ones once. operations: of a forward pass over one text of the held-out "
+        "text, in millions of floating-point operations. unigram: bits per character of a model "
+        "that knows only how frequent each target piece is. delta: difference of "
+        "bits_per_character to the first architecture with the same objective, with a 95 % "
+        "interval over seeds; empty for that architecture itself.",
+        ("objective", "arm"),
+        ("parameters", "operations"),
+    ),
+    "pairs": Table(
+        "Differences of bits per character between two architectures with the same objective, arm "
+        "minus against: mean over seeds, 95 % interval (Student's t) and whether it leaves out 0. "
+        "Seeds share weights, texts and corruption between architectures where they can.",
+        ("objective", "arm", "against"),
+    ),
+    "cells": Table(
+        "Each training. loss and bits_per_character: of the held-out text. training_loss: of the "
+        "last part of the training. tokens: pieces read. seconds: of training.",
+        ("objective", "arm", "seed"),
+    ),
+}
+
+ARCHITECTURES = Experiment(
+    name="architectures",
+    question="Which architecture learns to write text from text?",
+    subject="Training",
+    about="Trains encoder-decoders, a language model and a prefix language model on the same "
+    "texts, at equal parameters and at equal operations, and compares their losses.",
+    settings=Architectures,
+    run="workbench.analyses.architectures.compared:run",
+    tables=TABLES,
+    models=(0, 0),
+    split="train",
+    trains=True,
+    figures="workbench.analyses.architectures.figures:FIGURES",
+    findings="workbench.analyses.architectures.findings:architectures",
+    papers=("raffel-2020-t5",),
+    title="Architectures compared on",
+    demo=Demo(
+        "Architectures: an encoder-decoder, or one stack that reads input and target",
+        settings={
+            "arms": ("encoder-decoder", "prefix language model"),
+            "objectives": ("denoising",),
+            "seeds": (0, 1),
+            "steps": 20,
+        },
+        order=31,
+    ),
+    presets={
+        "Quick": {"steps": 80, "seeds": (0, 1)},
+        "Standard": {},
+        "Full": {"steps": 4_000, "seeds": (0, 1, 2, 3, 4)},
+    },
+)
+
+
+# --- recurrence -----------------------------------------------------------------------------------
+
+
+class Recurrence(Settings):
+    """How long segments and memories are, and how long each model is trained."""
+
+    segments: tuple[int, ...] = Field(
+        (16, 64),
+        min_length=1,
+        description="Pieces of a segment; each divides the largest (default: 16 64).",
+    )
+    memories: tuple[int, ...] = Field(
+        (0, 48),
+        min_length=1,
+        description="Pieces before a segment whose states it reads; 0: none (default: 0 48).",
+    )
+    seeds: tuple[int, ...] = Field(
+        (0, 1, 2), min_length=1, description="Seeds of the trainings (default: 0 1 2)."
+    )
+    steps: int = Field(300, ge=1, description="Number of training steps (default 300).")
+    n_layers: int = Field(4, ge=1, description="Number of layers (default 4).")
+    width: int = Field(128, ge=8, description="Width of the hidden states (default 128).")
+    n_heads: int = Field(4, ge=1, description="Number of attention heads per layer (default 4).")
+    batch_size: int = Field(8, ge=2, description="Texts per step (default 8).")
+    vocabulary_size: int = Field(
+        1_000, ge=50, description="Pieces in the tokenizer's vocabulary (default 1,000)."
+    )
+    learning_rate: float = Field(
+        2e-3, gt=0, description="Maximum learning rate of AdamW (default 0.002)."
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> "Recurrence":
+        largest = max(self.segments)
+        if min(self.segments) < 4 or any(largest % each for each in self.segments):
+            raise ValueError(f"segments must be 4 or more and divide the largest, {largest}")
+        if min(self.memories) < 0:
+            raise ValueError("a memory is 0 or more pieces")
+        return self
+
+    def in_prose(self) -> str:
+        return (
+            "We trained language models with relative positions from left to right, in segments of "
+            f"{' or '.join(map(str, self.segments))} pieces that also read the states of the "
+            f"{' or '.join(map(str, self.memories))} pieces before them, without a gradient "
+            f"(Dai et al. 2019, Transformer-XL): {self.n_layers} layers of width {self.width}, "
+            f"{self.steps:,} steps of {self.batch_size} texts, {len(self.seeds)} seeds. All "
+            "predict the same pieces. The null reads the memory of another text. Intervals are "
+            "over seeds, by Student's t."
+        )
+
+
+RECURRENCE = Experiment(
+    name="recurrence",
+    question="What does a memory of the text before a segment give a language model?",
+    subject="Training",
+    about="Trains language models in segments with and without a memory (Transformer-XL), and "
+    "compares loss by position, memory of another text, and cost by length.",
+    settings=Recurrence,
+    run="workbench.analyses.architectures.recurrence:run",
+    tables={
+        "table": Table(
+            "Loss of each segment and memory length, on the same held-out pieces. loss: nats per "
+            "piece, a mean over seeds. bits_per_character: with 95 % interval over seeds (lower, "
+            "upper; Student's t; empty for one seed). delta: difference to no memory with the same "
+            "segment, and its interval. other_text: bits per character with the memory of another "
+            "text. own_gain: other_text minus bits_per_character, and its interval. unigram: bits "
+            "per character of the frequencies of pieces.",
+            ("segment", "memory"),
+        ),
+        "positions": Table(
+            "Loss in nats per piece by quarter of a segment, 1 to 4, a mean over seeds. lower, "
+            "upper: 95 % interval over seeds.",
+            ("segment", "memory", "quarter"),
+        ),
+        "costs": Table(
+            "Operations of a forward pass, in thousands of floating-point operations per piece: of "
+            "a text at once (segment 0), or of a segment with a full memory, at any length.",
+            ("segment", "memory", "length"),
+        ),
+        "cells": Table(
+            "Each training, with the loss of the held-out text by quarter of a segment.",
+            ("segment", "memory", "seed"),
+        ),
+    },
+    models=(0, 0),
+    split="train",
+    trains=True,
+    title="Memory of the text before, on",
+    demo=Demo(
+        "A memory of the text before a segment, as in Transformer-XL",
+        settings={"segments": (16,), "memories": (0, 16), "seeds": (0, 1), "steps": 20},
+        order=32,
+    ),
+    figures="workbench.analyses.architectures.figures:RECURRENCE_FIGURES",
+    findings="workbench.analyses.architectures.findings:recurrence",
+    presets={
+        "Quick": {"steps": 80, "seeds": (0, 1)},
+        "Standard": {},
+        "Full": {"steps": 4_000, "seeds": (0, 1, 2, 3, 4)},
+    },
+)

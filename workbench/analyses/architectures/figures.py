@@ -1,0 +1,157 @@
+"""Figures of `architectures` and `recurrence`. Pure functions of tables. Costs: milliseconds."""
+
+from collections.abc import Mapping
+
+import plotly.graph_objects as go
+
+from workbench.drawing.primitives import DOWN, Draw, Tables, curve, interval, marks, panels, plot
+from workbench.drawing.theme import BASELINE, MODEL, SERIES, TUNED
+
+ROW = 34  # pixels of an architecture
+
+
+def losses(tables: Tables) -> go.Figure:
+    """Bits per character of the held-out targets by each architecture, a panel per objective.
+
+    How to read: points are means over seeds with 95 % intervals, small circles single seeds; the
+    lower, the better; the grey line is a model that knows only how frequent each piece is. Panels
+    have different targets and cannot be compared.
+    """
+    parts = []
+    for goal, table in tables["table"].groupby("objective", sort=False):
+        cells = tables["cells"][tables["cells"]["objective"] == goal]
+        at, order = float(table["unigram"].iloc[0]), list(table["arm"])
+        parts.append(
+            (
+                str(goal),
+                [
+                    curve(
+                        [at, at], [order[0], order[-1]], f"frequencies alone: {at:.2f}",
+                        colour=BASELINE, marker={"symbol": "line-ns", "size": 12},
+                        line={"width": 2, "dash": "solid"},
+                    ),
+                    marks(
+                        cells["bits_per_character"], cells["arm"],
+                        "%{y}, seed %{customdata}: %{x:.3f}", colour=BASELINE,
+                        symbol="circle-open", size=6, customdata=cells["seed"],
+                    ),
+                    marks(
+                        table["bits_per_character"], table["arm"],
+                        "%{y}: %{x:.3f} bits per character<br>%{customdata[0]:,} parameters, "
+                        "%{customdata[1]:.0f} million operations per text",
+                        colour=MODEL, symbol="circle", size=10,
+                        error_x={**interval(table, "bits_per_character"), "color": MODEL},
+                        customdata=table[["parameters", "operations"]].to_numpy(),
+                    ),
+                ],
+            )
+        )  # fmt: skip
+    x = {"title": "bits per character", "rangemode": "normal"}
+    return panels(
+        parts, ROW * len(order) + 20, len(parts), x=x, y=DOWN, apart=0.3, showlegend=False
+    )
+
+
+def costs(tables: Tables) -> go.Figure:
+    """Bits per character against the operations of a text, a panel per objective.
+
+    How to read: the lower and the further left, the better; larger points have more parameters.
+    """
+    parts = []
+    for goal, table in tables["table"].groupby("objective", sort=False):
+        most = table["parameters"].max()
+        shown = [
+            marks(
+                [row["operations"]], [row["bits_per_character"]],
+                f"{row['arm']}: %{{y:.3f}} bits per character at %{{x:.0f}} million operations, "
+                f"{row['parameters']:,} parameters",
+                row["arm"], SERIES[index % len(SERIES)], "circle",
+                size=8 + 8 * row["parameters"] / most,
+            )
+            for index, row in enumerate(table.to_dict("records"))
+        ]  # fmt: skip
+        parts.append((str(goal), shown))
+    x = {"title": "million operations per text", "rangemode": "tozero"}
+    return panels(parts, 220, len(parts), x=x, y={"title": "bits per character"}, apart=0.2)
+
+
+FIGURES: Mapping[str, Draw] = {"losses": losses, "costs": costs}
+
+
+# --- recurrence -----------------------------------------------------------------------------------
+
+
+def by_memory(tables: Tables) -> go.Figure:
+    """Bits per character by segment and memory, with 95 % intervals over seeds.
+
+    How to read: the lower, the better; diamonds read the memory of another text; the grey line is
+    the frequencies of pieces.
+    """
+    table = tables["table"]
+    names = [f"{row['segment']} + {row['memory']}" for row in table.to_dict("records")]
+    has_memory = table["memory"] > 0
+    at = float(table["unigram"].iloc[0])
+    shown = [
+        curve(
+            [at, at], [names[0], names[-1]], f"frequencies of pieces: {at:.2f}", "frequencies",
+            colour=BASELINE, marker={"symbol": "line-ns", "size": 12},
+            line={"width": 2, "dash": "solid"},
+        ),
+        marks(
+            table["bits_per_character"], names, "%{y}: %{x:.3f} bits per character", "own memory",
+            MODEL, "circle", size=10,
+            error_x={**interval(table, "bits_per_character"), "color": MODEL},
+        ),
+        marks(
+            table[has_memory]["other_text"],
+            [name for name, has in zip(names, has_memory, strict=True) if has],
+            "%{y}, memory of another text: %{x:.3f}", "another text's", TUNED, "diamond-open",
+        ),
+    ]  # fmt: skip
+    return plot(
+        shown, ROW * len(names) + 90, {"title": "bits per character"},
+        {**DOWN, "title": "segment + memory", "type": "category"},
+    )  # fmt: skip
+
+
+def positions(tables: Tables) -> go.Figure:
+    """Loss in nats by quarter of a segment, a panel for each length of segments.
+
+    How to read: a memory lowers the loss most where a segment has read least, in its first quarter.
+    """
+    parts = []
+    for segment, part in tables["positions"].groupby("segment", sort=False):
+        shown = [
+            curve(
+                mine["quarter"], mine["loss"], f"memory {memory}, quarter %{{x}}: %{{y:.3f}} nats",
+                f"memory {memory}", index, SERIES[index % len(SERIES)],
+                error_y=interval(mine, "loss"),
+            )
+            for index, (memory, mine) in enumerate(part.groupby("memory", sort=False))
+        ]  # fmt: skip
+        parts.append((f"segments of {segment}", shown))
+    x = {"title": "quarter of the segment", "dtick": 1}
+    return panels(parts, 220, len(parts), x=x, y={"title": "loss, nats"}, apart=0.2)
+
+
+def lengths(tables: Tables) -> go.Figure:
+    """Operations per piece, in thousands, by the length of a text.
+
+    How to read: reading a text at once costs more per piece the longer it is; segments do not.
+    """
+    shown = []
+    ways = tables["costs"].groupby(["segment", "memory"], sort=False)
+    for index, ((segment, memory), part) in enumerate(ways):
+        name = f"{segment} + {memory}" if segment else "whole text"
+        hover = f"{name}: %{{y:,.0f}} thousand operations per piece of a text of %{{x}}"
+        colour = SERIES[index % len(SERIES)]
+        shown.append(curve(part["length"], part["operations"], hover, name, index, colour))
+    x = {"title": "pieces of a text", "type": "log", "dtick": "D2"}
+    return plot(shown, 340, x, {"title": "thousand operations per piece", "rangemode": "tozero"})
+
+
+RECURRENCE_FIGURES: Mapping[str, Draw] = {
+    "losses": by_memory,
+    "positions": positions,
+    "costs": lengths,
+}

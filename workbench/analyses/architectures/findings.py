@@ -1,0 +1,203 @@
+"""Findings of `architectures` and `recurrence`: what papers claim, and whether it holds here.
+
+Pure functions of the tables. Costs: milliseconds.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pandas as pd
+
+from workbench.core.findings import Finding, decimal, judged, plural, signed, whole
+
+Tables = Mapping[str, pd.DataFrame]
+# By the pair of architectures: what the difference is called, and the sign that the paper found.
+CLAIMS: Mapping[tuple[str, str], tuple[str, int]] = {
+    ("encoder-decoder", "prefix language model"): ("at equal operations", -1),
+    ("prefix language model", "language model"): ("with a prefix read in both directions", -1),
+    ("shared encoder-decoder", "encoder-decoder"): ("with shared layers", 1),
+}
+
+
+def architectures(tables: Tables) -> Iterator[Finding]:
+    """Whether all learned, then the paper's comparisons by objective."""
+    table, seeds = tables["table"], tables["cells"]["seed"].nunique()
+    yield _learned(table, seeds)
+    for row in _rows(tables.get("pairs", pd.DataFrame())):
+        if (claim := CLAIMS.get((row["arm"], row["against"]))) is not None:
+            yield _compared(row, *claim, table, seeds)
+
+
+def _learned(table: pd.DataFrame, seeds: int) -> Finding:
+    """The architecture that is nearest to the unigram model."""
+    gains = 1 - table["bits_per_character"] / table["unigram"]
+    worst = _rows(table)[int(gains.to_numpy().argmin())]
+    best = ", ".join(
+        f"{arm} with {goal}"
+        for goal, part in table.groupby("objective", sort=False)
+        for arm in part.loc[[part["bits_per_character"].idxmin()], "arm"]
+    )
+    ends = (worst["lower"], worst["upper"]) if worst["lower"] == worst["lower"] else None
+    below = worst["upper"] < worst["unigram"] if ends else False
+    return Finding(
+        f"The lowest losses have: {best}. The highest against a model of frequencies alone "
+        f"({decimal(worst['unigram'])} bits per character) has {worst['arm']} with "
+        f"{worst['objective']}: {decimal(worst['bits_per_character'])}.",
+        worst["bits_per_character"],
+        ends,
+        worst["unigram"],
+        judged(below, ends),
+        "table",
+        {"objective": worst["objective"], "arm": worst["arm"]},
+        "losses",
+        measure="bits per character of the architecture nearest to frequencies",
+        unit="bits",
+        column="bits_per_character",
+        decided_by="more seeds",
+        n=plural(seeds, "seed"),
+    )
+
+
+def _compared(
+    row: Mapping[str, Any], how: str, sign: int, table: pd.DataFrame, seeds: int
+) -> Finding:
+    costs = {each["arm"]: each for each in _rows(table) if each["objective"] == row["objective"]}
+    mine, other = costs[row["arm"]], costs[row["against"]]
+    more, known = row["delta"] > 0, row["lower"] == row["lower"]
+    ends = (row["lower"], row["upper"]) if known else None
+    interval = (
+        f" (95 % interval {signed(decimal(row['lower'], 3))} to {signed(decimal(row['upper'], 3))})"
+        if known
+        else ""
+    )
+    agrees = "as in the paper" if (sign > 0) == more else "the opposite of the paper"
+    verb = "costs more" if more else "costs less"
+    says = agrees if row["sure"] else "not beyond the variation between seeds"
+    return Finding(
+        f"With {row['objective']}, {how}, the {row['arm']} "
+        f"({whole(mine['parameters'])} parameters, {decimal(mine['operations'], 0)} million "
+        f"operations) {verb} than the {row['against']} ({whole(other['parameters'])}, "
+        f"{decimal(other['operations'], 0)} million): {signed(decimal(row['delta'], 3))} bits per "
+        f"character{interval}, {says}.",
+        row["delta"],
+        ends,
+        0.0,
+        judged(row["sure"], known),
+        "pairs",
+        {name: row[name] for name in ("objective", "arm", "against")},
+        "losses",
+        measure=f"difference of {row['arm']} and {row['against']} with {row['objective']}",
+        unit="bits",
+        column="delta",
+        decided_by="more seeds",
+        n=plural(seeds, "seed"),
+    )
+
+
+# --- recurrence -----------------------------------------------------------------------------------
+
+
+def recurrence(tables: Tables) -> Iterator[Finding]:
+    """What a memory gives, whether its text matters, where in a segment, and what it costs."""
+    table, seeds = tables["table"], tables["cells"]["seed"].nunique()
+    rows = [row for row in _rows(table) if row["memory"]]
+    yield _above_frequencies(table, seeds)
+    for row in rows[:2]:
+        if row["delta"] == row["delta"]:
+            yield _of_memory(row, seeds)
+        yield _of_own_text(row, seeds)
+    if rows:
+        yield _where(tables["positions"], rows[0], seeds)
+    yield _cost(tables["costs"])
+
+
+def _ends(row: Mapping[str, Any], prefix: str = "") -> tuple[float, float] | None:
+    lower, upper = row[f"{prefix}lower"], row[f"{prefix}upper"]
+    return (lower, upper) if lower == lower else None
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    if ends is None:
+        return ""
+    return f" (95 % interval {signed(decimal(ends[0], 3))} to {signed(decimal(ends[1], 3))})"
+
+
+def _above_frequencies(table: pd.DataFrame, seeds: int) -> Finding:
+    best = _rows(table)[int(table["bits_per_character"].to_numpy().argmin())]
+    ends = _ends(best)
+    return Finding(
+        f"The lowest loss has a segment of {whole(best['segment'])} with a memory of "
+        f"{whole(best['memory'])}: {decimal(best['bits_per_character'], 3)} bits per character "
+        f"(frequencies of pieces: {decimal(best['unigram'], 3)}).",
+        best["bits_per_character"], ends, best["unigram"],
+        judged(ends is not None and ends[1] < best["unigram"], ends), "table",
+        {"segment": best["segment"], "memory": best["memory"]}, "losses",
+        measure="lowest bits per character", unit="bits", column="bits_per_character",
+        decided_by="more seeds", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+def _of_memory(row: Mapping[str, Any], seeds: int) -> Finding:
+    ends = _ends(row, "delta_")
+    sure = ends is not None and (ends[0] > 0 or ends[1] < 0)
+    return Finding(
+        f"A memory of {whole(row['memory'])} pieces changes the loss of segments of "
+        f"{whole(row['segment'])} by {signed(decimal(row['delta'], 3))} bits per "
+        f"character{_interval(ends)}.",
+        row["delta"], ends, 0.0, judged(sure and row["delta"] < 0, ends), "table",
+        {"segment": row["segment"], "memory": row["memory"]}, "losses",
+        measure=f"change by a memory of {row['memory']} at segments of {row['segment']}",
+        unit="bits", column="delta", decided_by="more seeds", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+def _of_own_text(row: Mapping[str, Any], seeds: int) -> Finding:
+    ends = _ends(row, "own_gain_")
+    return Finding(
+        f"With segments of {whole(row['segment'])}, the memory of another text costs "
+        f"{signed(decimal(row['own_gain'], 3))} bits per character against the text's own"
+        f"{_interval(ends)}.",
+        row["own_gain"], ends, 0.0, judged(ends is not None and ends[0] > 0, ends), "table",
+        {"segment": row["segment"], "memory": row["memory"]}, "losses",
+        measure=f"cost of another text's memory at segments of {row['segment']}",
+        unit="bits", column="own_gain", decided_by="more seeds", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+def _where(positions: pd.DataFrame, row: Mapping[str, Any], seeds: int) -> Finding:
+    """The fall of the loss from the first to the last quarter, with a memory."""
+    here = positions[
+        (positions["segment"] == row["segment"]) & (positions["memory"] == row["memory"])
+    ].set_index("quarter")["loss"]
+    bare = positions[(positions["segment"] == row["segment"]) & (positions["memory"] == 0)]
+    fall = float(here[1] - here[4])
+    without = ""
+    if len(bare):
+        of = bare.set_index("quarter")["loss"]
+        without = f" (without: {decimal(float(of[1] - of[4]), 3)})"
+    return Finding(
+        f"With a memory of {whole(row['memory'])}, the loss falls by {decimal(fall, 3)} nats from "
+        f"the first to the last quarter of a segment of {whole(row['segment'])}{without}.",
+        fall, None, None, "supported", "positions",
+        {"segment": row["segment"], "memory": row["memory"], "quarter": 4}, "positions",
+        measure="fall of the loss within a segment", unit="nats", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+def _cost(costs: pd.DataFrame) -> Finding:
+    longest = costs[costs["length"] == costs["length"].max()]
+    full = float(longest[longest["segment"] == 0]["operations"].iloc[0])
+    parts = longest[longest["segment"] > 0]
+    row = _rows(parts)[int(parts["operations"].to_numpy().argmax())]
+    return Finding(
+        f"A piece of a text of {whole(row['length'])} costs {decimal(full, 0)} thousand operations "
+        f"at once, and {decimal(row['operations'], 0)} thousand in segments of "
+        f"{whole(row['segment'])} with a memory of {whole(row['memory'])}, at any length.",
+        row["operations"], None, full, "supported", "costs",
+        {name: row[name] for name in ("segment", "memory", "length")}, "costs",
+        measure="thousand operations per piece in segments", column="operations",
+    )  # fmt: skip
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", table.to_dict("records"))

@@ -1,0 +1,123 @@
+"""What the experiments of this folder share: texts in sequences, and trainings that go on.
+
+The tokenizer and the token store are made once. A training writes checkpoints, and a finished one
+its numbers, so that a stopped run goes on where it was. Costs: tokenising the text.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from workbench.analyses.training.batches import split_held_out
+from workbench.analyses.training.distributed import Process
+from workbench.analyses.training.families import Size, family_of
+from workbench.analyses.training.packing import Packing, Sequences, pack
+from workbench.analyses.training.train import prepare, text_hash
+from workbench.analyses.training.training_run import text_of
+from workbench.analyses.training.vocabulary import Vocabulary, vocabulary_of
+from workbench.core import machine
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.experiment.definition import Inputs, Progress
+
+HELD_OUT = 0.05  # of the text
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The text in sequences, and what is known of its pieces."""
+
+    training: Packing
+    held_out: NDArray[np.int64]  # indices of sequences
+    vocabulary: Vocabulary
+    tokenizer: PreTrainedTokenizerBase
+    characters: Tensor  # [vocabulary], of each piece; 0 for special ones
+
+    def scored(self, size: int) -> Iterator[Sequences]:
+        """The held-out text, some sequences at a time."""
+        for first in range(0, len(self.held_out), size):
+            yield self.training.sequences(self.held_out[first : first + size])
+
+    def bits_per_nat(self, targets: Tensor) -> float:
+        """What makes the summed nats of these targets bits per character.  # [targets]"""
+        return 1 / math.log(2) / int(self.characters[targets].sum())
+
+
+def texts_of(
+    inputs: Inputs, family: str, size: Size, length: int, scratch: Path, progress: Progress
+) -> Texts:
+    """The text of the corpus with a tokenizer as a family has it, in sequences of a length."""
+    if size.width % size.n_heads:
+        raise WorkbenchError(
+            f"a width of {size.width} is not a multiple of {size.n_heads} heads.",
+            code="setting-invalid",
+            remedy="Set width to a multiple of n_heads.",
+        )
+    text, process = text_of(inputs), Process(torch.device("cpu"))
+    scratch.mkdir(parents=True, exist_ok=True)
+    home = machine.home() / "tokens"
+    prepared = prepare(
+        family_of(family), size, text, scratch, home, process, progress, digest=text_hash(text)
+    )
+    vocabulary = vocabulary_of(prepared.tokenizer)
+    packing = pack(prepared.store, vocabulary, length, inputs.seed)
+    training, held_out = split_held_out(packing, HELD_OUT)
+    if not len(held_out):
+        raise WorkbenchError(
+            "the text fills only one sequence, and none can be held out.",
+            code="text-too-short",
+            remedy="Give more text, or set shorter sequences.",
+        )
+    pieces = prepared.tokenizer.convert_ids_to_tokens(list(range(vocabulary.size)))
+    lengths = torch.tensor([len(piece or "") for piece in pieces])
+    characters = lengths.masked_fill(vocabulary.special, 0)
+    return Texts(training, held_out, vocabulary, prepared.tokenizer, characters)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The progress of one training among all."""
+
+    progress: Progress
+    before: int
+    total: int
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
+        self.progress(self.before + done, self.total, doing)
+
+    def log(self, text: str) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        self.progress.warn(text)
+
+
+def folder_of(scratch: Path, key: str) -> Path:
+    """The folder for the checkpoint of a training."""
+    folder = scratch / key
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def stored(scratch: Path, key: str) -> dict[str, Any] | None:
+    """The numbers of a training that was finished before the run was stopped."""
+    path = scratch / f"{key}.json"
+    numbers: dict[str, Any] | None = parse_json(read_regular(path)) if path.is_file() else None
+    return numbers
+
+
+def store(scratch: Path, key: str, numbers: dict[str, Any]) -> None:
+    """Keep the numbers of a finished training, and delete its checkpoint."""
+    with atomic_write(scratch / f"{key}.json") as draft:
+        draft.write_text(json.dumps(numbers), "utf-8")
+    shutil.rmtree(scratch / key, ignore_errors=True)
