@@ -14,12 +14,12 @@ from workbench.core.findings import (
     of_all,
     p_text,
     percent,
+    plural,
     rows_of,
     signed,
-    verb_of,
 )
 from workbench.core.head_names import at_state, state_name
-from workbench.experiment.measured import name_of_measured, on_measured
+from workbench.experiment.measured import on_measured
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -37,11 +37,10 @@ def steering(tables: Tables) -> Iterator[Finding]:
     moved = [row for row in best if row["significant"]]
     enough = max(row["exchanges"] for row in best) >= EXCHANGES
     names = f": {listing([row['words'] for row in moved], 4)}" if moved else ""
-    verb = verb_of(len(moved), "is", "are")
     yield Finding(
-        f"{of_all(len(moved), len(best), 'pair of words', 'pairs of words')} {verb} moved by the "
-        f"difference of their texts in some layer, beyond random directions of the same "
-        f"length{on_measured(tables)}{names}.",
+        "The difference of two sets of texts moves "
+        f"{of_all(len(moved), len(best), 'pair of words', 'pairs of words')} beyond random "
+        f"directions of the same length in some layer{on_measured(tables)}{names}.",
         len(moved),
         None,
         0,
@@ -50,12 +49,18 @@ def steering(tables: Tables) -> Iterator[Finding]:
         figure="layers",
         measure="pairs of words that the difference of their texts moves",
         decided_by=MORE,
+        n=plural(len(best), "pair of words", "pairs of words"),
     )
     row = max(best, key=lambda each: (bool(each["significant"]), float(each["excess"])))
     share = f", {percent(row['share'])} of the distance of the sets" if row["share"] > 0 else ""
+    where = f"{row['words']} most in {at_state(row['layer'])}"
     yield Finding(
-        f"The difference moves {row['words']} most in {at_state(row['layer'])}: by "
-        f"{signed(decimal(row['excess'], 2))} nats beyond random directions (95 % "
+        (
+            f"The difference moves {where}: by "
+            if row["significant"]
+            else f"The difference is not shown to move any words; it moves {where}, by "
+        )
+        + f"{signed(decimal(row['excess'], 2))} nats beyond random directions (95 % "
         f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; {p_text(row['p'])}){share}.",
         row["excess"],
         (row["lower"], row["upper"]),
@@ -68,6 +73,7 @@ def steering(tables: Tables) -> Iterator[Finding]:
         unit="nats",
         column="excess",
         decided_by=MORE,
+        n=plural(row["n"], "text"),
     )
     more = row["divergence"] > row["random_divergence"]
     yield Finding(
@@ -93,15 +99,20 @@ def _best(table: pd.DataFrame) -> Row:
 
 
 def erasure(tables: Tables) -> Iterator[Finding]:
-    """In how many layers the label is used, where most, and whether it is all that is lost."""
-    table = tables["layers"]
-    rows = rows_of(table)
+    """In how many layers the label is used, where most, and whether it is all that is lost.
+
+    Where it costs most is said of the layers in which the label restores what is lost, if there are
+    any: elsewhere, more than the label was erased.
+    """
+    rows = rows_of(tables["layers"])
     used = [row for row in rows if row["significant"]]
+    restored = [row for row in used if _restored(row) >= RESTORED]
     enough = rows[0]["documents"] >= DOCUMENTS
-    where = f": {listing([state_name(row['layer']) for row in used], 4)}" if used else ""
+    where = f": {listing([state_name(row['layer']) for row in used], 4)}"
     yield Finding(
-        f"Erasing what tells the labels of predicted words apart costs more than random subspaces "
-        f"of the same size in {of_all(len(used), len(rows), 'layer')}{on_measured(tables)}{where}.",
+        "Erasing the labels of predicted words costs more than erasing random subspaces of the "
+        f"same size in {of_all(len(used), len(rows), 'layer')}{on_measured(tables)}"
+        f"{where if 0 < len(used) < len(rows) else ''}.",
         len(used),
         None,
         0,
@@ -110,12 +121,19 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         figure="costs",
         measure="layers whose label is used",
         decided_by=MORE_WORDS,
+        n=plural(rows[0]["n"], "word"),
     )
-    row = _best(table)
+    row = max(restored or used or rows, key=lambda each: float(each["excess"]))
+    costs = f"costs most in {at_state(row['layer'])}: {decimal(row['excess'], 2)} nats"
+    if restored:
+        claim = f"Of the layers in which the label alone restores what is lost, erasing it {costs}"
+    elif used:
+        claim = f"Erasing the labels {costs}"
+    else:
+        claim = f"No cost is shown to be that of the labels; erasing them {costs}"
     yield Finding(
-        f"It costs most in {at_state(row['layer'])}: {decimal(row['excess'], 3)} nats of "
-        f"{name_of_measured(tables)} beyond random subspaces (95 % {decimal(row['lower'], 3)} to "
-        f"{decimal(row['upper'], 3)}; {p_text(row['p'])}).",
+        f"{claim} of log-probability beyond random subspaces (95 % {decimal(row['lower'], 2)} to "
+        f"{decimal(row['upper'], 2)}; {p_text(row['p'])}).",
         row["excess"],
         (row["lower"], row["upper"]),
         0.0,
@@ -127,12 +145,14 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         unit="nats",
         column="excess",
         decided_by=MORE_WORDS,
+        n=plural(row["n"], "word"),
     )
-    if row["significant"] and row["effect"] > 0:
-        back = 1 - row["injected"] / row["effect"]
+    if used:
+        back = _restored(row)
+        how = "all" if back >= 1 else percent(back) if back > 0 else "nothing"
         yield Finding(
-            f"There the mean of what was removed from words of the same label restores "
-            f"{percent(back)} of what was lost.",
+            f"There the mean of what was removed from words of the same label restores {how} of "
+            f"what was lost{'' if back >= RESTORED else ', not most of it'}.",
             row["injected"],
             None,
             row["effect"],
@@ -144,6 +164,7 @@ def erasure(tables: Tables) -> Iterator[Finding]:
             unit="nats",
             column="injected",
             decided_by=MORE_WORDS,
+            n=plural(row["n"], "word"),
         )
     yield Finding(
         f"In {at_state(row['layer'])} a linear probe finds {percent(row['probe'])} of labels "
@@ -160,3 +181,8 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         unit="%",
         column="probe_erased",
     )
+
+
+def _restored(row: Row) -> float:
+    """The share of what was lost that the label restores; 0 if nothing was lost."""
+    return float(1 - row["injected"] / row["effect"]) if row["effect"] > 0 else 0.0

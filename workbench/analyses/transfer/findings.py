@@ -256,7 +256,7 @@ def _gain_of_cell(gain: Gain, measure: str) -> Finding:
         keys_of(row, *KEYS),
         "delta",
         measure=measure,
-        unit="F1",
+        unit="points",
         column="delta",
         decided_by=gain.decided_by,
         n=plural(gain.seeds, "seed"),
@@ -521,7 +521,7 @@ def _seeds(scores: pd.DataFrame, tables: Tables) -> Iterator[Finding]:
         {"metric": metric},
         "scores",
         measure="range of the score over seeds",
-        unit=unit,
+        unit="points" if unit else "",
     )
 
 
@@ -678,6 +678,7 @@ def _states(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
         "drift",
         measure="CKA of the layer that changes most",
         column="cka",
+        n=plural(most["n"], "word"),
     )
 
 
@@ -721,7 +722,7 @@ def _rewound(tables: Tables) -> Iterator[Finding]:
         keys_of(row, "stack", "layer", "metric"),
         "rewound",
         measure="change of the task's score by resetting one layer",
-        unit=unit,
+        unit="points" if unit else "",
         column="change",
         decided_by="more sentences (max_sentences): losses over 5 points are not excluded",
     )
@@ -867,7 +868,7 @@ def _probes(tables: Tables, several: bool) -> Iterator[Finding]:
         keys_of(row, "task", "stack", "layer"),
         "probing",
         measure="largest change of a probe's score",
-        unit="F1",
+        unit="points",
         column="delta",
         decided_by="more sentences (max_test): the intervals include 0 and changes over 5 points",
     )
@@ -903,6 +904,7 @@ def _order(tables: Tables, several: bool) -> Iterator[Finding]:
         "similarity",
         figure="similarity",
         measure="layers most similar to the same layer before training",
+        n=plural(tables["drift"]["n"].iloc[0], "word"),
     )
 
 
@@ -1209,7 +1211,7 @@ def _largest_difference(gains: Sequence[Gain], baseline: str, table: pd.DataFram
         keys_of(row, *ARM),
         "scores",
         measure="largest difference between objectives",
-        unit="F1",
+        unit="points",
         column="delta",
         decided_by=_more_pretrainings(gain),
         n=plural(gain.seeds, "pretraining"),
@@ -1258,7 +1260,7 @@ def _sizes(tables: Tables, seeds: int) -> Iterator[Finding]:
         keys_of(row, *ARM),
         "sizes",
         measure="largest gain of a larger model",
-        unit="F1",
+        unit="points",
         column="delta",
         decided_by=_more_pretrainings(gain),
         n=plural(gain.seeds, "pretraining"),
