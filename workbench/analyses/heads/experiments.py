@@ -147,7 +147,8 @@ TABLES = {
         "diagonal: on the word itself and its two neighbours. block: share of the attention on "
         "words that stays in the sentence, in documents with several sentences. induction, "
         "duplicate: attention on random blocks that occur twice. induction: on the piece after "
-        "the earlier copy; duplicate: on the earlier copy; induction_n: texts of such blocks. `_lower` and `_upper`: 95 % bootstrap "
+        "the earlier copy; duplicate: on the earlier copy; induction_n: texts of such blocks. "
+        "`_lower` and `_upper`: 95 % bootstrap "
         "interval over documents.",
         HEAD,
         (
