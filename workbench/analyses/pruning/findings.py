@@ -26,7 +26,9 @@ from workbench.core.findings import (
     percent,
     plural,
     rows_of,
+    shown,
     signed,
+    span,
     verb_of,
     whole,
 )
@@ -872,8 +874,8 @@ def _saved(tables: Tables, is_better: bool, enough: bool) -> Finding:
             f"The saved model has {of_all(saved['heads'], full['heads'], 'head')} "
             f"({decimal(saved['disk'], 2)} MiB on disk) and {_article(of_metric)} {of_metric} of "
             f"{percent(saved['value'], 1)}, before {percent(full['value'], 1)} (change "
-            f"{signed(percent(saved['delta'], 1))}, 95 % {percent(saved['lower'], 1)} to "
-            f"{percent(saved['upper'], 1)})",
+            f"{signed(shown(saved['delta'], 'points'))} points, 95 % "
+            f"{span(saved['lower'], saved['upper'], 'points')})",
             is_better,
         ),
         saved["delta"],
