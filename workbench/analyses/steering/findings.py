@@ -86,7 +86,6 @@ def steering(tables: Tables) -> Iterator[Finding]:
         "supported",
         "directions",
         keys_of(row, "words", "stack", "layer"),
-        "strengths",
         measure="divergence of unrelated predictions where the effect is largest",
         unit="nats",
         column="divergence",
