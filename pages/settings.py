@@ -101,7 +101,8 @@ st.markdown(
 
 st.header("Sharing", anchor=False)
 st.markdown(SHARING)
-st.code("ssh -L 8501:localhost:8501 you@this-machine", language="bash")
+port = st.get_option("server.port")
+st.code(f"ssh -L {port}:localhost:{port} you@this-machine", language="bash")
 with st.expander("Sharing with a group: login", type="compact"):
     st.markdown(LOGIN)
     st.code(SECRETS, language="toml")

@@ -350,7 +350,8 @@ def _over_layer_0(tasks: Sequence[TaskResult], means: pd.DataFrame) -> Finding |
         (task,) = known
         keys = {name: task.row[name] for name in EDGE}
         base = float(task.row["baseline_lexical"])
-        value, unit, measure = task.value - base, "F1", f"gain over the embeddings: {task.title}"
+        measure = f"gain over the embeddings: {task.title}"
+        value, unit = task.value - base, "points"
         if rising:
             claim = f"{task.title} gains {score(value)} points over the embeddings ({score(base)})"
             claim += _depths(rising) if _expected(task) is not None else ""
@@ -377,7 +378,7 @@ def _over_layer_0(tasks: Sequence[TaskResult], means: pd.DataFrame) -> Finding |
         keys,
         "pipeline" if any(_known(task.row["centre_of_gravity"]) for task in tasks) else "curves",
         measure=measure,
-        unit="F1" if unit else "",
+        unit=unit,
         decided_by=MORE_SENTENCES,
     )
 
@@ -441,7 +442,7 @@ def _over_random(tasks: Sequence[TaskResult]) -> Finding | None:
         "summary",
         figure="baselines",
         measure="median gain over random weights",
-        unit="F1",
+        unit="points",
         decided_by=joint.decided_by,
     )
 
@@ -468,7 +469,7 @@ def _selectivity(tasks: Sequence[TaskResult]) -> Finding | None:
         "summary",
         figure="selectivity",
         measure="median selectivity",
-        unit="F1",
+        unit="points",
         decided_by=joint.decided_by,
     )
 
@@ -522,7 +523,7 @@ def _data(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
         keys_of(row, *EDGE),
         figure,
         measure="largest gain from the second half of the targets",
-        unit="F1",
+        unit="points",
         column="data_gain",
     )
 
@@ -733,7 +734,7 @@ def _code_of_control(task: TaskResult) -> Finding | None:
         keys_of(row, *CODE),
         "beside",
         measure=f"share saved beyond the control task: {task.title}",
-        unit="%",
+        unit="points",
         decided_by=task.judged.decided_by,
     )
 
@@ -915,7 +916,7 @@ def _tree_gain(row: Row, means: pd.DataFrame, of_best: Finding) -> Finding | Non
         keys_of(most, "task", "encoder", "stack", "layer", "metric"),
         "layers",
         measure=f"largest gain in {TREE_NAMES[metric]} over the layer below",
-        unit="%" if metric in SHARES else "",
+        unit="points" if metric in SHARES else "",
         column="delta",
         decided_by=of_best.decided_by,
         n=plural(most["n"], "gold edge" if metric == "uuas" else "sentence"),
@@ -983,7 +984,7 @@ def _tree_data(rows: Sequence[Row], means: pd.DataFrame) -> Finding | None:
         keys_of(at, "task", "encoder", "stack", "layer", "metric"),
         "layers",
         measure="largest loss with half of the sentences",
-        unit="%" if metric in SHARES else "",
+        unit="points" if metric in SHARES else "",
         column="half_loss",
     )
 
@@ -1105,7 +1106,7 @@ def _one_layer(row: Row, means: pd.DataFrame, several: bool, of_probe: Finding) 
         {"stack": row["stack"], "probe": ATTENTION},
         "layers",
         measure="gain of all heads over those of the best layer",
-        unit="%",
+        unit="points",
         decided_by=decided_by,
     )
 
@@ -1175,7 +1176,7 @@ def _attached_selectivity(row: Row, of_probe: Finding) -> Finding | None:
         {"stack": row["stack"], "probe": ATTENTION},
         "layers",
         measure="selectivity of the attention probe",
-        unit="%",
+        unit="points",
         column="selectivity",
         decided_by=of_probe.decided_by,
     )

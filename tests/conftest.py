@@ -145,7 +145,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _workers_are_forked() -> Iterator[None]:
-    """Fork the processes of runs from one that has imported what they need, wherever it is ready."""
+    """Fork the processes of runs from one that has imported what they need."""
     if os.environ.get("WORKBENCH_TESTS_FRESH"):
         yield
         return

@@ -211,11 +211,11 @@ def _print_runs(statuses: Sequence[tuple["Run", Status]], max_runs: int | None) 
     more = f" ({which}--all lists all)" if hidden and max_runs is not None else ""
     wide = out.width >= WIDE
     columns = ["run", "status", "models", "corpora"]
-    columns += ["created (UTC)", "duration"] if wide else []
-    rows = []
+    columns += ["created (UTC)", "duration", "finding"] if wide else []
+    rows, below = [], []
     for whole, of_whole, parts in listed:
-        below = [] if max_runs is not None else [(opened[name], now, True) for name, now in parts]
-        for run, now, is_part in [(whole, of_whole, False), *below]:
+        listed_parts = [(opened[name], now, True) for name, now in parts if max_runs is None]
+        for run, now, is_part in [(whole, of_whole, False), *listed_parts]:
             state = _state(run, now)
             if parts and not is_part:
                 state += f" ({plural(len(parts), 'run')})"
@@ -226,8 +226,10 @@ def _print_runs(statuses: Sequence[tuple["Run", Status]], max_runs: int | None) 
                     now.created[:16].replace("T", " "),
                     f"{now.seconds:.1f} s" if now.state == "done" else "",
                 ]
-            rows.append([*row, _in_line(stored_headline(run.path, now), LONG_CLAIM)])
-    print_table(f"Runs{more}", [*columns, "finding"], rows)
+            claim = _in_line(stored_headline(run.path, now), LONG_CLAIM)
+            rows.append([*row, claim] if wide else row)
+            below.append("" if wide else claim)
+    print_table(f"Runs{more}", columns, rows, below)
 
 
 def _print_built_in(runs: Sequence["Run"]) -> None:
@@ -574,8 +576,16 @@ def heading(text: str) -> None:
     out.print("─" * len(text))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table on standard output: text left-aligned, numbers right-aligned."""
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    below: Sequence[str] = (),
+) -> None:
+    """Print a table on standard output: text left-aligned, numbers right-aligned.
+
+    `below` are texts under the rows, over the whole width.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
     drawn, widths = _columns(columns, cells), _widths(columns, cells)
     right = [column.justify == "right" for column in drawn.columns]
@@ -600,9 +610,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         for line in (title, *header) if title else header:
             out.print(Text(line, style="bold"))
     print(capture.get(), end="")
-    for row in cells:
+    for row, text in zip_longest(cells, below, fillvalue=""):
         for line in lines(row):
             print(line)
+        for part in _folded(_cell(text), out.width - INDENT, no_wrap=False) if text else ():
+            print(f"{'':{INDENT}}{part}".rstrip())
     print()
 
 
@@ -677,6 +689,7 @@ def _aligned(text: str, width: int, right: bool) -> str:
 
 
 NARROW, BETWEEN = 10, 2  # characters: minimum width of a wide column, and between columns
+INDENT = 4  # characters in front of a text below a row
 
 
 def columns_that_fit(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:

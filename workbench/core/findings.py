@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 Verdict = Literal["supported", "not supported", "undecided"]
-Unit = Literal["", "%", "F1", "nats", "bits", "words", "layers", "s"]
+Unit = Literal["", "%", "points", "F1", "nats", "bits", "words", "layers", "s"]
 UNITS: tuple[str, ...] = get_args(Unit)
 VERDICTS: tuple[Verdict, ...] = ("supported", "not supported", "undecided")
-SCALED = ("%", "F1")  # units whose values are shares, written times 100
+SCALED = ("%", "points", "F1")  # units of shares and their differences, written times 100
 MOST = 7  # maximum number of findings of an experiment
 NAMED = 6  # groups of a sweep that a sentence names
 NUMBERS = "numbers_of_runs"  # the table of a sweep with the numbers of its runs' findings
@@ -60,7 +60,7 @@ class Finding(Displayed):
         figure: The figure that shows it ("": none).
         measure: What the number is, without values of this run; unique among its findings. Runs
             are compared measure by measure.
-        unit: The unit of the number.
+        unit: The unit of the number; that of a difference of shares is `points`.
         column: The column with the number ("": computed from several cells).
         decided_by: What would decide an undecided claim, such as "more sentences"; dropped from
             other claims.

@@ -28,6 +28,18 @@ Ints = NDArray[np.int64]
 ROUNDING = 1e-12  # a variance below this fraction of the mean square counts as 0
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 NONE = -1  # prediction of a text that is no class name
+SPELT = {"f1": "F1", "exact_match": "exact match", "matthews": "Matthews correlation"}
+
+
+def spelt(name: object) -> str:
+    """Return the name of a metric as it is written in sentences and on axes.
+
+    >>> spelt("f1"), spelt("accuracy")
+    ('F1', 'accuracy')
+    """
+    return SPELT.get(str(name), str(name))
+
+
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 

@@ -128,6 +128,8 @@ RECIPES = (  # in the order of a story
     Recipe("attribution", (BERT,), settings=ONE_STEP),
     Recipe("contributions", (GPT,), settings=ONE_STEP),
     Recipe("patching", (GPT,), ("primer/counterfactuals",)),
+    Recipe("steering", (GPT,), ("primer/counterfactuals",)),
+    Recipe("erasure", (BERT,)),
     # a model of one's own
     Recipe("train", settings={"family": "gpt", "size": "tiny", "rows": "sentences", "steps": 600}),
 )
@@ -224,6 +226,7 @@ def _compact(source: Path, target: Path) -> None:
         bare.schema,
         compression="zstd",
         compression_level=19,
+        use_dictionary=False,  # most values are numbers that differ
         store_schema=False,
         write_statistics=False,
     ) as writer:

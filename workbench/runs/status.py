@@ -375,6 +375,7 @@ class Journal:
         write(folder, self.status)
         self.earlier: Earlier | None = None  # what the time left is estimated by
         self.left_of_parts: float | None = None  # seconds, of all runs that it waits for
+        self.left_of_stage: float | None = None  # the same, where others follow that are not known
         self._doing, self._reported = "", 0.0
         self._began: float | None = None  # when it was running
         self._stage, self._stages = ("", 0), Counter[str]()
@@ -419,6 +420,8 @@ class Journal:
         left = None
         if total and done > self._base:
             left = round(float((now - self._loop) * (total - done) / (done - self._base)), 1)
+        if self.left_of_stage is not None:
+            left = round(self.left_of_stage, 1)
         total = None if total is None else int(total)
         if left_of_run is None:
             left_of_run = self._left_of_run(now, done / total if total else None, left)

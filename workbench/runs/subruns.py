@@ -55,25 +55,25 @@ def subrun_runner(
         **{id(corpus): spec for corpus, spec in zip(corpora, run_spec.corpora, strict=True)},
     }
     seen: Seen = {}
-    lengths: list[float] = []  # seconds that ended subruns have taken
+    lengths: list[float] = []  # seconds that ended subruns have taken, of those that are alike
 
     def run_subruns(
         subruns: Sequence[SubrunRequest], on_progress: OnProgress, later: int | None = 0
     ) -> Sequence[Run]:
         journal.check()
         requests = [_request(subrun, run_spec.device, named, seen) for subrun in subruns]
+        taken = lengths if later is not None else []
         separate = run_spec.device == "cpu" and not any(each.runs_here for each in requests)
         if separate and len(requests) > 1 and (os.cpu_count() or 1) > 1:
             specs = [each.spec for each in requests]
-            return _in_parallel(specs, journal, on_progress, lengths, later)
+            return _in_parallel(specs, journal, on_progress, taken, later)
         runs = []
         for request in requests:
             runs.append(_here(request, journal))
-            lengths.append(runs[-1].status.seconds)
-            if later is not None:
-                n_waiting = len(requests) - len(runs) + later
-                journal.left_of_parts = left_of_parts(lengths, [], n_waiting, 1) or None
+            taken.append(runs[-1].status.seconds)
+            _estimate(journal, taken, [], len(requests) - len(runs), 1, later)
             on_progress(len(runs))
+        journal.left_of_stage = None
         return runs
 
     return run_subruns
@@ -211,8 +211,8 @@ def run_parts(
 
     `ended` gets each ended run, and may raise; `on_progress` gets the number of ended runs. An
     error cancels the parts that were started here. `lengths` are the seconds that parts before
-    these have taken, and `later` is the number of those that follow (None: not known, so nothing
-    is claimed of the whole run).
+    these have taken, and `later` is the number of those that follow (None: not known, so the time
+    left is that of these parts, not of the whole run).
     """
     whole = journal.folder.name
     waiting, runs = list(enumerate(parts)), dict[int, Run]()
@@ -233,10 +233,10 @@ def run_parts(
                 else:
                     lengths.append(now.seconds)
                     ended(run, now)
-            if later is not None and time.monotonic() - estimated > ESTIMATED:
+            if time.monotonic() - estimated > ESTIMATED:
                 estimated = time.monotonic()
-                folders, n_waiting = [run.path for run in active.values()], len(waiting) + later
-                journal.left_of_parts = left_of_parts(lengths, folders, n_waiting, n_parallel)
+                folders = [run.path for run in active.values()]
+                _estimate(journal, lengths, folders, len(waiting), n_parallel, later)
             on_progress(len(parts) - len(active) - len(waiting))
             journal.check()
             if active:
@@ -244,8 +244,24 @@ def run_parts(
     except BaseException:
         end([run for run in active.values() if run.status.part_of == whole])
         raise
-    journal.left_of_parts = None
+    journal.left_of_parts = journal.left_of_stage = None
     return [runs[index] for index in sorted(runs)]
+
+
+def _estimate(
+    journal: Journal,
+    lengths: Sequence[float],
+    active: Sequence[Path],
+    n_waiting: int,
+    n_parallel: int,
+    later: int | None,
+) -> None:
+    """Set the time left of the run, or of its stage if it is not known what follows."""
+    left = left_of_parts(lengths, active, n_waiting + (later or 0), n_parallel) or None
+    if later is None:
+        journal.left_of_stage = left
+    else:
+        journal.left_of_parts = left
 
 
 # --- a sweep: one run for every combination of some values, with their tables concatenated --------

@@ -464,7 +464,7 @@ def trigram(tables: Tables) -> Iterator[Finding]:
         f"{percent(row['model'])} right against {percent(row['trigram'])}",
         f"{signed(decimal(100 * row['gain'], 1))} points",
         (decimal(100 * row["lower"], 1), decimal(100 * row["upper"], 1)),
-        "%",
+        "points",
     )
 
 

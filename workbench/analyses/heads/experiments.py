@@ -147,7 +147,8 @@ TABLES = {
         "diagonal: on the word itself and its two neighbours. block: share of the attention on "
         "words that stays in the sentence, in documents with several sentences. induction, "
         "duplicate: attention on random blocks that occur twice. induction: on the piece after "
-        "the earlier copy; duplicate: on the earlier copy. `_lower` and `_upper`: 95 % bootstrap "
+        "the earlier copy; duplicate: on the earlier copy; induction_n: texts of such blocks. "
+        "`_lower` and `_upper`: 95 % bootstrap "
         "interval over documents.",
         HEAD,
         (
@@ -224,7 +225,7 @@ EXPERIMENT = Experiment(
     name="heads",
     question="What does each attention head do?",
     subject="Heads",
-    version=3,
+    version=4,
     about="What does each attention head do: positional, syntactic, rare-word and other roles, "
     "with baselines, permutation nulls and intervals.",
     settings=Heads,

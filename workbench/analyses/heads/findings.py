@@ -416,6 +416,7 @@ def _induction(table: pd.DataFrame) -> Iterator[Finding]:
         claim,
         None,
         "largest attention to the piece after the earlier copy",
+        n=plural(row["induction_n"], "text"),
     )
 
 

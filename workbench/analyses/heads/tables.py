@@ -309,6 +309,7 @@ def heads(
                 "coref_p_value": p_values["coreference"],
                 "coref_n": int(site_sums.chains[0, 0]),
                 **repeated["induction"].as_columns("induction"),
+                "induction_n": len(copies[site].induction) if site in copies else 0,
                 **scores["previous"].as_columns("previous"),
                 **repeated["duplicate"].as_columns("duplicate"),
                 **scores["vertical"].as_columns("vertical"),

@@ -75,7 +75,7 @@ def _accuracy(row: Row, tables: Tables) -> Finding:
         {"comparison": "accuracy"},
         "predictions",
         measure=f"gain in {measured(tables, 'accuracy')} over the most frequent choice",
-        unit="%",
+        unit="points",
         column="difference",
         decided_by="more predictions (max_predictions) or a larger corpus",
         n=plural(row["n_first"], "prediction"),

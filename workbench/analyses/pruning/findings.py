@@ -26,7 +26,9 @@ from workbench.core.findings import (
     percent,
     plural,
     rows_of,
+    shown,
     signed,
+    span,
     verb_of,
     whole,
 )
@@ -306,7 +308,7 @@ def _of_ablation(claim: str, row: Row, measure: str, is_better: bool, enough: bo
         keys_of(row, "mode", "metric", *HEAD),
         "ablation",
         measure=measure,
-        unit="nats" if row["metric"] == "loss" else "%",
+        unit="nats" if row["metric"] == "loss" else "points",
         column="delta",
         decided_by=MORE_TEXTS,
         n=plural(row["n"], "prediction"),
@@ -872,8 +874,8 @@ def _saved(tables: Tables, is_better: bool, enough: bool) -> Finding:
             f"The saved model has {of_all(saved['heads'], full['heads'], 'head')} "
             f"({decimal(saved['disk'], 2)} MiB on disk) and {_article(of_metric)} {of_metric} of "
             f"{percent(saved['value'], 1)}, before {percent(full['value'], 1)} (change "
-            f"{signed(percent(saved['delta'], 1))}, 95 % {percent(saved['lower'], 1)} to "
-            f"{percent(saved['upper'], 1)})",
+            f"{signed(shown(saved['delta'], 'points'))} points, 95 % "
+            f"{span(saved['lower'], saved['upper'], 'points')})",
             is_better,
         ),
         saved["delta"],
@@ -884,7 +886,7 @@ def _saved(tables: Tables, is_better: bool, enough: bool) -> Finding:
         keys_of(saved, "stage", "metric"),
         "kept",
         measure=f"change of the {of_metric} of the saved model",
-        unit="%",
+        unit="points",
         column="delta",
         decided_by=MORE_TEXTS,
         n=plural(_n_texts(tables), "sentence"),

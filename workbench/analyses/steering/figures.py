@@ -21,6 +21,7 @@ from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, CONTROL, MODEL, TUNED
 
 NATS = "change of the difference of logits"
+OWN = {"title": NATS, "matches": None}  # each panel has its own scale
 LOST = "log-probability lost, nats"
 
 
@@ -28,9 +29,10 @@ def layers(tables: Tables) -> go.Figure:
     """Effect of the difference of two sets of texts, by layer, with 95 % intervals over exchanges
     of words.
 
-    How to read: one panel for each two words. The grey area reaches to the 95th percentile of
-    random directions of the same length; in layers where the curve is far above it, the model reads
-    the difference. The dashed line is the distance of the two sets: more is more than the texts do.
+    How to read: one panel for each two words, each with its own scale. The grey area reaches to the
+    95th percentile of random directions of the same length; in layers where the curve is far above
+    it, the model reads the difference. The dashed line is the distance of the two sets: more is
+    more than the texts do.
     """
     table = tables["directions"]
     series = []
@@ -48,7 +50,7 @@ def layers(tables: Tables) -> go.Figure:
         ]  # fmt: skip
         series.append((words, traces))
     x_axis = state_axis(table["layer"].max())
-    return multiples(series, tall=240, across=2, x=x_axis, y={"title": NATS})
+    return multiples(series, tall=240, across=2, x=x_axis, y=OWN)
 
 
 def strengths(tables: Tables) -> go.Figure:
@@ -56,7 +58,7 @@ def strengths(tables: Tables) -> go.Figure:
     beside it.
 
     How to read: 1 adds the difference as it is, −1 subtracts it. The grey area holds 90 % of random
-    directions of the same length.
+    directions of the same length. Each panel has its own scale.
     """
     best = _best(tables["directions"])
     table = tables["strengths"]
@@ -64,7 +66,7 @@ def strengths(tables: Tables) -> go.Figure:
     for words, layer in best.items():
         rows = table[(table["words"] == words) & (table["layer"] == layer)]
         series.append((words, _strengths(rows)))
-    return multiples(series, tall=220, across=2, x={"title": "strength"}, y={"title": NATS})
+    return multiples(series, tall=220, across=2, x={"title": "strength"}, y=OWN)
 
 
 def strength_curve(table: pd.DataFrame, names: tuple[str, str]) -> go.Figure:

@@ -15,12 +15,12 @@ from workbench.core.findings import (
     of_all,
     p_text,
     percent,
+    plural,
     rows_of,
     signed,
-    verb_of,
 )
 from workbench.core.head_names import at_state, state_name
-from workbench.experiment.measured import name_of_measured, on_measured
+from workbench.experiment.measured import on_measured
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -38,11 +38,10 @@ def steering(tables: Tables) -> Iterator[Finding]:
     moved = [row for row in best if row["significant"]]
     enough = max(row["exchanges"] for row in best) >= EXCHANGES
     names = f": {listing([row['words'] for row in moved], 4)}" if moved else ""
-    verb = verb_of(len(moved), "is", "are")
     yield Finding(
-        f"{of_all(len(moved), len(best), 'pair of words', 'pairs of words')} {verb} moved by the "
-        f"difference of their texts in some layer, beyond random directions of the same "
-        f"length{on_measured(tables)}{names}.",
+        "The difference of two sets of texts moves "
+        f"{of_all(len(moved), len(best), 'pair of words', 'pairs of words')} beyond random "
+        f"directions of the same length in some layer{on_measured(tables)}{names}.",
         len(moved),
         None,
         0,
@@ -51,12 +50,15 @@ def steering(tables: Tables) -> Iterator[Finding]:
         figure="layers",
         measure="pairs of words that the difference of their texts moves",
         decided_by=MORE,
+        n=plural(len(best), "pair of words", "pairs of words"),
     )
     row = _best(best)
     share = f", {percent(row['share'])} of the distance of the sets" if row["share"] > 0 else ""
+    where = f"{row['words']} most in {at_state(row['layer'])}"
+    moves = "moves" if row["significant"] else "is not shown to move any words; it moves"
     yield _of_excess(
         row,
-        f"The difference moves {row['words']} most in {at_state(row['layer'])}: by "
+        f"The difference {moves} {where}{':' if row['significant'] else ','} by "
         f"{signed(decimal(row['excess'], 2))} nats beyond random directions "
         f"({_certainty(row, 2)}){share}.",
         row["exchanges"] >= EXCHANGES,
@@ -65,6 +67,7 @@ def steering(tables: Tables) -> Iterator[Finding]:
         figure="layers",
         measure="largest effect of a difference, beyond random directions",
         decided_by=MORE,
+        n=plural(row["n"], "text"),
     )
     more = row["divergence"] > row["random_divergence"]
     yield Finding(
@@ -77,7 +80,6 @@ def steering(tables: Tables) -> Iterator[Finding]:
         "supported",
         "directions",
         keys_of(row, "words", "stack", "layer"),
-        "strengths",
         measure="divergence of unrelated predictions where the effect is largest",
         unit="nats",
         column="divergence",
@@ -104,15 +106,20 @@ def _of_excess(row: Row, claim: str, enough: bool, **facts: Any) -> Finding:
 
 
 def erasure(tables: Tables) -> Iterator[Finding]:
-    """In how many layers the label is used, where most, and whether it is all that is lost."""
-    table = tables["layers"]
-    rows = rows_of(table)
+    """In how many layers the label is used, where most, and whether it is all that is lost.
+
+    Where it costs most is said of the layers in which the label restores what is lost, if there are
+    any: elsewhere, more than the label was erased.
+    """
+    rows = rows_of(tables["layers"])
     used = [row for row in rows if row["significant"]]
+    restored = [row for row in used if _restored(row) >= RESTORED]
     enough = rows[0]["documents"] >= DOCUMENTS
-    where = f": {listing([state_name(row['layer']) for row in used], 4)}" if used else ""
+    where = f": {listing([state_name(row['layer']) for row in used], 4)}"
     yield Finding(
-        f"Erasing what tells the labels of predicted words apart costs more than random subspaces "
-        f"of the same size in {of_all(len(used), len(rows), 'layer')}{on_measured(tables)}{where}.",
+        "Erasing the labels of predicted words costs more than erasing random subspaces of the "
+        f"same size in {of_all(len(used), len(rows), 'layer')}{on_measured(tables)}"
+        f"{where if 0 < len(used) < len(rows) else ''}.",
         len(used),
         None,
         0,
@@ -121,24 +128,33 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         figure="costs",
         measure="layers whose label is used",
         decided_by=MORE_WORDS,
+        n=plural(rows[0]["n"], "word"),
     )
-    row = _best(rows)
+    row = _best(restored or used or rows)
+    costs = f"costs most in {at_state(row['layer'])}: {decimal(row['excess'], 2)} nats"
+    if restored:
+        claim = f"Of the layers in which the label alone restores what is lost, erasing it {costs}"
+    elif used:
+        claim = f"Erasing the labels {costs}"
+    else:
+        claim = f"No cost is shown to be that of the labels; erasing them {costs}"
     yield _of_excess(
         row,
-        f"It costs most in {at_state(row['layer'])}: {decimal(row['excess'], 3)} nats of "
-        f"{name_of_measured(tables)} beyond random subspaces ({_certainty(row, 3)}).",
+        f"{claim} of log-probability beyond random subspaces ({_certainty(row, 2)}).",
         enough,
         table="layers",
         keys=keys_of(row, "stack", "layer"),
         figure="costs",
         measure="largest cost of erasing the label, beyond random subspaces",
         decided_by=MORE_WORDS,
+        n=plural(row["n"], "word"),
     )
-    if row["significant"] and row["effect"] > 0:
-        back = 1 - row["injected"] / row["effect"]
+    if used:
+        back = _restored(row)
+        how = "all" if back >= 1 else percent(back) if back > 0 else "nothing"
         yield Finding(
-            f"There the mean of what was removed from words of the same label restores "
-            f"{percent(back)} of what was lost.",
+            f"There the mean of what was removed from words of the same label restores {how} of "
+            f"what was lost{'' if back >= RESTORED else ', not most of it'}.",
             row["injected"],
             None,
             row["effect"],
@@ -150,6 +166,7 @@ def erasure(tables: Tables) -> Iterator[Finding]:
             unit="nats",
             column="injected",
             decided_by=MORE_WORDS,
+            n=plural(row["n"], "word"),
         )
     yield Finding(
         f"In {at_state(row['layer'])} a linear probe finds {percent(row['probe'])} of labels "
@@ -166,3 +183,8 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         unit="%",
         column="probe_erased",
     )
+
+
+def _restored(row: Row) -> float:
+    """The share of what was lost that the label restores; 0 if nothing was lost."""
+    return float(1 - row["injected"] / row["effect"]) if row["effect"] > 0 else 0.0

@@ -248,21 +248,25 @@ def word_pairs(model: Model, inputs: Inputs, settings: Steering) -> list[Words]:
 def _words(model: Model, pairs: Sequence[Counterfactual], most: int) -> Words | None:
     """The texts of counterfactual pairs of two words, both texts of each pair."""
     sides: dict[str, Side] = {}  # by its pieces
+    names: dict[int, str] = {}  # of the words, by their piece that is predicted
     for pair in pairs:
         found = aligned(model, pair)
         if isinstance(found, str) or found.target.against is None:
             continue
-        for prediction, other in ((found.clean, found.corrupt), (found.corrupt, found.clean)):
+        words = pair.clean[pair.word].text, pair.corrupt[pair.corrupt_word].text
+        both = (found.clean, found.corrupt)
+        for prediction, other, word in zip(both, both[::-1], words, strict=True):
             assert prediction.gold is not None and other.gold is not None, "words of a text"
             side = Side(prediction, prediction.gold, other.gold, found.exchanges[0])
             sides.setdefault(str(prediction.text.ids.tolist()), side)
+            names.setdefault(side.choice, word)
         if len(sides) >= 2 * most:  # enough to choose as many of each set
             break
     if not sides:
         return None
     one = next(iter(sides.values()))
     first, last = sorted((one.choice, one.other))
-    name = " / ".join(model.decode([choice]).strip() for choice in (first, last))
+    name = f"{names[first]} / {names[last]}"
     return Words(name, tuple(balanced([*sides.values()], first, most)), first)
 
 

@@ -216,7 +216,7 @@ def run(inputs: Inputs, settings: Drift, progress: Progress) -> Result:
     if not no_losses:
         tables["losses"] = forgetting(old_lm, new_lm, batch, inputs.seed, progress)
     tables["modules"] = weights.modules
-    tables["drift"] = _by_layer(states, weights, tables)
+    tables["drift"] = _by_layer(states, weights, tables, len(words.rows))
     caveats = [Caveat(text, ("drift", "similarity")) for text in word_texts]
     caveats += [Caveat(text, ("rewound",)) for text in scored_texts]
     with_intervals = tuple(name for name in ("heads", "losses") if name in tables)
@@ -254,6 +254,7 @@ def _by_layer(
     states: Mapping[Layer, tuple[float, float]],
     weights: WeightChange,
     tables: Mapping[str, pd.DataFrame],
+    n_words: int,
 ) -> pd.DataFrame:
     """The table `drift`: one row per layer, NaN for values that are not available."""
     attention = _means(tables.get("heads"), "attention_js", shift=1)
@@ -265,10 +266,11 @@ def _by_layer(
             weights.layers.get(layer, np.nan),
             attention.get(layer, np.nan),
             probing.get(layer, np.nan),
+            n_words,
         )
         for layer, distances in states.items()
     ]
-    columns = "stack layer cka procrustes weight_distance attention_js probing_delta".split()
+    columns = "stack layer cka procrustes weight_distance attention_js probing_delta n".split()
     return pd.DataFrame(rows, columns=columns)
 
 

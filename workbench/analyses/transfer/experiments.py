@@ -710,7 +710,8 @@ DRIFT_TABLES = {
         "cka: 1 is the same up to rotation, scale and shift. procrustes: 0 is the same. "
         "weight_distance: ‖after - before‖ / ‖before‖. attention_js: mean over the layer's heads "
         "(bits). probing_delta: mean over tasks. Empty if undefined: layer 0 has no attention, "
-        "layers may share weights, and probes run only with compare_probing.",
+        "layers may share weights, and probes run only with compare_probing. n: words whose states "
+        "are compared.",
         ("stack", "layer"),
     ),
     "modules": Table(
@@ -755,7 +756,7 @@ DRIFT = Experiment(
     "language-model loss layer by layer.",
     settings=Drift,
     run="workbench.analyses.transfer.drift:run",
-    version=4,
+    version=5,
     exact_up_to=math.inf,
     tables=DRIFT_TABLES,
     models=(2, 2),

@@ -35,6 +35,7 @@ from workbench.core.findings import (
     whole,
 )
 from workbench.core.head_names import head_number, state_name
+from workbench.core.metrics import spelt
 from workbench.core.stats import DRAWS, SIGNIFICANT, holm
 
 Tables = Mapping[str, pd.DataFrame]
@@ -246,7 +247,7 @@ def _gain_of_cell(gain: Gain, measure: str) -> Finding:
     cut = "" if row["converged"] else "; training cut off by max_epochs"
     return Finding(
         f"{capital(TRAINED[row['method']])} {how} {row['model']} on {row['task']} "
-        f"({extreme}{row['metric']} {score(row['tuned'])}, frozen {score(row['frozen'])}"
+        f"({extreme}{spelt(row['metric'])} {score(row['tuned'])}, frozen {score(row['frozen'])}"
         f"{constant}; {gain.text}{cut}).",
         gain.value,
         gain.interval,
@@ -256,7 +257,7 @@ def _gain_of_cell(gain: Gain, measure: str) -> Finding:
         keys_of(row, *KEYS),
         "delta",
         measure=measure,
-        unit="F1",
+        unit="points",
         column="delta",
         decided_by=gain.decided_by,
         n=plural(gain.seeds, "seed"),
@@ -290,7 +291,7 @@ def _against_lstm(tables: Tables, gains: Sequence[Gain]) -> Iterator[Finding]:
             how = "is not shown to beat"
         apart = f" ({apart})" if how != "does not beat" else ""
         claim = (
-            f"{subject} {how} the frozen model under an LSTM head: {row['metric']} "
+            f"{subject} {how} the frozen model under an LSTM head: {spelt(row['metric'])} "
             f"{score(row['tuned'])} against {score(row['strong'])}{apart}."
         )
         value, null = float(row["tuned"]), float(row["strong"])
@@ -444,7 +445,7 @@ def _score(row: Row, scores: pd.DataFrame) -> Finding:
     gap = high - row["baseline"] if metric != ERROR else 0.0
     holds = row["learned"] and (metric == ERROR or low > row["baseline"])
     return Finding(
-        f"{subject} {learns} {row['task']}: {metric} {shown(row['value'], unit)} (95 % "
+        f"{subject} {learns} {row['task']}: {spelt(metric)} {shown(row['value'], unit)} (95 % "
         f"{span(low, high, unit)}; {plural(seeds, 'seed')}), {against} "
         f"{shown(row['baseline'], unit)}.",
         row["value"],
@@ -512,16 +513,16 @@ def _seeds(scores: pd.DataFrame, tables: Tables) -> Iterator[Finding]:
         return
     low, high = float(values.min()), float(values.max())
     yield _fact(
-        f"The {len(values)} seeds differ by {shown(high - low, unit)} in {metric} on the scored "
-        f"texts ({span(low, high, unit)})."
+        f"The {len(values)} seeds differ by {shown(high - low, unit)} in {spelt(metric)} on the "
+        f"scored texts ({span(low, high, unit)})."
         if high > low
-        else f"The {len(values)} seeds score the same {metric} ({shown(low, unit)}).",
+        else f"The {len(values)} seeds score the same {spelt(metric)} ({shown(low, unit)}).",
         high - low,
         "scores",
         {"metric": metric},
         "scores",
         measure="range of the score over seeds",
-        unit=unit,
+        unit="points" if unit else "",
     )
 
 
@@ -539,7 +540,7 @@ def _strength(scores: pd.DataFrame, rates: pd.DataFrame) -> Iterator[Finding]:
     ends = {rates[name].max(): "the largest tried; ", rates[name].min(): "the smallest tried; "}
     words = "learning rate" if name == "learning_rate" else "ridge strength"
     yield _fact(
-        f"Of {len(rates)} {words}s, {used:g} is best on dev ({ends.get(used, '')}{metric} "
+        f"Of {len(rates)} {words}s, {used:g} is best on dev ({ends.get(used, '')}{spelt(metric)} "
         f"{shown(best['value'], unit)}, with {second[name]:g} {shown(second['value'], unit)}).",
         float(best["value"]),
         "rates",
@@ -678,6 +679,7 @@ def _states(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
         "drift",
         measure="CKA of the layer that changes most",
         column="cka",
+        n=plural(most["n"], "word"),
     )
 
 
@@ -699,7 +701,7 @@ def _rewound(tables: Tables) -> Iterator[Finding]:
     row, low, high = rows[worst], *_interval(rows[worst])
     where = _layer(row["stack"], row["layer"], False, "the ")
     change = (
-        f"{metric} {shown(tuned['value'], unit)} to {shown(row['value'], unit)}; "
+        f"{spelt(metric)} {shown(tuned['value'], unit)} to {shown(row['value'], unit)}; "
         f"Δ {signed(shown(row['change'], unit))}, 95 % {span(low, high, unit)}; corrected "
         f"{p_text(p_values[worst])}; all layers reset: {shown(before['value'], unit)}"
     )
@@ -721,7 +723,7 @@ def _rewound(tables: Tables) -> Iterator[Finding]:
         keys_of(row, "stack", "layer", "metric"),
         "rewound",
         measure="change of the task's score by resetting one layer",
-        unit=unit,
+        unit="points" if unit else "",
         column="change",
         decided_by="more sentences (max_sentences): losses over 5 points are not excluded",
     )
@@ -858,7 +860,8 @@ def _probes(tables: Tables, several: bool) -> Iterator[Finding]:
         f"the largest change is {row['task']} in {where}"
     )
     yield Finding(
-        f"{start} ({row['metric']} {score(row['before'])} to {score(row['after'])}; {most.text}).",
+        f"{start} ({spelt(row['metric'])} {score(row['before'])} to {score(row['after'])}; "
+        f"{most.text}).",
         most.value,
         most.interval,
         0.0,
@@ -867,7 +870,7 @@ def _probes(tables: Tables, several: bool) -> Iterator[Finding]:
         keys_of(row, "task", "stack", "layer"),
         "probing",
         measure="largest change of a probe's score",
-        unit="F1",
+        unit="points",
         column="delta",
         decided_by="more sentences (max_test): the intervals include 0 and changes over 5 points",
     )
@@ -903,6 +906,7 @@ def _order(tables: Tables, several: bool) -> Iterator[Finding]:
         "similarity",
         figure="similarity",
         measure="layers most similar to the same layer before training",
+        n=plural(tables["drift"]["n"].iloc[0], "word"),
     )
 
 
@@ -1198,9 +1202,9 @@ def _largest_difference(gains: Sequence[Gain], baseline: str, table: pd.DataFram
     arm = _arm(row, [each.row for each in gains])
     extreme = f"largest of {gain.tests} differences; " if gain.tests > 1 else ""
     return Finding(
-        f"{arm} {how} {baseline} on {row['task']} ({extreme}{row['metric']} {score(row['value'])} "
-        f"against {score(first['value'])}; {gain.text}; {plural(gain.seeds, 'pretraining')} of "
-        "each).",
+        f"{arm} {how} {baseline} on {row['task']} ({extreme}{spelt(row['metric'])} "
+        f"{score(row['value'])} against {score(first['value'])}; {gain.text}; "
+        f"{plural(gain.seeds, 'pretraining')} of each).",
         gain.value,
         gain.interval,
         0.0,
@@ -1209,7 +1213,7 @@ def _largest_difference(gains: Sequence[Gain], baseline: str, table: pd.DataFram
         keys_of(row, *ARM),
         "scores",
         measure="largest difference between objectives",
-        unit="F1",
+        unit="points",
         column="delta",
         decided_by=_more_pretrainings(gain),
         n=plural(gain.seeds, "pretraining"),
@@ -1258,7 +1262,7 @@ def _sizes(tables: Tables, seeds: int) -> Iterator[Finding]:
         keys_of(row, *ARM),
         "sizes",
         measure="largest gain of a larger model",
-        unit="F1",
+        unit="points",
         column="delta",
         decided_by=_more_pretrainings(gain),
         n=plural(gain.seeds, "pretraining"),

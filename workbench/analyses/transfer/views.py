@@ -340,6 +340,7 @@ def curves(run: "Run") -> None:
         name: table[(table[["task", "model"]] == chosen).all(axis=1)]
         for name, table in tables.items()
     }
+    rows["scores"] = tables_and_figures.table_of(run, "scores")
     tables_and_figures.view_of(run, "learning", transfer.learning, rows)
     tables_and_figures.view_of(run, "epochs", transfer.epochs, rows)
 

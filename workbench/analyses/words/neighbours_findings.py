@@ -96,7 +96,7 @@ def _of_words(row: Row, claim: str, measure: str) -> Finding:
         row["n"] >= COMPARED,
         "shares",
         measure=measure,
-        unit="%",
+        unit="points",
         decided_by=MORE_WORDS,
         n=plural(row["n"], "word"),
     )
@@ -170,7 +170,7 @@ def _senses(row: Row, last: int) -> Finding:
         )
     measure = f"{'accuracy' if is_accuracy else 'V-measure'} of senses, minus permuted senses"
     enough = row["n"] >= FORMS
-    unit: Unit = "%" if is_accuracy else ""
+    unit: Unit = "points" if is_accuracy else ""
     return comparison_finding(
         row,
         claim,

@@ -210,7 +210,7 @@ def _ticked(selection: OpenHead, key: str, rows: list[int]) -> None:
 def _draw_open_head(selection: OpenHead) -> None:
     """Draw which head is open, in views that do not show its evidence."""
     role = grid.role_of(selection.scores["role"])
-    st.text(f"Open head: {selection.name} ({role}). The tab Heads shows its evidence.")
+    st.text(f"Open head: {selection.name} ({role}). The tab “Open head” shows its evidence.")
 
 
 def similar_heads(selection: OpenHead) -> None:

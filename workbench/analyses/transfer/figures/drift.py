@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from workbench.analyses.transfer.findings import ERROR, significant
 from workbench.core.head_names import EMBEDDINGS, state_name
+from workbench.core.metrics import spelt
 from workbench.drawing.heads import grid
 from workbench.drawing.primitives import (
     CELLS,
@@ -276,7 +277,7 @@ def rewound(tables: Tables) -> go.Figure:
         ),
     ]  # fmt: skip
     times = f" × {scale}" if scale > 1 else ""
-    title = f"{rows['metric'].iloc[0]}{times}"
+    title = f"{spelt(rows['metric'].iloc[0])}{times}"
     return plot(shown, 320, {"type": "category"}, {"title": title, "rangemode": "tozero"})
 
 

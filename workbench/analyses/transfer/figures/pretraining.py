@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from workbench.analyses.transfer.figures.transfer import is_far_below, rows_of
 from workbench.analyses.transfer.findings import significant
+from workbench.core.metrics import spelt
 from workbench.drawing.primitives import Draw, Tables, curve, interval, marks, panels
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT, SERIES, TUNED
 
@@ -109,7 +110,7 @@ def sizes(tables: Tables) -> go.Figure:
 def _tasks(table: pd.DataFrame) -> dict[tuple[str, str], str]:
     """Each task and metric, and its name."""
     pairs = zip(table["task"], table["metric"], strict=True)
-    return {(task, metric): f"{task} ({metric})" for task, metric in pairs}
+    return {(task, metric): f"{task} ({spelt(metric)})" for task, metric in pairs}
 
 
 FIGURES: Mapping[str, Draw] = {"scores": scores, "sizes": sizes}

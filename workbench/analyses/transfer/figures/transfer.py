@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.transfer.findings import ERROR, significant
+from workbench.core.metrics import spelt
 from workbench.drawing.primitives import (
     DOWN,
     LINE,
@@ -213,7 +214,7 @@ def scores(tables: Tables) -> go.Figure:
             ),
         ]
         named = f" (majority baseline: {majority:.1f})" if is_far else ""
-        parts.append((f"{task}, {metric}{named}", shown))
+        parts.append((f"{task}, {spelt(metric)}{named}", shown))
     tall = ROW * int(table.groupby("task").size().max())
     y = rows_of(_labels(table, several))
     return panels(
@@ -287,7 +288,7 @@ def cost(tables: Tables) -> go.Figure:
         shown.append(_beside(points.assign(name=names), TALL))
         title = f"{task}, {model}" if several else str(task)
         parts.append((title if len(table[["task", "model"]].drop_duplicates()) > 1 else "", shown))
-        axes.append({"title": f"{escaped(rows['metric'].iloc[0])} × 100"})
+        axes.append({"title": f"{escaped(spelt(rows['metric'].iloc[0]))} × 100"})
     low, high = np.log10(table["trainable"].min()), np.log10(table["trainable"].max())
     edge = 0.1 * max(1.0, high - low)
     x = {
