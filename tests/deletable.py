@@ -48,7 +48,7 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 wrong = {}
 for page in sorted(Path("pages").glob("*.py")):
-    app = AppTest.from_file("streamlit_app.py", default_timeout=120)
+    app = AppTest.from_file("streamlit_app.py", default_timeout=600)
     app.switch_page(f"pages/{page.name}") if page.stem != "home" else None
     app.run()
     found = [error.value for error in (*app.exception, *app.error)]

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +22,8 @@ from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.files import COMPRESSED, unreadable
 from workbench.core.machine import require_allowed
 from workbench.core.names import without_hash
-from workbench.corpora import readers
 
+READERS = "workbench.corpora.readers"  # the package whose modules read formats
 WHOLE = "all"  # the single split of a corpus without split names
 SPLIT_NAMES = {"training": "train", "valid": "dev", "validation": "dev", "val": "dev"}
 
@@ -67,11 +68,12 @@ def formats(announced: Literal["READS", "WRITES"] = "READS") -> Mapping[str, str
     the module, since most need spaCy.
     """
     found = []
-    for file in (file for folder in readers.__path__ for file in Path(folder).glob("*.py")):
+    folders = import_module(READERS).__path__
+    for file in (file for folder in folders for file in Path(folder).glob("*.py")):
         lines = _ANNOUNCED.findall(file.read_text("utf-8"))
         said = {name: ast.literal_eval(value) for name, value in lines}
         for ending in said.get(announced, ()):
-            found.append((said.get("PLACE", 100), ending, f"{readers.__name__}.{file.stem}"))
+            found.append((said.get("PLACE", 100), ending, f"{READERS}.{file.stem}"))
     found.sort(key=lambda each: each[0])  # endings of one module keep their order
     return {ending: module for _, ending, module in found}
 
