@@ -89,7 +89,7 @@ class Growth:
             for less in range(TRIALS, 0, -1)
         ]
 
-    def all_there_is(self, inputs: "Inputs", settings: BaseModel) -> Mapping[str, int]:
+    def all_there_is(self, inputs: Any, settings: BaseModel) -> Mapping[str, int]:
         """Return how much data there is, by setting, besides sentences."""
         count = self.available
         if isinstance(count, str):
