@@ -26,8 +26,6 @@ from workbench.core.registry import imported
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.experiment.definition import Inputs
-
     Tables = Mapping[str, pd.DataFrame]
 
 FACTOR = 4  # from one step to the next
@@ -53,7 +51,7 @@ class Growth:
 
     start: Mapping[str, int]
     still_open: "str | Callable[[Tables], Iterable[str]] | None" = None
-    available: "str | Callable[[Inputs, Any], Mapping[str, int]] | None" = None
+    available: "str | Callable[[Any, Any], Mapping[str, int]] | None" = None
 
     def growing(self, settings: BaseModel) -> dict[str, int]:
         """Return the sizes of the first step that grow: of the settings left at their default."""
@@ -91,7 +89,7 @@ class Growth:
             for less in range(TRIALS, 0, -1)
         ]
 
-    def all_there_is(self, inputs: "Inputs", settings: BaseModel) -> Mapping[str, int]:
+    def all_there_is(self, inputs: Any, settings: BaseModel) -> Mapping[str, int]:
         """Return how much data there is, by setting, besides sentences."""
         count = self.available
         if isinstance(count, str):
