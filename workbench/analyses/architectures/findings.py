@@ -71,7 +71,7 @@ def _compared(
         else ""
     )
     agrees = "as in the paper" if (sign > 0) == more else "the opposite of the paper"
-    verb = "costs more" if more else "costs less"
+    verb = "predicts worse" if more else "predicts better"
     says = agrees if row["sure"] else "not beyond the variation between seeds"
     return Finding(
         f"With {row['objective']}, {how}, the {row['arm']} "
