@@ -49,6 +49,7 @@ PAIRS: Sequence[tuple[Arm, Arm]] = (
     ("shared encoder-decoder", "encoder-decoder"),
     ("half encoder-decoder", "encoder-decoder"),
 )
+COSTED = 8  # texts whose operations are counted
 _SCORED_STEP = -1  # the step that seeds the corruption of the held-out text
 
 
@@ -94,7 +95,7 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
             part(0, doing=f"training: {arm}, {goal}")
             cells.append(_cell(inputs, settings, texts, size, goal, arm, seed, scratch, part))
         costs = {
-            (goal, arm): _cost(texts, size, goal, arm, settings)
+            (goal, arm): _cost(texts, size, goal, arm)
             for goal, arm in product(settings.objectives, settings.arms)
         }
         unigrams = {goal: _unigram(texts, goal, settings) for goal in settings.objectives}
@@ -191,18 +192,18 @@ def _bits(loss: float, texts: Texts, goal: Goal, settings: Architectures) -> flo
     return loss * len(targets) * texts.bits_per_nat(targets)
 
 
-def _cost(
-    texts: Texts, size: Size, goal: Goal, arm: Arm, settings: Architectures
-) -> tuple[int, float]:
-    """Parameters, and millions of operations of a forward pass over a held-out text."""
+def _cost(texts: Texts, size: Size, goal: Goal, arm: Arm) -> tuple[int, float]:
+    """Parameters, and millions of operations of a forward pass, a mean over some held-out texts.
+
+    Each text is read alone, so that padding does not count; logits are those of the targets.
+    """
     net = build(arm, size, texts.tokenizer, 0).eval()
-    batch = _task(texts, goal, arm, settings, 0).held_out
-    assert batch is not None, "there is a held-out text"
-    inputs = {n: t for n, t in batch()[0].inputs.items() if n not in ("at", "gold")}
+    batch, pad = scored(texts, goal, 1)[:COSTED], int(texts.vocabulary.pad or 0)
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
-        net(**inputs)
-    per_text = counter.get_total_flops() / len(inputs["input_ids"])
+        for each in batch:
+            nats_at(net, micro(read_by(arm, goal, each, pad, scored=True), OBJECTIVE[goal]).inputs)
+    per_text = counter.get_total_flops() / len(batch)
     return sum(weight.numel() for weight in net.parameters()), per_text / 1e6
 
 

@@ -64,10 +64,10 @@ _LOSS = (
 TABLES = {
     "table": Table(
         f"Size, cost and loss of each architecture by each objective. {_LOSS} parameters: all "
-        "weights, shared ones once. operations: of a forward pass over one text of the held-out "
-        "text, in millions of floating-point operations. unigram: bits per character of a model "
-        "that knows only how frequent each target piece is. delta: difference of "
-        "bits_per_character to the first architecture with the same objective, with a 95 % "
+        "weights, shared ones once. operations: of a forward pass over a held-out text, in "
+        "millions of floating-point operations, a mean over eight texts. unigram: bits per "
+        "character of a model that knows only how frequent each target piece is. delta: difference "
+        "of bits_per_character to the first architecture with the same objective, with a 95 % "
         "interval over seeds; empty for that architecture itself.",
         ("objective", "arm"),
         ("parameters", "operations"),

@@ -47,9 +47,8 @@ def losses(tables: Tables) -> go.Figure:
             )
         )  # fmt: skip
     x = {"title": "bits per character", "rangemode": "normal"}
-    return panels(
-        parts, ROW * len(order) + 20, len(parts), x=x, y=DOWN, apart=0.3, showlegend=False
-    )
+    names = {"categoryorder": "array", "categoryarray": list(dict.fromkeys(tables["table"]["arm"]))}
+    return panels(parts, ROW * len(order) + 20, x=x, y={**DOWN, **names}, showlegend=False)
 
 
 def costs(tables: Tables) -> go.Figure:
@@ -110,7 +109,7 @@ def by_memory(tables: Tables) -> go.Figure:
     ]  # fmt: skip
     return plot(
         shown, ROW * len(names) + 90, {"title": "bits per character"},
-        {**DOWN, "title": "segment + memory", "type": "category"},
+        {**DOWN, "title": "segment + memory", "categoryorder": "array", "categoryarray": names},
     )  # fmt: skip
 
 

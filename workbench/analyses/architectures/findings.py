@@ -13,9 +13,12 @@ from workbench.core.findings import Finding, decimal, judged, plural, signed, wh
 Tables = Mapping[str, pd.DataFrame]
 # By the pair of architectures: what the difference is called, and the sign that the paper found.
 CLAIMS: Mapping[tuple[str, str], tuple[str, int]] = {
-    ("encoder-decoder", "prefix language model"): ("at equal operations", -1),
-    ("prefix language model", "language model"): ("with a prefix read in both directions", -1),
-    ("shared encoder-decoder", "encoder-decoder"): ("with shared layers", 1),
+    ("encoder-decoder", "prefix language model"): (
+        "at the same cost and with twice its weights",
+        -1,
+    ),
+    ("prefix language model", "language model"): ("which reads the input from the left alone", -1),
+    ("shared encoder-decoder", "encoder-decoder"): ("whose stacks share no layers", 1),
 }
 
 
@@ -25,23 +28,23 @@ def architectures(tables: Tables) -> Iterator[Finding]:
     yield _learned(table, seeds)
     for row in _rows(tables.get("pairs", pd.DataFrame())):
         if (claim := CLAIMS.get((row["arm"], row["against"]))) is not None:
-            yield _compared(row, *claim, table, seeds)
+            yield _compared(row, *claim, seeds)
 
 
 def _learned(table: pd.DataFrame, seeds: int) -> Finding:
     """The architecture that is nearest to the unigram model."""
     gains = 1 - table["bits_per_character"] / table["unigram"]
     worst = _rows(table)[int(gains.to_numpy().argmin())]
-    best = ", ".join(
+    best = " and the ".join(
         f"{arm} with {goal}"
         for goal, part in table.groupby("objective", sort=False)
         for arm in part.loc[[part["bits_per_character"].idxmin()], "arm"]
     )
-    ends = (worst["lower"], worst["upper"]) if worst["lower"] == worst["lower"] else None
-    below = worst["upper"] < worst["unigram"] if ends else False
+    ends = _ends(worst)
+    below = ends is not None and ends[1] < worst["unigram"]
     return Finding(
-        f"The lowest losses have: {best}. The highest against a model of frequencies alone "
-        f"({decimal(worst['unigram'])} bits per character) has {worst['arm']} with "
+        f"Best are the {best}. The nearest to a model of frequencies alone "
+        f"({decimal(worst['unigram'])} bits per character) is the {worst['arm']} with "
         f"{worst['objective']}: {decimal(worst['bits_per_character'])}.",
         worst["bits_per_character"],
         ends,
@@ -58,31 +61,19 @@ def _learned(table: pd.DataFrame, seeds: int) -> Finding:
     )
 
 
-def _compared(
-    row: Mapping[str, Any], how: str, sign: int, table: pd.DataFrame, seeds: int
-) -> Finding:
-    costs = {each["arm"]: each for each in _rows(table) if each["objective"] == row["objective"]}
-    mine, other = costs[row["arm"]], costs[row["against"]]
-    more, known = row["delta"] > 0, row["lower"] == row["lower"]
-    ends = (row["lower"], row["upper"]) if known else None
-    interval = (
-        f" (95 % interval {signed(decimal(row['lower'], 3))} to {signed(decimal(row['upper'], 3))})"
-        if known
-        else ""
-    )
+def _compared(row: Mapping[str, Any], how: str, sign: int, seeds: int) -> Finding:
+    ends = _ends(row)
+    more = row["delta"] > 0
     agrees = "as in the paper" if (sign > 0) == more else "the opposite of the paper"
-    verb = "costs more" if more else "costs less"
     says = agrees if row["sure"] else "not beyond the variation between seeds"
     return Finding(
-        f"With {row['objective']}, {how}, the {row['arm']} "
-        f"({whole(mine['parameters'])} parameters, {decimal(mine['operations'], 0)} million "
-        f"operations) {verb} than the {row['against']} ({whole(other['parameters'])}, "
-        f"{decimal(other['operations'], 0)} million): {signed(decimal(row['delta'], 3))} bits per "
-        f"character{interval}, {says}.",
+        f"With {row['objective']}, the {row['arm']} predicts {'worse' if more else 'better'} than "
+        f"the {row['against']}, {how}: {signed(decimal(row['delta'], 3))} bits per "
+        f"character{_interval(ends)}, {says}.",
         row["delta"],
         ends,
         0.0,
-        judged(row["sure"], known),
+        judged(row["sure"], ends),
         "pairs",
         {name: row[name] for name in ("objective", "arm", "against")},
         "losses",
@@ -92,6 +83,17 @@ def _compared(
         decided_by="more seeds",
         n=plural(seeds, "seed"),
     )
+
+
+def _ends(row: Mapping[str, Any], prefix: str = "") -> tuple[float, float] | None:
+    lower, upper = row[f"{prefix}lower"], row[f"{prefix}upper"]
+    return (lower, upper) if lower == lower else None
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    if ends is None:
+        return ""
+    return f" (95 % interval {signed(decimal(ends[0], 3))} to {signed(decimal(ends[1], 3))})"
 
 
 # --- recurrence -----------------------------------------------------------------------------------
@@ -109,17 +111,6 @@ def recurrence(tables: Tables) -> Iterator[Finding]:
     if rows:
         yield _where(tables["positions"], rows[0], seeds)
     yield _cost(tables["costs"])
-
-
-def _ends(row: Mapping[str, Any], prefix: str = "") -> tuple[float, float] | None:
-    lower, upper = row[f"{prefix}lower"], row[f"{prefix}upper"]
-    return (lower, upper) if lower == lower else None
-
-
-def _interval(ends: tuple[float, float] | None) -> str:
-    if ends is None:
-        return ""
-    return f" (95 % interval {signed(decimal(ends[0], 3))} to {signed(decimal(ends[1], 3))})"
 
 
 def _above_frequencies(table: pd.DataFrame, seeds: int) -> Finding:
