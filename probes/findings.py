@@ -723,13 +723,15 @@ def _code_of_control(task: TaskResult) -> Finding | None:
         return None
     saved = 1 - 1 / task.value
     of_control = 1 - 1 / float(control)
+    verdict = task.judged.verdict if saved > of_control else "not supported"
+    shown = "is not shown to know more than word types: it " if verdict == "not supported" else ""
     return Finding(
-        f"At {at_state(row['best_layer'])} the code of {task.title} saves {percent(saved)} of "
-        f"the uniform code; that of random labels by word type saves {percent(of_control)}.",
+        f"At {at_state(row['best_layer'])} the code of {task.title} {shown}saves {percent(saved)} "
+        f"of the uniform code; that of random labels by word type saves {percent(of_control)}.",
         saved - of_control,
         None,
         0,
-        task.judged.verdict if saved > of_control else "not supported",
+        verdict,
         "summary",
         keys_of(row, *CODE),
         "beside",

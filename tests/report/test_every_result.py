@@ -45,7 +45,7 @@ QUICK: dict[str, dict[str, Any]] = {  # settings of an experiment on models that
     },
     "drift": SMALL,
     "attribution": {**SMALL, "max_predictions": 6, "random_models": 1, "time": "0s"},
-    "contributions": {**SMALL, "max_predictions": 20, "time": "0s"},
+    "contributions": {**SMALL, "max_words": 20, "n_permutations": 19, "time": "0s"},
     "patching": {"corpus": "primer/counterfactuals:size=300", "max_pairs": 12},
     "steering": {
         "corpus": "primer/counterfactuals", "max_words": 1, "max_texts": 24,

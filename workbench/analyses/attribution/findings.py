@@ -237,7 +237,12 @@ def _relations(rows: list[Row]) -> Finding:
         if each["relation"] != "all" and each["p"] < LEVEL
     ]
     who = {"dependent-to-head": "syntactic head", "head-to-dependent": "dependents"}
-    verb = "gets" if row["direction"] == "dependent-to-head" else "get"
+    is_one = row["direction"] == "dependent-to-head"
+    verdict = judged(row["p"] < LEVEL, row["types"] >= FEWEST_TYPES)
+    verb = "gets" if is_one else "get"
+    if verdict == "not supported":
+        verb = f"{'is' if is_one else 'are'} not shown to differ from other words as near: "
+        verb += f"{'it gets' if is_one else 'they get'}"
     single = f" Single relations above it: {listing(differ, 4)}." if differ else ""
     return Finding(
         f"The {who[row['direction']]} of the predicted word {verb} "
@@ -246,7 +251,7 @@ def _relations(rows: list[Row]) -> Finding:
         row["difference"],
         (row["lower"], row["upper"]),
         0.0,
-        judged(row["p"] < LEVEL, row["types"] >= FEWEST_TYPES),
+        verdict,
         "relations",
         keys_of(row, "method", "direction", "relation"),
         "relations",

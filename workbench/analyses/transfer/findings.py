@@ -767,7 +767,7 @@ def _moved_weights(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
     still = [row for row in rows if row["weight_distance"] == 0]
     if not most["weight_distance"]:
         every = of_all(len(rows), len(rows), "layer")
-        claim = f"The weights of {every} are the same before and after."
+        claim = f"Training moves no weights: those of {every} are the same before and after."
     else:
         rest = (
             f" those of {plural(len(still), 'layer')} do not change"
@@ -809,7 +809,7 @@ def _attention(tables: Tables) -> Iterator[Finding]:
     most, least = rows[-1], rows[0]
     if most["attention_js"] < SAME:
         every = of_all(len(rows), len(rows), "head")
-        claim = f"The attention of {every} is the same before and after."
+        claim = f"No head's attention changes: that of {every} is the same before and after."
     else:
         claim = (
             f"Attention changes most in {_head(most, several)} (Jensen-Shannon divergence "

@@ -115,18 +115,18 @@ def _cell(events: Events) -> None:
     """A bar in a cell of a notebook."""
     from tqdm.auto import tqdm
 
-    with tqdm(desc="starting", leave=False) as bar:
+    with tqdm(desc="starting", leave=False, bar_format="{bar} {desc}") as bar:
         for event in events:
             if event["kind"] == "progress":
-                if (event["doing"], event["total"]) != (bar.desc, bar.total):
+                if event["total"] != bar.total:
                     bar.reset(event["total"])
-                    bar.set_description_str(event["doing"], refresh=False)
                 bar.n = event["done"]
-                bar.set_postfix_str(left_in_words(event))
+                bar.set_description_str(progress_line(event))
             elif event["kind"] == "state":
                 bar.set_description_str(event["state"])
             else:
-                bar.write(_message(event), file=sys.stderr)
+                bar.write(_message(event))
+        bar.total = None  # a bar that is not full would stay
 
 
 def _lines(events: Events) -> None:

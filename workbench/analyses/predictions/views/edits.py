@@ -31,6 +31,7 @@ from workbench.app.token_views.views import (
 )
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parse_json
+from workbench.core.findings import percent
 from workbench.report.format import number
 
 if TYPE_CHECKING:
@@ -320,7 +321,7 @@ def _before_and_after(side: Side, found: Sequence[Slot]) -> None:
         Predictions(
             f"{side.name}, before",
             [
-                Choice(c, text, p, note=f"after: {rows[c]['after']:.1%}")
+                Choice(c, text, p, note=f"after: {percent(rows[c]['after'], 1)}")
                 for c, text, p in zip(
                     before.choices, before.texts, before.probabilities, strict=True
                 )
@@ -376,7 +377,7 @@ def _effects(side: Side, what: str, effects: "pd.DataFrame") -> None:
         for token in side.doc
     ]
     number_of = "score" if top.is_score else f"probability of “{top.texts[0]}”"
-    now = number(top.probabilities[0]) if top.is_score else f"{top.probabilities[0]:.1%}"
+    now = number(top.probabilities[0]) if top.is_score else percent(top.probabilities[0], 1)
     said = f"{side.name}: change of the {number_of} ({now}) without each word."
     if not top.is_score:
         said += " Where the first choice becomes another one, it stands below the word."
@@ -415,6 +416,6 @@ def _effect(effect: Mapping[str, Any], is_score: bool) -> str:
     if is_score:
         return f"{number(effect['before'])} → {number(effect['after'])}"
     return (
-        f"{effect['before']:.1%} → {effect['after']:.1%}; first choice: {effect['first']} "
-        f"({effect['first_probability']:.1%})"
+        f"{percent(effect['before'], 1)} → {percent(effect['after'], 1)}; first choice: "
+        f"{effect['first']} ({percent(effect['first_probability'], 1)})"
     )
