@@ -14,7 +14,7 @@ Tables = Mapping[str, pd.DataFrame]
 # By the pair of architectures: what the difference is called, and the sign that the paper found.
 CLAIMS: Mapping[tuple[str, str], tuple[str, int]] = {
     ("encoder-decoder", "prefix language model"): (
-        "at the same cost and with twice its weights",
+        "which costs as much",
         -1,
     ),
     ("prefix language model", "language model"): ("which reads the input from the left alone", -1),
