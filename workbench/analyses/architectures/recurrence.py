@@ -3,9 +3,9 @@
 A text is read in segments from the left. A segment reads the states of the pieces before it in each
 layer, as they were when their own segment was read, without a gradient. The net is XLNet from one
 side, whose first stream is Transformer-XL. All models predict the same pieces: the last of a text,
-as many as the longest segment has; the pieces before them only fill memories. A memory is read again
-in every step, so that a training can go on from any step. Costs: the trainings, on two cores about
-half a minute each by default.
+as many as the longest segment has; the pieces before them only fill memories. A memory is read
+again in every step, so that a training can go on from any step. Costs: the trainings, on two cores
+about half a minute each by default.
 """
 
 from collections.abc import Callable, Mapping
