@@ -84,6 +84,9 @@ class Ended(Told):
     ("family", "objective"),
     [
         ("spanbert", "masked-spans"),
+        ("xlnet", "permuted"),
+        ("unilm", "unilm"),
+        ("prefix-lm", "prefix-lm"),
         pytest.param("albert", "masked-order", marks=pytest.mark.slow),
     ],
 )

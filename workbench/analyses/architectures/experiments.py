@@ -215,6 +215,7 @@ RECURRENCE = Experiment(
     ),
     figures="workbench.analyses.architectures.figures:RECURRENCE_FIGURES",
     findings="workbench.analyses.architectures.findings:recurrence",
+    papers=("dai-2019-transformer-xl",),
     presets={
         "Quick": {"steps": 80, "seeds": (0, 1)},
         "Standard": {},

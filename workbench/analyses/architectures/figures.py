@@ -108,7 +108,7 @@ def by_memory(tables: Tables) -> go.Figure:
         ),
     ]  # fmt: skip
     return plot(
-        shown, ROW * len(names) + 90, {"title": "bits per character"},
+        shown, max(300, ROW * len(names) + 150), {"title": "bits per character"},
         {**DOWN, "title": "segment + memory", "categoryorder": "array", "categoryarray": names},
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ Tables = Mapping[str, pd.DataFrame]
 # By the pair of architectures: what the difference is called, and the sign that the paper found.
 CLAIMS: Mapping[tuple[str, str], tuple[str, int]] = {
     ("encoder-decoder", "prefix language model"): (
-        "at the same cost and with twice its weights",
+        "which costs as much",
         -1,
     ),
     ("prefix language model", "language model"): ("which reads the input from the left alone", -1),
@@ -145,12 +145,12 @@ def _of_memory(row: Mapping[str, Any], seeds: int) -> Finding:
 def _of_own_text(row: Mapping[str, Any], seeds: int) -> Finding:
     ends = _ends(row, "own_gain_")
     return Finding(
-        f"With segments of {whole(row['segment'])}, the memory of another text costs "
-        f"{signed(decimal(row['own_gain'], 3))} bits per character against the text's own"
-        f"{_interval(ends)}.",
+        f"With segments of {whole(row['segment'])}, the memory of another text "
+        f"changes the loss by {signed(decimal(row['own_gain'], 3))} bits per character against the "
+        f"text's own{_interval(ends)}.",
         row["own_gain"], ends, 0.0, judged(ends is not None and ends[0] > 0, ends), "table",
         {"segment": row["segment"], "memory": row["memory"]}, "losses",
-        measure=f"cost of another text's memory at segments of {row['segment']}",
+        measure=f"change by another text's memory at segments of {row['segment']}",
         unit="bits", column="own_gain", decided_by="more seeds", n=plural(seeds, "seed"),
     )  # fmt: skip
 

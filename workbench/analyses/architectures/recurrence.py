@@ -3,9 +3,9 @@
 A text is read in segments from the left. A segment reads the states of the pieces before it in each
 layer, as they were when their own segment was read, without a gradient. The net is XLNet from one
 side, whose first stream is Transformer-XL. All models predict the same pieces: the last of a text,
-as many as the longest segment has; the pieces before them only fill memories. A memory is read anew
-in every step, so that a training can go on from any step. Costs: the trainings, on two cores about
-half a minute each by default.
+as many as the longest segment has; the pieces before them only fill memories. A memory is read
+again in every step, so that a training can go on from any step. Costs: the trainings, on two cores
+about half a minute each by default.
 """
 
 from collections.abc import Callable, Mapping
@@ -264,7 +264,7 @@ def _caveats(settings: Recurrence, texts: Texts) -> list[Caveat]:
     said = [
         f"A training is {settings.steps:,} steps of {settings.batch_size} texts, {passes:.2g} "
         "passes over the text: it shows what learns fastest, not what is best in the end.",
-        "A memory is read anew in every step by the present weights, from the pieces just before "
+        "A memory is read again in every step by the present weights, from the pieces just before "
         "the predicted ones; Transformer-XL keeps the states of the step before.",
     ]
     if len(settings.seeds) < 2:
