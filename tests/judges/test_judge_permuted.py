@@ -15,6 +15,7 @@ from transformers import XLNetConfig, XLNetLMHeadModel
 
 from tests.analyses.training.batches import batch
 from workbench.analyses.training.batches import micro
+from workbench.analyses.training.objectives import known
 from workbench.analyses.training.objectives.chunked_lm_loss import nats_at
 from workbench.analyses.training.objectives.permuted import permuted
 
@@ -80,7 +81,7 @@ def test_the_loss_is_the_loop(rows: int, length: int, layers: int, heads: int) -
     net = XLNetLMHeadModel(config)
     generator = Generator().manual_seed(2)
     out = permuted(drawn.tokens, drawn.special, generator, drawn.vocabulary, rate=0.4)
-    inputs = micro(out, "permuted").inputs
+    inputs = micro(out, known()["permuted"]).inputs
     with torch.no_grad():
         found = float(nats_at(net, inputs)[0])
         expected, targets = 0.0, 0

@@ -16,6 +16,7 @@ from transformers import BertForMaskedLM, GPT2LMHeadModel
 from tests.analyses.training.batches import batch
 from tests.analyses.training.test_objectives_seen import may_see, net_of, only
 from workbench.analyses.training.batches import micro
+from workbench.analyses.training.objectives import known
 from workbench.analyses.training.objectives.chunked_lm_loss import nats_at
 from workbench.analyses.training.objectives.masked import IGNORED
 from workbench.analyses.training.objectives.prefix_lm import prefix_lm
@@ -74,7 +75,7 @@ def gpt_states(net: Any, ids: Tensor, sees: Any, real: list[int]) -> Any:
 
 
 def judge(net: Any, out: dict[str, Tensor], logits_of: Callable[[int], Any], name: str) -> None:
-    inputs = micro(out, name).inputs
+    inputs = micro(out, known()[name]).inputs
     with torch.no_grad():
         found, expected = float(nats_at(net, inputs)[0]), 0.0
         for row, labels in enumerate(out["labels"]):

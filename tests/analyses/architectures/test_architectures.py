@@ -37,7 +37,7 @@ CORPUS = "primer:size=300"
 def corrupted(goal: Goal, rows: int = 4, length: int = 24) -> tuple[dict[str, Tensor], int]:
     drawn = batch(rows, length, "t5", seed=3, ends=0.0, algorithm="unigram")
     generator = torch.Generator().manual_seed(0)
-    function = known()[OBJECTIVE[goal].corrupt]
+    function = known()[OBJECTIVE[goal]].corrupt
     pad = drawn.vocabulary.pad
     assert pad is not None
     return function(drawn.tokens, drawn.special, generator, drawn.vocabulary), pad
@@ -130,7 +130,9 @@ def test_the_loss_is_a_loop_over_targets(goal: Goal, nets: dict[Arm, Any]) -> No
     drawn, pad = corrupted(goal)
     for arm, net in nets.items():
         with torch.no_grad():
-            inputs = micro(read_by(arm, goal, drawn, pad, scored=True), OBJECTIVE[goal]).inputs
+            inputs = micro(
+                read_by(arm, goal, drawn, pad, scored=True), known()[OBJECTIVE[goal]]
+            ).inputs
             found, expected = float(nats_at(net, inputs)[0]), 0.0
             for row in range(len(drawn["labels"])):
                 source = drawn["input_ids"][row][drawn["attention_mask"][row] > 0].tolist()

@@ -15,6 +15,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 
 from tests.analyses.training.batches import Drawn, batch, batches
 from workbench.analyses.training.batches import micro
+from workbench.analyses.training.objectives import known
 from workbench.analyses.training.objectives.masked import IGNORED
 from workbench.analyses.training.objectives.prefix_lm import prefix_lm
 from workbench.analyses.training.objectives.unilm import KINDS, SHARES, unilm
@@ -194,5 +195,5 @@ def test_a_wrong_prefix_is_found(
 def test_tokens_are_counted_without_padding() -> None:
     for objective, name, layout in ((unilm, "unilm", "bert"), (prefix_lm, "prefix-lm", "gpt")):
         drawn = batch(9, 30, layout)  # type: ignore[arg-type]
-        found = micro(drawn_by(objective, drawn), name)
+        found = micro(drawn_by(objective, drawn), known()[name])
         assert found.tokens == int((drawn.tokens != drawn.vocabulary.pad).sum())

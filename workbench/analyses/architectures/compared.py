@@ -71,7 +71,7 @@ def _corrupted(
     sequences: Sequences, goal: Goal, vocabulary: Vocabulary, seed: int
 ) -> dict[str, Tensor]:
     generator = Generator().manual_seed(seed)
-    return known()[OBJECTIVE[goal].corrupt](
+    return known()[OBJECTIVE[goal]].corrupt(
         sequences.tokens, sequences.special, generator, vocabulary
     )
 
@@ -164,13 +164,14 @@ def _task(texts: Texts, goal: Goal, arm: Arm, settings: Architectures, seed: int
 
     def draw(step: int, index: int) -> Micro:
         batch = corrupted(texts, goal, seed, step, settings.batch_size)
-        return micro(read_by(arm, goal, batch, pad, scored=False), OBJECTIVE[goal])
+        return micro(read_by(arm, goal, batch, pad, scored=False), known()[OBJECTIVE[goal]])
 
     @lru_cache(maxsize=1)
     def held_out() -> list[Micro]:
         batches = scored(texts, goal, settings.batch_size)
         return [
-            micro(read_by(arm, goal, each, pad, scored=True), OBJECTIVE[goal]) for each in batches
+            micro(read_by(arm, goal, each, pad, scored=True), known()[OBJECTIVE[goal]])
+            for each in batches
         ]
 
     def losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -202,7 +203,10 @@ def _cost(texts: Texts, size: Size, goal: Goal, arm: Arm) -> tuple[int, float]:
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         for each in batch:
-            nats_at(net, micro(read_by(arm, goal, each, pad, scored=True), OBJECTIVE[goal]).inputs)
+            nats_at(
+                net,
+                micro(read_by(arm, goal, each, pad, scored=True), known()[OBJECTIVE[goal]]).inputs,
+            )
     per_text = counter.get_total_flops() / len(batch)
     return sum(weight.numel() for weight in net.parameters()), per_text / 1e6
 

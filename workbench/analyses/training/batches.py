@@ -192,7 +192,7 @@ def micro(batch: Mapping[str, Tensor], objective: Objective) -> Micro:
     """Replace labels by `at` [targets], flat positions of the targets, and `gold` [targets]."""
     inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
     labels = batch["labels"]
-    if objective.architecture == "decoder":  # the target is the next token
+    if objective.next_token:
         labels = functional.pad(labels[:, 1:], (0, 1), value=IGNORED)
     at = (labels.flatten() != IGNORED).nonzero()[:, 0]
     inputs["at"], inputs["gold"] = at, labels.flatten()[at]

@@ -47,6 +47,7 @@ class Objective:
         architecture: Of the models that it trains.
         shared: Whether it trains every family of the architecture that takes `others`. If not, only
             families of which it is the default objective.
+        next_token: Whether a label is predicted at the token before it.
         losses: Given the vocabulary, the losses of a model on a micro-batch. None: of its targets.
         terms: The names of these losses.
         weights: Of these losses.
@@ -59,6 +60,7 @@ class Objective:
     corrupt: Corruption
     architecture: Architecture
     shared: bool = False
+    next_token: bool = False
     losses: Callable[[Vocabulary], Losses] | None = None
     terms: tuple[str, ...] = ("loss",)
     weights: tuple[float, ...] = (1.0,)

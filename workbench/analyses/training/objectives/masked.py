@@ -223,6 +223,6 @@ def boundaries(chosen: Tensor) -> dict[str, Tensor]:
 
 
 OBJECTIVES = {
-    "causal": Objective(causal, "decoder", shared=True),
+    "causal": Objective(causal, "decoder", shared=True, next_token=True),
     "masked": Objective(masked, "encoder", shared=True),
 }
