@@ -100,7 +100,7 @@ def test_unilm_is_the_loop(
     def logits(row: int) -> Any:
         segments = out["token_type_ids"][row]
         second = (segments == 1).tolist()
-        real = (drawn.tokens[row] != drawn.vocabulary.pad).nonzero()[:, 0].tolist()
+        real = (drawn.tokens[row].ne(drawn.vocabulary.pad or 0)).nonzero()[:, 0].tolist()
         return bert_states(
             net, out["input_ids"][row], segments, lambda a, b: may_see(kind, second, a, b), real
         )
@@ -117,7 +117,7 @@ def test_a_prefix_language_model_is_the_loop(rows: int, length: int) -> None:
     def logits(row: int) -> Any:
         predicting = (out["labels"][row] != IGNORED).nonzero()[:, 0].tolist()
         prefix = predicting[0] if predicting else length
-        real = (drawn.tokens[row] != drawn.vocabulary.pad).nonzero()[:, 0].tolist()
+        real = (drawn.tokens[row].ne(drawn.vocabulary.pad or 0)).nonzero()[:, 0].tolist()
         return gpt_states(net, drawn.tokens[row], lambda a, b: b <= max(a, prefix), real)
 
     judge(net, out, logits, "prefix-lm")

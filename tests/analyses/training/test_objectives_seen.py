@@ -82,7 +82,10 @@ def reached(row: int, start: int, seen: Callable[[int, int], bool], real: Tensor
 
 
 def require_unilm(out: Mapping[str, Tensor], kind: str, drawn: Drawn) -> None:
-    net, real = net_of(BertForMaskedLM, drawn.vocabulary.size), drawn.tokens != drawn.vocabulary.pad
+    net, real = (
+        net_of(BertForMaskedLM, drawn.vocabulary.size),
+        drawn.tokens.ne(drawn.vocabulary.pad or 0),
+    )
     for row in range(len(drawn.tokens)):
         second = (out["token_type_ids"][row] == 1).tolist()
         for place in (out["labels"][row] != IGNORED).nonzero()[:, 0].tolist():
@@ -146,7 +149,7 @@ def test_a_part_is_a_segment_and_the_cut_is_anywhere() -> None:
 def require_prefix(out: Mapping[str, Tensor], drawn: Drawn) -> None:
     net = net_of(GPT2LMHeadModel, drawn.vocabulary.size)
     for row in range(len(drawn.tokens)):
-        real = (drawn.tokens[row] != drawn.vocabulary.pad).nonzero()[:, 0].tolist()
+        real = (drawn.tokens[row].ne(drawn.vocabulary.pad or 0)).nonzero()[:, 0].tolist()
         predicting = (out["labels"][row] != IGNORED).nonzero()[:, 0].tolist()
         if not predicting:
             continue
@@ -196,4 +199,4 @@ def test_tokens_are_counted_without_padding() -> None:
     for objective, name, layout in ((unilm, "unilm", "bert"), (prefix_lm, "prefix-lm", "gpt")):
         drawn = batch(9, 30, layout)  # type: ignore[arg-type]
         found = micro(drawn_by(objective, drawn), known()[name])
-        assert found.tokens == int((drawn.tokens != drawn.vocabulary.pad).sum())
+        assert found.tokens == int((drawn.tokens.ne(drawn.vocabulary.pad or 0)).sum())

@@ -94,11 +94,13 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
             part = Part(progress, index * settings.steps, len(keys) * settings.steps)
             part(0, doing=f"training: {arm}, {goal}")
             cells.append(_cell(inputs, settings, texts, size, goal, arm, seed, scratch, part))
-        costs = {
+        costs: dict[tuple[str, str], tuple[int, float]] = {
             (goal, arm): _cost(texts, size, goal, arm)
             for goal, arm in product(settings.objectives, settings.arms)
         }
-        unigrams = {goal: _unigram(texts, goal, settings) for goal in settings.objectives}
+        unigrams: dict[str, float] = {
+            goal: _unigram(texts, goal, settings) for goal in settings.objectives
+        }
     table = pd.DataFrame(cells)
     tables = {
         "table": _table(table, costs, unigrams),
@@ -227,7 +229,7 @@ def _unigram(texts: Texts, goal: Goal, settings: Architectures) -> float:
 def _table(
     cells: pd.DataFrame,
     costs: Mapping[tuple[str, str], tuple[int, float]],
-    unigrams: Mapping[Goal, float],
+    unigrams: Mapping[str, float],
 ) -> pd.DataFrame:
     rows = []
     for goal, part in cells.groupby("objective", sort=False):
@@ -244,7 +246,7 @@ def _table(
                     "objective": goal, "arm": arm, "parameters": parameters,
                     "operations": operations, "loss": mine["loss"].mean(),
                     "bits_per_character": values.mean(), "lower": lower, "upper": upper,
-                    "unigram": unigrams[goal],
+                    "unigram": unigrams[str(goal)],
                     "delta": np.nan if is_first else change.mean(),
                     "delta_lower": np.nan if is_first else ends[0],
                     "delta_upper": np.nan if is_first else ends[1],

@@ -219,7 +219,7 @@ def _with_head(model: Model, pseudo: Pseudo | None) -> HuggingFace | BiLM:
             code="model-unsupported",
             remedy="Leave pseudo-likelihood out and use the model's own loss.",
         )
-    if pseudo == "permuted" and not predicts_in_order(net):
+    if pseudo == "permuted" and not predicts_in_order(model):
         raise WorkbenchError(
             f"only XLNet predicts pieces in a random order; {model.name} is of the family "
             f"{model.family}.",
