@@ -14,7 +14,7 @@ from workbench.core.findings import Finding
 HEAD = {"stack": "encoder", "kind": "self", "layer": 0}
 SHARES = {
     "offset_share": 0.3, "rare_share": 0.2, "first_mass": 0.1, "separator_mass": 0.1,
-    "coref_accuracy": 0.5, "induction": 0.05,
+    "coref_accuracy": 0.5, "induction": 0.05, "induction_n": 17,
 }  # fmt: skip
 OTHERS = {
     "role": "", "roles": "", "offset": -1, "offset_p_value": 0.2, "rare_null": 0.1,
