@@ -170,6 +170,7 @@ def test_a_causal_model_is_asked_for_induction() -> None:
     strong = {"induction": 0.7, "roles": "induction"}
     found = findings_of("heads", {"heads": heads({}, strong, kind="causal")})[measure]
     assert found.verdict == "supported" and "70 % of its attention" in found.claim
+    assert found.n == "17 texts"
 
 
 def test_cross_attention_is_described() -> None:
