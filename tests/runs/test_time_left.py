@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.runs.conftest import Asking, done_here, wait_until
-from workbench.runs import launch, similar, status, time_left
+from workbench.runs import launch, similar, status, subruns, time_left
 from workbench.runs.interactive import progress
 from workbench.runs.launch import start
 from workbench.runs.similar import Earlier
@@ -264,6 +264,32 @@ def test_a_run_that_waits_for_its_parts_reports_their_time_left(
     clock.now += 1
     journal(1, 4, "adapting models")
     assert time_left.progress_line(events(tmp_path)[-1]).endswith("left in this stage")
+
+
+def test_a_stage_of_runs_that_others_follow_reports_its_own_time_left(
+    tmp_path: Path, clock: Clock
+) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    journal = Journal(tmp_path)
+    journal.becomes("running")
+    subruns._estimate(journal, [30.0], [], 3, 1, later=None)
+    journal(1, 4, "pretraining models")
+    line = "pretraining models: 1 of 4, about 2 min left in this stage"
+    assert time_left.progress_line(events(tmp_path)[-1]) == line
+
+
+def test_the_bar_of_a_cell_is_gone_when_its_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ipywidgets", reason="pip install ipywidgets")
+    notebook = pytest.importorskip("tqdm.notebook")
+    bars = []
+
+    def opened(**look: Any) -> Any:
+        bars.append(notebook.tqdm(**look, display=False))
+        return bars[-1]
+
+    monkeypatch.setattr("tqdm.auto.tqdm", opened)
+    progress._cell([{"kind": "progress", "doing": "texts", "done": 1, "total": 9, "left": None}])
+    assert bars[0].container.layout.visibility == "hidden"
 
 
 def test_a_queued_run_says_what_it_waits_for(asking: Asking) -> None:

@@ -212,7 +212,8 @@ def _print_runs(statuses: Sequence[tuple["Run", Status]], max_runs: int | None) 
     wide = out.width >= WIDE
     columns = ["run", "status", "models", "corpora"]
     columns += ["created (UTC)", "duration", "finding"] if wide else []
-    rows, below = [], []
+    rows = []
+    below: list[str] = []
     for whole, of_whole, parts in listed:
         listed_parts = [(opened[name], now, True) for name, now in parts if max_runs is None]
         for run, now, is_part in [(whole, of_whole, False), *listed_parts]:

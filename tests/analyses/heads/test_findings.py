@@ -14,7 +14,7 @@ from workbench.core.findings import Finding
 HEAD = {"stack": "encoder", "kind": "self", "layer": 0}
 SHARES = {
     "offset_share": 0.3, "rare_share": 0.2, "first_mass": 0.1, "separator_mass": 0.1,
-    "coref_accuracy": 0.5, "induction": 0.05,
+    "coref_accuracy": 0.5, "induction": 0.05, "induction_n": 17,
 }  # fmt: skip
 OTHERS = {
     "role": "", "roles": "", "offset": -1, "offset_p_value": 0.2, "rare_null": 0.1,
@@ -170,6 +170,7 @@ def test_a_causal_model_is_asked_for_induction() -> None:
     strong = {"induction": 0.7, "roles": "induction"}
     found = findings_of("heads", {"heads": heads({}, strong, kind="causal")})[measure]
     assert found.verdict == "supported" and "70 % of its attention" in found.claim
+    assert found.n == "17 texts"
 
 
 def test_cross_attention_is_described() -> None:

@@ -223,7 +223,7 @@ def moved(change: float, loss: float = 0.3, p: float = 0.002) -> Frames:
     return {
         "drift": pd.DataFrame(
             {"stack": stack, "layer": layers, "cka": [1 - each for each in moves],
-             "weight_distance": moves}
+             "weight_distance": moves, "n": 500}
         ),
         "heads": pd.DataFrame(
             {"stack": "encoder", "kind": "self", "layer": 0, "head": [0, 1],
