@@ -2,11 +2,11 @@
 
 The problem is convex, so it has one solution: no seed, no learning rate, no early stopping. All
 ridge strengths, the task and its control task share the features of a layer, so a step is two
-matrix products for all of them. Each strength is solved roughly, the best on dev is chosen for each
-probe, and only that one is trained to the optimum. Features are standardised and rotated to their
-principal axes. This does not change the ridge, and makes the curvature nearly diagonal: L-BFGS with
-that diagonal needs tens of steps, where plain gradient methods need thousands for features of very
-different scales.
+matrix products for all of them. Each strength is solved roughly, the best two on dev are trained to
+the optimum for each probe, and the better of these is chosen. Features are standardised and rotated
+to their principal axes. This does not change the ridge, and makes the curvature nearly diagonal:
+L-BFGS with that diagonal needs tens of steps, where plain gradient methods need thousands for
+features of very different scales.
 
 Costs: per step and layer, 4 · targets · features · labels · probes · strengths operations, and one
 eigendecomposition of features by features.
@@ -36,6 +36,7 @@ from probes.probe_training import (
 from probes.representations import Bank
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)  # C of scikit-learn: 1 / (targets · ridge)
+FINALISTS = 2  # strengths that are trained to the optimum
 STEPS = 200
 ROUGH, TOLERANCE = 3e-3, 3e-4  # largest preconditioned gradient: to choose a ridge, at the optimum
 CURVATURE = 0.1  # approximate curvature of a target's loss by a logit, for the preconditioner
@@ -100,13 +101,21 @@ def _train_layer(bank: Bank, control: Tensor, train: Data, dev: Data) -> _LayerP
         weights = (axes @ optimum.weights[:, 1:]) * scale[:, None]  # [problems, features, labels]
         return weights, optimum.weights[:, 0] - torch.einsum("f,pfl->pl", mean, weights)
 
-    score, loss = _scored(bank, *on_states(rough), of_problem, dev)
-    score, loss = score.view(probes, -1), loss.view(probes, -1)
-    best = torch.where(score == score.amax(1, keepdim=True), loss, torch.inf).argmin(1)
-    rows = best + len(STRENGTHS) * torch.arange(probes, device=bank.device)
-    exact = problem.minimised(control, ridge[rows], TOLERANCE, rough.weights[rows])
+    def ranked(optimum: _Optimum, of_problem: Tensor) -> Tensor:
+        """Each probe's problems, best on dev first.  # [probes, problems of each]"""
+        score, loss = _scored(bank, *on_states(optimum), of_problem, dev)
+        by_loss = loss.view(probes, -1).argsort(stable=True)
+        by_score = score.view(probes, -1).gather(1, by_loss).argsort(stable=True, descending=True)
+        return by_loss.gather(1, by_score)
+
+    probe_rows = torch.arange(probes, device=bank.device)[:, None]
+    best = ranked(rough, of_problem)[:, :FINALISTS] + len(STRENGTHS) * probe_rows
+    of_finalist = control.repeat_interleave(best.shape[1])
+    rows = best.flatten()
+    exact = problem.minimised(of_finalist, ridge[rows], TOLERANCE, rough.weights[rows])
+    won = (ranked(exact, of_finalist)[:, :1] + best.shape[1] * probe_rows)[:, 0]
     weights, bias = on_states(exact)
-    return _LayerProbes(weights, bias, exact.converged, rough.steps + exact.steps)
+    return _LayerProbes(weights[won], bias[won], exact.converged[won], rough.steps + exact.steps)
 
 
 def _principal_axes(features: Tensor) -> tuple[Tensor, Tensor]:
