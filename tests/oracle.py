@@ -58,6 +58,7 @@ RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("structural-probe", {}, "primer:size=80", ENCODERS),
     ("similarity", {}, "primer:size=80", ENCODERS),
     ("drift", {}, "primer:size=80", ENCODERS),
+    ("family", {"parts": ("text", "pairs")}, "primer:size=80", ENCODERS),
     ("head-importance", {}, "primer:size=80", ENCODERS),
     ("head-ablation", {"replacement": "mean"}, "primer:size=60", ENCODERS),
     ("head-gates", {"steps": 40}, "primer:size=60", ENCODERS[:1]),
@@ -114,7 +115,7 @@ def hashes(only: str) -> dict[str, str]:
         for model in models or (None,):
             options = ",".join(f"{key}={value}" for key, value in settings.items())
             name = f"{experiment} {options} {model or ''} {corpus}"
-            both = [model, f"{model}@random"] if experiment == "drift" else model
+            both = [model, f"{model}@random"] if experiment in ("drift", "family") else model
             print(name, file=sys.stderr, flush=True)
             try:
                 run = wb.run(experiment, model=both, corpus=corpus, device="cpu", **settings)  # type: ignore[arg-type]

@@ -42,6 +42,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
         PRIMER, {"tasks": ("pos",), "effort": "quick", "max_epochs": 2, "max_sentences": 20}
     ),
     "erasure": (PRIMER, {"max_words": 60, "max_predictions": 10, "random_directions": 20}),
+    "family": (PRIMER, {"max_sentences": 10, "parts": ("text", "cost")}),
     "finetune": ("", {**QUICK, "max_train": 10}),
     "frozen-vs-finetuned": ("", {**QUICK, "ridge_strengths": (1.0,), "lstm_baseline": False}),
     "geometry": (PRIMER, {"random_models": 1, "min_contexts": 3}),
@@ -127,7 +128,7 @@ def experiment_cell(name: str, producer: Producer, model: "wb.Model | str", runs
     if name == "train":
         settings = {**settings, "family": family_of(producer.name)}
     before = set(runs.glob("*")) if runs.is_dir() else set()
-    models = [model, model] if name == "drift" else [model]
+    models = [model] * max(1, EXPERIMENTS[name].models[0])
     try:
         run = wb.run(
             name, model=models, corpus=corpus_of(own or producer.corpus), device="cpu",

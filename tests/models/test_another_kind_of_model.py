@@ -34,6 +34,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "drift": (PRIMER, {"max_sentences": 20}),
+    "family": (PRIMER, {"max_sentences": 20, "parts": ("text", "cost")}),
     "edge-probing": (
         PRIMER,
         {"tasks": ("pos",), "effort": "quick", "max_epochs": 2, "max_sentences": 20},
@@ -110,14 +111,14 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None) -> None
 
 def answer(experiment: str, model: Any, **other: Any) -> Any:
     corpus, settings = REQUESTS[experiment]
-    both = [model, type(model)(1, "other")] if experiment == "drift" else model
+    both = [model, type(model)(1, "other")] if experiment in ("drift", "family") else model
     return wb.run(experiment, model=both, corpus=corpus, device="cpu", **{**settings, **other})
 
 
 def test_every_experiment_is_covered() -> None:
     """An experiment that is new here is taken or refused too: say which."""
     assert set(experiments()) == set(REQUESTS)
-    takes = {"geometry", "neighbours", "profile", "tokenization"}
+    takes = {"family", "geometry", "neighbours", "profile", "tokenization"}
     assert set(REFUSES) | set(LACKS) == set(REQUESTS) - takes
 
 
