@@ -18,6 +18,7 @@ from workbench.core.findings import (
     MOST,
     Finding,
     Row,
+    Unit,
     Verdict,
     capital,
     decimal,
@@ -346,6 +347,7 @@ def _over_layer_0(tasks: Sequence[TaskResult], means: pd.DataFrame) -> Finding |
     verdicts = [_above_layer_0(task, means).verdict for task in known]
     rising = [task for task, verdict in zip(known, verdicts, strict=True) if verdict == "supported"]
     keys: Row = {}
+    unit: Unit
     if len(tasks) == 1:
         (task,) = known
         keys = {name: task.row[name] for name in EDGE}

@@ -43,7 +43,7 @@ from workbench.experiment.definition import (
     SubrunResult,
     unmet_requirements,
 )
-from workbench.models.references import facts
+from workbench.models.references import Pseudo, facts
 from workbench.models.scoring.lm_scoring import PSEUDO, Scores, score, start_of
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _scored(
             why = f"It has no such part: {LM_HEAD.what}."
             compared.leave_out(name, "text", "bits_per_character", why)
             continue
-        pseudo = "original" if model.objective in PSEUDO else None
+        pseudo: Pseudo | None = "original" if model.objective in PSEUDO else None
         start = start_of(model, batch)
         scored[name] = score(model, batch, pseudo=pseudo, seed=inputs.seed, start_token=start)
     return scored
@@ -158,7 +158,7 @@ def _text_tables(
             where=inputs.corpus.name,
             remedy="Choose a corpus with shorter texts, or models that read longer ones.",
         )
-    texts = [batch.text_of(n) for n in np.flatnonzero(whole)]
+    texts = [batch.text_of(n) for n in range(len(batch)) if whole[n]]
     per_byte = np.array([len(text) / len(text.encode()) for text in texts])  # characters, [texts]
     counts = np.stack(
         [

@@ -3,10 +3,12 @@
 Pure functions of the tables. Costs: milliseconds.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.drawing.primitives import DOWN, Tables, Trace, interval, marks, panels
+from workbench.drawing.primitives import DOWN, Look, Tables, Trace, interval, marks, panels
 from workbench.drawing.theme import BASELINE, MODEL
 
 TITLES = {
@@ -71,7 +73,7 @@ def cost(tables: Tables) -> go.Figure:
     How to read: one row for each model; the scale of weights and of speed is logarithmic.
     """
     table = tables["cost"]
-    columns = {
+    columns: dict[str, tuple[str, str, Look]] = {
         "weights": ("parameters", "%{x:,}", {"type": "log"}),
         "pieces per word": ("pieces_per_word", "%{x:.2f}", {}),
         "words per second": ("words_per_second", "%{x:,.0f}", {"type": "log"}),
@@ -92,7 +94,7 @@ def _points(rows: pd.DataFrame, column: str, hover: str, n: str) -> Trace:
 
 
 def _rows(
-    parts: list[tuple[object, list[Trace]]], axes: list[dict[str, object]], heights: list[int]
+    parts: Sequence[tuple[object, Sequence[Trace]]], axes: Sequence[Look], heights: Sequence[int]
 ) -> go.Figure:
     return panels(parts, [30 + 26 * rows for rows in heights], x=axes, y=DOWN)
 
