@@ -216,8 +216,8 @@ def _text_caveats(
     kinds = {row["kind"] for row in rows}
     if "pseudo" in kinds and len(kinds) > 1:
         yield Caveat(
-            "Models that see both sides give a text no likelihood. Their pseudo-likelihood is of "
-            "another kind, and larger: it is not compared with the others.", ("text",),
+            "Models that see both sides give a text no likelihood. Their pseudo-likelihood, of "
+            "pieces guessed from both sides, is not compared with the others.", ("text",),
         )  # fmt: skip
     if "both directions" in kinds:
         yield Caveat(

@@ -70,20 +70,22 @@ def heads(tables: Tables) -> go.Figure:
 def cost(tables: Tables) -> go.Figure:
     """Number of weights, pieces per word, and words per second on this machine.
 
-    How to read: one row for each model; the scale of weights and of speed is logarithmic.
+    How to read: one row for each model; a scale is logarithmic where models differ tenfold.
     """
     table = tables["cost"]
-    columns: dict[str, tuple[str, str, Look]] = {
-        "weights": ("parameters", "%{x:,}", {"type": "log"}),
-        "pieces per word": ("pieces_per_word", "%{x:.2f}", {}),
-        "words per second": ("words_per_second", "%{x:,.0f}", {"type": "log"}),
+    columns = {
+        "weights": ("parameters", "%{x:,}"),
+        "pieces per word": ("pieces_per_word", "%{x:.2f}"),
+        "words per second": ("words_per_second", "%{x:,.0f}"),
     }
-    parts: list[tuple[object, list[Trace]]] = [
+    parts = [
         (title, [marks(table[column], table["model"], f"%{{y}}: {form}", title, MODEL, "circle",
                        size=11, showlegend=False)])
-        for title, (column, form, _) in columns.items()
+        for title, (column, form) in columns.items()
     ]  # fmt: skip
-    return _rows(parts, [axis for *_, axis in columns.values()], [len(table)] * len(parts))
+    far = [table[column].max() > 10 * table[column].min() for column, _ in columns.values()]
+    axes: list[Look] = [{"type": "log"} if each else {} for each in far]
+    return _rows(parts, axes, [len(table)] * len(parts))
 
 
 def _points(rows: pd.DataFrame, column: str, hover: str, n: str) -> Trace:
