@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -103,6 +104,8 @@ def test_the_tour_outlives_the_page_and_can_be_ended(
     program.write_text("#!/bin/sh\necho '1 of 9: What there is'\nexec sleep 600\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
+    # it inherits whether interrupts are ignored, as they are by what a shell runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     button(opened("home"), "Make the report").click().run()
     wait_until(lambda: "1 of 9: What there is" in texts(opened("home")))
     app = opened("home")  # another visit sees the same

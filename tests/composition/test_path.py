@@ -100,7 +100,7 @@ def walked(
     assert heads > 0
     assert re.search(
         rf"The saved model has {left} of {left + heads} heads \([\d.]+ MiB on disk\) and an "
-        r"accuracy on verdict of [\d.]+ %, before [\d.]+ % \(change \S+ %, 95 % \S+ % to \S+ %\)",
+        r"accuracy on verdict of [\d.]+ %, before [\d.]+ % \(change \S+ points, 95 % \S+ to \S+\)",
         report,
     )
     assert re.search(r"times as fast on \d+ texts \(.*? to .*? in five measurements\)", report)

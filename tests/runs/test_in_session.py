@@ -137,9 +137,9 @@ def test_a_notebook_has_one_bar_for_all_stages(capsys: pytest.CaptureFixture[str
             {"kind": "state", "state": "done"},
         ]
     )
-    shown = capsys.readouterr().err
-    assert "warning: rare words" in shown
-    assert all(text in shown for text in ("reading", "measuring", "4/4", "s left in this stage"))
+    said, shown = capsys.readouterr()
+    assert "warning: rare words" in said
+    assert all(text in shown for text in ("reading", "measuring", "4 of 4", "s left in this stage"))
 
 
 # --- in the background ----------------------------------------------------------------------------

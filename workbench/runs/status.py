@@ -41,7 +41,7 @@ UNDER_WAY = ("queued", "running")
 FILE, LOCK, LOG = "status.json", "lock", "log.txt"
 SCRATCH = "checkpoint"  # the folder of the checkpoints of a run
 CANCEL = "cancel"  # a file of this name tells the run to end
-LINES = 24  # lines of the log that are stored with a failure
+LINES = 40  # lines of the log that are stored with a failure
 CODES = {"done": 0, "failed": 1, "cancelled": 130}  # exit codes, except for bad input
 
 

@@ -83,7 +83,7 @@ def test_a_model_that_was_not_trained_has_not_changed(
 ) -> None:
     result = changed(whole(name), whole(name).copy())
     table = result.tables["drift"]
-    assert list(table.columns) == [*LAYER, *NUMBERS]
+    assert list(table.columns) == [*LAYER, *NUMBERS, "n"]
     np.testing.assert_allclose(table["cka"], 1, atol=1e-9)
     np.testing.assert_allclose(table["procrustes"], 0, atol=1e-9)
     assert (table["weight_distance"].dropna() == 0).all() and table["weight_distance"].notna().any()
