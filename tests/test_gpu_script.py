@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
 LONG = {  # seconds each: with -m slow
     "answers", "families", "probes", "description-length", "one-rank", "large", "pruning-speed",
-    "fine-tuning", "training", "heads",
+    "fine-tuning", "training", "heads", "passes", "removal",
 }  # fmt: skip
 HIDDEN = (
     "spacy", "streamlit", "pytest", "hypothesis", "playwright", "accelerate", "captum", "peft",
