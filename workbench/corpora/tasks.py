@@ -65,7 +65,7 @@ def corpora_of(corpus: "Corpus", tasks: Sequence[str]) -> "list[tuple[Corpus, st
 
     By default all tasks of the corpus; for primer the five tasks of Peters et al.
     """
-    named = tasks or (PETERS if _is_primer(corpus) else tasks_of(corpus) or [""])
+    named = tasks or (PETERS if is_primer(corpus) else tasks_of(corpus) or [""])
     return [corpus_of(corpus, name) for name in dict.fromkeys(named)]
 
 
@@ -74,14 +74,15 @@ def corpus_of(corpus: "Corpus", task: str) -> "tuple[Corpus, str]":
     from workbench.corpora import read
     from workbench.corpora.primer.tasks import TASKS
 
-    if not _is_primer(corpus) or task not in TASKS:
+    if not is_primer(corpus) or task not in TASKS:
         return corpus, task
     assert corpus.origin is not None, "a primer corpus has an origin"
     _, colon, options = corpus.origin.ref.partition(":")
     return read(f"primer/{task}{colon}{options}"), task
 
 
-def _is_primer(corpus: "Corpus") -> bool:
+def is_primer(corpus: "Corpus") -> bool:
+    """Whether it is the built-in corpus, from which those of its tasks are generated."""
     return corpus.origin is not None and corpus.origin.ref.partition(":")[0] == "primer"
 
 
@@ -92,7 +93,7 @@ def tasks_of(corpus: "Corpus") -> list[str]:
     if labels := list(_labels(corpus)[0]):
         return labels
     own_layers = [layer for layer in LAYERS if layer in corpus.layers()]
-    return list(dict.fromkeys([*PETERS, *own_layers])) if _is_primer(corpus) else own_layers
+    return list(dict.fromkeys([*PETERS, *own_layers])) if is_primer(corpus) else own_layers
 
 
 def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:

@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from workbench.analyses.training.batches import split_held_out
 from workbench.analyses.training.distributed import Process
-from workbench.analyses.training.families import Size, family_of
+from workbench.analyses.training.families import Size, family_of, require_whole_heads
 from workbench.analyses.training.packing import Packing, Sequences, pack
 from workbench.analyses.training.train import prepare, text_hash
 from workbench.analyses.training.training_run import text_of
@@ -57,12 +57,7 @@ def texts_of(
     inputs: Inputs, family: str, size: Size, length: int, scratch: Path, progress: Progress
 ) -> Texts:
     """The text of the corpus with a tokenizer as a family has it, in sequences of a length."""
-    if size.width % size.n_heads:
-        raise WorkbenchError(
-            f"a width of {size.width} is not a multiple of {size.n_heads} heads.",
-            code="setting-invalid",
-            remedy="Set width to a multiple of n_heads.",
-        )
+    require_whole_heads(size)
     text, process = text_of(inputs), Process(torch.device("cpu"))
     scratch.mkdir(parents=True, exist_ok=True)
     home = machine.home() / "tokens"

@@ -28,7 +28,7 @@ from workbench.core.stats import (
 )
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.tables import minimal_pairs
-from workbench.corpora.tasks import corpora_of, corpus_of, tasks_of
+from workbench.corpora.tasks import corpora_of, corpus_of, is_primer, tasks_of
 from workbench.engine.batch import Batch
 from workbench.engine.forward_pass import forward
 from workbench.engine.model import Model
@@ -88,7 +88,9 @@ def run(inputs: Inputs, settings: Family, progress: Progress) -> Result:
     if "text" in settings.parts:
         scored = _scored(inputs, compared, batch, progress)
         if scored:
-            tables["text"], tables["differences"], caveats = _text_tables(inputs, batch, scored)
+            tables["text"], tables["differences"], caveats = _text_tables(
+                inputs, compared.models, batch, scored
+            )
     _run_parts(inputs, settings, compared, progress)
     if compared.rows:
         tables["scores"] = pd.DataFrame(compared.rows)
@@ -146,10 +148,9 @@ def _kind(model: Model) -> str:
 
 
 def _text_tables(
-    inputs: Inputs, batch: Batch, scored: Mapping[str, Scores]
+    inputs: Inputs, models: Mapping[str, Model], batch: Batch, scored: Mapping[str, Scores]
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[Caveat]]:
     """The tables `text` and `differences`, on the texts that every model reads whole."""
-    models = _named(inputs.models)
     whole = np.all([(each.cut == 0) & (each.pieces > 0) for each in scored.values()], axis=0)
     if not whole.any():
         raise WorkbenchError(
@@ -252,12 +253,12 @@ class Asked(NamedTuple):
 def _run_parts(inputs: Inputs, settings: Family, compared: Comparison, progress: Progress) -> None:
     """Run the other experiments on each model that they suit, and read their scores."""
     asked = []
+    known = {name: facts(model) for name, model in compared.models.items()}
     for each in _asked(inputs, settings, compared):
-        model = compared.models[each.model]
         experiment = EXPERIMENTS[each.request.experiment]
         own = experiment.settings(**each.request.settings)
         corpora: Any = each.request.corpora
-        if errors := unmet_requirements(experiment, own, [facts(model)], corpora):
+        if errors := unmet_requirements(experiment, own, [known[each.model]], corpora):
             compared.leave_out(each.model, each.part, each.measure, str(errors[0].what))
         else:
             asked.append(each)
@@ -324,8 +325,7 @@ def _tasks_of(inputs: Inputs, settings: Family) -> "list[tuple[Corpus, str]]":
     found = []
     for corpus in inputs.corpora:
         labels = [name for name in tasks_of(corpus) if f"label:{name}" in corpus.layers()]
-        is_primer = corpus_of(corpus, "sentiment")[0] is not corpus
-        names = settings.tasks or labels or (("sentiment",) if is_primer else ())
+        names = settings.tasks or labels or (("sentiment",) if is_primer(corpus) else ())
         found += corpora_of(corpus, names) if names else []
     return found
 

@@ -336,13 +336,18 @@ def size_of(name: str, **overrides: Any) -> Size:
                 code="setting-invalid",
                 remedy=f"Set {key} to 1 or more.",
             )
+    require_whole_heads(size)
+    return size
+
+
+def require_whole_heads(size: Size) -> None:
+    """Raise an error unless all heads are equally wide."""
     if size.width % size.n_heads:
         raise WorkbenchError(
             f"a width of {size.width} is not a multiple of {size.n_heads} heads.",
             code="setting-invalid",
             remedy="Set width to a multiple of n_heads.",
         )
-    return size
 
 
 def family_of(name: str) -> Family:
