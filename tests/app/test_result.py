@@ -21,7 +21,7 @@ from workbench.experiment import Table
 from workbench.experiment.definition import EXPERIMENTS, FULL, built_in_experiments
 from workbench.runs import preset_times
 from workbench.runs.builtin import builtin_run
-from workbench.runs.estimate import Finished, Size, estimate
+from workbench.runs.estimate import Finished, Size, estimate, slowness
 
 # --- the page -------------------------------------------------------------------------------------
 
@@ -192,6 +192,18 @@ def test_the_time_is_that_of_an_earlier_run_scaled_by_size() -> None:
     bound = estimate(request, [shipped])
     assert bound is not None and bound.in_words == "up to about 15 min"
     assert estimate(request, [shipped, same]).seconds == 22.0  # type: ignore[union-attr]
+
+
+def test_a_slow_machine_is_known_by_its_own_runs() -> None:
+    elsewhere = [done(20.0, "mini:bert", 400, 1, shipped=True)]
+    own = [done(seconds, "mini:bert", 400, 1) for seconds in (60.0, 10.0, 50.0)]
+    slower = slowness((run, elsewhere) for run in own)
+    assert slower == 2.5
+    other = Size(("mini:bert",), ("ewt",), 400, 1, {})
+    assert estimate(other, elsewhere, slower).seconds == 50.0  # type: ignore[union-attr]
+    assert estimate(other, own, slower).seconds == 50.0, "its own are as they are"  # type: ignore[union-attr]
+    unlike = done(600.0, "bert", 400, 9), done(600.0, "mini:bert", 0, 1)
+    assert slowness((run, elsewhere) for run in unlike) == 1.0, "sizes that are only a bound"
 
 
 @pytest.mark.usefixtures("home")

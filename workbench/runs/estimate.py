@@ -2,10 +2,12 @@
 
 The most similar run of the same settings counts (`similar`). Its duration is scaled by the number
 of sentences and, for another model, by the number of parameters; from small models this gives an
-upper bound. Nothing is claimed where a size is not known or differs too much. Costs: reading the
-requests of at most 30 runs.
+upper bound. Built-in results were made on another machine: how much slower this one is, its own
+runs tell (`slowness`). Nothing is claimed where a size is not known or differs too much. Costs:
+reading the requests of at most 30 runs.
 """
 
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -62,8 +64,11 @@ class Estimate:
         return f"{'up to ' if self.is_bound else ''}{in_words(self.seconds)}"
 
 
-def estimate(request: Size, finished: Iterable[Finished]) -> Estimate | None:
-    """Return how long a request takes; None if no finished run tells it."""
+def estimate(request: Size, finished: Iterable[Finished], slowness: float = 1.0) -> Estimate | None:
+    """Return how long a request takes; None if no finished run tells it.
+
+    `slowness` is how many times as long runs take here as those of other machines among them.
+    """
     runs = [run for run in finished if _is_comparable(request, run)]
     best = most_similar(
         Candidate(
@@ -82,7 +87,23 @@ def estimate(request: Size, finished: Iterable[Finished]) -> Estimate | None:
         return None
     variable = max(best.seconds - FIXED, 0.0)
     seconds = min(best.seconds, FIXED) + variable * factor
+    if best.origin != "own":
+        seconds *= slowness
     return Estimate(round(seconds, 1), is_bound=best.size.models != request.models)
+
+
+def slowness(runs: Iterable[tuple[Finished, Iterable[Finished]]]) -> float:
+    """How many times as long runs take on this machine as on those of built-in results.
+
+    `runs` are own ones, each with those of its experiment from elsewhere. It is the median over
+    those that are long enough to tell; 1 without any.
+    """
+    ratios = [
+        run.seconds / there.seconds
+        for run, elsewhere in runs
+        if (there := estimate(run.size, elsewhere)) and not there.is_bound and there.seconds > FEW
+    ]
+    return statistics.median(ratios) if ratios else 1.0
 
 
 def _is_comparable(request: Size, run: Finished) -> bool:

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
@@ -28,7 +29,7 @@ from workbench.experiment.definition import (
     Settings,
 )
 from workbench.experiment.sizes import GrowingSettings, seconds_of
-from workbench.runs.estimate import Estimate, Finished, Size, estimate
+from workbench.runs.estimate import Estimate, Finished, Size, estimate, slowness
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -279,7 +280,8 @@ def estimated(
     """
     try:
         size, finished = _size(experiment, changes, models, corpora), _finished(experiment)
-        step = estimate(size, finished)
+        slower = _slowness()
+        step = estimate(size, finished, slower)
         if not _grows(experiment, changes):
             return step
         inputs = (size.models, size.corpora)
@@ -289,7 +291,7 @@ def estimated(
             if (each.size.models, each.size.corpora) == inputs
             and (each.origin == "own" or not each.is_open)
         ]
-        return estimate(size, same) or _bound(changes, step)
+        return estimate(size, same, slower) or _bound(changes, step)
     except WorkbenchError:  # the check of the request says what is wrong
         return None
 
@@ -342,17 +344,27 @@ def _sentences(experiment: Experiment[Any], ref: str, limit: int | None) -> int:
 
 
 def _finished(experiment: Experiment[Any]) -> list[Finished]:
-    """The finished runs of an experiment: the user's own, the latest first, and built-in ones; and
-    presets that were measured."""
+    """The finished runs of an experiment: the user's own, the latest first, and others."""
+    own = [_done(name) for name, _ in _own(experiment.name)]
+    return [*(done for done in own if done is not None), *_elsewhere(experiment)]
+
+
+def _own(experiment: str | None = None) -> list[tuple[str, str]]:
+    """The user's latest runs that were done at once, of an experiment or of all, with its name."""
+    done = (
+        (name, now.experiment)
+        for name, now in run_list.all_statuses()
+        if experiment in (None, now.experiment) and now.state == "done" and now.attempt <= 1
+    )
+    return [*islice(done, EARLIER)]
+
+
+def _elsewhere(experiment: Experiment[Any]) -> list[Finished]:
+    """Runs of an experiment on another machine: built-in results, and presets that were timed."""
     from workbench.runs.builtin import builtin_runs
     from workbench.runs.preset_times import timed
 
-    own = [
-        name
-        for name, now in run_list.all_statuses()
-        if now.experiment == experiment.name and now.state == "done" and now.attempt <= 1
-    ][:EARLIER]
-    names = [*own, *(run.name for run in builtin_runs() if run.spec.experiment == experiment.name)]
+    names = [run.name for run in builtin_runs() if run.spec.experiment == experiment.name]
     presets = [
         Finished(
             _size(experiment, each.settings, each.models, each.corpora), each.seconds, "preset"
@@ -360,6 +372,15 @@ def _finished(experiment: Experiment[Any]) -> list[Finished]:
         for each in timed(experiment.name)
     ]
     return [*(done for name in names if (done := _done(name)) is not None), *presets]
+
+
+def _slowness() -> float:
+    """How many times as long as elsewhere runs take on this machine."""
+    return slowness(
+        (done, _elsewhere(EXPERIMENTS[experiment]))
+        for name, experiment in _own()
+        if experiment in EXPERIMENTS and (done := _done(name)) is not None
+    )
 
 
 def _done(name: str) -> Finished | None:
