@@ -394,6 +394,28 @@ def test_objectives_that_do_not_differ_and_a_short_pretraining_are_not_supported
     assert wide["largest difference between objectives"].verdict == "undecided"
 
 
+@pytest.mark.parametrize(
+    ("delta", "half", "says", "verdict"),
+    [
+        (0.1, 0.02, "mlm scores higher than ltr: Δ +10.0", "supported"),
+        (-0.1, 0.02, "the opposite of the paper", "supported"),
+        (0.01, 0.02, "does not decide what the paper found", "not supported"),
+        (0.1, 0.2, "does not decide what the paper found", "undecided"),
+    ],
+)
+def test_what_a_paper_found_is_compared_with_this_run(
+    delta: float, half: float, says: str, verdict: str
+) -> None:
+    p = 0.001 if abs(delta) > half else 0.5
+    row = {"arm": "mlm", "against": "ltr", "size": "tiny", "tasks": 2, "delta": delta}
+    row |= {"delta_lower": delta - half, "delta_upper": delta + half, "p_value": p}
+    tables = {**pretrained(0.0), "claims": pd.DataFrame([row])}
+    claim = findings_of("pretraining", tables)["difference of mlm and ltr"]
+    assert says in claim.claim and claim.verdict == verdict
+    one = {**pretrained(0.0, seeds=1), "claims": pd.DataFrame([row])}
+    assert findings_of("pretraining", one)["difference of mlm and ltr"].verdict == "undecided"
+
+
 def test_a_larger_model_is_compared_with_the_first() -> None:
     tables = pretrained(0.0)
     key = {"arm": "mlm", "size": "mini", "task": "mood", "metric": "accuracy", "against": "tiny"}

@@ -13,8 +13,11 @@ import workbench as wb
 from tests.analyses.training.lessons import Told
 from tests.analyses.transfer.conftest import corpus_of, doc_of
 from workbench import Run, WorkbenchError, experiments, open_run
+from workbench.analyses.training.experiments import Training
 from workbench.analyses.transfer.experiments import PRETRAINING
-from workbench.analyses.transfer.pretraining import ARMS, has_documents
+from workbench.analyses.transfer.pretraining import Estimate, Model, _claims, has_documents
+from workbench.analyses.transfer.studies import ARMS as ALL_ARMS
+from workbench.analyses.transfer.studies import STUDIES
 from workbench.drawing.sanitize import harmless
 from workbench.experiment import Inputs
 from workbench.runs.request import checked_settings, fits, make_request
@@ -30,6 +33,7 @@ SMALL: dict[str, Any] = {
     "max_dev": 40, "max_test": 60, "seeds": [0], "learning_rates": [1e-3], "max_epochs": 1,
 }  # fmt: skip
 KEY = ["arm", "size", "task"]
+ARMS = {arm: ALL_ARMS[arm] for arm in STUDIES["objectives"].arms}
 
 
 def asked(**settings: Any) -> Run:
@@ -89,6 +93,52 @@ def test_nothing_is_computed_twice(found: Run) -> None:
     table = found.tables["table"].set_index("arm")["value"]
     own = more.tables["table"].set_index("arm")
     assert own.loc["mlm", "delta"] == pytest.approx(table["mlm"] - table["ltr"])
+
+
+# --- studies --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_arms_of_a_study_can_be_trained_and_its_claims_compare_them(name: Any) -> None:
+    study = STUDIES[name]
+    kinds = [ALL_ARMS[arm] for arm in study.arms]
+    for kind in kinds:
+        Training(family=kind.family, objective=kind.objective, steps=1, **kind.settings)
+    ways = [(kind.family, kind.objective, kind.head, *kind.settings.items()) for kind in kinds]
+    assert len(set(ways)) == len(ways), "no two arms are the same"
+    assert {arm for claim in study.claims for arm in claim} <= set(study.arms)
+    assert PRETRAINING.settings(study=name).compared == study.arms
+
+
+def test_an_unknown_arm_is_refused_with_the_nearest() -> None:
+    with pytest.raises(WorkbenchError, match="Did you mean 'ltr'"):
+        PRETRAINING.settings(arms=("ltl",))
+
+
+def test_a_claim_is_the_mean_over_tasks_of_paired_differences() -> None:
+    models = [Model("a", "tiny"), Model("b", "tiny"), Model("c", "tiny")]
+    noise = np.random.default_rng(0).normal(0, 0.1, 1000)  # the same for all: it cancels
+
+    def task(metric: str, *values: float) -> Estimate:
+        return Estimate(metric, np.array(values), np.array(values)[:, None] + noise)
+
+    tasks = [task("accuracy", 0.9, 0.5, 0.7), task("f1", 0.7, 0.7, 0.5), task("mse", 9, 0, 1)]
+    first, second = _claims((("a", "b"), ("b", "c"), ("c", "d")), tasks, models)
+    assert (first["arm"], first["against"], first["tasks"]) == ("a", "b", 2)
+    assert first["delta"] == pytest.approx(0.2) and first["delta_lower"] == pytest.approx(0.2)
+    assert second["delta"] == pytest.approx(0.0), "better on one task, worse on the other"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in STUDIES if name != "objectives"])
+def test_a_study_runs_from_one_command(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
+    run = asked(study=name)
+    assert tuple(run.tables["table"]["arm"]) == STUDIES[name].arms  # type: ignore[index]
+    assert len(run.tables["claims"]) == len(STUDIES[name].claims)  # type: ignore[index]
+    assert any("the paper" in finding.claim for finding in run.findings)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -161,7 +211,7 @@ def test_it_says_what_so_small_a_comparison_can_show(found: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"arms": ["rtl"]}, {"arms": []}, {"sizes": ["huge"]}, {"pretraining_seeds": [-1]}]
+    "settings", [{"arms": ["rtl"]}, {"sizes": ["huge"]}, {"pretraining_seeds": [-1]}]
 )
 def test_what_there_is_not_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(WorkbenchError, match=next(iter(settings))):

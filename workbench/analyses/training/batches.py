@@ -8,6 +8,7 @@ time it is scored. Costs: those of the objective on the CPU, some milliseconds p
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -79,18 +80,18 @@ def piece_task(
     *,
     unit: str = "",
     static: bool = False,
-    mask_rate: float | None = None,
+    corruption: Mapping[str, float] = MappingProxyType({}),
 ) -> Task:
     """The task of a model that reads pieces.
 
-    `mask_rate` is the fraction of pieces masked in training; held-out text always uses the
-    objective's default.
+    `corruption` has arguments of the objective, such as its rate, for training; held-out text
+    always uses the objective's defaults.
     """
     vocabulary = packing.vocabulary
     size = plan.batch_size // plan.micros(world)
     row = objectives.known()[objective]
-    corrupt = _corruption(row, vocabulary, plan.seed, unit, static, mask_rate)
-    corrupt_held_out = _corruption(row, vocabulary, plan.seed, unit, static, scored=True)
+    corrupt = _corruption(row, vocabulary, plan.seed, unit, static, corruption)
+    corrupt_held_out = _corruption(row, vocabulary, plan.seed, unit, static, {}, scored=True)
 
     def draw(step: int, index: int) -> Micro:
         position = step * plan.batch_size + index * size
@@ -125,13 +126,12 @@ def _corruption(
     seed: int,
     unit: str,
     static: bool,
-    mask_rate: float | None = None,
+    arguments: Mapping[str, float],
     scored: bool = False,
 ) -> Corrupt:
     function = objective.scored if scored and objective.scored else objective.corrupt
-    options: dict[str, Any] = {"unit": unit} if unit and has(function, "unit") else {}
-    if mask_rate is not None:
-        options["rate"] = mask_rate
+    units = {"unit": unit} if unit and has(function, "unit") else {}
+    options: dict[str, Any] = {**units, **arguments}
 
     def corrupt(sequences: Sequences, generator: Generator, epoch: int) -> Mapping[str, Tensor]:
         if static:

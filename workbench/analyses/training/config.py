@@ -10,15 +10,21 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from workbench.analyses.training.objectives import takes
+from workbench.analyses.training.objectives import known, takes
 from workbench.analyses.training.objectives.masked import Unit
 from workbench.analyses.training.task import Plan
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.files import open_regular
 
 FORMAT = "workbench-training-1"
 HELD_OUT = 0.02  # of the text
 ROWS = ("packed", "sentences")
+CORRUPTION = {  # settings, and the objective's arguments that they set
+    "mask_rate": "rate",
+    "mask_share": "mask",
+    "random_share": "random",
+    "mean_span": "mean",
+}
 
 
 @dataclass(frozen=True)
@@ -38,11 +44,20 @@ class Settings:
     objective: str = ""  # empty: that of the family
     mask_by: str = ""  # piece, word or span; empty: that of the family
     mask_rate: float | None = None  # fraction of pieces masked; None: that of the objective
+    mask_share: float | None = None  # of those, replaced by the mask; None: that of the objective
+    random_share: float | None = None  # of those, replaced by random pieces
+    mean_span: float | None = None  # pieces of a hidden span
+    generator: float | None = None  # width of ELECTRA's generator, as a fraction of the model's
     static_masking: bool = False  # ten fixed masks per sequence instead of new ones each epoch
     lowercase: bool = False
     rows: str = "packed"  # or "sentences": one sentence per sequence
     held_out_fraction: float = HELD_OUT  # fraction at the end of the text that is held out
     plan: Plan = field(default_factory=Plan)
+
+    def corruption(self) -> dict[str, float]:
+        """The arguments of the objective that are set."""
+        values = {argument: getattr(self, name) for name, argument in CORRUPTION.items()}
+        return {argument: value for argument, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -87,14 +102,28 @@ def require_known(family: str, settings: Settings, objective: str) -> None:
             code="setting-invalid",
             remedy="Leave static_masking out, or set objective to masked.",
         )
-    if settings.mask_rate is not None:
-        if not 0 < settings.mask_rate < 1:
-            raise WorkbenchError(
-                f"mask_rate is {settings.mask_rate}; it must lie between 0 and 1.",
-                code="setting-invalid",
-                remedy="Set mask_rate to 0.15, or to another value up to 0.5.",
-            )
-        _require_taken("rate", "mask_rate", objective)
+    if settings.mask_rate is not None and not 0 < settings.mask_rate < 1:
+        raise WorkbenchError(
+            f"mask_rate is {settings.mask_rate}; it must lie between 0 and 1.",
+            code="setting-invalid",
+            remedy="Set mask_rate to 0.15, or to another value up to 0.5.",
+        )
+    for name, argument in CORRUPTION.items():
+        if getattr(settings, name) is not None:
+            _require_taken(argument, name, objective)
+    if (settings.mask_share or 0) + (settings.random_share or 0) > 1:
+        raise WorkbenchError(
+            f"mask_share is {settings.mask_share} and random_share {settings.random_share}; "
+            "together they must be at most 1.",
+            code="setting-invalid",
+            remedy="Set them to 0.8 and 0.1, or to other fractions of the hidden pieces.",
+        )
+    if settings.generator is not None and family != "electra":
+        raise WorkbenchError(
+            f"{family} has no generator.",
+            code="setting-invalid",
+            remedy="Leave generator out, or train electra.",
+        )
     if settings.mask_by:
         if settings.mask_by not in (units := get_args(Unit)):
             raise WorkbenchError(
@@ -130,7 +159,8 @@ def _require_taken(parameter: str, setting: str, objective: str) -> None:
         raise WorkbenchError(
             f"the objective {objective} has no {setting}.",
             code="setting-invalid",
-            remedy=f"Leave {setting} out, or set objective to masked.",
+            remedy=f"Leave {setting} out, or set objective to one that has it: "
+            f"{listed(name for name in known() if takes(name, parameter))}.",
         )
 
 

@@ -108,6 +108,32 @@ class Training(Settings):
         description="Fraction of pieces masked in training (default: set by the objective; 0.15 "
         "for masked).",
     )
+    mask_share: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Fraction of those pieces that the mask replaces (default: set by the "
+        "objective; 0.8 for masked).",
+    )
+    random_share: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Fraction of those pieces that a random piece replaces; the others stay "
+        "(default: set by the objective; 0.1 for masked).",
+    )
+    mean_span: float | None = Field(
+        None,
+        ge=1,
+        le=20,
+        description="Mean length of a hidden span in pieces (default: set by the objective; 3).",
+    )
+    generator: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Width of ELECTRA's generator, as a fraction of the model's (default 0.25).",
+    )
     static_masking: bool = Field(
         False,
         description="Reuse ten fixed masks per sequence instead of new masks each epoch.",
@@ -177,8 +203,15 @@ class Training(Settings):
 
     @model_validator(mode="after")
     def _suits_objective(self) -> "Training":
-        masking = self.mask_rate or self.mask_by or self.static_masking
-        if self.objective or masking or self.rows != "packed":
+        corrupted = {"mask_rate", "mask_share", "random_share", "mean_span", "generator"}
+        is_changed = any(getattr(self, name) is not None for name in corrupted)
+        if (
+            self.objective
+            or is_changed
+            or self.mask_by
+            or self.static_masking
+            or self.rows != ("packed")
+        ):
             from workbench.analyses.training.config import require_known
             from workbench.analyses.training.families import objective_for
 

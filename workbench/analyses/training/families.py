@@ -40,6 +40,7 @@ class Size:
     vocabulary_size: int
     sequence_length: int
     dropout: float = 0.0  # small training budgets do better without dropout
+    generator: float = 0.25  # width of ELECTRA's generator, as a fraction of the discriminator's
 
 
 def _shape(size: Size, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
@@ -221,10 +222,10 @@ def distilbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
 
 
 def electra(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
-    """ELECTRA: a discriminator, and a generator a quarter as wide."""
+    """ELECTRA: a discriminator, and a generator that is by default a quarter as wide."""
     shape = _shape(size, tokenizer) | {"embedding_size": size.width}
-    heads = max(1, size.n_heads // 4)
-    narrow = max(size.width // 4, 16) // heads * heads
+    heads = max(1, int(size.n_heads * size.generator))
+    narrow = max(int(size.width * size.generator), 16) // heads * heads
     small = shape | {
         "hidden_size": narrow,
         "num_attention_heads": heads,

@@ -291,7 +291,15 @@ class _Training:
 
     def _size(self) -> Size:
         s = self.settings
-        names = ("n_layers", "width", "n_heads", "vocabulary_size", "sequence_length", "dropout")
+        names = (
+            "n_layers",
+            "width",
+            "n_heads",
+            "vocabulary_size",
+            "sequence_length",
+            "dropout",
+            "generator",
+        )
         size = size_of(s.size, **{name: getattr(s, name) for name in names})
         if self.sources.teacher is not None:
             size = initial_model.student_size(self.sources.teacher, size)
@@ -330,7 +338,7 @@ class _Training:
             self.process.world,
             unit=self.settings.mask_by or family_of(self.family).unit,
             static=self.settings.static_masking,
-            mask_rate=self.settings.mask_rate,
+            corruption=self.settings.corruption(),
         )
         return net, task
 

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from workbench.analyses.transfer.studies import ARMS, STUDIES, StudyName
+from workbench.core.errors import did_you_mean
 from workbench.experiment.definition import HEAD, Demo, Experiment, Settings, Table
 from workbench.experiment.growth import Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings
@@ -405,19 +407,21 @@ FROZEN_VS_FINETUNED = Experiment(
 
 # --- pretraining ----------------------------------------------------------------------------------
 
-Arm = Literal["mlm+nsp", "mlm", "ltr", "ltr+lstm"]
 Size = Literal["tiny", "mini", "small", "base"]
 
 
 class Pretraining(Adapting):
     """Which models are pretrained, for how long, and the tasks they are scored on."""
 
-    arms: tuple[Arm, ...] = Field(
-        ("mlm+nsp", "mlm", "ltr", "ltr+lstm"),
-        min_length=1,
-        description="Pretraining objectives: masked language model and next sentence (mlm+nsp), "
-        "masked language model (mlm), left to right (ltr), or the ltr model scored under an LSTM "
-        "(ltr+lstm). The others are compared with the first.",
+    study: StudyName = Field(
+        "objectives",
+        description="Comparison of a paper. "
+        + " ".join(f"{name}: {study.about}." for name, study in STUDIES.items()),
+    )
+    arms: tuple[str, ...] = Field(
+        (),
+        description="Arms of the study, or of several studies (default: all of the study). The "
+        "others are compared with the first.",
     )
     sizes: tuple[Size, ...] = Field(
         ("tiny",),
@@ -452,7 +456,8 @@ class Pretraining(Adapting):
         0.3,
         gt=0,
         lt=1,
-        description="Fraction of pieces masked in pretraining (default 0.3; BERT used 0.15).",
+        description="Fraction of pieces masked in pretraining, in arms that do not say their own "
+        "(default 0.3; BERT used 0.15).",
     )
     pretraining_learning_rate: Rate = Field(
         3e-3, description="Maximum learning rate of the pretraining (default 0.003)."
@@ -483,16 +488,30 @@ class Pretraining(Adapting):
         "pretrained model (default 0, 1).",
     )
 
+    @field_validator("arms")
+    @classmethod
+    def _are_known(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
+        for arm in arms:
+            if arm not in ARMS:
+                raise ValueError(f"{arm!r} is no arm. {did_you_mean(arm, ARMS)}".rstrip("."))
+        return arms
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The arms that are compared, the first one first."""
+        return tuple(dict.fromkeys(self.arms or STUDIES[self.study].arms))
+
     def in_prose(self) -> str:
         steps = f"{counted(self.pretraining_steps, 'step')} of {self.pretraining_batch_size}"
         tasks = ", ".join(self.tasks) if self.tasks else "every task"
         return (
-            f"We pretrained models of size {', '.join(self.sizes)} with the objectives "
-            f"{', '.join(self.arms)} on the same text, for {steps} sequences of "
+            f"We pretrained models of size {', '.join(self.sizes)} in the ways "
+            f"{', '.join(self.compared)} ({STUDIES[self.study].about}) on the same text, for "
+            f"{steps} sequences of "
             f"{counted(self.sequence_length, 'piece')} with "
             f"{counted(len(self.pretraining_seeds), 'seed')}, masking "
-            f"{100 * self.mask_rate:.0f} % of the pieces in masked models (as in Table 5 of Devlin "
-            f"et al. 2019). We adapted each to {tasks} {self.adapted(self.method)}. "
+            f"{100 * self.mask_rate:.0f} % of the pieces in masked models that have no rate of "
+            f"their own. We adapted each to {tasks} {self.adapted(self.method)}. "
             f"{self.training_in_prose([self.method])} Differences are tested by a paired "
             "bootstrap over texts and seeds, with Holm's correction over all comparisons in the "
             "findings."
@@ -507,6 +526,12 @@ PRETRAINING_TABLES = {
         "the pretrained model, language-model head included.",
         ("arm", "size", "task", "metric"),
         ("parameters",),
+    ),
+    "claims": Table(
+        "What the paper found, here: score of an arm minus that of the arm that the paper found "
+        "worse, a mean over tasks, with a 95 % bootstrap interval over texts and seeds and its "
+        "p-value.",
+        ("arm", "against", "size"),
     ),
     "sizes": Table(
         "With several sizes: gain of each size over the first, for each arm and task.",
@@ -536,11 +561,11 @@ PRETRAINING_TABLES = {
 PRETRAINING = Experiment(
     name="pretraining",
     subject="Training",
-    about="How much does each pretraining objective help? Pretrains masked and left-to-right "
-    "models of several sizes on the same text and compares them on the same tasks.",
+    about="How much does each pretraining objective help? Pretrains models in the ways that a "
+    "paper compares, on the same text, and compares them on the same tasks.",
     settings=Pretraining,
     run="workbench.analyses.transfer.pretraining:run",
-    version=5,
+    version=6,
     tables=PRETRAINING_TABLES,
     models=(0, 0),
     corpora=(1, None),
@@ -549,7 +574,7 @@ PRETRAINING = Experiment(
     trains=True,
     figures="workbench.analyses.transfer.figures.pretraining:FIGURES",
     findings="workbench.analyses.transfer.findings:pretraining",
-    papers=("devlin-2019-bert",),
+    papers=lambda settings: (STUDIES[settings.study].paper,),
     title="Pretraining objectives compared on",
     demo=Demo(
         "Pretraining objectives: masked or left-to-right, scored after fine-tuning",

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from workbench.analyses.transfer.studies import ARMS, NEXT, PER_PIECE
 from workbench.core.findings import (
     Finding,
     Row,
@@ -1146,10 +1147,11 @@ def pretraining(tables: Tables) -> Iterator[Finding]:
         yield _objectives(gains, baseline)
     if gains:
         yield _largest_difference(gains, baseline, table)
+    yield from _claims(tables, seeds)
     yield from _mean_scores(table)
     yield from _sizes(tables, seeds)
     yield from _above_majority(tables)
-    yield _above_unigram(tables["pretraining"])
+    yield from _above_unigram(tables["pretraining"])
 
 
 def _arm(row: Row, rows: Sequence[Row]) -> str:
@@ -1218,6 +1220,34 @@ def _largest_difference(gains: Sequence[Gain], baseline: str, table: pd.DataFram
         decided_by=_more_pretrainings(gain),
         n=plural(gain.seeds, "pretraining"),
     )
+
+
+def _claims(tables: Tables, seeds: int) -> Iterator[Finding]:
+    """Whether what the paper found holds here, each comparison over all tasks."""
+    rows = rows_of(tables["claims"]) if "claims" in tables else []
+    gains = _gains(rows, seeds, "delta_lower", "delta_upper")
+    for gain in gains:
+        row = gain.row
+        how = "higher" if gain.value > 0 else "lower"
+        says = "as in the paper" if gain.value > 0 else "the opposite of the paper"
+        if not gain.is_significant:
+            says = "which does not decide what the paper found"
+        arms = f"{_arm(row, rows)} scores {how} than {row['against']}"
+        yield Finding(
+            f"{arms}: {gain.text}, a mean over {plural(row['tasks'], 'task')}, {says}.",
+            gain.value,
+            gain.interval,
+            0.0,
+            gain.verdict(two_sided=True),
+            "claims",
+            {name: row[name] for name in ("arm", "against", "size")},
+            "scores",
+            measure=f"difference of {_arm(row, rows)} and {row['against']}",
+            unit="points",
+            column="delta",
+            decided_by=_more_pretrainings(gain),
+            n=plural(gain.seeds, "pretraining"),
+        )
 
 
 def _mean_scores(table: pd.DataFrame) -> Iterator[Finding]:
@@ -1291,17 +1321,21 @@ def _above_majority(tables: Tables) -> Iterator[Finding]:
     )
 
 
-def _above_unigram(table: pd.DataFrame) -> Finding:
+def _above_unigram(table: pd.DataFrame) -> Iterator[Finding]:
     """How far the language models are below the loss of piece frequencies."""
     rows = []
     for row in rows_of(table):
+        if ARMS[row["arm"]].objective not in PER_PIECE:
+            continue
         loss = float(row["loss"] if math.isnan(row["held_out"]) else row["held_out"])
-        loss -= NEXT_NATS if row["arm"] == "mlm+nsp" else 0
+        loss -= NEXT_NATS if row["arm"] == NEXT else 0
         rows.append((float(row["unigram"]) - loss, row))
+    if not rows:
+        return
     gain, worst = min(rows, key=lambda pair: pair[0] / pair[1]["unigram"])
     best_gain, best = max(rows, key=lambda pair: pair[0] / pair[1]["unigram"])
     arms = [row for _, row in rows]
-    return Finding(
+    yield Finding(
         f"After {whole(worst['steps'])} steps, {_arm(best, arms)} is {decimal(best_gain, 2)} nats "
         f"per piece better than piece frequencies ({decimal(best['unigram'], 2)}), "
         f"{_arm(worst, arms)} {decimal(gain, 2)}.",

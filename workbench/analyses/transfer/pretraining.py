@@ -1,20 +1,22 @@
-"""The experiment `pretraining`: objectives and sizes compared, as in BERT's Tables 5 and 6.
+"""The experiment `pretraining`: ways to pretrain and sizes compared, as papers do (`studies`).
 
-Models that differ in objective or size are pretrained on the same text for the same number of
-steps, then adapted to the same tasks under the same head. Each pretraining is a `train` run and
-each cell a `finetune` run, read from disk if it was finished before. Costs: the runs that are new,
-for the primer about ten minutes on two cores.
+Models that differ in objective, its settings or size are pretrained on the same text for the same
+number of steps, then adapted to the same tasks under the same head. Each pretraining is a `train`
+run and each cell a `finetune` run, read from disk if it was finished before. Costs: the runs that
+are new, for the primer about ten minutes on two cores.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from workbench.analyses.transfer.experiments import HeadKind, Pretraining
+from workbench.analyses.training.objectives import takes
+from workbench.analyses.transfer.experiments import Pretraining
 from workbench.analyses.transfer.frozen_vs_finetuned import finetune_request, texts_of
+from workbench.analyses.transfer.studies import ARMS, NEXT, PER_PIECE, STUDIES
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import Floats, difference, interval, resampled
 from workbench.corpora.tasks import Split, corpora_of, metrics_of, task_of
@@ -31,23 +33,10 @@ if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
 
-class Kind(NamedTuple):
-    """Family and objective of an arm, and the head it is scored with."""
-
-    family: str
-    objective: str
-    head: HeadKind
-
-
-ARMS: Mapping[str, Kind] = {
-    "mlm+nsp": Kind("bert", "masked-next", "plain"),
-    "mlm": Kind("bert", "masked", "plain"),
-    "ltr": Kind("gpt", "causal", "plain"),
-    "ltr+lstm": Kind("gpt", "causal", "lstm"),
-}
-NEXT = "mlm+nsp"
+MASKED = ("bert", "albert", "electra")  # families whose arms share the rate of hidden pieces
 DOCUMENT_TEXTS = 500  # texts searched for documents
 UNIGRAM_TEXTS = 5000  # texts whose pieces are counted
+ERROR = "mse"  # the metric of which less is better
 LITTLE = 0.1  # a model should gain at least this fraction of the unigram model's nats
 
 
@@ -63,6 +52,7 @@ class Source(NamedTuple):
 
     family: str
     objective: str
+    settings: tuple[tuple[str, Any], ...]
     size: str
     seed: int
 
@@ -91,7 +81,7 @@ class Cell:
 
 def run(inputs: Inputs, settings: Pretraining, progress: Progress) -> Result:
     """Pretrain and score every model, and compare them."""
-    arms, sizes = list(dict.fromkeys(settings.arms)), list(dict.fromkeys(settings.sizes))
+    arms, sizes = settings.compared, list(dict.fromkeys(settings.sizes))
     seeds = list(dict.fromkeys(settings.pretraining_seeds))
     if NEXT in arms:
         _require_documents(inputs.corpus)
@@ -102,11 +92,14 @@ def run(inputs: Inputs, settings: Pretraining, progress: Progress) -> Result:
     cells = _cells(inputs, settings, models, seeds, tasks, trained, progress)
     parameters = {model: _facts(trained[_source(model, seeds[0])])[0] for model in models}
     rows: dict[str, list[dict[str, Any]]] = {"table": [], "sizes": []}
+    estimates = []
     for scored in tasks:
         task_cells = [cell for cell in cells if cell.task == scored.split.task.name]
-        table, by_size = _compared(task_cells, models, scored.split, inputs.seed, parameters)
+        estimates.append(estimate := _estimate(task_cells, models, scored.split, inputs.seed))
+        table, by_size = _compared(estimate, models, scored.split, parameters)
         rows["table"] += table
         rows["sizes"] += by_size
+    rows["claims"] = [*_claims(STUDIES[settings.study].claims, estimates, models)]
     for table_rows in rows.values():
         table_rows.sort(key=lambda row: sizes.index(row["size"]))
     tables = {name: pd.DataFrame(table_rows) for name, table_rows in rows.items() if table_rows}
@@ -158,7 +151,7 @@ def _tasks(inputs: Inputs, settings: Pretraining) -> list[Scored]:
 
 def _source(model: Model, seed: int) -> Source:
     kind = ARMS[model.arm]
-    return Source(kind.family, kind.objective, model.size, seed)
+    return Source(kind.family, kind.objective, (*kind.settings.items(),), model.size, seed)
 
 
 def _pretrain(
@@ -185,7 +178,8 @@ def _pretrain(
 
 def _train_settings(source: Source, settings: Pretraining) -> dict[str, Any]:
     """The settings of a `train` run; all arms read packed sequences, which pairs need."""
-    masked = {"mask_rate": settings.mask_rate} if source.family == "bert" else {}
+    is_masked = source.family in MASKED and takes(source.objective, "rate")
+    masked = {"mask_rate": settings.mask_rate} if is_masked else {}
     return {
         "family": source.family,
         "objective": source.objective,
@@ -197,6 +191,7 @@ def _train_settings(source: Source, settings: Pretraining) -> dict[str, Any]:
         "learning_rate": settings.pretraining_learning_rate,
         "dropout": 0.0,
         **masked,
+        **dict(source.settings),
     }
 
 
@@ -231,17 +226,17 @@ def _cells(
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _compared(
-    cells: Sequence[Cell],
-    models: Sequence[Model],
-    split: Split,
-    seed: int,
-    parameters: Mapping[Model, int],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of the tables `table` and `sizes` for one task.
+@dataclass(frozen=True)
+class Estimate:
+    """Scores of all models on a task, and their bootstrap samples."""
 
-    The bootstrap resamples pretrainings if there are several, else the seeds of the heads.
-    """
+    metric: str
+    values: Floats  # [models]
+    draws: Floats  # [models, draws]
+
+
+def _estimate(cells: Sequence[Cell], models: Sequence[Model], split: Split, seed: int) -> Estimate:
+    """The bootstrap resamples pretrainings if there are several, else the seeds of the heads."""
     metric = split.task.metric
     measure = metrics_of(split.task, split.test, split.test.gold)[metric].measure
     counts = np.stack(
@@ -259,22 +254,47 @@ def _compared(
         mean: Floats = measure(sums.reshape(*sums.shape[:-1], inner, numbers)).mean(-1)
         return mean
 
-    values = means(counts.sum(2).astype(np.float64)).mean(1)  # [models]
-    draws = resampled(counts, means, seed)  # [models, draws]
+    values = means(counts.sum(2).astype(np.float64)).mean(1)
+    return Estimate(metric, values, resampled(counts, means, seed))
+
+
+def _compared(
+    estimate: Estimate, models: Sequence[Model], split: Split, parameters: Mapping[Model, int]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows of the tables `table` and `sizes` for one task."""
+    values, draws = estimate.values, estimate.draws
     lower, upper = interval(draws)
     index = {model: row for row, model in enumerate(models)}
     arm, size = models[0]
     table, by_size = [], []
     for row, model in enumerate(models):
-        key = {**model._asdict(), "task": split.task.name, "metric": metric}
-        estimate = {"value": values[row], "lower": lower[row], "upper": upper[row]}
+        key = {**model._asdict(), "task": split.task.name, "metric": estimate.metric}
+        score = {"value": values[row], "lower": lower[row], "upper": upper[row]}
         gain = _gain(values, draws, row, index[Model(arm, model.size)])
-        table.append({**key, "parameters": parameters[model], **estimate, **gain})
+        table.append({**key, "parameters": parameters[model], **score, **gain})
         if model.size != size:
             first = index[Model(model.arm, size)]
             compared = {"against": size, "value": values[row]}
             by_size.append({**key, **compared, **_gain(values, draws, row, first)})
     return table, by_size
+
+
+def _claims(
+    claims: Sequence[tuple[str, str]], estimates: Sequence[Estimate], models: Sequence[Model]
+) -> Iterator[dict[str, Any]]:
+    """Rows of the table `claims`: differences that the paper found positive, means over tasks."""
+    higher_is_better = [each for each in estimates if each.metric != ERROR]
+    if not higher_is_better:
+        return
+    values = np.mean([each.values for each in higher_is_better], 0)
+    draws = np.mean([each.draws for each in higher_is_better], 0)
+    index = {model: row for row, model in enumerate(models)}
+    for size in dict.fromkeys(model.size for model in models):
+        for arm, against in claims:
+            if (better := Model(arm, size)) in index and (worse := Model(against, size)) in index:
+                gain = _gain(values, draws, index[better], index[worse])
+                named = {"arm": arm, "against": against, "size": size}
+                yield {**named, "tasks": len(higher_is_better), **gain}
 
 
 def _gain(values: Floats, draws: Floats, row: int, first: int) -> dict[str, float]:
@@ -343,7 +363,8 @@ def _caveats(
     )
     pairs = np.where(ended["arm"] == NEXT, np.log(2), 0)  # the nats of guessing next sentences
     last = ended["held_out"].fillna(ended["loss"]) - pairs
-    for row in ended[last > (1 - LITTLE) * ended["unigram"]].to_dict("records"):
+    comparable = ended["arm"].map(lambda arm: ARMS[arm].objective in PER_PIECE)
+    for row in ended[comparable & (last > (1 - LITTLE) * ended["unigram"])].to_dict("records"):
         yield Caveat(
             f"{row['arm']} {row['size']} (seed {row['pretraining']}) is hardly better than a "
             f"unigram model ({row['unigram']:.2f} nats): its pretraining was too short to "
@@ -360,6 +381,11 @@ def _caveats(
             "requested vocabulary size, learning rate, head, and texts and seeds of the tasks. "
             "Different: ltr is GPT-2 with byte-level pieces and pre-norm layers; mlm is BERT with "
             "WordPiece and post-norm layers. The left-to-right model in BERT's paper was a BERT."
+        )
+    if "shared layers" in arms and "mlm" in arms:
+        yield Caveat(
+            "Besides sharing layers, ALBERT has embeddings a quarter as wide as its states, which "
+            "mlm has not."
         )
     if NEXT in arms:
         yield Caveat(
@@ -412,7 +438,7 @@ def _task_caveats(tasks: Sequence[Scored], cells: Sequence[Cell]) -> Iterable[Ca
 
 def fits(corpus: "Corpus", settings: Pretraining) -> None:
     """Raise an error unless the corpus has documents to pretrain on, or tasks to score."""
-    if NEXT not in settings.arms or has_documents(corpus):
+    if NEXT not in settings.compared or has_documents(corpus):
         return
     try:
         tasks = [

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -280,7 +281,7 @@ def estimated(
     """
     try:
         size, finished = _size(experiment, changes, models, corpora), _finished(experiment)
-        slower = _slowness()
+        slower = _slowness(tuple(_own()))
         step = estimate(size, finished, slower)
         if not _grows(experiment, changes):
             return step
@@ -374,11 +375,12 @@ def _elsewhere(experiment: Experiment[Any]) -> list[Finished]:
     return [*(done for name in names if (done := _done(name)) is not None), *presets]
 
 
-def _slowness() -> float:
-    """How many times as long as elsewhere runs take on this machine."""
+@lru_cache(maxsize=8)
+def _slowness(own: tuple[tuple[str, str], ...]) -> float:
+    """How many times as long as elsewhere those runs took, on this machine."""
     return slowness(
         (done, _elsewhere(EXPERIMENTS[experiment]))
-        for name, experiment in _own()
+        for name, experiment in own
         if experiment in EXPERIMENTS and (done := _done(name)) is not None
     )
 

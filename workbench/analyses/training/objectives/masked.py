@@ -80,6 +80,8 @@ def masked_statically(
     copy: int = 0,
     unit: Unit = "piece",
     rate: float = 0.15,
+    mask: float = 0.8,
+    random: float = 0.1,
 ) -> dict[str, Tensor]:
     """`masked` with masks that depend only on the sequence, the seed and the copy.
 
@@ -93,7 +95,14 @@ def masked_statically(
         row_slice = slice(row, row + 1)
         rows.append(
             masked(
-                tokens[row_slice], special[row_slice], generator, vocabulary, unit=unit, rate=rate
+                tokens[row_slice],
+                special[row_slice],
+                generator,
+                vocabulary,
+                unit=unit,
+                rate=rate,
+                mask=mask,
+                random=random,
             )
         )
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
