@@ -35,6 +35,8 @@ class Settings:
     vocabulary_size: int | None = None
     sequence_length: int | None = None
     dropout: float | None = None
+    windows: tuple[int, ...] = ()
+    global_positions: int | None = None
     objective: str = ""  # empty: that of the family
     mask_by: str = ""  # piece, word or span; empty: that of the family
     mask_rate: float | None = None  # fraction of pieces masked; None: that of the objective
@@ -81,6 +83,12 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
 
 def require_known(family: str, settings: Settings, objective: str) -> None:
     """Raise an error for settings that the objective does not have."""
+    if family != "longformer" and (settings.windows or settings.global_positions is not None):
+        raise WorkbenchError(
+            f"windows and global_positions are of longformer; {family} has none.",
+            code="setting-invalid",
+            remedy="Leave them out, or train longformer.",
+        )
     if settings.static_masking and objective != "masked":
         raise WorkbenchError(
             f"static_masking works only with the objective masked; {family} uses {objective}.",

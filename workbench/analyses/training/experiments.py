@@ -29,6 +29,7 @@ FamilyName = Literal[
     "bart",
     "electra",
     "roberta",
+    "longformer",
     "modernbert",
     "xlnet",
     "unilm",
@@ -91,6 +92,16 @@ class Training(Settings):
     )
     dropout: float | None = Field(
         None, ge=0, lt=1, description="Dropout probability (default: set by size)."
+    )
+    windows: tuple[int, ...] = Field(
+        (),
+        description="Attention windows of Longformer's layers, in pieces on both sides together: "
+        "one for all layers, or one for each (default: a quarter of the sequence).",
+    )
+    global_positions: int | None = Field(
+        None,
+        ge=0,
+        description="First pieces of a text with global attention, of Longformer (default 1).",
     )
     objective: str = Field("", description="Training objective (default: set by family).")
     rows: Literal["packed", "sentences"] = Field(
@@ -178,7 +189,8 @@ class Training(Settings):
     @model_validator(mode="after")
     def _suits_objective(self) -> "Training":
         masking = self.mask_rate or self.mask_by or self.static_masking
-        if self.objective or masking or self.rows != "packed":
+        local = self.windows or self.global_positions is not None
+        if self.objective or masking or self.rows != "packed" or local:
             from workbench.analyses.training.config import require_known
             from workbench.analyses.training.families import objective_for
 
