@@ -62,6 +62,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "patching": ("primer/counterfactuals:size=60", {"max_pairs": 3, "random_pairs": 1}),
     "architectures": ("", {}),
     "recurrence": ("", {}),
+    "text-length": ("", {}),
     "pretraining": ("", {}),
     "profile": (PRIMER, {"max_sentences": 10}),
     "similarity": (PRIMER, {"max_sentences": 10}),
