@@ -38,6 +38,7 @@ RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("minimal-pairs", {}, "primer/acceptability:size=60", ENCODERS),
     ("geometry", {"random_models": 2, "min_contexts": 3}, "primer:size=80", ENCODERS),
     ("tokenization", {}, "primer:size=120", ENCODERS),
+    ("word-vectors", {"n_shuffles": 20}, "primer:size=300", ENCODERS),
     ("lens", {"max_predictions": 60, "random_models": 2}, "primer:size=80", ENCODERS),
     ("patching", {"max_pairs": 12}, "primer/counterfactuals:size=200", ENCODERS),
     ("steering", {"max_words": 1, "max_texts": 24, "random_directions": 20},

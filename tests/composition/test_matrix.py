@@ -72,6 +72,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "structural-probe": (PRIMER, {"max_sentences": 10, "seeds": (0,)}),
     "tokenization": (PRIMER, {"max_sentences": 10}),
+    "word-vectors": (PRIMER, {"min_count": 1, "min_pairs": 2, "n_shuffles": 20}),
     "train": (PRIMER, {"size": "tiny", "steps": 2}),
     "trigram": (PRIMER, {"max_sentences": 10}),
     "tuned-lens": (PRIMER, {"max_train": 10, "steps": 2}),

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from workbench.analyses.training.objectives import takes
+from workbench.analyses.training.objectives import of_words, takes
 from workbench.analyses.training.objectives.masked import Unit
 from workbench.analyses.training.task import Plan
 from workbench.core.errors import WorkbenchError, did_you_mean
@@ -69,6 +69,13 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
             f"{family} does not take a teacher.",
             code="setting-invalid",
             remedy="Leave the teacher out, or train distilbert.",
+        )
+    fitted = objective in of_words() and of_words()[objective].fitted is not None
+    if fitted and sources.model is not None:
+        raise WorkbenchError(
+            f"the objective {objective} is computed from the text alone, and continues no model.",
+            code="setting-invalid",
+            remedy="Leave the model out, or set objective to skip-gram.",
         )
     require_known(family, settings, objective)
     for folder in (sources.tokenizer, sources.model, sources.teacher):

@@ -431,6 +431,8 @@ def objectives_of(name: str) -> tuple[str, ...]:
         for objective, each in objectives.known().items()
         if each.shared and each.architecture == row.others
     )
+    if row.others == "vectors":
+        shared = iter(objectives.of_words())  # type: ignore[assignment]
     return tuple(dict.fromkeys((row.objective, *shared)))
 
 
@@ -562,9 +564,10 @@ FAMILIES: Mapping[str, Family] = {
         unit="span",
     ),
     "vectors": Family(
-        "Static word vectors, by skip-gram with negative sampling.",
+        "Static word vectors: skip-gram, CBOW or counts, as word2vec and PPMI.",
         "skip-gram",
         None,
+        others="vectors",
         reads="words",
     ),
 }

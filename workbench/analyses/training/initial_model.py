@@ -165,12 +165,14 @@ def student_size(teacher: Path, size: Size) -> Size:
     )
 
 
-def vectors_of(folder: Path | None, words: Words, width: int, seed: int) -> SkipGram:
+def vectors_of(
+    folder: Path | None, words: Words, width: int, seed: int, outputs: int | None = None
+) -> SkipGram:
     """New static vectors; words of the folder start from its vectors."""
     if folder is None:
-        return SkipGram(words, width, seed)
+        return SkipGram(words, width, seed, outputs)
     old = read_vectors(folder)
-    net = SkipGram(words, old.width, seed)
+    net = SkipGram(words, old.width, seed, outputs)
     rows = [(row, old.rows[word]) for row, word in enumerate(words.words) if word in old.rows]
     if rows:
         new_rows, old_rows = torch.tensor(rows).T
