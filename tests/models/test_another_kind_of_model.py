@@ -57,12 +57,14 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19}),
     "architectures": (PRIMER, {}),
     "recurrence": (PRIMER, {}),
+    "text-length": (PRIMER, {}),
     "pretraining": (SENTIMENT, {}),
     "profile": (PRIMER, {}),
     "similarity": (PRIMER, {"max_sentences": 20}),
     "steering": ("primer/counterfactuals:size=20", {}),
     "structural-probe": (PRIMER, {"max_sentences": 20, "seeds": (0,)}),
     "tokenization": (PRIMER, {}),
+    "word-vectors": (PRIMER, {"n_shuffles": 20}),
     "train": (PRIMER, {"family": "bert"}),
     "trigram": (PRIMER, {}),
     "tuned-lens": (PRIMER, {}),
@@ -85,6 +87,7 @@ REFUSES = {
     "patching": "language-model head",
     "architectures": "no model",
     "recurrence": "no model",
+    "text-length": "no model",
     "pretraining": "no model",
     "steering": "language-model head",
     "train": "family bert",
@@ -118,7 +121,7 @@ def answer(experiment: str, model: Any, **other: Any) -> Any:
 def test_every_experiment_is_covered() -> None:
     """An experiment that is new here is taken or refused too: say which."""
     assert set(experiments()) == set(REQUESTS)
-    takes = {"family", "geometry", "neighbours", "profile", "tokenization"}
+    takes = {"family", "geometry", "neighbours", "profile", "tokenization", "word-vectors"}
     assert set(REFUSES) | set(LACKS) == set(REQUESTS) - takes
 
 

@@ -43,6 +43,8 @@ class Site:
     layer: int  # within its stack and kind
     heads: int
     groups: int  # key-value heads; fewer than `heads` with grouped queries
+    window: int = 0  # the largest distance of a visible piece; 0: no limit
+    n_global: int = 0  # first pieces that see all pieces and that all see, whatever the window
 
     @property
     def name(self) -> str:
@@ -208,12 +210,12 @@ class Session:
     calls: int = 0
     _texts_on: dict[tuple[StackName, torch.device], Pieces] = field(default_factory=dict)
 
-    def next_site(self, heads: int, groups: int) -> Site:
+    def next_site(self, heads: int, groups: int, window: int = 0, n_global: int = 0) -> Site:
         """The site of this attention call, by the order of calls."""
         index = self.calls
         self.calls += 1
         if self.sites is None:
-            return Site(index, "encoder", "self", index, heads, groups)
+            return Site(index, "encoder", "self", index, heads, groups, window, n_global)
         if index >= len(self.sites):
             raise WorkbenchError(
                 f"this forward pass makes more than {len(self.sites)} attention calls.",

@@ -7,8 +7,8 @@ These families give no value vectors to a tap. XLNet attends twice when it predi
 biases (ALiBi) are part of the probabilities. BLOOM computes them for all heads at once, so a module
 with removed heads selects the biases of its remaining heads. Longformer stores probabilities in
 bands and applies dropout inside a function. Its maps come from `output_attentions` and are unrolled
-(only in eval mode, and only for local attention; the adapter never uses global attention). Its
-gates scale the output of each head.
+(only in eval mode). Its gates scale the output of each head. The first pieces of a text have global
+attention, as many as the config's `global_positions` says, by default none.
 
 Costs: one function call per layer; a hook does nothing outside a session.
 """
@@ -31,6 +31,7 @@ _BEFORE_DROPOUT = {
 }
 _INSTALLED = "workbench_hooks"
 _SECOND_STREAM = "workbench_site"
+_GLOBAL = "workbench_global"
 
 
 def is_special(family: str) -> bool:
@@ -48,6 +49,7 @@ def install(net: PreTrainedModel, family: str) -> None:
             if type(module).__name__ == "LongformerSelfAttention":
                 module.register_forward_pre_hook(_request_bands, with_kwargs=True)
                 module.register_forward_hook(_read_bands, with_kwargs=True)
+        attend_globally(net)
         return
     class_name, dropout = _BEFORE_DROPOUT[family]
     attention_modules = [module for module in net.modules() if type(module).__name__ == class_name]
@@ -114,6 +116,33 @@ def _reject_output_taps(running: Session) -> None:
         )
 
 
+def attend_globally(net: PreTrainedModel) -> None:
+    """Let the first pieces of a Longformer's texts see all others, and be seen by them.
+
+    Their number is `global_positions` of its config; transformers leaves it to each call.
+    """
+    if n_global(net.config) and not getattr(net, _GLOBAL, False):
+        setattr(net, _GLOBAL, True)
+        net.base_model.register_forward_pre_hook(_with_global_positions, with_kwargs=True)
+
+
+def n_global(config: Any) -> int:
+    """Number of first pieces with global attention."""
+    return int(getattr(config, "global_positions", 0) or 0)
+
+
+def _with_global_positions(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    if kwargs.get("global_attention_mask") is not None:
+        return None
+    given = kwargs.get("input_ids", args[0] if args else None)
+    read = kwargs["inputs_embeds"][..., 0] if given is None else given  # [batch, pieces]
+    mask = torch.zeros(read.shape, dtype=torch.long, device=read.device)
+    mask[:, : n_global(module.config)] = 1
+    return args, {**kwargs, "global_attention_mask": mask}
+
+
 def _request_bands(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
@@ -139,11 +168,13 @@ def _read_bands(
     _reject_output_taps(running)
     states, *rest = output  # [batch, queries, width]
     heads: int = module.num_heads  # type: ignore[assignment]
-    site = running.next_site(heads, heads)
+    window: int = module.one_sided_attn_window_size  # type: ignore[assignment]
+    site = running.next_site(heads, heads, window, n_global(module.config))
     if rest and running.map_readers(site):
         text = running.texts.get(site.stack)  # the model itself pads to whole windows
         length = states.shape[1] if text is None else text.ids.shape[1]
-        running.show(site, unrolled(rest[0])[..., :length, :length], None)
+        maps = unrolled(rest[0], window, *rest[1:])
+        running.show(site, maps[..., :length, :length], None)
     gates = running.gate(site, states.shape[0])
     if gates is not None and heads:
         # [batch, queries, heads, width of a head]
@@ -152,15 +183,21 @@ def _read_bands(
     return (states, *rest)
 
 
-def unrolled(bands: Tensor) -> Tensor:
+def unrolled(bands: Tensor, window: int, of_global: Tensor | None = None) -> Tensor:
     """Attention maps unrolled from bands: band w + d of query i holds key i + d.
 
-    [batch, queries, heads, 2 w + 1] -> [batch, heads, queries, keys]
+    The first bands are those of keys with global attention, which are the first pieces; `of_global`
+    [batch, heads, global, keys] are the rows of these pieces.
+    [batch, queries, heads, global + 2 w + 1] -> [batch, heads, queries, keys]
     """
     batch, length, heads, band = bands.shape
-    window = band // 2
+    n_first = band - 2 * window - 1
     keys = torch.arange(length)[:, None] + torch.arange(-window, window + 1)  # [queries, bands]
     maps = bands.new_zeros(batch, heads, length, length + 2 * window)
-    index = (keys + window).to(bands.device).expand(batch, heads, length, band)
-    maps.scatter_(-1, index, bands.transpose(1, 2))
-    return maps[..., window : window + length]
+    index = (keys + window).to(bands.device).expand(batch, heads, length, band - n_first)
+    maps.scatter_(-1, index, bands[..., n_first:].transpose(1, 2))
+    maps = maps[..., window : window + length]
+    if of_global is not None:
+        maps[..., :n_first] += bands[..., :n_first].transpose(1, 2)
+        maps[:, :, :n_first] = of_global
+    return maps

@@ -486,8 +486,7 @@ _OUTPUTS: dict[str, Outputs] = {
 # --- Longformer's local attention -----------------------------------------------------------------
 #
 # transformers' own forward reshapes the heads' outputs to the width of the states, and so fails if
-# heads are missing. This one computes the same with the module's own band products, without global
-# attention, which the adapter never uses.
+# heads are missing. This one computes the same with the module's own products.
 
 
 def narrow(module: nn.Module) -> None:
@@ -498,34 +497,45 @@ def narrow(module: nn.Module) -> None:
 def _local(
     self: Any,
     hidden_states: Tensor,  # [batch, pieces, width]
-    attention_mask: Tensor,  # [batch, pieces], negative at padding
+    attention_mask: Tensor,  # [batch, pieces], negative at padding, positive at global pieces
     is_index_masked: Tensor,  # [batch, pieces]
+    is_index_global_attn: Tensor | None = None,  # [batch, pieces]
     is_global_attn: bool = False,
     output_attentions: bool = False,
     **unused: Any,
 ) -> tuple[Tensor, ...]:
-    if is_global_attn:
-        raise WorkbenchError(
-            "a Longformer with removed heads supports local attention only.",
-            code="model-unsupported",
-            remedy="Leave the global attention mask out.",
-        )
     window = self.one_sided_attn_window_size
     shape = (*hidden_states.shape[:2], self.num_heads, self.head_dim)
     query, key, value = (
         project(hidden_states).view(shape) for project in (self.query, self.key, self.value)
     )
-    scores = self._sliding_chunks_query_key_matmul(query / self.head_dim**0.5, key, window)
-    padding = (attention_mask != 0)[:, :, None, None]
-    lowest = torch.zeros_like(padding, dtype=query.dtype).masked_fill(
-        padding, torch.finfo(query.dtype).min
+    query = query / self.head_dim**0.5
+    scores = self._sliding_chunks_query_key_matmul(query, key, window)
+    elsewhere = (attention_mask != 0)[:, :, None, None]  # padding, and keys with global attention
+    lowest = torch.zeros_like(elsewhere, dtype=query.dtype).masked_fill(
+        elsewhere, torch.finfo(query.dtype).min
     )
     ones = torch.ones_like(lowest)
     scores = scores + self._sliding_chunks_query_key_matmul(ones, lowest, window)
-    probabilities = scores.softmax(-1, dtype=torch.float32)  # [batch, pieces, heads, band]
+    n_global, places = 0, None
+    if is_global_attn:
+        assert is_index_global_attn is not None, "transformers says which pieces"
+        n_global, *places = self._get_global_attn_indices(is_index_global_attn)
+        of_global = self._concat_with_global_key_attn_probs(key, query, n_global, *places)
+        scores = torch.cat([of_global, scores], -1)
+    probabilities = scores.softmax(-1, dtype=torch.float32)  # [batch, pieces, heads, bands]
     probabilities = probabilities.masked_fill(is_index_masked[:, :, None, None], 0.0).type_as(
         scores
     )
     dropped = nn.functional.dropout(probabilities, p=self.dropout, training=self.training)
-    output = self._sliding_chunks_matmul_attn_probs_value(dropped, value, window)
-    return (output.flatten(-2), probabilities) if output_attentions else (output.flatten(-2),)
+    if places is None:
+        output = self._sliding_chunks_matmul_attn_probs_value(dropped, value, window).flatten(-2)
+        return (output, probabilities) if output_attentions else (output,)
+    at, local_at, no_local = places
+    output = self._compute_attn_output_with_global_indices(value, dropped, n_global, at, local_at)
+    rows, row_maps = self._compute_global_attn_output_from_hidden(
+        hidden_states.transpose(0, 1), n_global, local_at, at, no_local, is_index_masked
+    )  # [batch, heads, global, width of a head], [batch, heads, global, pieces]
+    output[at] = rows[local_at[0], :, local_at[1]].to(output.dtype)
+    output = output.flatten(-2)
+    return (output, probabilities, row_maps) if output_attentions else (output,)

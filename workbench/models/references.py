@@ -306,7 +306,7 @@ FAMILIES = (
         "longformer",
         "encoder",
         "Longformer, local attention",
-        f"maps in eval mode only, no global attention, {_NO_VALUES}",
+        f"maps in eval mode only, global attention of first pieces only, {_NO_VALUES}",
     ),
     Family("openai-gpt", "decoder", "the first GPT", _NO_VALUES),
     Family("gpt2", "decoder", "GPT-2"),

@@ -31,6 +31,8 @@ class Prescribed(Model):
     max_pieces: int | None = 64
     order: Sequence[int] = tuple(range(HEADS))
     even: bool = False  # all that can be seen alike
+    window: int = 0  # of the first layer; the second sees one piece further; 0: no limit
+    n_global: int = 0
 
     name = "prescribed"
     family = "prescribed"
@@ -44,7 +46,12 @@ class Prescribed(Model):
     @property
     def sites(self) -> tuple[Site, ...]:
         stack: Any = "decoder" if self.kind == "causal" else "encoder"
-        return tuple(Site(n, stack, self.kind, n, HEADS, HEADS) for n in range(LAYERS))
+        return tuple(
+            Site(
+                n, stack, self.kind, n, HEADS, HEADS, self.window and self.window + n, self.n_global
+            )
+            for n in range(LAYERS)
+        )
 
     @property
     def stacks(self) -> tuple[Stack, ...]:
@@ -104,7 +111,20 @@ class Prescribed(Model):
             scores = torch.zeros_like(scores)
         if self.kind == "causal":
             scores = scores.masked_fill(~torch.ones(size, size, dtype=torch.bool).tril(), -1e9)
+        if self.window:
+            for one in range(size):
+                for other in range(size):
+                    if not self.near(layer, one, other):
+                        scores[:, one, other] = -1e9
         return scores.softmax(-1)[list(self.order)]
+
+    def near(self, layer: int, one: int, other: int) -> bool:
+        """Whether the pieces at two places see each other in a layer."""
+        return (
+            not self.window
+            or abs(one - other) <= self.window + layer
+            or min(one, other) < self.n_global
+        )
 
 
 def pieces_of(word: str) -> int:

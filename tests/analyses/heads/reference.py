@@ -29,9 +29,21 @@ class Text:
         self.words = sorted({owner for owner in self.owners if owner is not None})
         self.specials = [p for p, owner in enumerate(self.owners) if owner is None]
         self.causal = model.kind == "causal"
+        self.model, self.layer = model, 0
+
+    def places(self, word: int) -> list[int]:
+        return [place for place, owner in enumerate(self.owners) if owner == word]
+
+    def reaches(self, word: int, targets: Sequence[int]) -> bool:
+        """Whether a piece of a word is near enough to one of these."""
+        return any(
+            self.model.near(self.layer, one, other)
+            for one in self.places(word)
+            for other in targets
+        )
 
     def sees(self, word: int, other: int) -> bool:
-        return not self.causal or other <= word
+        return (not self.causal or other <= word) and self.reaches(word, self.places(other))
 
     def visible(self, word: int) -> list[int]:
         return [other for other in self.words if self.sees(word, other)]
@@ -88,6 +100,7 @@ def reference_tables(model: Prescribed, docs: Sequence[Doc], frequent: int) -> d
     for place, doc in enumerate(docs):
         text = Text(model, doc, place)
         for layer in range(LAYERS):
+            text.layer = layer
             for head in range(HEADS):
                 maps = model.maps(place, layer, len(text.owners))[head].tolist()
                 _one(text, text.by_word(maps), (layer, head), count, rank, frequent)
@@ -125,7 +138,11 @@ def _one(text: Text, rows, key: Key, count, rank, frequent: int) -> None:  # typ
             for offset in range(-8, 9):
                 count("baselines", (*question, offset), partner - word == offset)
     for word, (given, special) in rows.items():
-        seen = [p for p in text.specials if not text.causal or p < _last(text, word)]
+        seen = [
+            p
+            for p in text.specials
+            if (not text.causal or p < _last(text, word)) and text.reaches(word, [p])
+        ]
         whole = list(given.values()) + [special[p] for p in seen]
         count("confidence", key, max([*given.values(), special[0]]))
         if len(whole) > 1:

@@ -22,12 +22,16 @@ SCORES = (
 @pytest.mark.parametrize(
     "seed", [*range(4), *(pytest.param(each, marks=pytest.mark.slow) for each in range(4, 10))]
 )
-@pytest.mark.parametrize("kind", ["self", "causal"])
+@pytest.mark.parametrize(
+    ("kind", "window", "n_global"),
+    [("self", 0, 0), ("causal", 0, 0), ("self", 4, 0), ("self", 3, 1)],
+)
 def test_every_score_is_what_the_maps_say(
-    run_heads: Callable[..., Result], seed: int, kind: str
+    run_heads: Callable[..., Result], seed: int, kind: str, window: int, n_global: int
 ) -> None:
+    """Where attention has a window, what lies outside of it is no miss, in no measure."""
     docs = random_docs(seed)
-    model = Prescribed(kind, seed, max_pieces=20)  # type: ignore[arg-type]
+    model = Prescribed(kind, seed, max_pieces=20, window=window, n_global=n_global)  # type: ignore[arg-type]
     tables = run_heads(model, docs, n_frequent_words=20).tables
     slow = reference_tables(model, docs, 20)
     heads = tables["heads"].set_index(["layer", "head"])

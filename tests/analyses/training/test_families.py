@@ -48,6 +48,8 @@ for folder in sorted(path.parent for path in root.glob("*/config.json")):
     net = kind.from_pretrained(folder, local_files_only=True).eval()
     ids = AutoTokenizer.from_pretrained(folder)(sys.argv[2], return_tensors="pt")["input_ids"]
     more = {"decoder_input_ids": ids} if net.config.is_encoder_decoder else {}
+    if n_global := getattr(net.config, "global_positions", 0):
+        more = {"global_attention_mask": (torch.arange(ids.shape[1]) < n_global).long()[None]}
     with torch.no_grad():
         answer = net(input_ids=ids, **more)
     found[folder.name] = answer[0].contiguous()

@@ -86,6 +86,8 @@ class Ended(Told):
         ("spanbert", "masked-spans"),
         ("xlnet", "permuted"),
         ("unilm", "unilm"),
+        ("longformer", "masked"),
+        ("vectors", "cbow-tree"),
         ("prefix-lm", "prefix-lm"),
         pytest.param("albert", "masked-order", marks=pytest.mark.slow),
     ],

@@ -1,8 +1,8 @@
 """What does a shape of a model give: one stack or two, and a memory of what was read before?
 
 Raffel et al.'s Table 2 at a small size: encoder-decoders, a language model and a prefix language
-model, trained on the same texts by two objectives. And Transformer-XL's recurrence: segments that
-read the states of the text before them.
+model, trained on the same texts by two objectives. Transformer-XL's recurrence: segments that read
+the states of the text before them. And Longformer's windows beside full attention, as texts grow.
 """
 
 from workbench.core.analysis import Analysis
@@ -13,5 +13,6 @@ ANALYSIS = Analysis(
     experiments={
         "architectures": "experiments:ARCHITECTURES",
         "recurrence": "experiments:RECURRENCE",
+        "text-length": "experiments:TEXT_LENGTH",
     },
 )

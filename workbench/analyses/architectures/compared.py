@@ -20,23 +20,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.analyses.architectures.experiments import Architectures, Arm, Goal
 from workbench.analyses.architectures.nets import build, read_by
-from workbench.analyses.architectures.trained import (
-    Part,
-    Texts,
-    folder_of,
-    store,
-    stored,
-    texts_of,
-)
+from workbench.analyses.architectures.trained import Fit, Texts, each_cell, plan_of, texts_of
 from workbench.analyses.training.batches import micro
-from workbench.analyses.training.distributed import Process
 from workbench.analyses.training.families import Size
 from workbench.analyses.training.objectives import known
 from workbench.analyses.training.objectives.chunked_lm_loss import nats_at
 from workbench.analyses.training.objectives.masked import IGNORED
 from workbench.analyses.training.packing import Sequences
-from workbench.analyses.training.task import Micro, Plan, Task
-from workbench.analyses.training.trainer import fit, seed_of
+from workbench.analyses.training.task import Micro, Task
+from workbench.analyses.training.trainer import seed_of
 from workbench.analyses.training.vocabulary import Vocabulary
 from workbench.core.stats import t_interval
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
@@ -89,11 +81,15 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
         )
         texts = texts_of(inputs, "t5", size, size.sequence_length, scratch, progress)
         keys = list(product(settings.objectives, settings.arms, settings.seeds))
-        cells = []
-        for index, (goal, arm, seed) in enumerate(keys):
-            part = Part(progress, index * settings.steps, len(keys) * settings.steps)
-            part(0, doing=f"training: {arm}, {goal}")
-            cells.append(_cell(inputs, settings, texts, size, goal, arm, seed, scratch, part))
+        table = each_cell(
+            keys,
+            settings.steps,
+            lambda key: "-".join(map(str, key)).replace(" ", "-"),
+            lambda key, fit: _cell(settings, texts, size, *key, fit),
+            scratch,
+            inputs,
+            progress,
+        )
         costs: dict[tuple[str, str], tuple[int, float]] = {
             (goal, arm): _cost(texts, size, goal, arm)
             for goal, arm in product(settings.objectives, settings.arms)
@@ -101,7 +97,6 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
         unigrams: dict[str, float] = {
             goal: _unigram(texts, goal, settings) for goal in settings.objectives
         }
-    table = pd.DataFrame(cells)
     tables = {
         "table": _table(table, costs, unigrams),
         "pairs": _pairs(table),
@@ -117,37 +112,14 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
 
 
 def _cell(
-    inputs: Inputs,
-    settings: Architectures,
-    texts: Texts,
-    size: Size,
-    goal: Goal,
-    arm: Arm,
-    seed: int,
-    scratch: Path,
-    progress: Part,
+    settings: Architectures, texts: Texts, size: Size, goal: Goal, arm: Arm, seed: int, fit: Fit
 ) -> dict[str, Any]:
-    """The numbers of one training; from disk if it was finished before the run was stopped."""
-    key = f"{goal}-{arm}-{seed}".replace(" ", "-")
-    if (finished := stored(scratch, key)) is not None:
-        return finished
+    """The numbers of one training."""
     net = build(arm, size, texts.tokenizer, seed)
-    plan = Plan(
-        steps=settings.steps,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        seed=seed,
-        points=20,
-        evaluations=1,
-    )
-    task = _task(texts, goal, arm, settings, seed)
-    rows = fit(
-        net, task, plan, progress, process=Process(torch.device(inputs.device)),
-        scratch=folder_of(scratch, key), recipe=key,
-    )  # fmt: skip
+    rows = fit(net, _task(texts, goal, arm, settings, seed), plan_of(settings, seed))
     loss = rows[-1].held_out
     assert loss is not None, "the end of a training is evaluated"
-    cell = {
+    return {
         "objective": goal,
         "arm": arm,
         "seed": seed,
@@ -157,8 +129,6 @@ def _cell(
         "tokens": rows[-1].tokens,
         "seconds": rows[-1].seconds,
     }
-    store(scratch, key, cell)
-    return cell
 
 
 def _task(texts: Texts, goal: Goal, arm: Arm, settings: Architectures, seed: int) -> Task:

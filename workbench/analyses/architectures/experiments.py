@@ -1,4 +1,7 @@
-"""The experiments `architectures` and `recurrence`: settings and tables. Costs: nothing."""
+"""The experiments `architectures`, `recurrence` and `text-length`: settings and tables.
+
+Costs: nothing.
+"""
 
 from typing import Literal, get_args
 
@@ -222,3 +225,120 @@ RECURRENCE = Experiment(
         "Full": {"steps": 4_000, "seeds": (0, 1, 2, 3, 4)},
     },
 )
+
+
+# --- length of texts ------------------------------------------------------------------------------
+
+
+class TextLength(Settings):
+    """Which lengths are measured, which are trained on, and for how long."""
+
+    lengths: tuple[int, ...] = Field(
+        (128, 256, 512, 1_024, 2_048),
+        min_length=2,
+        description="Pieces of the texts whose costs are measured (default: 128 256 512 1,024 "
+        "2,048).",
+    )
+    trained_lengths: tuple[int, ...] = Field(
+        (64, 256),
+        min_length=1,
+        description="Pieces of the texts that models are trained on (default: 64 256).",
+    )
+    window: int = Field(
+        32,
+        ge=2,
+        multiple_of=2,
+        description="Window of the local attention, in pieces on both sides together (default 32).",
+    )
+    seeds: tuple[int, ...] = Field(
+        (0, 1, 2), min_length=1, description="Seeds of the trainings (default: 0 1 2)."
+    )
+    steps: int = Field(300, ge=1, description="Number of training steps (default 300).")
+    pieces_per_step: int = Field(
+        512, ge=16, description="Pieces per step, in texts of any length (default 512)."
+    )
+    n_layers: int = Field(4, ge=1, description="Number of layers (default 4).")
+    width: int = Field(128, ge=8, description="Width of the hidden states (default 128).")
+    n_heads: int = Field(4, ge=1, description="Number of attention heads per layer (default 4).")
+    vocabulary_size: int = Field(
+        1_000, ge=150, description="Pieces in the tokenizer's vocabulary (default 1,000)."
+    )
+    learning_rate: float = Field(
+        2e-3, gt=0, description="Maximum learning rate of AdamW (default 0.002)."
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> "TextLength":
+        if min(*self.lengths, *self.trained_lengths) < 8:
+            raise ValueError("a text has 8 pieces or more")
+        if self.pieces_per_step < max(self.trained_lengths):
+            raise ValueError("pieces_per_step must be at least the longest trained length")
+        return self
+
+    def in_prose(self) -> str:
+        return (
+            "We measured the memory, time and operations of a forward and a backward pass over one "
+            f"text of {' or '.join(f'{each:,}' for each in self.lengths)} pieces, with full "
+            f"attention and with windows of {self.window} pieces and a first piece that sees all "
+            f"(Beltagy et al. 2020, Longformer): {self.n_layers} layers of width {self.width}. And "
+            "we trained masked language models of both kinds on texts of "
+            f"{' or '.join(map(str, self.trained_lengths))} pieces for {self.steps:,} steps of as "
+            f"many pieces, {self.pieces_per_step}, from {len(self.seeds)} seeds. Intervals are "
+            "over seeds, by Student's t."
+        )
+
+
+TEXT_LENGTH = Experiment(
+    name="text-length",
+    question="What do windows of attention cost and lose as texts grow?",
+    subject="Training",
+    about="Measures memory and time by the length of a text, and trains masked language models "
+    "with windows (Longformer) and with full attention on texts of the same pieces.",
+    settings=TextLength,
+    run="workbench.analyses.architectures.lengths:run",
+    tables={
+        "costs": Table(
+            "A forward and a backward pass over one text. attention: windows; full, where all "
+            "weights are stored; fused, full attention in one kernel that does not store them. "
+            "memory: the most bytes of all tensors alive at once, without the weights, in "
+            "millions. seconds: the median of three passes. operations: of the forward pass, in "
+            "millions of floating-point operations.",
+            ("attention", "length"),
+        ),
+        "growth": Table(
+            "How a cost grows from a length to the next: log of its ratio over log of the ratio of "
+            "lengths. 1: in proportion to the length; 2: with its square.",
+            ("attention", "length"),
+        ),
+        "table": Table(
+            "Loss of the held-out text by the length of the texts. loss: nats per masked piece, a "
+            "mean over seeds, with 95 % interval (lower, upper; Student's t; empty for one seed). "
+            "delta: difference to full attention at the same length, and its interval. unigram: "
+            "loss of the frequencies of pieces.",
+            ("length", "attention"),
+        ),
+        "cells": Table(
+            "Each training, with the loss of the held-out text.", ("length", "attention", "seed")
+        ),
+    },
+    models=(0, 0),
+    split="train",
+    trains=True,
+    title="Windows of attention and the length of texts, on",
+    demo=Demo(
+        "Windows of attention beside full attention, as texts grow",
+        settings={
+            "lengths": (64, 128, 256), "trained_lengths": (32,), "window": 8, "seeds": (0, 1),
+            "steps": 20, "pieces_per_step": 128,
+        },
+        order=33,
+    ),
+    figures="workbench.analyses.architectures.figures:TEXT_LENGTH_FIGURES",
+    findings="workbench.analyses.architectures.findings:text_length",
+    papers=("beltagy-2020-longformer",),
+    presets={
+        "Quick": {"steps": 80, "seeds": (0, 1), "trained_lengths": (64,)},
+        "Standard": {},
+        "Full": {"steps": 4_000, "seeds": (0, 1, 2, 3, 4)},
+    },
+)  # fmt: skip

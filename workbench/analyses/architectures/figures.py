@@ -1,4 +1,7 @@
-"""Figures of `architectures` and `recurrence`. Pure functions of tables. Costs: milliseconds."""
+"""Figures of `architectures`, `recurrence` and `text-length`. Pure functions of tables.
+
+Costs: milliseconds.
+"""
 
 from collections.abc import Mapping
 
@@ -153,4 +156,67 @@ RECURRENCE_FIGURES: Mapping[str, Draw] = {
     "losses": by_memory,
     "positions": positions,
     "costs": lengths,
+}
+
+
+# --- length of texts ------------------------------------------------------------------------------
+
+
+def _by_length(tables: Tables, measure: str, unit: str) -> go.Figure:
+    shown = []
+    for index, (attention, part) in enumerate(tables["costs"].groupby("attention", sort=False)):
+        hover = f"{attention}, %{{x}} pieces: %{{y:.3~g}} {unit}"
+        colour = SERIES[index % len(SERIES)]
+        shown.append(curve(part["length"], part[measure], hover, str(attention), index, colour))
+    x = {"title": "pieces of a text", "rangemode": "tozero"}
+    return plot(shown, 340, x, {"title": unit, "rangemode": "tozero"})
+
+
+def memory(tables: Tables) -> go.Figure:
+    """Megabytes of all tensors of a pass by the length of a text.
+
+    How to read: a straight line grows with the length; full attention that stores its weights
+    bends up, as its maps grow with the square of the length.
+    """
+    return _by_length(tables, "memory", "megabytes")
+
+
+def seconds(tables: Tables) -> go.Figure:
+    """Seconds of a forward and a backward pass by the length of a text.
+
+    How to read: a straight line grows with the length; where curves cross, windows begin to pay.
+    """
+    return _by_length(tables, "seconds", "seconds")
+
+
+def by_length(tables: Tables) -> go.Figure:
+    """Nats per masked piece of the held-out text, by length and attention.
+
+    How to read: the lower, the better, within a length; points are means over seeds with 95 %
+    intervals; the grey line is the frequencies of pieces.
+    """
+    table = tables["table"]
+    names = [f"{row['attention']}, {row['length']}" for row in table.to_dict("records")]
+    at = float(table["unigram"].mean())
+    shown = [
+        curve(
+            [at, at], [names[0], names[-1]], f"frequencies of pieces: {at:.2f}", "frequencies",
+            colour=BASELINE, marker={"symbol": "line-ns", "size": 12},
+            line={"width": 2, "dash": "solid"},
+        ),
+        marks(
+            table["loss"], names, "%{y}: %{x:.3f} nats per masked piece", "models", MODEL,
+            "circle", size=10, error_x={**interval(table, "loss"), "color": MODEL},
+        ),
+    ]  # fmt: skip
+    return plot(
+        shown, max(300, ROW * len(names) + 150), {"title": "nats per masked piece"},
+        {**DOWN, "title": "attention, pieces", "categoryorder": "array", "categoryarray": names},
+    )  # fmt: skip
+
+
+TEXT_LENGTH_FIGURES: Mapping[str, Draw] = {
+    "memory": memory,
+    "seconds": seconds,
+    "losses": by_length,
 }

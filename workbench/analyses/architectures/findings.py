@@ -1,4 +1,4 @@
-"""Findings of `architectures` and `recurrence`: what papers claim, and whether it holds here.
+"""Findings of this folder's experiments: what papers claim, and whether it holds here.
 
 Pure functions of the tables. Costs: milliseconds.
 """
@@ -187,6 +187,57 @@ def _cost(costs: pd.DataFrame) -> Finding:
         row["operations"], None, full, "supported", "costs",
         {name: row[name] for name in ("segment", "memory", "length")}, "costs",
         measure="thousand operations per piece in segments", column="operations",
+    )  # fmt: skip
+
+
+# --- length of texts ------------------------------------------------------------------------------
+
+
+def text_length(tables: Tables) -> Iterator[Finding]:
+    """How memory and time grow, then what windows lose."""
+    growth, costs = tables["growth"], tables["costs"]
+    for measure, unit in (("memory", "the memory"), ("seconds", "the time")):
+        yield _growth(growth, costs, measure, unit)
+    table, seeds = tables["table"], tables["cells"]["seed"].nunique()
+    for row in _rows(table):
+        if row["attention"] == "windows":
+            yield _of_windows(row, seeds)
+
+
+def _growth(growth: pd.DataFrame, costs: pd.DataFrame, measure: str, what: str) -> Finding:
+    """Between the two longest texts, where constant parts weigh least."""
+    longest = int(growth["length"].max())
+    of = growth[growth["length"] == longest].set_index("attention")[measure]
+    at = costs[costs["length"] == longest].set_index("attention")[measure]
+    holds = of["windows"] < 1.2
+    linear = "in proportion to its length" if holds else "faster than its length"
+    return Finding(
+        f"With windows, {what} of a pass over a text of {whole(longest)} pieces grows {linear}: "
+        f"by its power {decimal(of['windows'])}, with full attention {decimal(of['full'])}, in a "
+        f"fused kernel {decimal(of['fused'])}. Full attention takes "
+        f"{decimal(at['full'] / at['windows'], 1)} times as much, the fused kernel "
+        f"{decimal(at['fused'] / at['windows'], 1)} times.",
+        of["windows"], None, of["full"], judged(holds and of["windows"] < of["full"]), "growth",
+        {"attention": "windows", "length": longest}, measure,
+        measure=f"power by which {what} grows with windows", column=measure,
+    )  # fmt: skip
+
+
+def _of_windows(row: Mapping[str, Any], seeds: int) -> Finding:
+    ends = _ends(row, "delta_")
+    sure = ends is not None and (ends[0] > 0 or ends[1] < 0)
+    learnt = row["upper"] < row["unigram"] if ends else row["loss"] < row["unigram"]
+    more = "loses" if row["delta"] > 0 else "gains"
+    says = f"a window {more} {decimal(abs(row['delta']), 3)} nats per masked piece"
+    says += f" against full attention{_interval(ends)}"
+    known = "" if learnt else ", and neither is known to be better than frequencies"
+    return Finding(
+        f"On texts of {whole(row['length'])} pieces, {says}; the loss is "
+        f"{decimal(row['loss'], 3)} (frequencies of pieces: {decimal(row['unigram'], 3)}){known}.",
+        row["delta"], ends, 0.0, judged(sure and learnt, ends), "table",
+        {"length": row["length"], "attention": "windows"}, "losses",
+        measure=f"change of the loss by windows on texts of {row['length']}", unit="nats",
+        column="delta", decided_by="more seeds", n=plural(seeds, "seed"),
     )  # fmt: skip
 
 

@@ -23,19 +23,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.analyses.architectures.experiments import Recurrence
 from workbench.analyses.architectures.trained import (
-    Part,
+    Fit,
     Texts,
-    folder_of,
-    store,
-    stored,
+    each_cell,
+    plan_of,
     texts_of,
+    with_interval,
 )
-from workbench.analyses.training.distributed import Process
 from workbench.analyses.training.families import Size, xlnet
 from workbench.analyses.training.objectives.chunked_lm_loss import linear_nats
-from workbench.analyses.training.task import Micro, Plan, Task
-from workbench.analyses.training.trainer import fit
-from workbench.core.stats import t_interval
+from workbench.analyses.training.task import Micro, Task
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 QUARTERS = 4
@@ -81,12 +78,15 @@ def run(inputs: Inputs, settings: Recurrence, progress: Progress) -> Result:
         scratch = inputs.scratch or Path(folder)
         texts = texts_of(inputs, "gpt", size, warm + scored + 1, scratch, progress)
         keys = list(product(settings.segments, settings.memories, settings.seeds))
-        cells = []
-        for index, (segment, memory, seed) in enumerate(keys):
-            part = Part(progress, index * settings.steps, len(keys) * settings.steps)
-            part(0, doing=f"training: segments of {segment}, memory of {memory}")
-            cells.append(_cell(inputs, settings, texts, size, segment, memory, seed, scratch, part))
-    table = pd.DataFrame(cells)
+        table = each_cell(
+            keys,
+            settings.steps,
+            lambda key: f"segment-{key[0]}-memory-{key[1]}-{key[2]}",
+            lambda key, fit: _cell(settings, texts, size, *key, fit),
+            scratch,
+            inputs,
+            progress,
+        )
     tables = {
         "table": _table(table, _unigram(texts, scored)),
         "positions": _positions(table),
@@ -100,33 +100,18 @@ def run(inputs: Inputs, settings: Recurrence, progress: Progress) -> Result:
 
 
 def _cell(
-    inputs: Inputs,
     settings: Recurrence,
     texts: Texts,
     size: Size,
     segment: int,
     memory: int,
     seed: int,
-    scratch: Path,
-    progress: Part,
+    fit: Fit,
 ) -> dict[str, Any]:
-    """The numbers of one training; from disk if it was finished before the run was stopped."""
-    key = f"segment-{segment}-memory-{memory}-{seed}"
-    if (finished := stored(scratch, key)) is not None:
-        return finished
+    """The numbers of one training."""
     net = new_net(size, texts, seed)
-    plan = Plan(
-        steps=settings.steps,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        seed=seed,
-        points=20,
-    )
-    process = Process(torch.device(inputs.device))
     task = _task(texts, settings, segment, memory, seed)
-    rows = fit(
-        net, task, plan, progress, process=process, scratch=folder_of(scratch, key), recipe=key
-    )
+    rows = fit(net, task, plan_of(settings, seed, evaluations=10))
     scored, batch = size.sequence_length, settings.batch_size
     nats = held_out_nats(net, texts, segment, memory, scored, batch)  # [texts, scored]
     places = torch.arange(scored) % segment * QUARTERS // segment
@@ -142,7 +127,6 @@ def _cell(
     cell["other_text"] = float(other.sum()) * scale
     for quarter in range(QUARTERS):
         cell[f"quarter_{quarter + 1}"] = float(nats[:, places == quarter].mean())
-    store(scratch, key, cell)
     return cell
 
 
@@ -212,22 +196,16 @@ def _table(cells: pd.DataFrame, unigram: float) -> pd.DataFrame:
     for (segment, memory), mine in cells.groupby(["segment", "memory"], sort=False):
         values = mine["bits_per_character"].to_numpy()
         row: dict[str, Any] = {"segment": segment, "memory": memory, "loss": mine["loss"].mean()}
-        row |= _with_interval("bits_per_character", values, "")
+        row |= with_interval("bits_per_character", values, "")
         bare = cells[(cells["segment"] == segment) & (cells["memory"] == 0)]
         nothing = np.full(len(values), np.nan)
         same = nothing if not memory or bare.empty else bare["bits_per_character"].to_numpy()
-        row |= _with_interval("delta", values - same, "delta_")
+        row |= with_interval("delta", values - same, "delta_")
         other = mine["other_text"].to_numpy() if memory else nothing
         row["other_text"] = other.mean()
-        row |= _with_interval("own_gain", other - values, "own_gain_")
+        row |= with_interval("own_gain", other - values, "own_gain_")
         rows.append({**row, "unigram": unigram})
     return pd.DataFrame(rows)
-
-
-def _with_interval(name: str, values: Any, prefix: str) -> dict[str, float]:
-    lower, upper = t_interval(values)
-    ends = {f"{prefix}lower": float(lower), f"{prefix}upper": float(upper)}
-    return {name: float(values.mean()), **ends}
 
 
 def _positions(cells: pd.DataFrame) -> pd.DataFrame:
@@ -236,7 +214,7 @@ def _positions(cells: pd.DataFrame) -> pd.DataFrame:
         for quarter in range(1, QUARTERS + 1):
             values = mine[f"quarter_{quarter}"].to_numpy()
             key = {"segment": segment, "memory": memory, "quarter": quarter}
-            rows.append({**key, **_with_interval("loss", values, "")})
+            rows.append({**key, **with_interval("loss", values, "")})
     return pd.DataFrame(rows)
 
 

@@ -7,30 +7,38 @@ its numbers, so that a stopped run goes on where it was. Costs: tokenising the t
 import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from workbench.analyses.training.batches import split_held_out
+from workbench.analyses.training.curves import Row
 from workbench.analyses.training.distributed import Process
 from workbench.analyses.training.families import Size, family_of, require_whole_heads
 from workbench.analyses.training.packing import Packing, Sequences, pack
+from workbench.analyses.training.task import Plan
 from workbench.analyses.training.train import prepare, text_hash
+from workbench.analyses.training.trainer import fit
 from workbench.analyses.training.training_run import text_of
 from workbench.analyses.training.vocabulary import Vocabulary, vocabulary_of
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.stats import t_interval
 from workbench.experiment.definition import Inputs, Progress
 
 HELD_OUT = 0.05  # of the text
+Fit = Callable[..., list[Row]]  # of a net, its task and its plan
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -97,22 +105,65 @@ class Part:
         self.progress.warn(text)
 
 
-def folder_of(scratch: Path, key: str) -> Path:
-    """The folder for the checkpoint of a training."""
-    folder = scratch / key
-    folder.mkdir(exist_ok=True)
-    return folder
+def each_cell(
+    keys: Sequence[Key],
+    steps: int,
+    name: Callable[[Key], str],
+    train: Callable[[Key, Fit], dict[str, Any]],
+    scratch: Path,
+    inputs: Inputs,
+    progress: Progress,
+) -> pd.DataFrame:
+    """The numbers of all trainings, a row each; those finished before a stop come from disk.
+
+    `name` is that of a training's files; `train` gets a function that runs its steps.
+    """
+    cells = []
+    for index, key in enumerate(keys):
+        file = name(key)
+        part = Part(progress, index * steps, len(keys) * steps)
+        part(0, doing=f"training: {file}")
+        numbers = _stored(scratch, file)
+        if numbers is None:
+            (folder := scratch / file).mkdir(exist_ok=True)
+            process = Process(torch.device(inputs.device))
+            numbers = train(
+                key,
+                partial(fit, progress=part, process=process, scratch=folder, recipe=file),
+            )
+            _store(scratch, file, numbers)
+        cells.append(numbers)
+    return pd.DataFrame(cells)
 
 
-def stored(scratch: Path, key: str) -> dict[str, Any] | None:
+def _stored(scratch: Path, file: str) -> dict[str, Any] | None:
     """The numbers of a training that was finished before the run was stopped."""
-    path = scratch / f"{key}.json"
+    path = scratch / f"{file}.json"
     numbers: dict[str, Any] | None = parse_json(read_regular(path)) if path.is_file() else None
     return numbers
 
 
-def store(scratch: Path, key: str, numbers: dict[str, Any]) -> None:
+def _store(scratch: Path, file: str, numbers: dict[str, Any]) -> None:
     """Keep the numbers of a finished training, and delete its checkpoint."""
-    with atomic_write(scratch / f"{key}.json") as draft:
+    with atomic_write(scratch / f"{file}.json") as draft:
         draft.write_text(json.dumps(numbers), "utf-8")
-    shutil.rmtree(scratch / key, ignore_errors=True)
+    shutil.rmtree(scratch / file, ignore_errors=True)
+
+
+def plan_of(settings: Any, seed: int, batch_size: int | None = None, evaluations: int = 1) -> Plan:
+    """The plan of a training, from the settings that the experiments share."""
+    return Plan(
+        steps=settings.steps,
+        batch_size=batch_size or settings.batch_size,
+        learning_rate=settings.learning_rate,
+        seed=seed,
+        points=20,
+        evaluations=evaluations,
+    )
+
+
+def with_interval(name: str, values: Any, prefix: str) -> dict[str, float]:
+    """The mean of a number over seeds, with its 95 % interval by Student's t."""
+    lower, upper = t_interval(values)
+    ends = {f"{prefix}lower": float(lower), f"{prefix}upper": float(upper)}
+    return {name: float(values.mean()), **ends}

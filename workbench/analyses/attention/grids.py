@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from workbench.analyses.attention.browsed import Browsed
 from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Text
@@ -50,6 +51,7 @@ class Items:
     words: tuple[int, ...]  # the index of the word of each item; -1: none
     special: tuple[bool, ...]
     places: tuple[int, ...]  # the index of the first piece of each item
+    ends: tuple[int, ...]  # and of its last
     owned: PieceGroups  # the pieces of each item
 
     def __len__(self) -> int:
@@ -70,6 +72,7 @@ def items(text: Text, unit: Unit, special: Special) -> Items:
     words: list[int] = []
     specials: list[bool] = []
     places: list[int] = []
+    ends: list[int] = []
     for i, (piece, owner) in enumerate(zip(text.pieces, text.owners, strict=True)):
         if hidden[i]:
             continue
@@ -81,12 +84,15 @@ def items(text: Text, unit: Unit, special: Special) -> Items:
             words.append(owner)
             specials.append(text.special[i])
             places.append(i)
+            ends.append(i)
         item_of_piece[i] = item_of_key[key]
+        ends[item_of_key[key]] = i
     # [items, pieces]
     mask = torch.from_numpy(item_of_piece) == torch.arange(len(names))[:, None]
     return Items(
-        tuple(names), tuple(words), tuple(specials), tuple(places), PieceGroups.of(mask[None])
-    )
+        tuple(names), tuple(words), tuple(specials), tuple(places), tuple(ends),
+        PieceGroups.of(mask[None]),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -192,6 +198,34 @@ class Grid(Browsed):
     @property
     def _combined(self) -> str:
         return self.options.together.partition(" over ")[0]
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """For each row, how many pieces away attention goes at most; 0: no limit."""
+        chosen = self.layers or self.options.layers
+        sites = [s for s in self.look.maps if _is(s, self.group)]
+        of = [site.window for site in sites if not chosen or site.layer in chosen]
+        if self.options.together == "rollout":  # it goes from window to window
+            return (0,) * len(self.rows)
+        return tuple(of) if self.layers else (max(of) if all(of) else 0,)
+
+    @property
+    def n_global(self) -> int:
+        """Number of first pieces that see all and that all see, whatever the window."""
+        return max(site.n_global for site in self.look.maps if _is(site, self.group))
+
+    def seen(self, row: int) -> NDArray[np.bool_]:
+        """Which items may attend to which, by mask and window.  # [rows, columns]"""
+        rows, columns = self.sides.rows, self.sides.columns
+        first, last = (np.array(each, dtype=int)[:, None] for each in (rows.places, rows.ends))
+        from_, to = (np.array(each, dtype=int)[None] for each in (columns.places, columns.ends))
+        seen = np.ones((len(rows), len(columns)), dtype=bool)
+        if self.group[1] == "causal":
+            seen &= from_ <= first
+        if window := self.windows[row]:
+            near = (from_ - last <= window) & (first - to <= window)
+            seen &= near | (np.minimum(first, from_) < self.n_global)
+        return seen
 
     @property
     def layers_across(self) -> bool:

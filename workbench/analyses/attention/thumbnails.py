@@ -65,7 +65,7 @@ def overview(grid: Grid, overlays: Sequence[Overlay] = ()) -> Overview:
     for row, column, shown in grid.each():
         picture, tops[row][column] = bytes_of(pooled(shown, height, width))
         pictures[row, column] = picture
-        for name, value in measured(grid, shown).items():
+        for name, value in measured(grid, row, shown).items():
             values[name][row][column] = value
         for overlay in overlays:
             share = drawn(overlay, grid.sides, shown).share
@@ -82,7 +82,7 @@ def overview(grid: Grid, overlays: Sequence[Overlay] = ()) -> Overview:
     return Overview(pictures, tuple(map(tuple, tops)), scores)
 
 
-def measured(grid: Grid, shown: Floats) -> dict[str, float | None]:
+def measured(grid: Grid, row: int, shown: Floats) -> dict[str, float | None]:
     """The scores of one map.  # [rows, columns]"""
     scores: dict[str, float | None] = dict.fromkeys(_measures(grid))
     mass = shown.sum(-1)  # [rows]
@@ -92,11 +92,7 @@ def measured(grid: Grid, shown: Floats) -> dict[str, float | None]:
     rows, mass = shown[mask], mass[mask]
     shares = rows / mass[:, None]
     scores["confidence"] = _mean(rows.max(-1))
-    places = np.array(grid.sides.rows.places)[mask]
-    if grid.group[1] == "causal":  # the number of unmasked columns of each row
-        n_keys = (np.array(grid.sides.columns.places)[None] <= places[:, None]).sum(-1)
-    else:
-        n_keys = np.full(len(rows), shown.shape[1])
+    n_keys = grid.seen(row)[mask].sum(-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         entropy = -np.where(shares > 0, shares * np.log(shares), 0).sum(-1)
         uniform = np.log(n_keys)

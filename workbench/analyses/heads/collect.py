@@ -134,6 +134,9 @@ def rarity_of(gold: BatchGold, sides: Sides, frequent: int) -> Rarity:
     ranks.scatter_(2, shuffles, gold.ranks.expand_as(shuffles))
     if sides.kind == "causal":
         rarest = ranks.cummax(2).values
+    elif sides.window:
+        seen = [torch.where(sides.pairs, each[:, None], UNKNOWN).amax(-1) for each in ranks]
+        rarest = torch.stack(seen)
     else:
         rarest = ranks.amax(2, keepdim=True).expand_as(ranks)
     rare = sides.rows & (rarest >= frequent)
@@ -169,6 +172,13 @@ class Group(NamedTuple):
 
     stack: StackName
     kind: Kind
+    window: int = 0
+    n_global: int = 0
+
+
+def group_of(site: Site) -> Group:
+    """The group of a site."""
+    return Group(site.stack, site.kind, site.window, site.n_global)
 
 
 @dataclass(frozen=True)
@@ -243,7 +253,7 @@ class _Tap(Tap):
 
     @torch.no_grad()
     def see(self, view: View) -> None:
-        site, group = view.site, Group(view.site.stack, view.site.kind)
+        site, group = view.site, group_of(view.site)
         ready = self._of(group, view)
         sides = ready.words.sides
         norms = self._value_norms(view)
@@ -325,7 +335,7 @@ class _Tap(Tap):
     def _drawn(self, group: Group, queries: Pieces, keys: Pieces) -> tuple[Words, Tensor]:
         """The words of a batch with their gold, and bootstrap weights [1 + samples, batch]."""
         settings, order = self.settings, queries.order.tolist()
-        sides = sides_of(queries, keys, group.kind, settings.by_pieces)
+        sides = sides_of(queries, keys, group.kind, settings.by_pieces, *group[2:])
         is_word = sides.both.cpu().numpy()
         shuffles = word_permutations([*is_word], order, settings.n_shuffles, settings.seed)
         gold = batch_gold(self.gold, order, sides, torch.from_numpy(shuffles), settings.seed)
@@ -340,7 +350,7 @@ class _Tap(Tap):
         sides, gold = words.sides, words.gold
         rarity = rarity_of(gold, sides, self.gold.frequent)
         self.tally.add("shared", group, drawn_sums(weights.double(), words.shared))
-        maps = sides.merged(_uniform(queries, keys, group.kind))
+        maps = sides.merged(_uniform(queries, keys, group))
         maxima = maxima_of(maps[..., : sides.words], sides.pairs, min_word_attention)
         even = head_sums(maps, maxima, words, None, min_word_attention)
         sums = torch.stack([even[:, 0, HEAD.index(name)] for name in EVEN], 1)  # [batch, sums]
@@ -379,12 +389,16 @@ def _chunks(heads: int, numbers: int, view: View) -> int:
     return max(1, min(heads, heads * numbers // AT_ONCE.get(view.probabilities.device.type, 1)))
 
 
-def _uniform(queries: Pieces, keys: Pieces, kind: Kind) -> Tensor:
+def _uniform(queries: Pieces, keys: Pieces, group: Group) -> Tensor:
     """Uniform attention on all visible pieces.  # [batch, 1, queries, keys]"""
     visible = keys.mask[:, None].expand(-1, queries.ids.shape[1], -1)
-    if kind == "causal":
-        position = torch.arange(keys.ids.shape[1], device=keys.ids.device)
-        visible = visible & (position[None, :] <= position[: queries.ids.shape[1], None])
+    position = torch.arange(keys.ids.shape[1], device=keys.ids.device)
+    row = position[: queries.ids.shape[1], None]
+    if group.kind == "causal":
+        visible = visible & (position <= row)
+    if group.window:
+        is_global = torch.minimum(position, row) < group.n_global
+        visible = visible & (((position - row).abs() <= group.window) | is_global)
     return (visible / visible.sum(-1, keepdim=True).clamp(min=1))[:, None]
 
 
@@ -403,7 +417,7 @@ def look(
         matrix = weight.float()  # [heads, width of a head, width]
         outputs[site] = matrix @ matrix.mT
     tap = _Tap(gold, settings, outputs, sample)
-    groups = dict.fromkeys(Group(site.stack, site.kind) for site in model.sites)
+    groups = dict.fromkeys(map(group_of, model.sites))
 
     def ahead(text: Pieces) -> None:
         tap.prepare(groups, model.texts_of(text))

@@ -82,7 +82,8 @@ class Sample(Tap):
         if not rows:
             return
         queries, keys = view.queries.take(rows), view.keys.take(rows)
-        sides = sides_of(queries, keys, view.site.kind)
+        site = view.site
+        sides = sides_of(queries, keys, site.kind, window=site.window, n_global=site.n_global)
         maps = sides.merged(view.probabilities[rows].float())
         maxima = maxima_of(maps[..., : sides.words], sides.pairs, self.min_word_attention)
         self.keep(view.site, queries, sides, self.rows(queries, sides, maps), maxima)

@@ -201,7 +201,7 @@ def batch_gold(
     known = sides.both.cpu().numpy()
     pairs = sides.pairs.cpu().numpy()
     arcs = _arc_rows(gold, order, known, pairs)
-    anaphors = _anaphor_rows(gold, order, known)
+    anaphors = _anaphor_rows(gold, order, known, pairs)
     ranks = np.full(known.shape, UNKNOWN, dtype=np.int64)
     sentences = np.zeros(known.shape, dtype=np.int64)
     for row, document in enumerate(order):
@@ -310,7 +310,9 @@ def _cells(arcs: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndar
 _AnaphorRow = tuple[int, int, list[int], list[bool], int]  # row, word, candidates, right, guess
 
 
-def _anaphor_rows(gold: Gold, order: Sequence[int], known: np.ndarray) -> list[_AnaphorRow]:
+def _anaphor_rows(
+    gold: Gold, order: Sequence[int], known: np.ndarray, pairs: np.ndarray
+) -> list[_AnaphorRow]:
     """Anaphors whose word and at least one antecedent are visible."""
     rows = []
     for row, document in enumerate(order):
@@ -320,7 +322,7 @@ def _anaphor_rows(gold: Gold, order: Sequence[int], known: np.ndarray) -> list[_
             visible = [
                 index
                 for index, word in enumerate(anaphor.candidates)
-                if word < known.shape[1] and known[row, word]
+                if word < known.shape[1] and known[row, word] and pairs[row, anaphor.word, word]
             ]
             right = [anaphor.right[index] for index in visible]
             if any(right):

@@ -3,7 +3,8 @@
 A text is a block of different random pieces, then the same block again: only the first copy
 predicts the next piece. A duplicate head attends from a piece of the second block to the same piece
 of the first, an induction head to the piece after it. Block lengths vary, so that no fixed offset
-does as well. Costs: a forward pass over about four hundred pieces.
+does as well. Where attention has a window, only blocks that fit into it count. Costs: a forward
+pass over about four hundred pieces.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +54,9 @@ class _Tap(Tap):
             mass = maps.gather(3, index.expand(-1, maps.shape[1], -1, 1))[..., 0]
             return ((mass * in_second[:, None]).sum(-1) / count).cpu()
 
-        self._pending[view.site] = attention_on(earlier), attention_on(earlier + 1)
+        inside = (period <= view.site.window).cpu() if view.site.window else slice(None)
+        duplicate, induction = attention_on(earlier), attention_on(earlier + 1)
+        self._pending[view.site] = duplicate[inside], induction[inside]
 
     def close(self, whole: bool) -> None:
         for site, pair in self._pending.items() if whole else ():
@@ -72,10 +75,11 @@ def repeats(model: Model, around: Pieces, seed: int) -> Mapping[Site, Repeats]:
         for part in chunks(rows, AT_ONCE):
             text = pad(part, model.symbols.pad)
             model.forward(text.to(model.device), taps=[tap], hidden=False)
-    return {
+    found = {
         site: Repeats(*(torch.cat(parts) for parts in zip(*pairs, strict=True)))
         for site, pairs in tap.attention.items()
     }
+    return {site: each for site, each in found.items() if len(each.duplicate)}
 
 
 def _rows(model: Model, around: Pieces, seed: int) -> list[Row]:

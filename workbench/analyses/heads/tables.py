@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from workbench.analyses.heads.collect import Group, HeadSums
+from workbench.analyses.heads.collect import HeadSums, group_of
 from workbench.analyses.heads.gold import DIRECTIONS, FIRST, FIXED, LONGEST, RULES, Gold
 from workbench.analyses.heads.induction import Repeats
 from workbench.analyses.heads.measures import EVEN, RELATION_COUNTS, head_parts, shared_parts
@@ -119,8 +119,8 @@ def sums_of(head_sums: HeadSums, gold: Gold) -> Mapping[Site, Sums]:
     return {
         site: Sums(
             total.cpu().numpy(),
-            head_sums.even[Group(site.stack, site.kind)].cpu().numpy(),
-            head_sums.shared[Group(site.stack, site.kind)].cpu().numpy(),
+            head_sums.even[group_of(site)].cpu().numpy(),
+            head_sums.shared[group_of(site)].cpu().numpy(),
             len(gold.relations),
         )
         for site, total in head_sums.heads.items()
@@ -166,7 +166,7 @@ def relations(
         if not len(known):
             continue
         null = head_sums.hits[site].cpu().numpy()  # [shuffles, arc types, heads]
-        visible = head_sums.shuffled_arcs[Group(site.stack, site.kind)].cpu().numpy()
+        visible = head_sums.shuffled_arcs[group_of(site)].cpu().numpy()
         site_wins = head_sums.wins[site].cpu().numpy()  # [2, arc types, heads, rules]
         for arc_type in known:
             n = arcs[0, arc_type]
@@ -525,7 +525,7 @@ def _rarity(
     """Mean of the permutation null of the rare role, and its p-value, corrected over all heads."""
     keys, scores, nulls, numbers = [], [], [], []
     for site, site_sums in sums.items():
-        group = Group(site.stack, site.kind)
+        group = group_of(site)
         rows = head_sums.rare_rows[group].cpu().numpy()  # [shuffles]
         nulls.append(head_sums.rare_hits[site].cpu().numpy() / np.maximum(rows, 1)[:, None])
         for head in range(site.heads):

@@ -33,6 +33,7 @@ class Sides:
     ends: Tensor  # [batch, columns], special pieces after the first word: separators
     first: Tensor  # [batch, columns], the first position of the text
     visible: Tensor  # [batch, words, columns], columns visible to each row
+    window: int = 0  # the largest distance of a visible piece; 0: no limit
 
     @property
     def pairs(self) -> Tensor:
@@ -52,8 +53,19 @@ class Sides:
         return merged(probabilities, self.looking, self.looked_at)
 
 
-def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False) -> Sides:
-    """The words and columns of maps of these texts; in `cross`, a decoder attends to an encoder."""
+def sides_of(
+    queries: Pieces,
+    keys: Pieces,
+    kind: Kind,
+    by_pieces: bool = False,
+    window: int = 0,
+    n_global: int = 0,
+) -> Sides:
+    """The words and columns of maps of these texts; in `cross`, a decoder attends to an encoder.
+
+    A word sees what one of its pieces sees: pieces up to `window` away, unless it is 0, and the
+    first `n_global` pieces, which see all.
+    """
     if by_pieces:
         queries, keys = _apart(queries), _apart(keys)
     longest = max(_words_read(queries), _words_read(keys))
@@ -77,6 +89,11 @@ def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False)
         ) - 1  # [batch, words], position of the last piece
         start = torch.where(targets, positions, keys.ids.shape[1]).amin(-1)  # [batch, columns]
         visible = visible & (start[:, None] <= last[..., None])
+    if window:
+        near = (positions[:, None] - positions).abs() <= window
+        near |= (positions < n_global) | (positions[:, None] < n_global)
+        reached = looking.float() @ near.float()  # [batch, words, pieces]
+        visible = visible & (reached @ targets.float().mT > 0)
     words = owned.shape[1]
     no_words = torch.zeros_like(columns[:, :words])
     first = targets.gather(2, _first(keys.mask)[:, None, None].expand(-1, targets.shape[1], 1))
@@ -92,6 +109,7 @@ def sides_of(queries: Pieces, keys: Pieces, kind: Kind, by_pieces: bool = False)
         torch.cat([no_words, ends], 1),
         first[..., 0] & columns,
         visible,
+        window,
     )
 
 

@@ -24,16 +24,10 @@ from workbench.analyses.training.objectives.chunked_lm_loss import nats_at, outp
 from workbench.analyses.training.objectives.distillation import Distilled
 from workbench.analyses.training.objectives.electra import Electra
 from workbench.analyses.training.objectives.masked import IGNORED, masked_statically
-from workbench.analyses.training.objectives.skipgram import (
-    NEGATIVES,
-    WINDOW,
-    WordSampler,
-    pairs,
-    skipgram_losses,
-)
+from workbench.analyses.training.objectives.skipgram import WordSampler
 from workbench.analyses.training.objectives.spanbert import SpanBert
 from workbench.analyses.training.packing import Packing, Sentences, Sequences
-from workbench.analyses.training.task import Micro, Objective, Plan, Task, has
+from workbench.analyses.training.task import Micro, Objective, Plan, Task, WordObjective, has
 from workbench.analyses.training.trainer import seed_of
 from workbench.analyses.training.vocabulary import Vocabulary
 from workbench.models.bilm import BiLM, Words
@@ -271,17 +265,19 @@ def _elmo_inputs(
     }
 
 
-def vectors_task(words: Words, packing: Packing, plan: Plan, world: int) -> Task:
-    """The task of static vectors: pairs of nearby words in windows of text."""
+def vectors_task(
+    objective: WordObjective, words: Words, packing: Packing, plan: Plan, world: int
+) -> Task:
+    """The task of static vectors: words and those around them in windows of text."""
     sampler = WordSampler(words)
     size = plan.batch_size // plan.micros(world)
+    draw_words, losses = objective.draw, objective.losses
+    assert draw_words is not None and losses is not None, "an objective that has steps"
 
     def draw(step: int, index: int) -> Micro:
         generator = Generator().manual_seed(seed_of(plan.seed, step, index))
         tokens = packing.batch(step * plan.batch_size + index * size, size).tokens
-        centers, contexts = pairs(tokens, sampler, WINDOW, generator)
-        negatives = sampler.negatives((len(centers), NEGATIVES), generator)
-        inputs = {"centers": centers, "contexts": contexts, "negatives": negatives}
-        return Micro(inputs, torch.tensor([len(centers)]), tokens.numel())
+        inputs = draw_words(tokens, sampler, generator)
+        return Micro(inputs, torch.tensor([len(next(iter(inputs.values())))]), tokens.numel())
 
-    return Task(draw, skipgram_losses)
+    return Task(draw, losses)

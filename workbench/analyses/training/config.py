@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from workbench.analyses.training.objectives import known, takes
+from workbench.analyses.training.objectives import known, of_words, takes
 from workbench.analyses.training.objectives.masked import Unit
 from workbench.analyses.training.task import Plan
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
@@ -41,6 +41,8 @@ class Settings:
     vocabulary_size: int | None = None
     sequence_length: int | None = None
     dropout: float | None = None
+    windows: tuple[int, ...] = ()
+    global_positions: int | None = None
     objective: str = ""  # empty: that of the family
     mask_by: str = ""  # piece, word or span; empty: that of the family
     mask_rate: float | None = None  # fraction of pieces masked; None: that of the objective
@@ -83,6 +85,13 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
             code="setting-invalid",
             remedy="Leave the teacher out, or train distilbert.",
         )
+    fitted = objective in of_words() and of_words()[objective].fitted is not None
+    if fitted and sources.model is not None:
+        raise WorkbenchError(
+            f"the objective {objective} is computed from the text alone, and continues no model.",
+            code="setting-invalid",
+            remedy="Leave the model out, or set objective to skip-gram.",
+        )
     require_known(family, settings, objective)
     for folder in (sources.tokenizer, sources.model, sources.teacher):
         if folder is not None and not folder.is_dir():
@@ -96,6 +105,12 @@ def require_sound(family: str, sources: Sources, settings: Settings, objective: 
 
 def require_known(family: str, settings: Settings, objective: str) -> None:
     """Raise an error for settings that the objective does not have."""
+    if family != "longformer" and (settings.windows or settings.global_positions is not None):
+        raise WorkbenchError(
+            f"windows and global_positions are of longformer; {family} has none.",
+            code="setting-invalid",
+            remedy="Leave them out, or train longformer.",
+        )
     if settings.static_masking and objective != "masked":
         raise WorkbenchError(
             f"static_masking works only with the objective masked; {family} uses {objective}.",

@@ -29,6 +29,7 @@ FamilyName = Literal[
     "bart",
     "electra",
     "roberta",
+    "longformer",
     "modernbert",
     "xlnet",
     "unilm",
@@ -54,6 +55,12 @@ def continued_type(family: str) -> str:
 Time = Annotated[
     float, BeforeValidator(lambda time: seconds_of(time) if isinstance(time, str) else time)
 ]
+
+
+CHECKED = (  # settings that not every family and objective has
+    "objective", "rows", "mask_by", "mask_rate", "mask_share", "random_share", "mean_span",
+    "static_masking", "generator", "windows", "global_positions",
+)  # fmt: skip
 
 
 class Training(Settings):
@@ -91,6 +98,16 @@ class Training(Settings):
     )
     dropout: float | None = Field(
         None, ge=0, lt=1, description="Dropout probability (default: set by size)."
+    )
+    windows: tuple[int, ...] = Field(
+        (),
+        description="Attention windows of Longformer's layers, in pieces on both sides together: "
+        "one for all layers, or one for each (default: a quarter of the sequence).",
+    )
+    global_positions: int | None = Field(
+        None,
+        ge=0,
+        description="First pieces of a text with global attention, of Longformer (default 1).",
     )
     objective: str = Field("", description="Training objective (default: set by family).")
     rows: Literal["packed", "sentences"] = Field(
@@ -203,15 +220,8 @@ class Training(Settings):
 
     @model_validator(mode="after")
     def _suits_objective(self) -> "Training":
-        corrupted = {"mask_rate", "mask_share", "random_share", "mean_span", "generator"}
-        is_changed = any(getattr(self, name) is not None for name in corrupted)
-        if (
-            self.objective
-            or is_changed
-            or self.mask_by
-            or self.static_masking
-            or self.rows != ("packed")
-        ):
+        fields = type(self).model_fields
+        if any(getattr(self, name) != fields[name].default for name in CHECKED):
             from workbench.analyses.training.config import require_known
             from workbench.analyses.training.families import objective_for
 

@@ -19,6 +19,7 @@ from workbench.analyses.training.objectives.spanbert import SpanBert
 from workbench.analyses.training.task import Architecture
 from workbench.analyses.training.tokenizers import Algorithm, Layout
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.models.attention_hooks import attend_globally
 
 # --- architectures, each built from a few sizes and a tokenizer -----------------------------------
 #
@@ -41,6 +42,8 @@ class Size:
     sequence_length: int
     dropout: float = 0.0  # small training budgets do better without dropout
     generator: float = 0.25  # width of ELECTRA's generator, as a fraction of the discriminator's
+    windows: tuple[int, ...] = ()  # of Longformer's layers, both sides together; one: of all
+    global_positions: int = 1  # first pieces with global attention, of Longformer
 
 
 def _shape(size: Size, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
@@ -133,6 +136,30 @@ def roberta(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     )  # positions that it never uses
     ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     return hf.RobertaForMaskedLM(hf.RobertaConfig(**shape, **ids, type_vocab_size=1))
+
+
+def longformer(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
+    """Longformer: RoBERTa whose pieces see a window, and some first pieces that see all.
+
+    The config says how many they are (`global_positions`), and the model's own forward pass heeds
+    it: in plain transformers they are named in each call.
+    """
+    shape = _shape(size, tokenizer)
+    windows = size.windows or (max(2, size.sequence_length // 4 // 2 * 2),)
+    shape["max_position_embeddings"] += int(tokenizer.pad_token_id) + 1
+    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    net = hf.LongformerForMaskedLM(
+        hf.LongformerConfig(
+            **shape,
+            **ids,
+            sep_token_id=tokenizer.sep_token_id,
+            type_vocab_size=1,
+            attention_window=list(windows if len(windows) > 1 else windows * size.n_layers),
+            global_positions=size.global_positions,
+        )
+    )
+    attend_globally(net)
+    return net
 
 
 def modernbert(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
@@ -338,7 +365,25 @@ def size_of(name: str, **overrides: Any) -> Size:
                 remedy=f"Set {key} to 1 or more.",
             )
     require_whole_heads(size)
+    require_windows(size)
     return size
+
+
+def require_windows(size: Size) -> None:
+    """Raise an error unless the windows fit transformers' Longformer."""
+    if any(window < 2 or window % 2 for window in size.windows):
+        raise WorkbenchError(
+            f"the windows are {', '.join(map(str, size.windows))}; each must be an even number, 2 "
+            "or more.",
+            code="setting-invalid",
+            remedy="Count the pieces on both sides together, such as 32: 16 on each side.",
+        )
+    if len(size.windows) not in (0, 1, size.n_layers):
+        raise WorkbenchError(
+            f"there are {len(size.windows)} windows and {size.n_layers} layers.",
+            code="setting-invalid",
+            remedy="Set one window for all layers, or one for each.",
+        )
 
 
 def require_whole_heads(size: Size) -> None:
@@ -387,6 +432,8 @@ def objectives_of(name: str) -> tuple[str, ...]:
         for objective, each in objectives.known().items()
         if each.shared and each.architecture == row.others
     )
+    if row.others == "vectors":
+        shared = iter(objectives.of_words())  # type: ignore[assignment]
     return tuple(dict.fromkeys((row.objective, *shared)))
 
 
@@ -464,6 +511,14 @@ FAMILIES: Mapping[str, Family] = {
         "roberta",
         "encoder",
     ),
+    "longformer": Family(
+        "Masked language model of windows, with a first piece that sees all, as Longformer.",
+        "masked",
+        longformer,
+        "bpe",
+        "roberta",
+        "encoder",
+    ),
     "modernbert": Family(
         "Masked language model of local and global layers, as ModernBERT.",
         "masked",
@@ -510,9 +565,10 @@ FAMILIES: Mapping[str, Family] = {
         unit="span",
     ),
     "vectors": Family(
-        "Static word vectors, by skip-gram with negative sampling.",
+        "Static word vectors: skip-gram, CBOW or counts, as word2vec and PPMI.",
         "skip-gram",
         None,
+        others="vectors",
         reads="words",
     ),
 }

@@ -23,6 +23,7 @@ from workbench.analyses.training.objectives.skipgram import SkipGram
 from workbench.analyses.training.objectives.spanbert import SpanBert
 from workbench.analyses.training.task import Architecture, Progress
 from workbench.core.errors import WorkbenchError, listed
+from workbench.models.attention_hooks import attend_globally
 from workbench.models.bilm import BiLM, Words, load_trained
 from workbench.models.elmo import ElmoOptions
 from workbench.models.formats.checkpoint import read_config, silenced
@@ -35,6 +36,7 @@ _AUTO: Mapping[Architecture, Any] = {
     "encoder": hf.AutoModelForMaskedLM,
     "encoder-decoder": hf.AutoModelForSeq2SeqLM,
 }
+_PADDED = ("roberta", "longformer")  # their positions start after the id of the padding token
 # The saved class of a model with a head for pairs of texts.
 _WITH_PAIRS = {"masked-next": "BertForPreTraining", "masked-order": "AlbertForPreTraining"}
 
@@ -97,6 +99,8 @@ def _continued_model(name: str, objective: str, folder: Path, progress: Progress
     if objective == "masked-spans":
         progress.warn(f"{folder} has no span-boundary head: initialised randomly, to be trained.")
         return SpanBert(net.float())
+    if config.model_type == "longformer":
+        attend_globally(net)
     model: nn.Module = net.float()
     return model
 
@@ -115,7 +119,7 @@ def max_length(net: nn.Module) -> int | None:
     for attribute in ("max_position_embeddings", "n_positions"):
         length = getattr(config, attribute, None)
         if isinstance(length, int) and length > 0 and config.model_type != "t5":  # XLNet has -1
-            unused = config.pad_token_id + 1 if config.model_type == "roberta" else 0
+            unused = config.pad_token_id + 1 if config.model_type in _PADDED else 0
             return length - unused
     return None
 
@@ -161,12 +165,14 @@ def student_size(teacher: Path, size: Size) -> Size:
     )
 
 
-def vectors_of(folder: Path | None, words: Words, width: int, seed: int) -> SkipGram:
+def vectors_of(
+    folder: Path | None, words: Words, width: int, seed: int, outputs: int | None = None
+) -> SkipGram:
     """New static vectors; words of the folder start from its vectors."""
     if folder is None:
-        return SkipGram(words, width, seed)
+        return SkipGram(words, width, seed, outputs)
     old = read_vectors(folder)
-    net = SkipGram(words, old.width, seed)
+    net = SkipGram(words, old.width, seed, outputs)
     rows = [(row, old.rows[word]) for row, word in enumerate(words.words) if word in old.rows]
     if rows:
         new_rows, old_rows = torch.tensor(rows).T

@@ -6,17 +6,18 @@ micro-batches by index, and the losses of a model on one. Costs: nothing.
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from workbench.analyses.training.curves import Work
 from workbench.analyses.training.vocabulary import Vocabulary
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.batch import sent
+from workbench.models.bilm import Words
 
 
 class Micro(NamedTuple):
@@ -35,7 +36,7 @@ class Micro(NamedTuple):
 
 Losses = Callable[[nn.Module, Mapping[str, Tensor]], Tensor]  # sums in nats, [terms]
 Corruption = Callable[..., dict[str, Tensor]]  # from tokens to inputs and labels
-Architecture = Literal["decoder", "encoder", "encoder-decoder"]
+Architecture = Literal["decoder", "encoder", "encoder-decoder", "vectors"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,24 @@ class Objective:
     complete: Callable[[dict[str, Tensor], Tensor], Sequence[int]] = lambda inputs, labels: ()
     mapped: int = 1
     scored: Corruption | None = None
+
+
+@dataclass(frozen=True)
+class WordObjective:
+    """What static vectors are trained for.
+
+    Args:
+        draw: From tokens [batch, length], the draws that depend on the words, and a generator, the
+            inputs of the losses. The first dimension of each is one target.
+        losses: Of the vectors on these inputs.
+        outputs: The number of output vectors for these words.
+        fitted: The vectors without steps, from all tokens, the words and the width.
+    """
+
+    draw: Callable[[Tensor, Any, Generator], Mapping[str, Tensor]] | None = None
+    losses: Losses | None = None
+    outputs: Callable[[Words], int] = lambda words: len(words.words)
+    fitted: Callable[[Iterable[Tensor], Words, int], Tensor] | None = None
 
 
 def has(function: Callable[..., Any], parameter: str) -> bool:

@@ -13,14 +13,16 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from workbench.analyses.training import initial_model
@@ -37,6 +39,7 @@ from workbench.analyses.training.families import (
     objective_for,
     size_of,
 )
+from workbench.analyses.training.objectives import of_words
 from workbench.analyses.training.packing import Packing, pack, sentences_of
 from workbench.analyses.training.task import Progress, Quiet, Task
 from workbench.analyses.training.token_store import Store, lines_of, open_store, tokenize_text
@@ -277,10 +280,11 @@ class _Training:
             lowercase=self.settings.lowercase,
         )
         net, task = self._pieces(prepared, size) if pieces else self._words(prepared, size)
-        plan = self.settings.plan
-        rows = fit(
-            net, task, plan, self.progress, process=self.process, scratch=scratch, recipe=key
-        )
+        plan, rows = self.settings.plan, []
+        if task is not None:
+            rows = fit(
+                net, task, plan, self.progress, process=self.process, scratch=scratch, recipe=key
+            )
         recipe = self._recipe(key, digest, prepared, net, rows)
         if self.process.leads:
             files = (net, prepared.tokenizer, self.out, scratch)
@@ -291,15 +295,7 @@ class _Training:
 
     def _size(self) -> Size:
         s = self.settings
-        names = (
-            "n_layers",
-            "width",
-            "n_heads",
-            "vocabulary_size",
-            "sequence_length",
-            "dropout",
-            "generator",
-        )
+        names = [each.name for each in fields(Size)]
         size = size_of(s.size, **{name: getattr(s, name) for name in names})
         if self.sources.teacher is not None:
             size = initial_model.student_size(self.sources.teacher, size)
@@ -353,14 +349,24 @@ class _Training:
             )
         return min(requested or size.sequence_length, max_length or size.sequence_length)
 
-    def _words(self, prepared: Prepared, size: Size) -> tuple[nn.Module, Task]:
+    def _words(self, prepared: Prepared, size: Size) -> tuple[nn.Module, Task | None]:
+        """The model and its task; None if it is fitted without steps."""
         plan, world, words = self.settings.plan, self.process.world, prepared.words
         assert words is not None, "a family that reads words has words"
         vocabulary = vocabulary_of(prepared.tokenizer)
         if self.family == "vectors":
-            table = initial_model.vectors_of(self.sources.model, words, size.width, plan.seed)
+            objective = of_words()[self.objective]
             packing = pack(prepared.store, vocabulary, size.sequence_length, plan.seed)
-            return table, vectors_task(words, packing, plan, world)
+            model = self.sources.model if objective.fitted is None else None
+            table = initial_model.vectors_of(
+                model, words, size.width, plan.seed, objective.outputs(words)
+            )
+            if objective.fitted is None:
+                return table, vectors_task(objective, words, packing, plan, world)
+            self.progress(0, None, "counting words in windows, and their SVD")
+            with torch.no_grad():
+                table.center.copy_(objective.fitted(_all_texts(packing), words, size.width))
+            return table, None
         net = initial_model.elmo_of(self.sources.model, words, size, plan.seed)
         train_part, held_out = sentences_of(
             prepared.store,
@@ -390,6 +396,12 @@ class _Training:
             "versions": versions(),
             "last": asdict(rows[-1]) if rows else None,
         }
+
+
+def _all_texts(packing: Packing) -> Iterator[Tensor]:
+    """All tokens of a text once, some sequences at a time."""
+    for first in range(0, len(packing), 64):
+        yield packing.sequences(np.arange(first, min(first + 64, len(packing)))).tokens
 
 
 def _finished(out: Path, key: str) -> Trained | None:

@@ -199,6 +199,8 @@ def _side(side: Side) -> dict[str, Any]:
         },
         "changed": [list(cell) for cell in side.changed],
         "causal": grid.group[1] == "causal",
+        "windows": list(grid.windows),
+        "n_global": grid.n_global,
         "grid": {
             "rows": list(grid.rows),
             "columns": list(grid.columns),
@@ -238,9 +240,9 @@ def _side(side: Side) -> dict[str, Any]:
 
 def _items(side: Items) -> list[dict[str, Any]]:
     return [
-        {"t": name, "special": special, "word": word, "i": index}
-        for name, special, word, index in zip(
-            side.names, side.special, side.words, side.places, strict=True
+        {"t": name, "special": special, "word": word, "i": index, "to": end}
+        for name, special, word, index, end in zip(
+            side.names, side.special, side.words, side.places, side.ends, strict=True
         )
     ]
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.analyses.training.task import WordObjective
 from workbench.models.bilm import MARKS, Words
 from workbench.models.word_models import Vectors
 
@@ -22,15 +23,19 @@ POWER = 0.75
 
 
 class SkipGram(nn.Module):
-    """Two vectors per word: one as the centre, which is saved, and one as the context."""
+    """Two vectors per word: one as the centre, which is saved, and one as the context.
 
-    def __init__(self, words: Words, width: int, seed: int) -> None:
+    `outputs` is the number of context vectors, if it is not that of the words.
+    """
+
+    def __init__(self, words: Words, width: int, seed: int, outputs: int | None = None) -> None:
         super().__init__()
         self.words = words
         generator = torch.Generator().manual_seed(seed)
         start = (torch.rand(len(words.words), width, generator=generator) - 0.5) / width
         self.center = nn.Parameter(start)  # [words, width]
-        self.context = nn.Parameter(torch.zeros_like(start))  # [words, width]
+        n_outputs = len(words.words) if outputs is None else outputs
+        self.context = nn.Parameter(torch.zeros(n_outputs, width))  # [words, width]
 
     def save(self, folder: Path) -> bool:
         """Write the files that `vectors:FOLDER` reads, without the marks, which are not words."""
@@ -48,6 +53,7 @@ class WordSampler:
         threshold = max(SUBSAMPLING, 1 / max(int((counts > 0).sum()), 1))
         self.keep = (threshold / frequency.clamp(min=1e-12)).sqrt().clamp(max=1)
         self.keep[counts == 0] = 0  # marks
+        self.words = words
         self._cumulative = (counts**POWER).cumsum(0)  # [words]
 
     def negatives(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -84,6 +90,13 @@ def pairs(
     return torch.cat([empty, *centers]), torch.cat([empty, *contexts])
 
 
+def draw(tokens: Tensor, sampler: WordSampler, generator: torch.Generator) -> dict[str, Tensor]:
+    """Pairs of words with negative samples."""
+    centers, contexts = pairs(tokens, sampler, WINDOW, generator)
+    negatives = sampler.negatives((len(centers), NEGATIVES), generator)
+    return {"centers": centers, "contexts": contexts, "negatives": negatives}
+
+
 def skipgram_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
     """The logistic loss of true against negative words, summed over pairs.  # [1]"""
     assert isinstance(net, SkipGram)
@@ -94,3 +107,6 @@ def skipgram_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
     negative_scores = torch.bmm(negatives, center[:, :, None])[:, :, 0]  # [pairs, negatives]
     nats = functional.softplus(-true_scores).sum() + functional.softplus(negative_scores).sum()
     return nats[None]
+
+
+OF_WORDS = {"skip-gram": WordObjective(draw, skipgram_losses)}

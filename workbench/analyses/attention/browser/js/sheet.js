@@ -40,15 +40,26 @@ function sheetOfSide(side, s, answer) {
     drawn: numbers.drawn || {},
     tone: (k) => (sheet.scale ? bounded(Math.round((at(k) / sheet.scale) * 255), 0, 255) : 0),
     weight: (i, j) => at(i * width + j),
-    masked: maskOf(side),
+    windowed: windowOf(side, answer.row) > 0,
+    masked: maskOf(side, windowOf(side, answer.row)),
   };
   return sheet;
 }
 
-/** The mask of a causal model: masked cells are not drawn, which differs from zero. */
-function maskOf(side) {
-  if (!side.causal) return () => false;
-  return (i, j) => side.columns[j].i > side.rows[i].i;
+/** How many pieces away the attention of a row of the grid goes at most; 0: no limit. */
+function windowOf(side, row) {
+  return side.windows?.[row] || 0;
+}
+
+/** The mask of a causal model, and of attention in a window: masked cells are not drawn, which differs from zero. */
+function maskOf(side, window) {
+  if (!side.causal && !window) return () => false;
+  return (i, j) => {
+    const [row, column] = [side.rows[i], side.columns[j]];
+    if (side.causal && column.i > row.i) return true;
+    return window > 0 && Math.max(column.i - row.to, row.i - column.to) > window
+      && Math.min(row.i, column.i) >= side.n_global;
+  };
 }
 
 function differenceOf(one, other) {

@@ -24,11 +24,11 @@ function atlasOf(side, array, colours, shared = null) {
   const [rows, columns, height, width] = array.shape;
   const canvas = canvasOf(columns * width, rows * height);
   const pen = canvas.getContext("2d");
-  const clear = clearOf(side, height, width);
   const gone = new Set(side.missing.map(String));
   const image = pen.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   for (let r = 0; r < rows; r += 1) {
+    const clear = clearOf(side, r, height, width);
     for (let c = 0; c < columns; c += 1) {
       if (gone.has(`${r},${c}`)) continue;
       const scale = shared?.[r]?.[c] ? (side.tops[r][c] ?? 0) / shared[r][c] : 1;
@@ -43,14 +43,20 @@ function atlasOf(side, array, colours, shared = null) {
 }
 
 /** Which pixels of a thumbnail contain only masked cells; null if there is no mask. */
-function clearOf(side, height, width) {
-  if (!side.causal) return null;
+function clearOf(side, r, height, width) {
+  const window = windowOf(side, r);
+  if (!side.causal && !window) return null;
+  const masked = maskOf(side, window);
   const first = (k, parts, whole) => Math.floor((k * whole) / parts);
   const last = (k, parts, whole) => Math.max(first(k, parts, whole), Math.ceil(((k + 1) * whole) / parts) - 1);
   return Uint8Array.from({ length: height * width }, (_, k) => {
-    const i = last(Math.floor(k / width), height, side.rows.length);
-    const j = first(k % width, width, side.columns.length);
-    return side.columns[j].i > side.rows[i].i ? 1 : 0;
+    const [y, x] = [Math.floor(k / width), k % width];
+    for (let i = first(y, height, side.rows.length); i <= last(y, height, side.rows.length); i += 1) {
+      for (let j = first(x, width, side.columns.length); j <= last(x, width, side.columns.length); j += 1) {
+        if (!masked(i, j)) return 0;
+      }
+    }
+    return 1;
   });
 }
 
