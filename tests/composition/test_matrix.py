@@ -63,6 +63,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "architectures": ("", {}),
     "recurrence": ("", {}),
     "text-length": ("", {}),
+    "scaling": ("", {}),
     "pretraining": ("", {}),
     "profile": (PRIMER, {"max_sentences": 10}),
     "similarity": (PRIMER, {"max_sentences": 10}),

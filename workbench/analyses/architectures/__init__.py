@@ -2,7 +2,8 @@
 
 Raffel et al.'s Table 2 at a small size: encoder-decoders, a language model and a prefix language
 model, trained on the same texts by two objectives. Transformer-XL's recurrence: segments that read
-the states of the text before them. And Longformer's windows beside full attention, as texts grow.
+the states of the text before them. Longformer's windows beside full attention, as texts grow. And
+how the loss falls with the number of weights and of pieces.
 """
 
 from workbench.core.analysis import Analysis
@@ -14,5 +15,6 @@ ANALYSIS = Analysis(
         "architectures": "experiments:ARCHITECTURES",
         "recurrence": "experiments:RECURRENCE",
         "text-length": "experiments:TEXT_LENGTH",
+        "scaling": "experiments:SCALING",
     },
 )

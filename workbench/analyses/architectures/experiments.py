@@ -5,7 +5,7 @@ Costs: nothing.
 
 from typing import Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from workbench.experiment.definition import Demo, Experiment, Settings, Table
 
@@ -16,6 +16,7 @@ Arm = Literal[
 Goal = Literal["denoising", "language modelling"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
 GOALS: tuple[Goal, ...] = get_args(Goal)
+HEAD_WIDTH = 32  # of a head, in `scaling`
 
 
 class Architectures(Settings):
@@ -342,3 +343,111 @@ TEXT_LENGTH = Experiment(
         "Full": {"steps": 4_000, "seeds": (0, 1, 2, 3, 4)},
     },
 )  # fmt: skip
+
+
+# --- scaling --------------------------------------------------------------------------------------
+
+
+class Scaling(Settings):
+    """Which sizes are trained, and on how much data."""
+
+    widths: tuple[int, ...] = Field(
+        (32, 64, 96, 128),
+        min_length=1,
+        description="Widths of the models, with heads in proportion (default 32 64 96 128).",
+    )
+    data: tuple[int, ...] = Field(
+        (50, 100, 200, 400, 800),
+        min_length=1,
+        description="Amounts of data, in steps of a training (default 50 100 200 400 800).",
+    )
+    seeds: tuple[int, ...] = Field(
+        (0, 1, 2), min_length=1, description="Seeds of the trainings (default: 0 1 2)."
+    )
+    n_layers: int = Field(2, ge=1, description="Number of layers (default 2).")
+    batch_size: int = Field(16, ge=1, description="Sequences per step (default 16).")
+    sequence_length: int = Field(64, ge=8, description="Pieces per sequence (default 64).")
+    vocabulary_size: int = Field(
+        1_000, ge=50, description="Pieces in the tokenizer's vocabulary (default 1,000)."
+    )
+    learning_rate: float = Field(
+        2e-3, gt=0, description="Maximum learning rate of AdamW (default 0.002)."
+    )
+
+    @field_validator("widths", "data")
+    @classmethod
+    def _grow(cls, amounts: tuple[int, ...]) -> tuple[int, ...]:
+        if min(amounts) < 1 or list(amounts) != sorted(set(amounts)):
+            raise ValueError("must rise from 1 or more, without repeats")
+        return amounts
+
+    @field_validator("widths")
+    @classmethod
+    def _have_whole_heads(cls, widths: tuple[int, ...]) -> tuple[int, ...]:
+        if any(width % 8 or (width > HEAD_WIDTH and width % HEAD_WIDTH) for width in widths):
+            raise ValueError(f"a width is a multiple of 8 up to {HEAD_WIDTH}, of that beyond")
+        return widths
+
+    def in_prose(self) -> str:
+        return (
+            f"We trained GPT-2-like language models of width {', '.join(map(str, self.widths))} "
+            f"for {', '.join(f'{each:,}' for each in self.data)} steps of {self.batch_size} "
+            f"sequences of {self.sequence_length} pieces, each from scratch with its learning rate "
+            f"decayed to the end, from {len(self.seeds)} seeds (Kaplan et al. 2020; Hoffmann et "
+            "al. 2022). An exponent is minus the slope of the logarithm of bits per character over "
+            "that of weights without embeddings, with the most data, or of pieces, with the "
+            "largest size; its interval is over seeds, by Student's t. At equal operations losses "
+            "are interpolated between the trainings of a size."
+        )
+
+
+SCALING = Experiment(
+    name="scaling",
+    question="How does the loss of a language model fall with its size and its data?",
+    subject="Training",
+    about="Trains language models of several sizes on several amounts of the same text, fits the "
+    "exponents of size and data, and finds the best size at equal operations.",
+    settings=Scaling,
+    run="workbench.analyses.architectures.scaling:run",
+    tables={
+        "table": Table(
+            "Loss of the held-out text by size and data. parameters: weights without embeddings. "
+            "pieces: read in training. operations: 6 per weight and piece. loss: nats per piece, a "
+            "mean over seeds. bits_per_character: with 95 % interval over seeds (lower, upper; "
+            "Student's t; empty for one seed). unigram: bits per character of the frequencies of "
+            "pieces.",
+            ("width", "steps"),
+            ("parameters", "pieces", "operations"),
+        ),
+        "exponents": Table(
+            "Minus the slope of log bits per character over log weights (size, with the most data) "
+            "or log pieces (data, with the largest size): mean over seeds, with 95 % interval "
+            "(Student's t). largest_miss: of a mean from the line, as a fraction of it. constant: "
+            "bits per character of the line at one weight or piece.",
+            ("of",),
+        ),
+        "budgets": Table(
+            "Bits per character of each size that has trainings with fewer and with more operations, "
+            "interpolated between them, and which size has the lowest.",
+            ("operations", "parameters"),
+        ),
+        "cells": Table("Each training.", ("width", "steps", "seed")),
+    },
+    models=(0, 0),
+    split="train",
+    trains=True,
+    title="Size and data of language models, on",
+    demo=Demo(
+        "Scaling: the loss by the size of a model and its data",
+        settings={"widths": (16, 32, 64), "data": (5, 10, 20), "seeds": (0, 1), "batch_size": 4},
+        order=34,
+    ),
+    figures="workbench.analyses.architectures.figures:SCALING_FIGURES",
+    findings="workbench.analyses.architectures.findings:scaling",
+    papers=("kaplan-2020-scaling", "hoffmann-2022-training"),
+    presets={
+        "Quick": {"data": (20, 40, 80), "seeds": (0, 1)},
+        "Standard": {},
+        "Full": {"data": (400, 800, 1_600, 3_200), "seeds": (0, 1, 2, 3, 4)},
+    },
+)

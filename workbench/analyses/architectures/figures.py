@@ -220,3 +220,66 @@ TEXT_LENGTH_FIGURES: Mapping[str, Draw] = {
     "seconds": seconds,
     "losses": by_length,
 }
+
+
+# --- scaling --------------------------------------------------------------------------------------
+
+
+def _on_logarithms(tables: Tables, by: str, each: str, unit: str, of: str) -> go.Figure:
+    """A curve for each size or amount of data, on two logarithmic axes."""
+    shown = []
+    for index, (value, part) in enumerate(tables["table"].groupby(each, sort=True)):
+        points = part.sort_values(by)
+        hover = f"{value:,} {of}, %{{x:,}} {unit}: %{{y:.3f}} bits per character"
+        shown.append(
+            curve(
+                points[by], points["bits_per_character"], hover, f"{value:,} {of}", index,
+                SERIES[index % len(SERIES)],
+                error_y=interval(points, "bits_per_character"),
+            )
+        )  # fmt: skip
+    x = {"title": unit, "type": "log"}
+    return plot(shown, 380, x, {"title": "bits per character", "type": "log"})
+
+
+def by_size(tables: Tables) -> go.Figure:
+    """Bits per character by the number of weights; one line per amount of data.
+
+    How to read: on two logarithmic axes a power law is a straight line, its exponent the slope; a
+    line that flattens has too little data for its size.
+    """
+    return _on_logarithms(tables, "parameters", "pieces", "weights", "pieces")
+
+
+def by_data(tables: Tables) -> go.Figure:
+    """Bits per character by the number of pieces; one line per size.
+
+    How to read: as in *size*; lines that cross show that more data needs a larger model.
+    """
+    return _on_logarithms(tables, "pieces", "parameters", "pieces", "weights")
+
+
+def at_equal_operations(tables: Tables) -> go.Figure:
+    """Bits per character by the number of weights, at equal operations.
+
+    How to read: each line is a budget; its lowest point is the best size for it. Where the lowest
+    point is at an end, the best size lies beyond.
+    """
+    if "budgets" not in tables:
+        raise KeyError("three sizes with common operations")
+    shown = []
+    for index, (operations, part) in enumerate(tables["budgets"].groupby("operations")):
+        name = f"{operations:.2g} operations"
+        hover = f"{name}, %{{x:,}} weights: %{{y:.3f}} bits per character"
+        colour = SERIES[index % len(SERIES)]
+        y = part["bits_per_character"]
+        shown.append(curve(part["parameters"], y, hover, name, index, colour))
+    x = {"title": "weights", "type": "log"}
+    return plot(shown, 380, x, {"title": "bits per character"})
+
+
+SCALING_FIGURES: Mapping[str, Draw] = {
+    "size": by_size,
+    "data": by_data,
+    "budgets": at_equal_operations,
+}

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from workbench.core.findings import Finding, decimal, judged, plural, signed, whole
+from workbench.core.findings import Finding, decimal, judged, percent, plural, signed, whole
 
 Tables = Mapping[str, pd.DataFrame]
 # By the pair of architectures: what the difference is called, and the sign that the paper found.
@@ -238,6 +238,72 @@ def _of_windows(row: Mapping[str, Any], seeds: int) -> Finding:
         {"length": row["length"], "attention": "windows"}, "losses",
         measure=f"change of the loss by windows on texts of {row['length']}", unit="nats",
         column="delta", decided_by="more seeds", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+# --- scaling --------------------------------------------------------------------------------------
+
+KAPLAN = {"size": 0.076, "data": 0.095}  # exponents of Kaplan et al. (2020), of losses in nats
+
+
+def scaling(tables: Tables) -> Iterator[Finding]:
+    """The exponents, the best size at equal operations, and whether anything was learnt."""
+    seeds = tables["cells"]["seed"].nunique()
+    for row in _rows(tables.get("exponents", pd.DataFrame())):
+        yield _exponent(row, seeds)
+    if "budgets" in tables:
+        yield _best_size(tables["budgets"])
+    yield _above_frequencies_of_pieces(tables["table"], seeds)
+
+
+def _exponent(row: Mapping[str, Any], seeds: int) -> Finding:
+    ends = _ends(row)
+    falls = ends is not None and ends[0] > 0
+    what = "ten times the weights" if row["of"] == "size" else "ten times the text"
+    change = 1 - 10 ** -row["exponent"]
+    takes = f"take {percent(change)} off" if change > 0 else f"add {percent(-change)} to"
+    by = "" if ends is None else f" (95 % interval {decimal(ends[0], 3)} to {decimal(ends[1], 3)})"
+    return Finding(
+        f"The exponent of {row['of']} is {decimal(row['exponent'], 3)}{by}: {what} {takes} the "
+        f"loss, with means at most {percent(row['largest_miss'])} off a power law. Kaplan et al. "
+        f"found {KAPLAN[row['of']]} for models a thousand times larger and more.",
+        row["exponent"], ends, 0.0, judged(falls, ends), "exponents", {"of": row["of"]},
+        row["of"], measure=f"exponent of {row['of']}", column="exponent",
+        decided_by="more seeds", n=plural(seeds, "seed"),
+    )  # fmt: skip
+
+
+def _best_size(budgets: pd.DataFrame) -> Finding:
+    best = _rows(budgets[budgets["best"]])
+    first, last = best[0], best[-1]
+    grows = last["parameters"] > first["parameters"]
+    how = "the best size grows" if grows else "the best size stays the same"
+    sizes = budgets[budgets["operations"] == last["operations"]]["parameters"]
+    at_end = last["parameters"] in (sizes.min(), sizes.max())
+    beyond = " It is at the end of the tried sizes, so the best may lie beyond." if at_end else ""
+    return Finding(
+        f"At equal operations {how}: {whole(first['parameters'])} weights for "
+        f"{first['operations']:.2g} operations, {whole(last['parameters'])} for "
+        f"{last['operations']:.2g}.{beyond}",
+        last["parameters"], None, first["parameters"], judged(grows, not at_end or grows),
+        "budgets", {name: last[name] for name in ("operations", "parameters")}, "budgets",
+        measure="best number of weights for the largest budget", column="parameters",
+        decided_by="larger sizes",
+    )  # fmt: skip
+
+
+def _above_frequencies_of_pieces(table: pd.DataFrame, seeds: int) -> Finding:
+    worst = _rows(table)[int(table["bits_per_character"].to_numpy().argmax())]
+    ends = _ends(worst)
+    below = ends is not None and ends[1] < worst["unigram"]
+    return Finding(
+        f"The worst training ({whole(worst['parameters'])} weights, {whole(worst['pieces'])} "
+        f"pieces) has {decimal(worst['bits_per_character'])} bits per character; the frequencies "
+        f"of pieces alone have {decimal(worst['unigram'])}.",
+        worst["bits_per_character"], ends, worst["unigram"], judged(below, ends), "table",
+        {name: worst[name] for name in ("width", "steps")}, "data",
+        measure="bits per character of the worst training", unit="bits",
+        column="bits_per_character", decided_by="more seeds", n=plural(seeds, "seed"),
     )  # fmt: skip
 
 

@@ -150,10 +150,16 @@ def _store(scratch: Path, file: str, numbers: dict[str, Any]) -> None:
     shutil.rmtree(scratch / file, ignore_errors=True)
 
 
-def plan_of(settings: Any, seed: int, batch_size: int | None = None, evaluations: int = 1) -> Plan:
+def plan_of(
+    settings: Any,
+    seed: int,
+    batch_size: int | None = None,
+    evaluations: int = 1,
+    steps: int | None = None,
+) -> Plan:
     """The plan of a training, from the settings that the experiments share."""
     return Plan(
-        steps=settings.steps,
+        steps=steps or settings.steps,
         batch_size=batch_size or settings.batch_size,
         learning_rate=settings.learning_rate,
         seed=seed,
