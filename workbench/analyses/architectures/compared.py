@@ -83,7 +83,7 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
         keys = list(product(settings.objectives, settings.arms, settings.seeds))
         table = each_cell(
             keys,
-            settings.steps,
+            lambda key: settings.steps,
             lambda key: "-".join(map(str, key)).replace(" ", "-"),
             lambda key, fit: _cell(settings, texts, size, *key, fit),
             scratch,

@@ -62,7 +62,7 @@ def run(inputs: Inputs, settings: TextLength, progress: Progress) -> Result:
         keys = list(product(settings.trained_lengths, (FULL, WINDOWS), settings.seeds))
         cells = each_cell(
             keys,
-            settings.steps,
+            lambda key: settings.steps,
             lambda key: "-".join(map(str, key)),
             lambda key, fit: _cell(settings, texts[key[0]], *key, fit),
             scratch,

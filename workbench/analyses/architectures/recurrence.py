@@ -80,7 +80,7 @@ def run(inputs: Inputs, settings: Recurrence, progress: Progress) -> Result:
         keys = list(product(settings.segments, settings.memories, settings.seeds))
         table = each_cell(
             keys,
-            settings.steps,
+            lambda key: settings.steps,
             lambda key: f"segment-{key[0]}-memory-{key[1]}-{key[2]}",
             lambda key, fit: _cell(settings, texts, size, *key, fit),
             scratch,

@@ -44,7 +44,7 @@ def run(inputs: Inputs, settings: Scaling, progress: Progress) -> Result:
         )  # fmt: skip
         table = each_cell(
             list(product(settings.widths, settings.data, settings.seeds)),
-            max(settings.data),
+            lambda key: key[1],
             lambda key: f"width-{key[0]}-steps-{key[1]}-{key[2]}",
             lambda key, fit: _cell(settings, texts, *key, fit),
             scratch,

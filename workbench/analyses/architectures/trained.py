@@ -107,7 +107,7 @@ class Part:
 
 def each_cell(
     keys: Sequence[Key],
-    steps: int,
+    steps: Callable[[Key], int],
     name: Callable[[Key], str],
     train: Callable[[Key, Fit], dict[str, Any]],
     scratch: Path,
@@ -116,12 +116,14 @@ def each_cell(
 ) -> pd.DataFrame:
     """The numbers of all trainings, a row each; those finished before a stop come from disk.
 
-    `name` is that of a training's files; `train` gets a function that runs its steps.
+    `steps` is how many a training has, and `name` that of its files; `train` gets a function that runs its steps.
     """
     cells = []
-    for index, key in enumerate(keys):
+    before, total = 0, sum(map(steps, keys))
+    for key in keys:
         file = name(key)
-        part = Part(progress, index * steps, len(keys) * steps)
+        part = Part(progress, before, total)
+        before += steps(key)
         part(0, doing=f"training: {file}")
         numbers = _stored(scratch, file)
         if numbers is None:
