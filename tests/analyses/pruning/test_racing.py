@@ -69,7 +69,7 @@ CASES = {
     ),
     "planted: ten of 32 heads": Case(lambda: unigrams(np.geomspace(1, 0.4, 10)), primer, 10, 9),
     "planted: 32 heads": Case(lambda: unigrams(np.geomspace(1, 0.05, 32)), primer, 10, 6),
-    FEW: Case(mini("bert"), partial(primer, sentences=200), 10, 1.2, False),
+    FEW: Case(mini("bert"), partial(primer, sentences=200), 10, 1.2),
     "mini:bert, 400 sentences": Case(mini("bert"), partial(primer, sentences=400), 10, 1.3),
     "mini:bert": Case(mini("bert"), primer, 10, 4),
     "mini:bert, top 3": Case(mini("bert"), primer, 3, 2.5),
@@ -128,6 +128,7 @@ def test_what_the_race_decides_is_what_the_exact_ablation_says(name: str) -> Non
     assert np.allclose(raced["delta"][complete], exact["delta"][complete], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_accuracy_is_estimated_where_the_race_ended() -> None:
     exact, raced = (result(FEW, effort).tables["ablation"] for effort in ("full", "standard"))
     exact, raced = (table[table["metric"] == "accuracy"] for table in (exact, raced))
