@@ -50,6 +50,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 # Of the zoo; by day, models of two and three layers have each order of depths, and
 # `test_rectangular_models_number_their_sites` has twelve layers.
 DEEP = {"bart-6-12", "bart-12-6", "t5-6-12", "t5-12-6"}
+# Of the zoo; by day, where a test tries all of it, other families have the same attention, blocks
+# and objective: BERT, bart-3-2 and t5-3-2. Each day all are read, captured, gated and cut, though.
+ALIKE = {"roberta", "distilbert", "electra", "bart", "t5", "mt5"}
+TRIED_EACH_DAY = {"test_zoo.py", "test_attention.py", "test_logits.py", "test_removal.py"}
 
 
 class TogetherByFile(LoadFileScheduling):  # type: ignore[misc]
@@ -95,11 +99,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The models with twelve layers on one side are for the night."""
-    for item in items:
-        called = getattr(item, "callspec", None)
-        if called and DEEP & {each for each in called.params.values() if isinstance(each, str)}:
+    """The models with twelve layers on one side, and those like others, are for the night."""
+    named = [(item, _strings(item)) for item in items]
+    of_test: dict[str, set[str]] = {}
+    for item, names in named:
+        of_test.setdefault(item.nodeid.partition("[")[0], set()).update(names)
+    for item, names in named:
+        tries_all = of_test[item.nodeid.partition("[")[0]] >= ALIKE
+        is_alike = tries_all and names & ALIKE and item.path.name not in TRIED_EACH_DAY
+        if names & DEEP or is_alike:
             item.add_marker(pytest.mark.slow)
+
+
+def _strings(item: pytest.Item) -> set[str]:
+    """What a test is parametrized with."""
+    called = getattr(item, "callspec", None)
+    return {each for each in called.params.values() if isinstance(each, str)} if called else set()
 
 
 def pytest_collection_finish() -> None:

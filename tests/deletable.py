@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,6 +32,7 @@ COPIED = (  # of the repository, with their times, by which caches are valid
     "streamlit_app.py", "pyproject.toml", "README.md", "LICENSE",
 )  # fmt: skip
 AT_ONCE = 2  # checks side by side
+QUICK = ("imports", "experiments")  # by day; `tests/test_floors.py` has the imports of all by name
 LINTED = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 IMPORTED = """
 import importlib, pkgutil, sys
@@ -103,8 +104,8 @@ def without(gone: Iterable[Analysis], tree: Path) -> None:
             project.write_text(text.replace(f', "{analysis.package}"', ""), "utf-8")
 
 
-def faults_without(name: str) -> list[str]:
-    """What is wrong in a repository without this analysis."""
+def faults_without(name: str, only: Container[str] | None = None) -> list[str]:
+    """What is wrong in a repository without this analysis, by all checks or by those named."""
     gone = gone_with(name)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
@@ -135,6 +136,7 @@ def faults_without(name: str) -> list[str]:
             "experiments": ("-m", "workbench", "experiments", "--json"),
             "demo": ("-c", DEMO),
         }
+        commands = {what: how for what, how in commands.items() if only is None or what in only}
         with ThreadPoolExecutor(AT_ONCE) as workers:
             printed = dict(zip(commands, workers.map(said, commands.values()), strict=True))
     wrong = {what: failed for what, (_, failed) in printed.items()}
@@ -144,8 +146,9 @@ def faults_without(name: str) -> list[str]:
         expected = {e for each in analyses().values() for e in each.experiments} - removed
         if there != expected:
             wrong["experiments"] = f"listed: {sorted(there ^ expected)}"
-    drawn = printed["pages"][0]
-    wrong["pages"] = wrong["pages"] or ("" if drawn.strip().endswith("{}") else drawn)
+    if "pages" in printed and not wrong["pages"]:
+        drawn = printed["pages"][0]
+        wrong["pages"] = "" if drawn.strip().endswith("{}") else drawn
     return [f"{what}: {how}" for what, how in wrong.items() if how]
 
 

@@ -24,9 +24,10 @@ from workbench.models.huggingface import HuggingFace
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
-LONG = {  # seconds each: with -m slow
+LONG = {  # a second and more each: with -m slow; by day one of each kind is left
     "answers", "families", "probes", "description-length", "one-rank", "large", "pruning-speed",
-    "fine-tuning", "training", "heads", "passes", "removal",
+    "fine-tuning", "training", "heads", "passes", "removal", "trees", "attachment", "elmo",
+    "heads-speed", "probing-speed", "training-speed",
 }  # fmt: skip
 HIDDEN = (
     "spacy", "streamlit", "pytest", "hypothesis", "playwright", "accelerate", "captum", "peft",

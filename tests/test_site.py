@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,46 @@ def hooks() -> ModuleType:
     return site_hooks()
 
 
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([\w-]+))?\)")
+
+
+def broken_links(pages: Mapping[str, str]) -> list[str]:
+    """Links to no page, no file beside the pages, or no heading of a page."""
+    broken = []
+    for name, text in pages.items():
+        for target, heading in LINK.findall(without_code(text)):
+            path = os.path.normpath(Path(name).parent / target) if target else name
+            is_there = path in pages or (ROOT / "docs" / name).parent.joinpath(target).exists()
+            if not is_there or (heading and heading not in headings(pages.get(path, ""))):
+                broken.append(f"{name}: {target}#{heading}")
+    return broken
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^ *(```+)[^`]*$.*?^ *\1 *$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(text: str) -> set[str]:
+    """The anchors of a page's headings, as Markdown makes them."""
+    titles = re.findall(r"^#+ (.+)$", without_code(text), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)|[^\w\s-]", r"\1", title) for title in titles]
+    return {re.sub(r"[-\s]+", "-", title.strip().lower()) for title in plain}
+
+
+def test_links_lead_to_pages_and_headings(hooks: ModuleType) -> None:
+    docs = ROOT / "docs"
+    pages = {str(path.relative_to(docs)): path.read_text("utf-8") for path in docs.rglob("*.md")}
+    assert not broken_links(pages | hooks.pages())
+
+
+def test_a_link_that_leads_nowhere_is_found() -> None:
+    page = "# One `two`, (three)\n[a](#one-two-three) [b](b.md#x) [c](no.md) [d](https://d.e)\n"
+    page += "```\n[e](code.md)\n```\n[f](../g.md)\n"
+    pages = {"a/a.md": page, "a/b.md": "## Y", "g.md": ""}
+    assert broken_links(pages) == ["a/a.md: b.md#x", "a/a.md: no.md#"]
+
+
+@pytest.mark.slow  # by day the links and the generated pages are looked at
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason='mkdocs is not installed: pip install -e ".[docs]"')
     built = subprocess.run(

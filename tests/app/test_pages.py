@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.night import mostly
 from workbench.app import navigation
 
 pytestmark = pytest.mark.browser
@@ -32,6 +33,14 @@ PAGES = {  # by address: what is there when it is drawn; without a result, the f
 }
 GROUPS = {group: [page.name for page in members] for group, members in navigation.groups().items()}
 VIEWS = ((1280, "light"), (390, "dark"))
+BY_DAY = (  # a start, a table, a component, figures, and a form
+    "",
+    "models",
+    "attention?corpus=primer:size%3D200&split=test&head=2.2&pin=2.1.row",
+    "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.",
+    "heads",
+    "experiments",
+)
 LOADED = (  # by their addresses; others by the links
     "",
     "corpora",
@@ -89,7 +98,7 @@ def visit(browser: Browser) -> Iterator[Visit]:
         yield one
 
 
-@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize("address", mostly(PAGES, *BY_DAY))
 def test_a_page_stays_on_the_machine_and_within_the_screen(
     visit: Visit, app_url: str, address: str
 ) -> None:

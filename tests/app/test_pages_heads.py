@@ -1,6 +1,7 @@
 """The page Heads without a browser: its form, every view of a run, and bad addresses."""
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.analyses.heads.test_figures import ALL, EVIL, SELF, tables_of
 from tests.app.pages import home  # noqa: F401
+from tests.night import mostly
 from tests.report.making import corpus, made, model
 from workbench import Run, experiments
 from workbench.analyses.heads.views.all_heads import OpenHead
@@ -88,8 +90,10 @@ def test_a_model_without_heads_is_refused_before_anything_runs(tmp_path: Path) -
     assert [button.disabled for button in app.button if button.label == "Run"] == [True]
 
 
-@pytest.mark.parametrize("view", SEEN)
-@pytest.mark.parametrize("groups", [SELF, ALL])
+@pytest.mark.parametrize(
+    ("view", "groups"),
+    mostly(product(SEEN, (SELF, ALL)), *product(SEEN, [ALL]), ("Cross-attention", SELF)),
+)
 def test_every_view_of_a_run(tmp_path: Path, view: str, groups: Any) -> None:
     run = run_of(tmp_path, tables_of(groups, EVIL))
     app = opened(run=run.name, view=view)

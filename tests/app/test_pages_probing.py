@@ -106,7 +106,9 @@ def test_each_view_has_what_is_expected_of_it() -> None:
 
 
 @pytest.mark.parametrize("view", SEEN)
-@pytest.mark.parametrize("stacks", [("encoder",), ("encoder", "decoder")])
+@pytest.mark.parametrize(
+    "stacks", [pytest.param(("encoder",), marks=pytest.mark.slow), ("encoder", "decoder")]
+)
 def test_every_view_of_a_run(tmp_path: Path, view: str, stacks: tuple[str, ...]) -> None:
     run = run_of(tmp_path, stacks=stacks, tasks=("pos", "dependencies"))
     app = opened(run=run.name, view=view)

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from tests import warm
 from tests.app import pages
 from tests.app.pages import home  # noqa: F401
+from tests.night import mostly
 from tests.runs.conftest import forget_experiments, installed, wait_until
 from workbench import Run, experiments
 from workbench.app.frame import demo_report
@@ -25,6 +26,9 @@ from workbench.runs.launch import start
 from workbench.runs.processes import locks
 from workbench.runs.request import make_request
 from workbench.runs.subruns import in_process
+
+# By day: of a corpus, of a model, of two, of a training, of a probe, of many settings.
+FORMS = ("describe", "profile", "drift", "train", "edge-probing", "head-pruning")
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +133,7 @@ def test_doctor() -> None:
     assert "Workbench cache" in "".join(str(each.proto.body) for each in app.get("html"))
 
 
-@pytest.mark.parametrize("name", built_in_experiments())
+@pytest.mark.parametrize("name", mostly(built_in_experiments(), *FORMS))
 def test_the_form_of_every_experiment(name: str) -> None:
     """Each has its form; whether it fits is said, and nothing is run."""
     app = opened("experiments", experiment=name, new="1")

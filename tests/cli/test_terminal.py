@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from tests.night import mostly
 from workbench.cli import output
 
 
@@ -48,7 +49,7 @@ WORDS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", mostly(range(120), *range(25)))
 def test_a_table_is_as_rich_draws_it(
     seed: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.engine.card import card
+from tests.night import mostly
 
 
 @dataclass(frozen=True)
@@ -24,17 +25,16 @@ class Case:
     bound: float  # on average
     corpus: str = "primer:size=40"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    is_long: bool = False  # what it is made of is seen by day too
 
 
 EXPERIMENTS = {
     "attention-averages": Case("heads", "words", 2e-3),
-    "attention-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}, True),
+    "attention-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),
     "attribution": Case(
-        "methods", "gain", 0.05, "primer:size=40", {"max_predictions": 8, "random_models": 0}, True
+        "methods", "gain", 0.05, "primer:size=40", {"max_predictions": 8, "random_models": 0}
     ),
     "description-length": Case(
-        "summary", "compression", 0.03, "primer:size=24", {"tasks": ["pos"]}, True
+        "summary", "compression", 0.03, "primer:size=24", {"tasks": ["pos"]}
     ),
     "edge-probing": Case(
         "means", "mean", 0.05, "primer:size=16",
@@ -42,7 +42,7 @@ EXPERIMENTS = {
     ),
     "erasure": Case(
         "layers", "effect", 0.3, "primer:size=60",
-        {"max_words": 60, "max_predictions": 10, "random_directions": 20}, True,
+        {"max_words": 60, "max_predictions": 10, "random_directions": 20},
     ),
     "finetune": Case(
         "scores", "value", 0.05, "primer/sentiment:size=40",
@@ -54,7 +54,7 @@ EXPERIMENTS = {
     "head-ablation": Case("ablation", "delta", 4e-3, "primer:size=24"),
     "head-importance": Case("importance", "importance", 2e-3),
     "head-pruning": Case(
-        "curve", "value", 0.02, "primer:size=12", {"steps": 2, "random_orders": 1}, True
+        "curve", "value", 0.02, "primer:size=12", {"steps": 2, "random_orders": 1}
     ),
     "heads": Case(
         "heads", "confidence", 2e-3, "primer:size=24", {"n_shuffles": 120, "n_bootstrap": 20}
@@ -67,26 +67,21 @@ EXPERIMENTS = {
     ),
     "neighbours": Case(
         "neighbours", "share", 0.05, "primer:size=40",
-        {"random_models": 0, "n_permutations": 19, "min_count": 4}, True,
+        {"random_models": 0, "n_permutations": 19, "min_count": 4},
     ),
     "profile": Case("losses", "value", 0.01),
     "similarity": Case("similarity", "cka", 2e-3),
     "steering": Case(
         "directions", "effect", 0.3, "primer/counterfactuals",
-        {"max_words": 1, "max_texts": 24, "random_directions": 20}, True,
+        {"max_words": 1, "max_texts": 24, "random_directions": 20},
     ),
     "structural-probe": Case("means", "value", 0.05, "primer:size=24", {"seeds": (0,)}),
 }  # fmt: skip
+BY_DAY = ("edge-probing", "finetune", "head-ablation", "heads", "lens", "profile")
 CHANCE = {"p_value", "control_p"}  # of so few sentences hardly the same twice
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if request.is_long else ())
-        for name, request in EXPERIMENTS.items()
-    ],
-)
+@pytest.mark.parametrize("name", mostly(EXPERIMENTS, *BY_DAY))
 def test_an_experiment_in_bf16_on_a_card_says_the_same(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None
 ) -> None:

@@ -28,6 +28,7 @@ from tests.benchmarks.engine import Quiet
 from tests.engine.card import CUDA, Card, card
 from tests.models.gated import shared
 from tests.models.zoo import make
+from tests.night import mostly
 from workbench import WorkbenchError, encode, load, read
 from workbench.analyses.heads import collect
 from workbench.analyses.heads.collect import PassSettings, look
@@ -416,7 +417,9 @@ FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra", "gpt2", "llama
             "t5", "bart", "xlnet", "openai-gpt", "bloom", "deberta-v2", "gpt-neox")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name", mostly(FAMILIES, "bert", "gpt2", "t5", "xlnet", "deberta-v2", "bloom")
+)
 def test_every_family_keeps_to_its_device(name: str, tmp_path: Path) -> None:
     """With taps and gates; a tensor made on the host in between is an error, as on a GPU."""
     place, plain = make(name, tmp_path), shared(name)

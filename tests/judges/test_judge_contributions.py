@@ -175,9 +175,9 @@ def means(found: dict[str, Any]) -> tuple[dict[Any, float], dict[Any, float], di
 
 CASES = [
     ("mini:gpt", "primer", 6),
-    ("mini:bert", "primer", 6),
+    pytest.param("mini:bert", "primer", 6, marks=pytest.mark.slow),
     ("odd", "odd", 4),
-    ("twin", "odd", 4),
+    pytest.param("twin", "odd", 4, marks=pytest.mark.slow),
 ]
 
 

@@ -111,8 +111,14 @@ def test_random_labels_cannot_be_sent_in_fewer_bits_than_they_have() -> None:
     assert (bits_online(bank, probes, several, dev) >= uniform - SLACK).all()
 
 
-def test_labels_written_into_a_layer_are_sent_in_few_bits() -> None:
-    number, labels = 600, 8
+@pytest.mark.parametrize(
+    ("number", "steps", "shorter"),  # online, and variational
+    [(250, 300, (5, 2)), pytest.param(600, 600, (12, 4), marks=pytest.mark.slow)],
+)
+def test_labels_written_into_a_layer_are_sent_in_few_bits(
+    number: int, steps: int, shorter: tuple[float, float]
+) -> None:
+    labels = 8
     wanted = drawn_labels(2 * number, labels)
     noise = drawn_states(2 * number, labels, 1)
     bank = bank_of(noise, 4 * wanted.float() + 0.1 * noise)
@@ -121,8 +127,8 @@ def test_labels_written_into_a_layer_are_sent_in_few_bits() -> None:
     probes = [Probe((0,)), Probe((1,))]
     uniform = number * uniform_bits(learnt)
     for bits, factor in (
-        (bits_online(bank, probes, learnt, dev, learning_rate=0.02), 12),
-        (bits_variational(bank, probes, learnt, 600), 4),
+        (bits_online(bank, probes, learnt, dev, learning_rate=0.02), shorter[0]),
+        (bits_variational(bank, probes, learnt, steps), shorter[1]),
     ):
         assert uniform / bits[1] > factor
         assert uniform / bits[0] < 1.02

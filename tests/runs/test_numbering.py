@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.night import mostly
 from workbench.core.head_names import parse_head, parse_state, place_name
 from workbench.drawing.axes import axes_of
 from workbench.drawing.layout import scene
@@ -79,7 +80,10 @@ def test_the_head_that_a_finding_names_is_the_row_of_its_keys(run: Run) -> None:
         assert (finding.keys["layer"], finding.keys["head"]) in named, finding.claim
 
 
-@each
+FIRST = {run.spec.experiment: run for run in reversed(RUNS)}  # by day one of each experiment
+
+
+@pytest.mark.parametrize("run", mostly(RUNS, *FIRST.values()), ids=lambda run: run.path.name)
 def test_no_axis_and_no_hover_text_counts_from_zero(run: Run) -> None:
     for name, plain in figures(run):
         for axis in axes_of(shown_traces(plain), plain["layout"]).values():

@@ -212,6 +212,7 @@ def test_tables_findings_and_figures(found: Any) -> None:
         assert draw(found.tables).data
 
 
+@pytest.mark.slow  # by day that of `recurrence`, which trains by the same loop
 def test_a_stopped_run_goes_on_to_the_same_numbers(
     found: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,8 @@ READ: dict[str, Any] = {
     "max_dev": 8,
     "max_test": 4,
 }
-QUICK: dict[str, Any] = {"steps": 30, "batch_size": 8, "max_train": 40}
+OTHERS = ("bert", "elmo", "t5")  # of mini models
+QUICK: dict[str, Any] = {"steps": 10, "batch_size": 8, "max_train": 20}
 
 
 class Affine(nn.Module):
@@ -184,7 +185,10 @@ def test_maps_of_another_model_are_refused() -> None:
     assert error.value.code == "model-mismatch"
 
 
-@pytest.mark.parametrize("name", ["mini:gpt", "mini:bert", "mini:elmo", "mini:t5"])
+@pytest.mark.parametrize(
+    "name",
+    ["mini:gpt", *(pytest.param(f"mini:{name}", marks=pytest.mark.slow) for name in OTHERS)],
+)
 def test_one_text_is_read_through_the_maps(name: str) -> None:
     """The last layer is the model's own, and the other layers are as near to it as in the run."""
     model = wb.load(name, "cpu")

@@ -36,7 +36,7 @@ COLUMNS = {
 QUICK: dict[str, dict[str, Any]] = {
     "head-importance": {},
     "head-ablation": {"replacement": "all", "pairs": "layer"},
-    "head-pruning": {"steps": 3, "random_orders": 2, "selection_texts": 20, "recovery_steps": 5},
+    "head-pruning": {"steps": 2, "random_orders": 2, "selection_texts": 20, "recovery_steps": 5},
     "head-gates": {"lambdas": [0.05], "budgets": [0.5], "steps": 10, "train_weights": True},
 }
 
@@ -54,7 +54,7 @@ def _runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @cache
 def _run(experiment: str, model: str) -> Result:
     """In this process, which is what a run does in one of its own; once."""
-    return _result(experiment, model, "primer:size=400", {"max_sentences": 40, **QUICK[experiment]})
+    return _result(experiment, model, "primer:size=400", {"max_sentences": 30, **QUICK[experiment]})
 
 
 def _result(experiment: str, model: str, corpus: str, settings: dict[str, Any]) -> Result:
