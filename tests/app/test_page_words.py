@@ -23,7 +23,7 @@ from workbench.analyses.words.views import results as words_results
 from workbench.analyses.words.views.choices import REACH, Searched, _same_or_last
 from workbench.analyses.words.views.index import Build, part_of
 from workbench.analyses.words.views.neighbours import in_common, shared
-from workbench.analyses.words.views.senses import occurrence_at, verdict
+from workbench.analyses.words.views.senses import occurrence_at, so_far, verdict
 from workbench.analyses.words.views.tokenizers import steps_of, table_of
 from workbench.app.token_views.component import message_of, standalone
 from workbench.app.token_views.views import (
@@ -234,6 +234,8 @@ def test_the_first_words_are_searched_while_the_others_are_read(
         time.sleep(0.05)
         first = words_index.ready(bert, part)
     assert first.is_part and 60 <= len(first.index) < 150
+    said_so_far = so_far("play", 0, first)
+    assert f"nowhere in the first {len(first.index)} words" in said_so_far, "not an empty page"
     go_on.set()
     assert [*builds.values()][-1].ended.wait(60)
     whole = words_index.ready(bert, part)
