@@ -96,7 +96,7 @@ def test_every_page_of_results_has_the_menu_of_other_runs(
     presets = kind.settings_of_presets()
     few = {key: value for key, value in FEW.items() if key in kind.settings.model_fields}
     rough = presets.get(PRESETS[0], few)
-    quick = own_run(home, shift=-1e3, name=name, **rough)
+    quick = own_run(home, shift=-1e3, created="2020-02-02T00:00:00+00:00", name=name, **rough)
     page = navigation.page_of(kind.name)
     address = {"experiment": kind.name} if page == navigation.ANY else {}
     app = opened(page, run=shipped.name, **address)
@@ -106,7 +106,7 @@ def test_every_page_of_results_has_the_menu_of_other_runs(
     label = f"{words[:1].upper()}{words[1:]}, " if words else ""
     assert any(each.startswith(label) and "built-in" not in each for each in links), links
     has_interval = any(each.interval for each in shipped.findings)
-    says = f"Another run ({words + ', ' if words else ''}2099-01-01) disagrees on" in said(app)
+    says = f"Another run ({words + ', ' if words else ''}2020-02-02) disagrees on" in said(app)
     assert says == has_interval
     other = opened(page, run=quick.name, **address)
     back = {each.proto.label for each in other.get("page_link")}  # type: ignore[attr-defined]
