@@ -83,6 +83,8 @@ def check(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check all findings, titles and the report of a run."""
     for finding in run.findings:
         assert not faults_of(finding), f"{finding.claim}: {', '.join(faults_of(finding))}"
+    for caveat in run.caveats:
+        assert not COUNTED.search(caveat.text) and not AGREES.search(caveat.text), caveat.text
     supported = {each.claim for each in run.findings if each.verdict == "supported"}
     for drawing in drawings(run).values():
         assert not drawing.title or drawing.title in supported, drawing.title

@@ -300,10 +300,11 @@ def _left_out(dropped: int, scored: _Scored, vocabulary: _Words) -> Iterator[str
         )  # fmt: skip
         yield f"{subject} left out."
     if unscored := int(scored.unscored.sum()):
+        every = 2 * len(scored.gap)
+        where = f"{unscored:,} of {every:,} sentences" if unscored < every else "any sentence"
         yield (
             "The model has no start token that it was trained with, so nothing predicts the first "
-            f"piece of a sentence. It is not scored in {unscored:,} of {2 * len(scored.gap):,} "
-            "sentences."
+            f"piece of a sentence. It is not scored in {where}."
         )
     if unknown:
         yield (
