@@ -78,6 +78,10 @@ def test_it_is_said_in_words(tmp_path: Path) -> None:
         str(thoroughness(probing(tmp_path, tasks=("pos",)))) == "standard, 1 seed, other settings"
     )
     assert str(thoroughness(builtin_run("structural-probe-mini-bert"))) == "standard, 3 seeds"
+    heads = experiments()["heads"]
+    few = heads.settings(max_sentences=100).model_dump(mode="json")
+    own = made(tmp_path, experiment="heads", version=heads.version, settings=few)
+    assert str(thoroughness(own)) == "100 sentences", "what is other, and not that something is"
 
 
 def finding(value: float, interval: tuple[float, float] | None, measure: str = "F1") -> Finding:

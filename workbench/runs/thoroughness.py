@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.findings import Finding, plural, span, with_unit
+from workbench.core.findings import Finding, plural, span, whole, with_unit
 from workbench.experiment.definition import EXPERIMENTS, PRESETS, QUICK, Experiment
 from workbench.runs.run import Run
 
@@ -32,7 +32,7 @@ class Thoroughness:
     seeds: int
     is_own: bool  # not shipped with Workbench
     created: str
-    level: str  # quick, standard, full, a preset such as preview, or "other settings"
+    level: str  # quick, standard, full, a preset such as preview, the size, or "other settings"
 
     def __str__(self) -> str:
         """In words: `full, 3 seeds`."""
@@ -134,7 +134,14 @@ def _level(experiment: Experiment[Any], settings: Mapping[str, Any]) -> str:
         values = _defaults(experiment) | changes
         if all(_same(settings.get(key), values[key]) for key in keys):
             return name.lower() if len(presets) > 1 else ""
-    return OWN
+    sizes = {key: settings.get(key) for key in sorted(keys) if _is_limit(key, {})}
+    own = {key: size for key, size in sizes.items() if size != _defaults(experiment)[key]}
+    return ", ".join(_in_words(key, size) for key, size in own.items()) or OWN
+
+
+def _in_words(size_of: str, size: object) -> str:
+    """Return a limit of a sample: `100 sentences`, `all pairs`."""
+    return f"{'all' if size is None else whole(size)} {size_of.removeprefix('max_')}"
 
 
 def _has(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
