@@ -1,5 +1,6 @@
 """The page of a question shows its most thorough run, names it, and links to the others."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,3 +112,10 @@ def test_every_page_of_results_has_the_menu_of_other_runs(
     other = opened(page, run=quick.name, **address)
     back = {each.proto.label for each in other.get("page_link")}  # type: ignore[attr-defined]
     assert any(each.endswith("built-in") for each in back), back
+
+
+def test_the_first_page_calls_a_run_as_its_page_does(home: Path) -> None:  # noqa: F811
+    run = own_run(home, effort="quick")
+    links = opened("home").get("page_link")
+    names = {re.sub(r"\\(.)", r"\1", each.proto.label) for each in links}  # type: ignore[attr-defined]
+    assert result.title(run) in names

@@ -212,6 +212,17 @@ def test_an_index_says_what_it_waits_for(
     assert first.error is None and not first.waits_for and "texts" in first.in_words()
 
 
+def test_an_index_names_a_model_without_its_folders(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Build, "_make", lambda build, model, corpus: None)
+    (tmp_path / "small-bert").mkdir()
+    folder: Any = SimpleNamespace(name=str(tmp_path / "small-bert"))
+    build = Build(folder, wb.read(SMALL), Searched(SMALL, "", 40))
+    build.total = 3
+    assert build.in_words() == "computing states with small-bert, 0 of 3 texts"
+
+
 def test_the_first_words_are_searched_while_the_others_are_read(
     bert: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
