@@ -27,6 +27,7 @@ from probes.dependency_trees import Floats, Truths
 from probes.experiments import MAX_DATA_GAIN, AttentionProbe
 from probes.representations import MODEL, NO_LAYER, RANDOM, STATIC, static
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import capital, of_all, verb_of
 from workbench.core.head_names import block_name
 from workbench.core.stats import interval, resampled, share
 from workbench.corpora.encode import encode
@@ -422,20 +423,22 @@ def _caveats(trained_probes: TrainedProbes, parts: Parts, means: pd.DataFrame) -
     cut_off = means[~means["converged"]]
     if len(cut_off):
         yield Caveat(
-            f"{len(cut_off)} of {len(means)} probes stopped before their optimum: "
+            f"{capital(of_all(len(cut_off), len(means), 'probe'))} stopped before their optimum: "
             f"{_named(cut_off)}. Their scores may be too low or too high."
         )
     below = compared[compared["value"] <= compared["baseline"]]
     if len(below):
         yield Caveat(
-            f"{len(below)} of {len(compared)} probes do not score above the best offset or a "
+            f"{capital(of_all(len(below), len(compared), 'probe'))} "
+            f"{verb_of(len(below), 'does', 'do')} not score above the best offset or a "
             f"uniform guess ({compared['baseline'].iloc[0]:.3f}), so they found no syntax beyond "
             f"position: {_named(below)}."
         )
     under = compared[compared["value"] <= compared["control_value"]]
     if len(under):
         yield Caveat(
-            f"{len(under)} of {len(compared)} probes do not score above their control task, so "
+            f"{capital(of_all(len(under), len(compared), 'probe'))} "
+            f"{verb_of(len(under), 'does', 'do')} not score above the control task, so "
             f"memorised words can explain the scores: {_named(under)}."
         )
     if trained_probes.missing:

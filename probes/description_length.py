@@ -34,6 +34,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
     folder_or_temporary,
 )
+from workbench.core.findings import capital, of_all, verb_of
 from workbench.core.stats import interval, resampled
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.splits import TRAIN
@@ -96,7 +97,8 @@ def _reliability_caveats(
     ended = tables["codes"]["converged"].dropna()
     if cut := int((~ended.astype(bool)).sum()):
         yield Caveat(
-            f"{cut} of {len(ended)} online codes are too long: their last probe was still "
+            f"{capital(of_all(cut, len(ended), 'online code'))} {verb_of(cut, 'is', 'are')} too "
+            "long: the last probe was still "
             f"improving after {settings.max_epochs} epochs. Raise max_epochs.",
             ("codes", "summary"),
         )

@@ -31,6 +31,7 @@ from probes.probe_inputs import ProbeInputs, open_inputs, tasks_in
 from probes.representations import BARE, MODEL, NO_LAYER, RANDOM, STATIC, Bank, build_banks
 from probes.targets import Examples
 from workbench.core.files import folder_or_temporary
+from workbench.core.findings import capital, of_all, verb_of
 from workbench.core.stats import Floats, f1, interval, p_value, resampled
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.splits import DEV
@@ -105,7 +106,8 @@ def _reliability_caveats(
     cut = whole[~whole["converged"]]
     if len(cut):
         yield Caveat(
-            f"{len(cut)} of {len(whole)} probes were still improving at the maximum number of "
+            f"{capital(of_all(len(cut), len(whole), 'probe'))} "
+            f"{verb_of(len(cut), 'was', 'were')} still improving at the maximum number of "
             f"epochs, {settings.budget.epochs} ({_named(cut)}). Their scores are too low. Raise "
             "max_epochs, or use effort=full.",
             ("means", "scores", "curves"),
@@ -113,9 +115,9 @@ def _reliability_caveats(
     failed = whole[~whole["learnt"] & (whole["encoder"] == MODEL)]
     if len(failed):
         yield Caveat(
-            f"{len(failed)} of the model's probes score below the majority baseline or below their "
-            f"own control task ({_named(failed)}). They did not learn the task, so their scores "
-            "say nothing about the layer.",
+            f"{len(failed)} of the model's probes {verb_of(len(failed), 'scores', 'score')} below "
+            f"the majority baseline or below their own control task ({_named(failed)}). "
+            "They did not learn the task, so their scores say nothing about the layer.",
             ("means", "curves"),
         )
 

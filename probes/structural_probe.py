@@ -35,6 +35,7 @@ from probes.representations import (
 from probes.structural_training import INPUTS, Probe, States, predicted, trained
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import folder_or_temporary
+from workbench.core.findings import capital, of_all, verb_of
 from workbench.core.head_names import state_name
 from workbench.core.stats import difference, interval, resampled, share
 from workbench.corpora.encode import encode
@@ -415,14 +416,16 @@ def _caveats(trained_probes: TrainedProbes, means: pd.DataFrame) -> Iterator[Cav
     rows = means[~means["converged"].astype(bool)]
     if len(rows):
         yield Caveat(
-            f"{cut_off} of {len(trained_probes.converged)} probes were still improving on dev "
+            f"{capital(of_all(cut_off, len(trained_probes.converged), 'probe'))} "
+            f"{verb_of(cut_off, 'was', 'were')} still improving on dev "
             f"after {EPOCHS} epochs ({_named(rows)}). Their scores are too low."
         )
     compared = means[means["encoder"].isin([MODEL, STATIC])]
     idle = compared[~compared["learnt"]]
     if len(idle):
         yield Caveat(
-            f"{len(idle)} of {len(compared)} scores are not above the chain baseline or, for "
+            f"{capital(of_all(len(idle), len(compared), 'score'))} "
+            f"{verb_of(len(idle), 'is', 'are')} not above the chain baseline or, for "
             f"layers of the model, not above the same layer with random weights: {_named(idle)}. "
             "These probes found no syntax."
         )

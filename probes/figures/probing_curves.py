@@ -119,8 +119,8 @@ def curve_controls(run: RunCurves, tasks: Sequence[str]) -> go.Figure:
             traces.append(
                 curve(
                     line["layer"],
-                    line["task_score"] - line["control"],
-                    f"{escaped(name)}, {STATE}: %{{y:.1%}} "
+                    100 * (line["task_score"] - line["control"]),
+                    f"{escaped(name)}, {STATE}: %{{y:.1f}} points "
                     "(%{customdata[0]:.1%} − %{customdata[1]:.1%})",
                     name,
                     index,
@@ -132,7 +132,7 @@ def curve_controls(run: RunCurves, tasks: Sequence[str]) -> go.Figure:
     return by_task(
         parts,
         state_axis(run.deepest),
-        {"title": "selectivity (F1)", "tickformat": ".0%", "zeroline": False},
+        {"title": "selectivity, points", "zeroline": False},
     )
 
 

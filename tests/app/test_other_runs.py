@@ -1,26 +1,35 @@
 """The page of a question shows its most thorough run, names it, and links to the others."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.app.pages import home, opened, said  # noqa: F401
-from tests.report.making import corpus, made, model
+from tests.app.pages import home, opened, said, titles  # noqa: F401
+from tests.report.making import made
 from workbench import Run, experiments
-from workbench.app import choice
-from workbench.app.runs import context
+from workbench.app import choice, navigation
+from workbench.app.runs import context, result
 from workbench.core.findings import Finding
+from workbench.experiment.definition import PRESETS
 from workbench.runs import status
-from workbench.runs.builtin import builtin_run
+from workbench.runs.builtin import builtin_run, builtin_runs
+from workbench.runs.thoroughness import thoroughness
 
 pytestmark = pytest.mark.usefixtures("home")
 SHIPPED = "edge-probing-mini-bert"
+BY_DAY = ("heads-mini-bert", "head-importance-mini-bert", "frozen-vs-finetuned-mini-bert")
+FEW = {"max_sentences": 20, "max_pairs": 20}  # where an experiment has no preset that is quick
 
 
-def own_run(folder: Path, effort: str, shift: float = 0.0, created: str = "2099-01-01") -> Run:
-    """A run of the user's own of edge probing, with the tables of the built-in result."""
-    kind, shipped = experiments()["edge-probing"], builtin_run(SHIPPED)
+def own_run(
+    folder: Path, shift: float = 0.0, created: str = "2099-01-01", name: str = SHIPPED, **how: Any
+) -> Run:
+    """A run of the user's own with the tables of a built-in result."""
+    shipped = builtin_run(name)
+    kind = experiments()[shipped.spec.experiment]
 
     def moved(each: Finding) -> Finding:
         low, high = each.interval or (None, None)
@@ -33,12 +42,15 @@ def own_run(folder: Path, effort: str, shift: float = 0.0, created: str = "2099-
         experiment=kind.name,
         version=kind.version,
         tables={key: (shipped.tables[key], kind.tables[key]) for key in shipped.tables},
-        models=(model("mini:bert", ref="mini:bert"),),
-        corpora=(corpus(),),
-        settings=kind.settings(effort=effort).model_dump(mode="json"),
+        models=shipped.spec.models,
+        corpora=shipped.spec.corpora,
+        split=shipped.spec.split,
+        settings=kind.settings(**how).model_dump(mode="json"),
         findings=[moved(each) for each in shipped.findings],
     )
-    now = replace(run.status, models=("mini:bert",), corpora=("primer",), created=created)
+    models = tuple(each.name for each in shipped.spec.models)
+    corpora = tuple(each.name for each in shipped.spec.corpora)
+    now = replace(run.status, models=models, corpora=corpora, created=created)
     status.write(run.path, now)
     return run
 
@@ -50,18 +62,60 @@ def test_a_later_quick_run_does_not_take_the_place_of_a_fuller_one(
     monkeypatch.setattr(choice, "model", lambda: "mini:bert")
     monkeypatch.setattr(choice, "corpus", lambda: "primer")
     kind, shipped = experiments()["edge-probing"], builtin_run(SHIPPED)
-    quick = own_run(home, "quick")
+    preview = own_run(home, preview=True)
+    quick = own_run(home, effort="quick")
     assert context.result_of(kind) == shipped
-    full = own_run(home, "full")
+    full = own_run(home, effort="full")
     assert context.result_of(kind) == full
-    assert context.others_of(full) == [shipped, quick]
-    assert context.others_of(quick) == [full, shipped]
+    assert context.others_of(full) == [shipped, quick, preview]
+    assert context.others_of(quick) == [full, shipped, preview]
 
 
 def test_the_page_names_the_run_and_says_where_another_one_disagrees(
     home: Path,  # noqa: F811
 ) -> None:
-    own_run(home, "quick", shift=-0.3)
+    own_run(home, shift=-0.3, effort="quick")
     app = opened("probing")
     assert "standard, 1 seed" in said(app), "how thorough the shown run is"
     assert "Another run (quick" in said(app) and "disagrees on" in said(app)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(run.path.name, marks=[] if run.path.name in BY_DAY else [pytest.mark.slow])
+        for run in builtin_runs()
+        if run.path.name != SHIPPED
+    ],
+)
+def test_every_page_of_results_has_the_menu_of_other_runs(
+    name: str,
+    home: Path,  # noqa: F811
+) -> None:
+    shipped = builtin_run(name)
+    kind = experiments()[shipped.spec.experiment]
+    presets = kind.settings_of_presets()
+    few = {key: value for key, value in FEW.items() if key in kind.settings.model_fields}
+    rough = presets.get(PRESETS[0], few)
+    quick = own_run(home, shift=-1e3, created="2020-02-02T00:00:00+00:00", name=name, **rough)
+    page = navigation.page_of(kind.name)
+    address = {"experiment": kind.name} if page == navigation.ANY else {}
+    app = opened(page, run=shipped.name, **address)
+    assert titles(app)[0] == result.title(shipped)
+    links = {each.proto.label for each in app.get("page_link")}  # type: ignore[attr-defined]
+    words = str(thoroughness(quick))
+    label = f"{words[:1].upper()}{words[1:]}, " if words else ""
+    assert any(each.startswith(label) and "built-in" not in each for each in links), links
+    has_interval = any(each.interval for each in shipped.findings)
+    says = f"Another run ({words + ', ' if words else ''}2020-02-02) disagrees on" in said(app)
+    assert says == has_interval
+    other = opened(page, run=quick.name, **address)
+    back = {each.proto.label for each in other.get("page_link")}  # type: ignore[attr-defined]
+    assert any(each.endswith("built-in") for each in back), back
+
+
+def test_the_first_page_calls_a_run_as_its_page_does(home: Path) -> None:  # noqa: F811
+    run = own_run(home, effort="quick")
+    links = opened("home").get("page_link")
+    names = {re.sub(r"\\(.)", r"\1", each.proto.label) for each in links}  # type: ignore[attr-defined]
+    assert result.title(run) in names

@@ -123,6 +123,14 @@ def test_three_underscores_hide_a_word() -> None:
 # --- scores ---------------------------------------------------------------------------------------
 
 
+def test_a_probability_is_written_like_those_beside_it() -> None:
+    side = side_of("mini:bert", "The girls did not visit it because they ___ tall.", Place("gap"))
+    explained = predict_explain.Explanation("", "", "probability", "leave-one-out")
+    found = predict_explain.attribution(side, explained)
+    shown = f"{100 * found.value:.1f} %"
+    assert predict_explain.in_words(found).startswith(f"Explained: probability {shown}")
+
+
 def test_a_score_is_on_the_scale_of_the_scores(folders: dict[str, Path]) -> None:
     model = model_of(str(folders["score"]))
     doc = doc_of(*REL)

@@ -23,7 +23,7 @@ from workbench.analyses.words.views import results as words_results
 from workbench.analyses.words.views.choices import REACH, Searched, _same_or_last
 from workbench.analyses.words.views.index import Build, part_of
 from workbench.analyses.words.views.neighbours import in_common, shared
-from workbench.analyses.words.views.senses import occurrence_at, verdict
+from workbench.analyses.words.views.senses import occurrence_at, so_far, verdict
 from workbench.analyses.words.views.tokenizers import steps_of, table_of
 from workbench.app.token_views.component import message_of, standalone
 from workbench.app.token_views.views import (
@@ -212,6 +212,17 @@ def test_an_index_says_what_it_waits_for(
     assert first.error is None and not first.waits_for and "texts" in first.in_words()
 
 
+def test_an_index_names_a_model_without_its_folders(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Build, "_make", lambda build, model, corpus: None)
+    (tmp_path / "small-bert").mkdir()
+    folder: Any = SimpleNamespace(name=str(tmp_path / "small-bert"))
+    build = Build(folder, wb.read(SMALL), Searched(SMALL, "", 40))
+    build.total = 3
+    assert build.in_words() == "computing states with small-bert, 0 of 3 texts"
+
+
 def test_the_first_words_are_searched_while_the_others_are_read(
     bert: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -234,6 +245,8 @@ def test_the_first_words_are_searched_while_the_others_are_read(
         time.sleep(0.05)
         first = words_index.ready(bert, part)
     assert first.is_part and 60 <= len(first.index) < 150
+    said_so_far = so_far("play", 0, first)
+    assert f"nowhere in the first {len(first.index)} words" in said_so_far, "not an empty page"
     go_on.set()
     assert [*builds.values()][-1].ended.wait(60)
     whole = words_index.ready(bert, part)

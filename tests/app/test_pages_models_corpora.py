@@ -111,6 +111,21 @@ def test_what_is_no_model_is_refused_and_leaves_nothing(content: bytes, word: st
 # --- corpora --------------------------------------------------------------------------------------
 
 
+def test_the_box_of_splits_follows_a_corpus_without_the_split_that_was_chosen() -> None:
+    def controls() -> None:
+        import streamlit as st
+
+        from workbench.app.library.corpus_browser import draw_controls
+
+        st.session_state["split"] = "train"  # of the corpus before
+        draw_controls(["dev", "test"], is_other=True)
+
+    app = AppTest.from_function(controls).run()
+    box = app.selectbox(key="split")
+    assert not app.exception and box.value == "dev"
+    assert box.proto.set_value, "the browser is told, else it shows the split of before"
+
+
 def test_sentences_are_browsed_found_and_opened() -> None:
     app = opened("corpora", corpus="primer:size=200", split="dev", sentence="12")
     assert app.number_input(key="sentence").value == 12

@@ -208,7 +208,8 @@ def test_selectivity_is_drawn_from_the_control_task_to_the_task() -> None:
 
 def test_selectivity_is_the_score_less_the_control_s() -> None:
     line = curves.curve_controls(laid(), ["pos"]).data[1]
-    assert list(line.y) == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    assert list(line.y) == pytest.approx([20, 40, 60, 80])
+    assert ": %{y:.1f} points (" in line.hovertemplate[0], "a difference of shares is in points"
 
 
 def test_published_expected_layers_are_next_to_the_bars() -> None:

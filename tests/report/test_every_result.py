@@ -74,6 +74,7 @@ COUNTED = re.compile(
     r"|\b(?:all|none of) [12](?![\d,])",
     re.I,
 )
+TWICE = re.compile(r"95 % [\d.]+ % to")
 AGREES = re.compile(r"\b1 \w+ (?:have|are)\b")
 PATH = re.compile(r"(?<![\w.:/])/(?:home|tmp|root|work|Users|usr|var|mnt)/")
 HASH = re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,}\b")
@@ -85,6 +86,8 @@ def check(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check all findings, titles and the report of a run."""
     for finding in run.findings:
         assert not faults_of(finding), f"{finding.claim}: {', '.join(faults_of(finding))}"
+    for caveat in run.caveats:
+        assert not COUNTED.search(caveat.text) and not AGREES.search(caveat.text), caveat.text
     supported = {each.claim for each in run.findings if each.verdict == "supported"}
     for drawing in drawings(run).values():
         assert not drawing.title or drawing.title in supported, drawing.title
@@ -127,6 +130,7 @@ def faults_of(finding: Finding) -> list[str]:
                 else "",
                 "a count is not in words" if COUNTED.search(claim) else "",
                 "the verb does not agree" if AGREES.search(claim) else "",
+                "an interval names its unit twice" if TWICE.search(claim) else "",
                 "a path" if PATH.search(claim) else "",
                 "a hash" if HASH.search(claim) else "",
             ),
@@ -181,5 +185,6 @@ def test_the_sweep_finds_faults() -> None:
     assert said("The model is worse than trigrams.", "not supported")
     assert not said("The model does not beat trigrams, and is worse.", "not supported")
     assert said("The model in /home/me/model is good.") and said("It is feee4e79c0f9a6e7 of all.")
+    assert said("It is right (95 % 64 % to 74 %).") and not said("It is right (95 % 64 to 74 %).")
     assert not said("3 of 16 heads can be removed.")
     assert builtin_run("geometry-mini-bert").findings[0].key_number == ""

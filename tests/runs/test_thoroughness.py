@@ -36,6 +36,8 @@ def probing(folder: Path, created: str = "2026-11-28", **settings: Any) -> Run:
     ("less", "more"),
     [
         ({"effort": "quick"}, {"effort": "standard"}),
+        ({"preview": True}, {"effort": "quick"}),
+        ({"preview": True, "effort": "full"}, {"tasks": ("pos",)}),
         ({"effort": "quick", "seeds": (0, 1, 2)}, {"effort": "standard", "seeds": (0,)}),
         ({"max_sentences": 100}, {}),
         ({"max_sentences": 5000}, {"max_sentences": None}),
@@ -71,10 +73,15 @@ def test_a_sample_that_grew_counts_with_its_last_size(tmp_path: Path) -> None:
 
 def test_it_is_said_in_words(tmp_path: Path) -> None:
     assert str(thoroughness(probing(tmp_path, effort="full"))) == "full, 3 seeds"
+    assert str(thoroughness(probing(tmp_path, preview=True))) == "preview, 1 seed"
     assert (
         str(thoroughness(probing(tmp_path, tasks=("pos",)))) == "standard, 1 seed, other settings"
     )
     assert str(thoroughness(builtin_run("structural-probe-mini-bert"))) == "standard, 3 seeds"
+    heads = experiments()["heads"]
+    few = heads.settings(max_sentences=100).model_dump(mode="json")
+    own = made(tmp_path, experiment="heads", version=heads.version, settings=few)
+    assert str(thoroughness(own)) == "100 sentences", "what is other, and not that something is"
 
 
 def finding(value: float, interval: tuple[float, float] | None, measure: str = "F1") -> Finding:

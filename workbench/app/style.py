@@ -96,6 +96,7 @@ body:has(.st-key-context [aria-expanded="true"]:hover) [data-testid="stTooltipCo
   [data-testid="stMainBlockContainer"] { padding: 3.25rem 1rem 6rem; }
   h1 { font-size: 18px !important; padding: 0.25rem 0 !important; }
   .st-key-model-numbers { row-gap: 8px; }
+  [data-testid="stPageLink"] a p { white-space: normal; } /* a long link is read to its end */
   .modebar-container { display: none; }
   p.swipe { display: block; }
 }

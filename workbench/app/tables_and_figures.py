@@ -243,9 +243,11 @@ FITTING, WIDE = 2, 4  # panels in a row that a phone shows whole; and as many as
 
 
 def _across(figure: Any) -> int:
-    """The number of panels in a row."""
+    """The number of panels in a row; two whose rows have names need the room of three."""
     axes = [axis for axis in figure.select_xaxes() if axis.overlaying is None]
-    return max(1, len({round((axis.domain or (0.0, 1.0))[0], 2) for axis in axes}))
+    across = max(1, len({round((axis.domain or (0.0, 1.0))[0], 2) for axis in axes}))
+    has_names = any(axis.categoryarray for axis in figure.select_yaxes())
+    return across + 1 if across == FITTING and has_names else across
 
 
 def _width(figure: Any) -> Any:

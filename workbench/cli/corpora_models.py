@@ -25,6 +25,7 @@ from workbench.cli.options import (
     reads_corpus,
 )
 from workbench.core.errors import listed
+from workbench.core.findings import percent
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -158,7 +159,7 @@ def train_parser(
         output.note(note)
     names = {"words": "words", "sentences": "sentences", "upos": "UPOS", "uas": "UAS", "las": "LAS"}
     rows = [
-        (part, *(f"{scores[name]:.1%}" if name in scores else "" for name in names))
+        (part, *(percent(scores[name], 1) if name in scores else "" for name in names))
         for part, scores in result["scores"].items()
     ]
     output.print_table(

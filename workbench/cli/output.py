@@ -26,7 +26,7 @@ from rich.text import Text
 
 from workbench.core.analysis import faults
 from workbench.core.errors import WorkbenchError
-from workbench.core.findings import Finding, plural
+from workbench.core.findings import Finding, percent, plural
 from workbench.core.objectives import described
 from workbench.runs.status import CODES, Status
 
@@ -734,7 +734,7 @@ def print_description(description: "Description") -> None:
         _cut(
             "Relations, with the most frequent offset from the dependent to its head",
             ("relation", "count", "offset", "share"),
-            [(r.label, r.count, f"{r.offset:+d}", f"{r.share:.0%}") for r in d.relations],
+            [(r.label, r.count, f"{r.offset:+d}", percent(r.share)) for r in d.relations],
         )
     for layer, labels in d.labels.items():
         _counts(f"Layer {layer}", labels)

@@ -203,6 +203,11 @@ def percent(share: object, digits: int = 0) -> str:
     return f"{_fixed(number, digits)} %"
 
 
+def percent_span(low: object, high: object) -> str:
+    """Return an interval of a share in per cent: `64 to 74 %`."""
+    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
+
+
 def score(value: object) -> str:
     """Return a score such as F1, times 100: `93.6`."""
     return _fixed(100 * _present(value), 1)

@@ -100,6 +100,9 @@ def grid(
 ) -> go.Figure:
     """A grid of heads, one row per layer, coloured by a column; `around`: scale around 0.
 
+    `title` is what the column has, as in "importance, nats": the scale is titled by the unit alone,
+    since a long title would take the width of a narrow page from the cells.
+
     Heads that are not `significant` are grey, and the others have a star.
     """
     table = table.reset_index(drop=True)
@@ -117,7 +120,7 @@ def grid(
         significant=significant,
         top=8,
         hover=f"head %{{y}}.%{{x}}: {title} %{{z:.4f}}",
-        title=title,
+        title=title.rpartition(", ")[2],
         form="%{text}",
         **ends(values[sure] if sure.any() else values, around),
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
-from workbench.core.findings import NUMBERS, check_findings, summary
+from workbench.core.findings import NUMBERS, capital, check_findings, of_all, summary
 from workbench.experiment.definition import (
     EXPERIMENTS,
     Caveat,
@@ -387,7 +387,7 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
         first = failed[0].status
         why = first.failure.what if first.failure else f"{first.state}."
         raise WorkbenchError(
-            f"{len(failed)} of {len(runs)} runs did not finish: {why}",
+            f"{capital(of_all(len(failed), len(runs), 'run'))} did not finish: {why}",
             code="sweep-incomplete",
             where=listed(run.name for run in failed),
             remedy="See workbench runs show RUN, fix the cause, and start the sweep again: it uses "

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.findings import Finding, plural, span, with_unit
-from workbench.experiment.definition import EXPERIMENTS, QUICK, Experiment
+from workbench.core.findings import Finding, plural, span, whole, with_unit
+from workbench.experiment.definition import EXPERIMENTS, PRESETS, QUICK, Experiment
 from workbench.runs.run import Run
 
 ALL = 1e9  # the size of a sample without a maximum
 NOT_SIZES = ("effort", "time", "seeds")
-OWN = "own settings"
+OWN = "other settings"
 
 
 @dataclass(frozen=True, order=True)
@@ -26,13 +26,13 @@ class Thoroughness:
     """Runs are compared by these, in this order."""
 
     is_done: bool
-    is_not_rough: bool
+    finer: int  # 0 for the roughest preset; the same for Standard and all that is finer
     is_whole_question: bool  # all settings but sizes are at their defaults
     size: float  # log of the sizes of the sample
     seeds: int
     is_own: bool  # not shipped with Workbench
     created: str
-    level: str  # quick, standard, full, or "own settings"
+    level: str  # quick, standard, full, a preset such as preview, the size, or "other settings"
 
     def __str__(self) -> str:
         """In words: `full, 3 seeds`."""
@@ -50,19 +50,21 @@ def thoroughness(run: Run) -> Thoroughness:
     try:
         experiment = EXPERIMENTS[run.spec.experiment]
     except (WorkbenchError, KeyError):  # of a package that is not installed
-        return Thoroughness(now.state == "done", True, True, 0.0, 0, True, now.created, "")
+        return Thoroughness(now.state == "done", 0, True, 0.0, 0, True, now.created, "")
     sizes = _sizes(experiment, settings)
     if now.state == "done":
         sizes |= run.provenance.get("growth", {}).get("sizes", {})
-    defaults = _defaults(experiment)
+    level = _level(experiment, settings)
+    presets = experiment.settings_of_presets()
+    of_level = next((presets[name] for name in presets if name.lower() == level), {})
+    defaults = _defaults(experiment) | of_level
     is_whole = all(
         name in NOT_SIZES or _is_limit(name, sizes) or _same(value, defaults.get(name, value))
         for name, value in settings.items()
     )
-    level = _level(experiment, settings)
     return Thoroughness(
         now.state == "done",
-        level != QUICK.lower(),
+        _finer(experiment, level),
         is_whole,
         sum(math.log(ALL if size is None else max(1, size)) for size in sizes.values()),
         len(_seeds(experiment, settings)),
@@ -122,15 +124,35 @@ def _same(value: object, default: object) -> bool:
 
 
 def _level(experiment: Experiment[Any], settings: Mapping[str, Any]) -> str:
-    """Return the effort, or the preset whose settings these are."""
-    if experiment.growth is not None:
-        return str(settings.get("effort", ""))
+    """Return the effort, or the preset whose settings these are; a preview is one at any effort."""
     keys, presets = _of_presets(experiment), experiment.settings_of_presets()
+    if experiment.growth is not None:
+        own = (name for name in presets if name not in PRESETS)
+        effort = str(settings.get("effort", ""))
+        return next((name.lower() for name in own if _has(settings, presets[name])), effort)
     for name, changes in presets.items():
         values = _defaults(experiment) | changes
         if all(_same(settings.get(key), values[key]) for key in keys):
             return name.lower() if len(presets) > 1 else ""
-    return OWN
+    sizes = {key: settings.get(key) for key in sorted(keys) if _is_limit(key, {})}
+    own = {key: size for key, size in sizes.items() if size != _defaults(experiment)[key]}
+    return ", ".join(_in_words(key, size) for key, size in own.items()) or OWN
+
+
+def _in_words(size_of: str, size: object) -> str:
+    """Return a limit of a sample: `100 sentences`, `all pairs`."""
+    return f"{'all' if size is None else whole(size)} {size_of.removeprefix('max_')}"
+
+
+def _has(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
+    return all(_same(settings.get(key), value) for key, value in changes.items())
+
+
+def _finer(experiment: Experiment[Any], level: str) -> int:
+    """Return how many presets are rougher; those above Quick count as one."""
+    names = [name.lower() for name in experiment.settings_of_presets()]
+    rough = names[: names.index(QUICK.lower()) + 1] if QUICK.lower() in names else []
+    return rough.index(level) if level in rough else len(rough)
 
 
 def _of_presets(experiment: Experiment[Any]) -> set[str]:

@@ -28,6 +28,9 @@ def test_layers_are_drawn_next_to_each_other_on_one_scale_around_all_words() -> 
     figure = FIGURES["tags"](TABLES)
     assert [note.text for note in figure.layout.annotations] == ["layer 1", "layer 2"]
     same, different = figure.data
-    assert not same.z.any() and different.z.tolist()[0][1] > 0.15
+    assert not same.z.any() and different.z.tolist()[0][1] > 15
     assert {(cells.zmin, cells.zmax) for cells in figure.data} == {(-LEAST, LEAST)}
+    assert same.hovertemplate.startswith(
+        "%{y} to %{x}: attention %{customdata:.1%}, %{z:+.1f} points"
+    )
     assert not figure.layout.updatemenus

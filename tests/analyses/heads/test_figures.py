@@ -204,8 +204,8 @@ def test_a_score_lies_at_its_head_and_one_above_its_baseline_is_a_difference() -
     heads = tables_of()["heads"]
     assert grids.by_score(heads, "one offset").data[0].z.tolist() == [[0.1, 0.95], [0.1, 0.1]]
     above = grids.by_score(heads, "best relation above baseline").data[0]
-    assert above.z.tolist() == [pytest.approx([-0.1, -0.1]), pytest.approx([0.5, -0.1])]
-    assert (above.zmin, above.zmax) == (-0.5, 0.5)
+    assert above.z.tolist() == [pytest.approx([-10, -10]), pytest.approx([50, -10])]
+    assert (above.zmin, above.zmax) == (-50, 50) and above.colorbar.title.text == "points"
     assert value_of(heads, "best relation").tolist() == [0.3, 0.3, 0.9, 0.3]
 
 

@@ -35,6 +35,7 @@ def test_only_heads_with_a_significant_change_are_coloured() -> None:
     assert coloured(drawn.ablation(ablation(*changes, learnt=False))) == 0
     assert coloured(drawn.importance(ablation(*changes))) == 4
     assert coloured(drawn.importance(ablation(*changes, learnt=False))) == 0
+    assert drawn.importance(ablation(*changes)).data[0].colorbar.title.text == "nats", "not wide"
 
 
 def test_only_significant_heads_are_named_and_their_names_do_not_overlap() -> None:
@@ -68,5 +69,5 @@ def test_gates_no_better_than_random_heads_are_grey() -> None:
     trials = (0.0, 0.5, 2, 0.2, 0.9, 0.03), (0.0, 0.25, 1, 0.8, 1.0, 0.4)
     figure = drawn.survival(gates(*trials))
     assert list(figure.data[1].marker.color) == [MODEL, NOT_SIGNIFICANT]
-    assert list(figure.data[1].y) == ["keep 50%", "keep 25%"]
-    assert "keep 50% *" in drawn.survival(gates(*trials, done=False)).data[1].y
+    assert list(figure.data[1].y) == ["keep 50 %", "keep 25 %"]
+    assert "keep 50 % *" in drawn.survival(gates(*trials, done=False)).data[1].y

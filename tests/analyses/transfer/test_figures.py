@@ -11,6 +11,7 @@ from workbench.analyses.transfer.figures.transfer import (
     FROZEN_VS_FINETUNED,
     by_seed,
     cost,
+    costs,
     decided,
     delta,
     epochs,
@@ -24,6 +25,7 @@ from workbench.drawing.theme import BASELINE, CONTROL, MODEL, NOT_SIGNIFICANT, T
 
 EVIL = "<img/src=x/onerror=window.evil=1>"
 WAYS = (("frozen", "plain"), ("fine-tuned", "plain"), ("frozen", "lstm"))
+WAYS_IN_WORDS = ("frozen", "fine-tuned", "frozen, LSTM")
 WON = {("sentiment", "bert"): 0.2, ("sentiment", "gpt"): 0.01}
 WON |= {("relatedness", "bert"): -0.1, ("relatedness", "gpt"): 0.0}
 
@@ -143,6 +145,13 @@ def test_cost_is_of_the_rate_that_was_chosen_and_the_metric_that_decides() -> No
     parts = tables["scores"]["split"].map({"test": "dev", "dev": "part of train"})
     on_dev = decided({**tables, "scores": tables["scores"].assign(split=parts)})
     assert on_dev["value"].tolist() == own["value"].tolist() and set(on_dev["split"]) == {"dev"}
+
+
+def test_the_table_of_costs_has_whole_weights_and_the_names_of_the_figure() -> None:
+    table = costs(tables_of())
+    assert table["trained weights"].dtype.kind == "i", "1,064,392 and not 1064000"
+    assert set(table["method"]) <= set(WAYS_IN_WORDS) and "head" not in table
+    assert (table["score × 100"] > 1).all()
 
 
 def test_trainings_are_a_mean_over_seeds_with_a_band() -> None:

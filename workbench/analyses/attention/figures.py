@@ -29,7 +29,7 @@ from workbench.experiment.definition import HEAD
 if TYPE_CHECKING:
     from workbench.analyses.attention.grids import Grid
 
-LEAST = 0.25  # minimum of the ends of the scale, so that noise stays pale
+LEAST = 25  # points: minimum of the ends of the scale, so that noise stays pale
 SIDE = 210  # pixels of a map of tags
 PLOTS = 48  # maps of a text in one figure
 ITEM, MAP = 20, 150  # pixels of a piece or word in a map of a text; the smallest map
@@ -54,14 +54,15 @@ def tags(tables: Tables) -> go.Figure:
     attends to; blue: it gets more attention from this row than from all words, orange: less.
     """
     table = above_average(tables["tags"])
+    table["above"] *= 100
     several = len(table[[*HEAD[:2]]].drop_duplicates()) > 1
     top = max(LEAST, largest(table["above"])) if len(table) else LEAST
     parts: list[tuple[str, list[Trace]]] = []
     for (stack, kind, layer), rows in table.groupby([*HEAD[:3]], sort=False):
         cells = heat_map(
             matrix(rows["tag"], rows["to_tag"], rows["above"]),
-            "%{y} to %{x}: attention %{customdata:.1%}, %{z:+.1%} from all words",
-            tickformat=".0%",
+            "%{y} to %{x}: attention %{customdata:.1%}, %{z:+.1f} points from all words",
+            "points",
             gap=0,
             showscale=not parts,
             zmin=-top,

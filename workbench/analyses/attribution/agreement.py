@@ -28,7 +28,7 @@ from workbench.analyses.attribution.removal import free_units
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Baseline, By, Segments, Target, units_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.findings import capital, listing
+from workbench.core.findings import capital, listing, percent
 from workbench.core.stats import SIGNIFICANT
 
 FIRST: Method = "leave-one-out"
@@ -215,7 +215,7 @@ def _is_share(found: Attribution) -> bool:
 
 
 def _shown(found: Attribution, value: float) -> str:
-    return f"{value:.1%}".replace("%", " %") if _is_share(found) else f"{value:.3g}"
+    return percent(value, 1) if _is_share(found) else f"{value:.3g}"
 
 
 def _points(found: Attribution, change: float) -> str:

@@ -6,6 +6,7 @@ Costs: an attribution for each change of the choices; its faithfulness, some hun
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
@@ -26,6 +27,7 @@ from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Token, View, grid, strip
+from workbench.core.findings import percent
 from workbench.core.head_names import FIRST
 from workbench.report.format import number
 
@@ -291,8 +293,8 @@ def _map(side: Side, explained: Explanation) -> None:
     if is_rough(found):
         st.warning(
             "This map is no explanation: its scores miss "
-            f"{min(found.missed, 9.99):.0%} of the change that they should sum to. Choose more "
-            "Steps or another Baseline under More, or the method leave-one-out."
+            f"{percent(min(found.missed, 9.99))} of the change that they should sum to. Choose "
+            "more Steps or another Baseline under More, or the method leave-one-out."
         )
         place = st.expander("Show the map nevertheless")
     with place:
@@ -387,9 +389,11 @@ def in_words(found: "Attribution") -> str:
     if found.target.against is not None:
         plural = measure[:-1] + "ies" if measure.endswith("y") else f"{measure}s"
         measure = f"difference of the two {plural}"
-    texts = [f"Explained: {measure} {number(found.value)}"]
+    is_probability = measure == "probability"
+    value_of = partial(percent, digits=1) if is_probability else number
+    texts = [f"Explained: {measure} {value_of(found.value)}"]
     if found.baseline_value is not None:
-        texts[0] += f"; with the baseline ({found.baseline}) {number(found.baseline_value)}"
+        texts[0] += f"; with the baseline ({found.baseline}) {value_of(found.baseline_value)}"
         change = found.value - found.baseline_value
         if found.delta is not None and found.by_layer is not None:
             texts.append(
@@ -398,7 +402,7 @@ def in_words(found: "Attribution") -> str:
                 "worst layer"
             )
         elif found.delta is not None:
-            share = f" ({abs(found.delta / change):.2%})" if change else ""
+            share = f" ({percent(abs(found.delta / change), 2)})" if change else ""
             steps = f" with {found.steps} steps" if found.steps else ""
             texts.append(
                 f"The scores sum to {number(change - found.delta)} of {number(change)}: "

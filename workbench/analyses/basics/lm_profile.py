@@ -14,6 +14,7 @@ import pandas as pd
 
 from workbench.analyses.basics.experiments import Profile
 from workbench.core.files import DAMAGED, atomic_write, require_regular
+from workbench.core.findings import percent
 from workbench.core.stats import t_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.formats import WHOLE
@@ -251,7 +252,7 @@ def _masked(model: Model) -> str:
     if model.symbols.mask is None:
         how = "by predicting them last, since the model has no mask token"
     return (
-        f"{MASKED:.0%} of pieces are hidden, {how}. They depend on the seed and the index of "
+        f"{percent(MASKED)} of pieces are hidden, {how}. They depend on the seed and the index of "
         "the text in the corpus only."
     )
 
@@ -259,14 +260,14 @@ def _masked(model: Model) -> str:
 def _seq2seq(model: Model) -> str:
     if model.symbols.sentinels:
         return (
-            f"Span corruption as in T5: {CORRUPTED:.0%} of pieces are hidden in spans of about 3, "
-            "drawn with the seed and the index of the text in the corpus. Sentinels and the end "
-            "token are scored with the pieces."
+            f"Span corruption as in T5: {percent(CORRUPTED)} of pieces are hidden in spans "
+            "of about 3, drawn with the seed and the index of the text in the corpus. Sentinels "
+            "and the end token are scored with the pieces."
         )
     return (
-        f"Infilling as in BART: {INFILLED:.0%} of pieces are hidden in spans of about 3, drawn "
-        "from the seed and the index of the text in the corpus. The decoder predicts the whole "
-        "text, and all of it is scored, also pieces that were not hidden."
+        f"Infilling as in BART: {percent(INFILLED)} of pieces are hidden in spans of about 3, "
+        "drawn from the seed and the index of the text in the corpus. The decoder predicts the "
+        "whole text, and all of it is scored, also pieces that were not hidden."
     )
 
 

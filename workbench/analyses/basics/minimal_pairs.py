@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import MinimalPairs
 from workbench.core.cluster_sample import ClusterSample
+from workbench.core.findings import percent
 from workbench.core.stats import SIGNIFICANT, holm, t_interval, wilson_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.tables import Pair, minimal_pairs
@@ -299,20 +300,22 @@ def _left_out(dropped: int, scored: _Scored, vocabulary: _Words) -> Iterator[str
         )  # fmt: skip
         yield f"{subject} left out."
     if unscored := int(scored.unscored.sum()):
+        every = 2 * len(scored.gap)
+        where = f"{unscored:,} of {every:,} sentences" if unscored < every else "any sentence"
         yield (
             "The model has no start token that it was trained with, so nothing predicts the first "
-            f"piece of a sentence. It is not scored in {unscored:,} of {2 * len(scored.gap):,} "
-            "sentences."
+            f"piece of a sentence. It is not scored in {where}."
         )
     if unknown:
         yield (
-            f"{unknown:,} of {words:,} words ({unknown / max(words, 1):.1%}) are not in the "
-            "model's vocabulary, and the model cannot distinguish them."
+            f"{unknown:,} of {words:,} words ({percent(unknown / max(words, 1), 1)}) are not in "
+            "the model's vocabulary, and the model cannot distinguish them."
         )
     if many >= FOREIGN * words and many:
         yield (
-            f"{many:,} of {words:,} words ({many / words:.1%}) have {MANY} or more pieces: they "
-            "are foreign to the vocabulary, and accuracies say little about what the model knows."
+            f"{many:,} of {words:,} words ({percent(many / words, 1)}) have {MANY} or more pieces: "
+            "they are foreign to the vocabulary, and accuracies say little about what the "
+            "model knows."
         )
     if alike:
         yield (

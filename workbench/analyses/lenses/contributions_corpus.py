@@ -46,6 +46,7 @@ from workbench.analyses.lenses.task_lens import (
 from workbench.analyses.predictions.predict import has_task_head
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError, listed
+from workbench.core.findings import percent
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import few_sentences_caveat
@@ -543,7 +544,8 @@ def _caveats(opened: Reader, measured: _Measured) -> list[str]:
     )
     if measured.error > 1e-2:
         texts.append(
-            f"Contributions differ from what they must sum to by up to {measured.error:.1%}: the "
-            f"precision of the model ({opened.model.precision}) is low."
+            "Contributions differ from what they must sum to by up to "
+            f"{percent(measured.error, 1)}: the precision of the model "
+            f"({opened.model.precision}) is low."
         )
     return texts

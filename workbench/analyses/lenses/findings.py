@@ -17,6 +17,7 @@ from workbench.core.findings import (
     of_all,
     p_text,
     percent,
+    percent_span,
     plural,
     rows_of,
     signed,
@@ -92,7 +93,7 @@ def _settled(table: pd.DataFrame, stack: str, several: bool) -> Finding:
     of_stack = f" of the {stack}" if several else ""
     return Finding(
         f"{percent(row['cumulative'])} of {plural(row['n'], 'prediction')} are final before the "
-        f"last layer{of_stack} (95 % {percent(row['lower'])} to {percent(row['upper'])}{null}). "
+        f"last layer{of_stack} (95 % {percent_span(row['lower'], row['upper'])}{null}). "
         f"Half "
         f"of all predictions are final from {_layer_of(half['layer'], top)} on.",
         row["cumulative"],

@@ -32,6 +32,7 @@ from workbench.analyses.lenses.tuned_maps import (
 )
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import capital, of_all
 from workbench.core.stats import document_weights, interval, interval_around
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import DEV, PARTS, TEST, TRAIN, Parts, parts_of
@@ -325,7 +326,7 @@ def _caveats(parts: Parts, trained: Trained, settings: TunedLens) -> Iterator[Ca
     done = [each for layers in trained.converged.values() for each in layers]
     if not all(done):
         yield Caveat(
-            f"{len(done) - done.count(True)} of {len(done)} maps still improved on dev when "
+            f"{capital(of_all(done.count(False), len(done), 'map'))} still improved on dev when "
             f"training ended after {trained.steps:,} steps: their losses are too high. More steps "
             "(--set steps=…) or a higher learning rate would lower them.",
             ("layers", "gains", "bias", "curve", "training"),

@@ -16,6 +16,7 @@ from workbench.core.findings import (
     of_all,
     p_text,
     percent,
+    percent_span,
     plural,
     rows_of,
     signed,
@@ -141,7 +142,7 @@ def _carried(table: pd.DataFrame, place: str, stack: str, several: bool, enough:
     return Finding(
         f"{capital(_PLACE_NAMES[place])}{of_stack} {verb} what decides {where}: restored "
         f"there, {'their' if begins else 'its'} state gives {percent(row['effect'])} of the "
-        f"difference (95 % {percent(row['lower'])} to {percent(row['upper'])}; unrelated texts: "
+        f"difference (95 % {percent_span(row['lower'], row['upper'])}; unrelated texts: "
         f"{percent(row['random'])}; {p_text(row['p'])}){given}.",
         row["effect"],
         (row["lower"], row["upper"]),
@@ -173,7 +174,7 @@ def _elsewhere(rows: list[Row], several: bool, enough: bool) -> Finding:
     return Finding(
         f"On the way, {place}{of_stack} {does} part of what decides: "
         f"{percent(row['effect'])} of the difference in {at_state(row['layer'])} (95 % "
-        f"{percent(row['lower'])} to {percent(row['upper'])}; unrelated texts: "
+        f"{percent_span(row['lower'], row['upper'])}; unrelated texts: "
         f"{percent(row['random'])}; {p_text(row['p'])}), the most of all other places.",
         row["effect"],
         (row["lower"], row["upper"]),
@@ -223,7 +224,7 @@ def _restoring(
         keys = keys_of(row, "stack", "layer")
     yield Finding(
         f"{capital(name)} restores most: {percent(row['effect'])} of the difference (95 % "
-        f"{percent(row['lower'])} to {percent(row['upper'])}; unrelated texts: "
+        f"{percent_span(row['lower'], row['upper'])}; unrelated texts: "
         f"{percent(row['random'])}; {p_text(row['p'])}).",
         row["effect"],
         (row["lower"], row["upper"]),

@@ -12,6 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.pruning.findings import NAMES, way
+from workbench.core.findings import percent
 from workbench.core.head_names import ROLES
 from workbench.core.stats import SIGNIFICANT
 from workbench.drawing.heads import COLOUR, NONE, PALE, grid, groups, named
@@ -326,7 +327,7 @@ def gates(tables: Tables) -> go.Figure:
 def trials(table: pd.DataFrame) -> list[str]:
     """The cost or budget of each row."""
     return [
-        f"keep {budget:.0%}" if budget else f"cost {price:g}"
+        f"keep {percent(budget)}" if budget else f"cost {price:g}"
         for price, budget in zip(table["lambda"], table["budget"], strict=True)
     ]
 

@@ -17,7 +17,7 @@ from workbench.app.runs import run_form
 from workbench.app.runs.result_page import ResultPage, View, figure_view
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import plain, shortened, size
-from workbench.core.findings import of_all, rows_of
+from workbench.core.findings import of_all, percent, rows_of
 from workbench.models.references import TRAINED
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _values(result: "Live") -> None:
             ),
             (
                 f"{name[0].upper()}{name[1:]}",
-                f"{right[1]:.0%}",
+                percent(right[1]),
                 f"{100 * (right[1] - right[0]):+.0f} points",
                 "normal",
             ),

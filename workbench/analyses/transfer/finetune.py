@@ -16,6 +16,7 @@ from workbench.analyses.transfer.experiments import FROZEN, Finetune, HeadKind
 from workbench.analyses.transfer.text_to_text import Writer
 from workbench.analyses.transfer.trainer import Adapter, Trial, checkpoints, trials
 from workbench.core.files import folder_or_temporary
+from workbench.core.findings import of_all
 from workbench.core.metrics import Metric
 from workbench.core.stats import Floats, interval, resampled
 from workbench.corpora.tasks import (
@@ -153,7 +154,7 @@ def _not_learned(adapter: Adapter, scores: pd.DataFrame) -> list[str]:
         return []
     return [
         f"Did not learn: {metric} on {scored_split} is {failed['value'].mean():.3f} for "
-        f"{len(failed)} of {len(deciding)} seeds, no better than the majority baseline "
+        f"{of_all(len(failed), len(deciding), 'seed')}, no better than the majority baseline "
         f"({deciding['baseline'].iloc[0]:.3f}). "
         "Such a score says nothing about the model."
     ]

@@ -18,6 +18,7 @@ from workbench.analyses.transfer.experiments import Pretraining
 from workbench.analyses.transfer.frozen_vs_finetuned import finetune_request, texts_of
 from workbench.analyses.transfer.studies import ARMS, NEXT, PER_PIECE, STUDIES
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import percent
 from workbench.core.stats import Floats, difference, interval, resampled
 from workbench.corpora.tasks import Split, corpora_of, metrics_of, task_of
 from workbench.experiment.definition import (
@@ -373,8 +374,9 @@ def _caveats(
         )
     if {"ltr", "ltr+lstm"} & set(arms) and {"mlm", NEXT} & set(arms):
         yield Caveat(
-            f"A masked model learns from {settings.mask_rate:.0%} of its pieces, a left-to-right "
-            "model from all of them: with the same number of steps it has far fewer targets."
+            f"A masked model learns from {percent(settings.mask_rate)} of its pieces, a "
+            "left-to-right model from all of them: with the same number of steps it has far "
+            "fewer targets."
         )
         yield Caveat(
             "The same for all arms: text, steps, batch size, sequence length, width, layers, "

@@ -34,6 +34,7 @@ from workbench.analyses.transfer.experiments import Adapting, HeadKind, Method
 from workbench.analyses.transfer.features import Cached, Live
 from workbench.analyses.transfer.text_to_text import Writer, Written
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import of_all
 from workbench.core.machine import MEBI, stretch
 from workbench.corpora.tasks import Examples, Split, metrics_of
 from workbench.engine.forward_pass import chunks
@@ -457,7 +458,7 @@ def trials(adapter: Adapter, on_progress: OnProgress) -> tuple[list[Trial], list
     if n_not_converged := sum(not other.outcome.converged for other in chosen):
         notes.append(
             f"Not converged: the dev score was best in the last of {adapter.max_epochs} epochs for "
-            f"{n_not_converged} of {len(chosen)} seeds. Raise max_epochs."
+            f"{of_all(n_not_converged, len(chosen), 'seed')}. Raise max_epochs."
         )
     return attempts, chosen, notes
 

@@ -15,6 +15,7 @@ from workbench.app.runs import context, new_run, run_form, run_list
 from workbench.app.runs.result_page import ResultPage, View, figure_view
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import percent
 from workbench.experiment.definition import Experiment
 from workbench.models.references import TRAINED
 
@@ -299,7 +300,7 @@ def _show(title: str, name: str, prediction: "TextPrediction", task: "Task") -> 
     )  # fmt: skip
     rows: list[Any] = list(prediction.classes or prediction.words)
     if prediction.answer is not None:
-        st.text(f"Probability of the start times that of the end: {prediction.answer:.1%}")
+        st.text(f"Probability of the start times that of the end: {percent(prediction.answer, 1)}")
     if not rows:
         return
     columns = [task.name] if prediction.classes else ["word", "tag"]

@@ -22,6 +22,7 @@ from workbench.core.findings import (
     of_all,
     p_text,
     percent,
+    percent_span,
     plural,
     rows_of,
     verb_of,
@@ -153,7 +154,7 @@ def _largest_dimensions(
     return Finding(
         f"The {plural(n_dimensions, 'dimension')} that contribute most add "
         f"{percent(row['share'])} of the mean cosine of random words in the last layer{of} "
-        f"(95 % {percent(row['lower'])} to {percent(row['upper'])}).",
+        f"(95 % {percent_span(row['lower'], row['upper'])}).",
         row["share"],
         (row["lower"], row["upper"]),
         None,

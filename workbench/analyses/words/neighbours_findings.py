@@ -17,6 +17,7 @@ from workbench.core.findings import (
     keys_of,
     of_all,
     percent,
+    percent_span,
     plural,
     rows_of,
 )
@@ -116,7 +117,7 @@ def _above(row: Row, name: str, last: int) -> Finding:
 def _same(rows: list[Row], name: str, last: int) -> Finding:
     """How many neighbours have the same form, position or document, at both ends: a description."""
     first, end = rows[0], rows[-1]
-    interval = f"95 % {percent(end['lower'])} to {percent(end['upper'])}"
+    interval = f"95 % {percent_span(end['lower'], end['upper'])}"
     known = "" if math.isnan(end["random"]) else f"; with random weights {percent(end['random'])}"
     if last:
         ends = (

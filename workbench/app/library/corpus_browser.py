@@ -49,7 +49,7 @@ def draw_controls(splits: list[str], is_other: bool) -> tuple[str, int, str]:
     """
     in_address = st.query_params.get("split")
     if st.session_state.get("split", splits[0]) not in splits:
-        del st.session_state["split"]
+        st.session_state["split"] = splits[0]  # deleted, it would stay in the box of the browser
     if in_address and in_address not in splits and not is_other:
         st.warning(f"This corpus has no split {plain(in_address, 60)}. Showing {plain(splits[0])}.")
     sentence = st.query_params.get("sentence", "0")

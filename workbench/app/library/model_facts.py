@@ -11,6 +11,7 @@ import streamlit as st
 from workbench.app import cache, choice, text
 from workbench.app.text import amount, plain
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import percent
 from workbench.core.objectives import described
 
 KINDS = {
@@ -155,5 +156,5 @@ def draw_parts(parts: Mapping[str, int]) -> None:
     with st.expander("As a table", type="compact"):
         shown = table.assign(module=table["module"].map(weights_name))
         shown = shown.rename(columns={"module": "part"})
-        shown["share"] = [f"{count / total:.1%}" for count in parts.values()]
+        shown["share"] = [percent(count / total, 1) for count in parts.values()]
         st.dataframe(shown, hide_index=True, width="stretch")

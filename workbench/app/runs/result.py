@@ -52,14 +52,15 @@ _STYLE = """<style>
     flex: 1 0 100%; }
   .st-key-result-heading .st-key-controls-result { flex-wrap: nowrap !important; gap: 8px; }
   .st-key-result-heading .st-key-controls-result button { min-height: 32px; padding: 2px 8px; }
-  .st-key-result-facts { display: none; }
+  /* how thorough the run is comes first; the rest of the line may be cut */
+  .st-key-result-facts p { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
   .st-key-result-top > [data-testid="stLayoutWrapper"]:has(> .st-key-result-figure) { order: -1; }
   /* the figure first, then its words, which stay in view when it is moved sideways */
   [class*="st-key-drawn-3"], [class*="st-key-drawn-4"] { overflow-x: auto; }
   [class*="st-key-drawn-"] > * { position: sticky; left: 0; }
   [class*="st-key-drawn-"] > :has([data-testid="stPlotlyChart"]) { order: -1; position: static; }
-  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 480px; }
-  [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 600px; }
+  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 570px; }
+  [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 760px; }
   [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; }
 }
 </style>"""

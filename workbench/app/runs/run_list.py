@@ -332,7 +332,8 @@ def draw_latest(count: int, busy: bool = False) -> None:
 
 def _latest(count: int) -> None:
     from workbench.app.runs.verdicts import in_line
-    from workbench.app.text import ago, plain, state, subject
+    from workbench.app.text import ago, plain, state
+    from workbench.report.prose import title_of_names
     from workbench.runs.run import stored_headline
 
     runs = whole_runs()[:count]
@@ -342,7 +343,8 @@ def _latest(count: int) -> None:
     for name, now in runs:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             state(now.state)
-            title = subject(now.experiment or name, *inputs_of(name, now))
+            experiment = now.experiment or name.rpartition("-")[0]
+            title = title_of_names(experiment, *inputs_of(name, now))
             st.page_link("pages/runs.py", label=plain(title), query_params={OPENED: name})
             st.caption(plain(ago(now.created)), width="content")
         if found := stored_headline(machine.runs() / name, now):

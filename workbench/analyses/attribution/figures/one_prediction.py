@@ -6,6 +6,7 @@ Costs: milliseconds.
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import percent
 from workbench.drawing.primitives import (
     DOWN,
     LONGEST,
@@ -47,4 +48,6 @@ def _finding(shown: pd.DataFrame, label: str) -> str:
     side = "for" if first["score"] > 0 else "against"
     unit = " ".join(str(first["unit"]).split())
     unit = unit if len(unit) <= 30 else f"{unit[:29]}…"
-    return f"“{unit}” speaks most {side} {label}: {abs(first['score']) / total:.0%} of all scores"
+    return (
+        f"“{unit}” speaks most {side} {label}: {percent(abs(first['score']) / total)} of all scores"
+    )

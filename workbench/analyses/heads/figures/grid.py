@@ -73,10 +73,13 @@ def by_score(heads: pd.DataFrame, name: str, shown: Sequence[bool] | None = None
     """The grid coloured by a score, with one scale for all panels."""
     heads = heads.reset_index(drop=True)
     score, values, kept = SCORES[name], value_of(heads, name), _kept(heads, shown)
-    form = ".0%" if score.is_share else ".1f"
+    form, title = (".0%" if score.is_share else ".1f"), ""
+    if score.above:
+        values, form, title = 100 * values, "+.0f", "points"
     return head_grid(
         heads,
         values.where(kept),
+        title=title,
         over=lambda part: [_pointed(heads, part[kept[part.index]])],
         form=f"%{{z:{form}}}",
         tickformat=form,

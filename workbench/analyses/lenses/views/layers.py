@@ -27,6 +27,7 @@ from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import View, grid, index_in
+from workbench.core.findings import percent
 from workbench.core.head_names import state_name as layer_name
 from workbench.report.format import number
 
@@ -163,7 +164,7 @@ def _one_place(side: Side, found: Layers) -> None:
         measure = measures[key]
         tips.append(
             [
-                f"{names[-1]}, choice {n + 1}: {choice} {p:.1%}; rank of the final choice "
+                f"{names[-1]}, choice {n + 1}: {choice} {percent(p, 1)}; rank of the final choice "
                 f"{int(measure['rank_final']):,}, entropy {measure['entropy']:.2f} nats"
                 for n, (choice, p) in enumerate(zip(texts[-1], values[-1], strict=True))
             ]
@@ -261,7 +262,7 @@ def _every_word(side: Side, found: Layers) -> None:
         tips.append(
             [
                 f"{names[r]}, in the place of {cell['word']}: {cell['choice']} "
-                f"{cell['probability']:.1%}"
+                f"{percent(cell['probability'], 1)}"
                 for cell in line
             ]
         )

@@ -378,9 +378,9 @@ def _effects(side: Side, what: str, effects: "pd.DataFrame") -> None:
     ]
     number_of = "score" if top.is_score else f"probability of “{top.texts[0]}”"
     now = number(top.probabilities[0]) if top.is_score else percent(top.probabilities[0], 1)
-    said = f"{side.name}: change of the {number_of} ({now}) without each word."
+    said = f"{side.name}: the {number_of} is {now}. Below each word: its change without the word."
     if not top.is_score:
-        said += " Where the first choice becomes another one, it stands below the word."
+        said += " Where the first choice becomes another one, it stands there, too."
     st.caption(plain(said))
     views = [
         strip(

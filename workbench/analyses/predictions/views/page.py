@@ -19,6 +19,7 @@ from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
 from workbench.core.analysis import tabs_of
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import percent
 from workbench.experiment.definition import EXPERIMENTS, Need
 from workbench.models.references import facts
 from workbench.report.format import number
@@ -275,7 +276,7 @@ def _question(
     out: dict[int, Place] = {}
     if written is not None:
         pieces = [
-            Token(text.strip() or text or sign, n, score=p, tip=f"probability {p:.1%}")
+            Token(text.strip() or text or sign, n, score=p, tip=f"probability {percent(p, 1)}")
             for n, (text, sign, p) in enumerate(
                 zip(written.texts, written.pieces, written.probabilities, strict=True)
             )
@@ -350,7 +351,9 @@ def _tokens(side: Side, place_of: Mapping[int, Place], task: "Task | None") -> l
                 token.i,
                 fixed=token.i not in place_of,
                 under=tags[token.i][0] if token.i in tags else "",
-                tip=f"{tags[token.i][0]}, {tags[token.i][1]:.1%}" if token.i in tags else "",
+                tip=f"{tags[token.i][0]}, {percent(tags[token.i][1], 1)}"
+                if token.i in tags
+                else "",
             )
             for token in side.doc
         ]
@@ -468,7 +471,7 @@ def _continued(side: Side, written: str) -> str:
 
 def _continuation(side: Side, found: predict_results.Written) -> None:
     pieces = [
-        Token(text, n, score=p, tip=f"probability {p:.1%}")
+        Token(text, n, score=p, tip=f"probability {percent(p, 1)}")
         for n, (text, p) in enumerate(zip(found.texts, found.probabilities, strict=True))
     ]
     end = "" if not found.ended else " The model ended the text."

@@ -321,12 +321,22 @@ def _beside(points: pd.DataFrame, tall: float) -> Trace:
 
 
 def costs(tables: Tables) -> pd.DataFrame:
-    """Cost of each method: means over seeds, at the selected learning rate."""
+    """Cost of each method: means over seeds, at the selected learning rate; weights are whole."""
     table = decided(tables)
+    table = table.assign(method=table.apply(way, axis=1), metric=table["metric"].map(spelt))
     numbers = ["value", "trainable", "size", "seconds", "peak_memory"]
-    ways_of = ["task", "model", "method", "head", "metric"]
+    ways_of = ["task", "model", "method", "metric"]
     means: pd.DataFrame = table.groupby(ways_of, sort=False)[numbers].mean().reset_index()
-    return means.rename(columns={"size": "size, MiB", "peak_memory": "peak memory, MiB"})
+    means["value"] = (100 * means["value"]).round(1)
+    means["trainable"] = means["trainable"].round().astype(int)
+    return means.rename(
+        columns={
+            "value": "score × 100",
+            "trainable": "trained weights",
+            "size": "size, MiB",
+            "peak_memory": "peak memory, MiB",
+        }
+    )
 
 
 def decided(tables: Tables) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.findings import plural
+from workbench.core.findings import percent, plural
 from workbench.core.head_names import state_name
 from workbench.drawing.primitives import (
     CELLS,
@@ -115,7 +115,7 @@ def forms_with_senses(tables: Tables) -> go.Figure:
     heights, axes = [], []
     for stack, own in table.groupby("stack", sort=False):
         chances = own.groupby("form")["chance"].mean()
-        names = [f"{escaped(form)} ({chances[form]:.0%})" for form in own["form"]]
+        names = [f"{escaped(form)} ({percent(chances[form])})" for form in own["form"]]
         states, x = state_cells(sorted(set(own["layer"])))
         wide = matrix(names, own["layer"].map(state_name), own["accuracy"])[states]
         cells = heat_map(
@@ -207,7 +207,7 @@ def one_form(found: "Senses", colour: str = "tag") -> go.Figure:
             remedy=did_you_mean(colour, map(str, table.columns)),
         )
     axes = [
-        {"title": f"{name} principal component ({share:.0%} of the variance)"}
+        {"title": f"{name} principal component ({percent(share)} of the variance)"}
         for name, share in zip(AXES, found.explained, strict=True)
     ]
     shown = [

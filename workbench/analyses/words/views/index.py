@@ -63,7 +63,7 @@ class Build:
         searched: Searched,
         after: "Build | None" = None,
     ) -> None:
-        self.name, self.searched = model.name, searched
+        self.name, self.searched = choice.name_of(model.name, "models"), searched
         self.n_words = self.done = self.total = 0
         self.computing_since = 0.0
         self.cancelled, self.ended = Event(), Event()
@@ -255,7 +255,7 @@ def progress(model: "Model", searched: Searched) -> None:
     name = f"{model.name} {searched.most}"
     if build.cancelled.is_set():
         with st.container(horizontal=True, vertical_alignment="center"):
-            text = f"The index of {choice.chip(searched.corpus, 'corpora')} for {model.name} was "
+            text = f"The index of {choice.chip(searched.corpus, 'corpora')} for {build.name} was "
             text += "not made." if first is None else f"not made. Shown: its first {FIRST:,} words."
             st.caption(plain(text))
             st.button(

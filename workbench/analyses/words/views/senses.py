@@ -88,7 +88,9 @@ def draw(ref: str, word: str) -> None:
     offered = words_results.forms(indexed)
     _forms(form, offered)
     if (count := form_count(indexed.index, form)) < FEWEST:
-        if not indexed.is_part:
+        if indexed.is_part:
+            st.text(so_far(form, count, indexed))
+        else:
             _too_few(form, count, part, offered)
         return
     mapped = Mapped(form, layer, stack, None if n_clusters == AUTOMATIC else int(n_clusters))
@@ -194,13 +196,25 @@ def _one(
     _downloads(found, colour, view, title)
 
 
+def so_far(form: str, count: int, indexed: "Indexed") -> str:
+    """What a map waits for, while the other words are still read."""
+    return (
+        f"“{words.clipped(form)}” occurs {times(count)} in the first {len(indexed.index):,} words; "
+        f"a map needs {FEWEST} occurrences. The other words are being read."
+    )
+
+
+def times(count: int) -> str:
+    """How often, in words."""
+    return "once" if count == 1 else f"{count} times" if count else "nowhere"
+
+
 def _too_few(form: str, count: int, part: Searched, offered: "Sequence[Form]") -> None:
     """Say that a form is too rare, and which are not."""
-    times = "once" if count == 1 else f"{count} times" if count else "nowhere"
     st.info(
         plain(
-            f"“{words.clipped(form)}” occurs {times} in the searched words of {part.corpus}; a map "
-            f"needs {FEWEST} occurrences."
+            f"“{words.clipped(form)}” occurs {times(count)} in the searched words of "
+            f"{part.corpus}; a map needs {FEWEST} occurrences."
         ),
         icon=":material/info:",
     )
