@@ -21,7 +21,9 @@ DOC = doc_of("The girls did not visit it .")
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("model", ["mini:bert", "mini:gpt", "mini:t5", "mini:elmo"])
-@pytest.mark.parametrize("view", ["Why?", "What if?", "When?", "Who?", "Where?"])
+@pytest.mark.parametrize(
+    "view", ["Why?", "What if?", "When?", "Who?", "Where?", "Which direction?"]
+)
 def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) -> None:
     app = opened("predict", model=model, text="The girls were tall.", view=view)
     reasons = "\n".join(str(error.value) for error in app.error)
@@ -29,6 +31,18 @@ def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) ->
         assert "model-unsupported" in reasons.replace("\\", "")
     else:
         assert not reasons
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("model", "found", "missing"),
+    [("mini:gpt", "pairs of words", "erasure"), ("mini:bert", "erasing", "steering")],
+)
+def test_directions_have_their_built_in_results(model: str, found: str, missing: str) -> None:
+    words = said(opened("predict", model=model, text="The girls", view="Which direction?"))
+    assert found in words.lower() and words.count("no result yet") == 1
+    named = "Steering" if missing == "steering" else "Erasure"
+    assert words.index("no result yet") > words.index(f"{named} ")
 
 
 @pytest.mark.usefixtures("home")

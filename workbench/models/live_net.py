@@ -130,9 +130,7 @@ class LiveModel(HuggingFace):
             return
         vars(self).clear()  # with all that is cached of the earlier weights
         self.held_net, self.requested, self._seen = net, requested, now
-        HuggingFace.__init__(
-            self, _view(net, _widens(net, requested)), _HELD[net].tokenizer, name
-        )
+        HuggingFace.__init__(self, _view(net, _widens(net, requested)), _HELD[net].tokenizer, name)
 
     def _find_sites(self) -> tuple[Site, ...]:
         with _as_zeros(self.net):

@@ -73,9 +73,7 @@ def test_elmo_is_steered_from_both_sides_of_a_hidden_word() -> None:
     plural, singular = (
         [f"The {word}{end} [MASK] here." for word in ("girl", "dog")] for end in ("s", "")
     )
-    found = wb.steer(
-        model, plural, singular, layer=2, target="were", against="was", n_random=20
-    )
+    found = wb.steer(model, plural, singular, layer=2, target="were", against="was", n_random=20)
     table = found.table.set_index("strength")
     assert table["effect"].is_monotonic_increasing
     assert table.loc[1.0, "effect"] > table.loc[1.0, "random_high"]
@@ -84,7 +82,9 @@ def test_elmo_is_steered_from_both_sides_of_a_hidden_word() -> None:
     half, states = model.width // 2, seen["block 2"][0]
     expected = torch.cat([states[1, :half], states[3, half:]])
     torch.testing.assert_close(found.moving[0].states[2], expected, atol=1e-5, rtol=1e-5)
-    before, after = (wb.predict(each, "The cat [MASK] here.") for each in (model, found.into(model, 2.0)))
+    before, after = (
+        wb.predict(each, "The cat [MASK] here.") for each in (model, found.into(model, 2.0))
+    )
     assert before.first.text in ("was", "is") and after.first.text in ("were", "are")
 
 

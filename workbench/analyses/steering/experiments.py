@@ -13,6 +13,7 @@ from workbench.experiment.measured import OBJECTIVE
 
 Label = Literal["pos", "tags"]
 
+
 class Steering(Settings):
     """Which texts are read, and how many random directions are tried."""
 
