@@ -7,6 +7,7 @@ import torch
 
 import workbench as wb
 from workbench import WorkbenchError
+from workbench.analyses.predictions.explained import prediction_of
 
 PLURAL, SINGULAR = ["The girls", "The dogs"], ["The girl", "The dog"]
 
@@ -82,10 +83,12 @@ def test_elmo_is_steered_from_both_sides_of_a_hidden_word() -> None:
     half, states = model.width // 2, seen["block 2"][0]
     expected = torch.cat([states[1, :half], states[3, half:]])
     torch.testing.assert_close(found.moving[0].states[2], expected, atol=1e-5, rtol=1e-5)
-    before, after = (
-        wb.predict(each, "The cat [MASK] here.") for each in (model, found.into(model, 2.0))
+    before, after = (  # of a text that no direction was computed from
+        prediction_of(each, "The cat [MASK] here.")[0].logits()[0, found.target]
+        - prediction_of(each, "The cat [MASK] here.")[0].logits()[0, found.against]
+        for each in (model, found.into(model, 2.0))
     )
-    assert before.first.text in ("was", "is") and after.first.text in ("were", "are")
+    assert before < 0 < after
 
 
 @pytest.mark.parametrize(
