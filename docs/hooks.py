@@ -158,16 +158,16 @@ def _joined(text: str | list[str]) -> str:
 
 
 def outputs_of(cell: Any) -> Iterator[str]:
-    """The outputs of a cell as HTML; progress and warnings on standard error are left out."""
+    """The outputs of a cell as HTML; bars and widgets of a kernel and standard error are not."""
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
+        if output.get("name") == "stderr" or any("jupyter.widget" in kind for kind in data):
+            continue
         if "text/html" in data:
             yield _joined(data["text/html"])
         elif "image/png" in data:
             yield f'<img alt="" src="data:image/png;base64,{_joined(data["image/png"]).strip()}">'
-        elif output.get("name") != "stderr" and (
-            text := _joined(data.get("text/plain", output.get("text", "")))
-        ):
+        elif text := _joined(data.get("text/plain", output.get("text", ""))):
             yield f"<pre>{html.escape(text)}</pre>"
 
 

@@ -68,6 +68,8 @@ def test_a_notebook_that_was_executed_has_its_outputs_where_its_cells_are(
         {"output_type": "stream", "name": "stdout", "text": "1 < 2\n"},
         {"output_type": "execute_result", "data": shown},
     ]
+    bar = {"text/plain": "50 %", "application/vnd.jupyter.widget-view+json": {}}
+    cells[0]["outputs"].insert(1, {"output_type": "display_data", "data": bar})
     cells[1]["outputs"] = [{"output_type": "display_data", "data": {"image/png": "AAAA\n"}}]
     (tmp_path / path.name).write_text(json.dumps(book))
     page = hooks.notebook_page(path)
