@@ -337,7 +337,8 @@ def _compute_buffers(net: PreTrainedModel) -> None:
     for module in net.modules():
         held = (module._buffers[name] for name in module._non_persistent_buffers_set)
         if any(buffer is not None and buffer.is_floating_point() for buffer in held):
-            net._init_weights(module)  # weights are marked as initialised, and stay
+            # weights are marked as initialised, and stay
+            net._init_weights(module)  # type: ignore[no-untyped-call]
 
 
 def _is_own(hook: Any) -> bool:
