@@ -1,13 +1,15 @@
-"""Generate the reference pages of the site from the code, and convert formulas to MathML.
+"""Generate pages of the site from the code and the notebooks, and convert formulas to MathML.
 
-MkDocs calls `on_files` and `on_page_content` (`hooks` in mkdocs.yml). The generated pages are never
-committed: commands come from the typer app, settings and tables from the experiments' declarations,
-errors from the calls of `WorkbenchError`, and the Python page from `workbench.__all__`. None of it
-imports torch. Costs: less than a second, mostly for parsing the code.
+MkDocs calls the functions `on_…` (`hooks` in mkdocs.yml). The generated pages are never committed:
+commands come from the typer app, settings and tables from the experiments' declarations, errors
+from the calls of `WorkbenchError`, the Python page from `workbench.__all__`, and notebooks from
+`docs/examples/`, with the outputs that `docs/run_notebooks.py` has computed. None of it imports
+torch. Costs: less than a second, mostly for parsing the code.
 """
 
 import ast
 import html
+import json
 import re
 import types
 from collections import defaultdict
@@ -24,6 +26,8 @@ except ImportError:  # the pages can be generated, and tested, without mkdocs
 ROOT = Path(__file__).parents[1]
 PICTURES = "tests/app/pictures"  # of the app, which its tests take
 DEFAULT_CODE = "invalid-input"  # of an error that names no code
+EXAMPLES = ROOT / "docs" / "examples"
+EXECUTED = ROOT / "build" / "notebooks"  # with outputs, never committed
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -32,6 +36,9 @@ def on_files(files: Any, config: Any) -> Any:
 
     for uri, text in pages().items():
         files.append(File.generated(config, uri, content=text))
+    for path in notebooks():
+        uri = f"examples/{path.stem}.md"
+        files.append(File.generated(config, uri, content=notebook_page(path)))
     for path in sorted((ROOT / PICTURES).glob("*.png")):
         uri = f"pictures/app/{path.name}"
         files.append(File.generated(config, uri, abs_src_path=str(path)))
@@ -39,9 +46,13 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **context: Any) -> str:
-    """Link the pictures of the tests, which are not in docs/, to their place in the site."""
-    up = "../" * context["page"].file.src_uri.count("/")
-    return re.sub(rf"\((?:\.\./)+{PICTURES}/", f"({up}pictures/app/", markdown)
+    """Link pictures of the tests, which are not in docs/, and notebooks to their place there."""
+    uri = context["page"].file.src_uri
+    up = "../" * uri.count("/")
+    markdown = re.sub(rf"\((?:\.\./)+{PICTURES}/", f"({up}pictures/app/", markdown)
+    if uri == "examples/README.md":
+        markdown = re.sub(r"\]\(([\w-]+)\.ipynb\)", r"](\1.md)", markdown)
+    return markdown
 
 
 def on_page_content(content: str, **context: Any) -> str:
@@ -51,6 +62,19 @@ def on_page_content(content: str, **context: Any) -> str:
         lambda found: mathml(html.unescape(found[2]), "block" if found[1] == "div" else "inline"),
         content,
         flags=re.DOTALL,
+    )
+
+
+def on_post_page(output: str, **context: Any) -> str:
+    """Insert the outputs of a notebook; not earlier, or the search would find their scripts."""
+    path = EXAMPLES / Path(context["page"].file.src_uri).with_suffix(".ipynb").name
+    if path not in notebooks() or "data-output" not in output:
+        return output
+    found = [shown for cell in with_outputs(path)["cells"] for shown in outputs_of(cell)]
+    return re.sub(
+        r'<div data-output="(\d+)"></div>',
+        lambda place: f'<div class="notebook-output">{found[int(place[1])]}</div>',
+        output,
     )
 
 
@@ -85,6 +109,66 @@ def pages() -> dict[str, str]:
         "changelog.md": _of_root("CHANGELOG.md"),
         "glossary.md": _of_root("workbench/app/glossary.md"),
     }
+
+
+# --- notebooks ------------------------------------------------------------------------------------
+
+
+def notebooks() -> list[Path]:
+    """The notebooks of the site, which are kept without outputs."""
+    return sorted(EXAMPLES.glob("*.ipynb"))
+
+
+def with_outputs(path: Path) -> Any:
+    """A notebook as it was executed; without outputs if it was not, or had other cells then."""
+    book = json.loads(path.read_text("utf-8"))
+    executed = EXECUTED / path.name
+    if executed.is_file():
+        other = json.loads(executed.read_text("utf-8"))
+        if [*map(_source, other["cells"])] == [*map(_source, book["cells"])]:
+            return other
+    return book
+
+
+def notebook_page(path: Path) -> str:
+    """The cells of a notebook, with a place for each output."""
+    lines, n_outputs = [], 0
+    for cell in with_outputs(path)["cells"]:
+        if cell["cell_type"] == "markdown":
+            lines += [_source(cell), ""]
+            continue
+        lines += ["```python", _source(cell), "```", ""]
+        for _ in outputs_of(cell):
+            lines += [f'<div data-output="{n_outputs}"></div>', ""]
+            n_outputs += 1
+    where = (
+        f"[The notebook]({path.name}) runs in JupyterLab, Notebook 7, VS Code, Colab and marimo."
+    )
+    if not n_outputs:
+        where += " Built without outputs: `python docs/run_notebooks.py` computes them."
+    return "\n".join([*lines, "---", "", where, ""])
+
+
+def _source(cell: Any) -> str:
+    return _joined(cell["source"])
+
+
+def _joined(text: str | list[str]) -> str:
+    return text if isinstance(text, str) else "".join(text)
+
+
+def outputs_of(cell: Any) -> Iterator[str]:
+    """The outputs of a cell as HTML; bars and widgets of a kernel and standard error are not."""
+    for output in cell.get("outputs", ()):
+        data = output.get("data", {})
+        if output.get("name") == "stderr" or any("jupyter.widget" in kind for kind in data):
+            continue
+        if "text/html" in data:
+            yield _joined(data["text/html"])
+        elif "image/png" in data:
+            yield f'<img alt="" src="data:image/png;base64,{_joined(data["image/png"]).strip()}">'
+        elif text := _joined(data.get("text/plain", output.get("text", ""))):
+            yield f"<pre>{html.escape(text)}</pre>"
 
 
 # --- commands -------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from playwright.sync_api import Browser, expect
 nbformat = pytest.importorskip("nbformat", reason="pip install nbclient ipykernel")
 nbclient = pytest.importorskip("nbclient", reason="pip install nbclient ipykernel")
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "docs" / "examples").glob("*.ipynb"))
+from docs.run_notebooks import EXAMPLES, executed  # noqa: E402  # it imports nbclient
+
 LIMIT = 180  # seconds on two cores
 LARGEST = 2_000_000  # characters of an output
 
@@ -25,16 +26,9 @@ def test_there_are_examples_without_outputs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs_and_draws_itself(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("PYTHONPATH", str(path.parents[2]))
-    book = nbformat.read(path, as_version=4)
+def test_an_example_runs_and_draws_itself(path: Path, tmp_path: Path) -> None:
     start = time.monotonic()
-    nbclient.NotebookClient(
-        book, timeout=LIMIT, resources={"metadata": {"path": tmp_path}}
-    ).execute()
+    book = executed(path, tmp_path, LIMIT)
     assert time.monotonic() - start < LIMIT
     outputs = [output for cell in book.cells for output in cell.get("outputs", ())]
     drawn = [output.data for output in outputs if "text/html" in output.get("data", {})]

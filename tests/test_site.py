@@ -1,5 +1,7 @@
 """The documentation site builds, and its generated pages have everything that there is."""
 
+import html
+import json
 import os
 import re
 import subprocess
@@ -16,6 +18,8 @@ import workbench
 from tests.examples import ROOT, site_hooks
 from workbench.cli.main import commands as all_commands
 from workbench.experiment.definition import EXPERIMENTS, built_in_experiments
+
+EXAMPLES = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs/examples").glob("*.ipynb")]
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +81,53 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     page = (tmp_path / "reference" / "python.html").read_text()
     missing = [name for name in workbench.__all__ if f">{name}<" not in page.replace("wb.", "")]
     assert missing in ([], ["__version__"])
+    for path in EXAMPLES:
+        code = html.unescape(
+            re.sub(r"<[^>]+>", "", (tmp_path / path).with_suffix(".html").read_text())
+        )
+        assert "import workbench as wb" in code, path
+    assert 'href="look-at-attention.html"' in (tmp_path / "examples/index.html").read_text()
     for path in tmp_path.rglob("*.html"):
         loaded = re.findall(
             r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', path.read_text()
         )
         assert not loaded, path
+
+
+def test_a_notebook_that_was_executed_has_its_outputs_where_its_cells_are(
+    hooks: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "EXECUTED", tmp_path)
+    path = hooks.notebooks()[0]
+    assert "data-output" not in hooks.notebook_page(path)
+    assert "run_notebooks.py" in hooks.notebook_page(path)
+    book = json.loads(path.read_text())
+    cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+    shown = {"text/html": ["<b>one", "</b>"], "text/plain": "one"}
+    cells[0]["outputs"] = [
+        {"output_type": "stream", "name": "stderr", "text": "50 %"},
+        {"output_type": "stream", "name": "stdout", "text": "1 < 2\n"},
+        {"output_type": "execute_result", "data": shown},
+    ]
+    bar = {"text/plain": "50 %", "application/vnd.jupyter.widget-view+json": {}}
+    cells[0]["outputs"].insert(1, {"output_type": "display_data", "data": bar})
+    cells[1]["outputs"] = [{"output_type": "display_data", "data": {"image/png": "AAAA\n"}}]
+    (tmp_path / path.name).write_text(json.dumps(book))
+    page = hooks.notebook_page(path)
+    at = [page.index(f'<div data-output="{n}"></div>') for n in range(3)]
+    first, second, third = (page.index("".join(cell["source"])) for cell in cells[:3])
+    assert first < at[0] < at[1] < second < at[2] < third
+
+    class Shown:
+        file = type("", (), {"src_uri": f"examples/{path.stem}.md"})
+
+    built = hooks.on_post_page(page, page=Shown)
+    assert "data-output" not in built and "50 %" not in built
+    for output in ("<pre>1 &lt; 2\n</pre>", "<b>one</b>", 'src="data:image/png;base64,AAAA"'):
+        assert built.count(output) == 1
+    cells[0]["source"] = "another_cell()"  # what was executed is no longer the notebook
+    (tmp_path / path.name).write_text(json.dumps(book))
+    assert "data-output" not in hooks.notebook_page(path)
 
 
 def commands(command: Any, name: str) -> list[str]:

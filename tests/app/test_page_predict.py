@@ -27,7 +27,7 @@ OF_A_DAY = {"bert": (), "gpt": ("Why?", "When?"), "t5": ("What if?", "Where?"), 
     [  # by day, all tabs of one model and one or two of each other
         pytest.param(f"mini:{name}", view, marks=() if name == "bert" or view in tabs else SLOW)
         for name, tabs in OF_A_DAY.items()
-        for view in ("Why?", "What if?", "When?", "Who?", "Where?")
+        for view in ("Why?", "What if?", "When?", "Who?", "Where?", "Which direction?")
     ],
 )
 def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) -> None:
@@ -37,6 +37,16 @@ def test_every_kind_of_model_has_every_tab_or_a_reason(model: str, view: str) ->
         assert "model-unsupported" in reasons.replace("\\", "")
     else:
         assert not reasons
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("model", "found"), [("mini:gpt", "pairs of words"), ("mini:bert", "Erasing the labels")]
+)
+def test_directions_have_their_built_in_results(model: str, found: str) -> None:
+    app = opened("predict", model=model, text="The girls", view="Which direction?")
+    assert found in said(app) and said(app).count(f"{model}: no result yet") == 1
+    assert "beyond random" in said(app) or "than erasing random" in said(app)
 
 
 @pytest.mark.usefixtures("home")

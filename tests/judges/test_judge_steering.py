@@ -22,6 +22,10 @@ PAIRS = "primer/counterfactuals"
 SMALL = {"max_words": 1, "max_texts": 16, "random_directions": 20}
 
 
+def n_layers(model: Any) -> int:
+    return 2 if model.family == "elmo" else len(blocks(model.net))
+
+
 def blocks(net: Any) -> Any:
     return net.bert.encoder.layer if hasattr(net, "bert") else net.transformer.h
 
@@ -66,18 +70,57 @@ class Hooked:
         return seen[0], logits.double().log_softmax(-1)
 
 
-@pytest.mark.parametrize("name", ["mini:bert", pytest.param("mini:gpt", marks=pytest.mark.slow)])
+class ByHand:
+    """One text through ELMo's LSTMs from the layer above a state, each direction by itself.
+
+    The state is the forward half of the word before the hidden one, and the backward half of the
+    word after it.
+    """
+
+    @torch.no_grad()
+    def __init__(self, model: Any, prediction: Any) -> None:
+        self.elmo, self.softmax = model.elmo, model.bilm
+        layers, _ = self.elmo.with_boundaries(model.sentences(prediction.text))
+        self.layers = [each[0] for each in layers]  # [words + 2, 2 * width], with the ends
+        self.word = prediction.position + 1  # behind the start
+
+    @torch.no_grad()
+    def run(self, layer: int, new: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        own = self.layers[layer].clone()
+        half = own.shape[1] // 2
+        state = torch.cat([own[self.word - 1, :half], own[self.word + 1, half:]])
+        if new is not None:
+            own[self.word - 1, :half], own[self.word + 1, half:] = new[:half], new[half:]
+        ahead, back = own[: self.word, :half], own[self.word + 1 :, half:].flip(0)
+        logits = 0
+        for direction, read in enumerate((ahead, back)):  # neither reads the hidden word
+            for above in range(layer, 2):
+                read = self.elmo.read(read, [1] * len(read), direction, above)[0]
+            made = read[-1] @ self.softmax.weight.T + self.softmax.bias
+            logits = logits + made.double().log_softmax(-1)
+        return state, logits.log_softmax(-1)  # type: ignore[attr-defined]
+
+
+def by_hand(model: Any, prediction: Any) -> Any:
+    return (ByHand if model.family == "elmo" else Hooked)(model, prediction)
+
+
+SLOW_GPT = pytest.param("mini:gpt", marks=pytest.mark.slow)
+SLOW_BERT = pytest.param("mini:bert", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", ["mini:bert", "mini:elmo", SLOW_GPT])
 def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
     model, corpus = wb.load(name, device="cpu"), wb.read(PAIRS)
     table = run_here("steering", model, corpus, **SMALL).tables["directions"]
     inputs = Inputs((model,), (corpus,), split="test")
     group = steering_corpus.word_pairs(model, inputs, Steering(**SMALL))[0]  # type: ignore[arg-type]
     fitted = group.fitted(0)
-    texts = [Hooked(model, side.prediction) for side in group.sides]
+    texts = [by_hand(model, side.prediction) for side in group.sides]
     unit = random_directions(20, model.width, 0)
     last = next(side.other for side in group.sides if side.choice == group.first)
     gaps: dict[bool, list[float]] = {True: [], False: []}
-    for layer in (1, len(blocks(model.net))):
+    for layer in (1, n_layers(model)):
         sums: dict[bool, list[Tensor]] = {True: [], False: []}
         for side, text, in_half in zip(group.sides, texts, fitted, strict=True):
             if in_half:
@@ -90,7 +133,7 @@ def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
             state, plain = text.run(layer)
             sign = -1 if side.choice == group.first else 1
 
-            def moved(by: Tensor, text: Hooked = text, state: Tensor = state, side: Any = side,
+            def moved(by: Tensor, text: Any = text, state: Tensor = state, side: Any = side,
                       plain: Tensor = plain) -> float:  # fmt: skip
                 now = text.run(layer, state + by)[1]  # noqa: B023
                 return float((now - plain)[side.other] - (now - plain)[side.choice])
@@ -112,15 +155,15 @@ def test_the_difference_moves_as_much_as_hooks_say(name: str) -> None:
         assert row["p"] >= (1 + above) / 21 - 1e-9
 
 
-@pytest.mark.parametrize("name", ["mini:gpt", pytest.param("mini:bert", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["mini:gpt", "mini:elmo", SLOW_BERT])
 def test_erasing_costs_as_much_as_hooks_say(name: str) -> None:
     model, corpus = wb.load(name, device="cpu"), wb.read("primer")
     settings: dict[str, Any] = {"max_words": 100, "max_predictions": 10, "random_directions": 20}
     table = run_here("erasure", model, corpus, **settings).tables["layers"]
     docs = list(corpus.docs("test"))  # all that a run reads by default
     sample = erasure_corpus.sampled(model, docs, "pos", (100, 10), 0)
-    layer = len(blocks(model.net)) - 1
-    fit = torch.stack([Hooked(model, w.prediction).run(layer)[0] for w in sample.fit]).double()
+    layer = n_layers(model) - 1
+    fit = torch.stack([by_hand(model, w.prediction).run(layer)[0] for w in sample.fit]).double()
     labels = [word.label for word in sample.fit]
     # the closed form, with numpy
     x = (fit - fit.mean(0)).numpy()
@@ -134,7 +177,7 @@ def test_erasing_costs_as_much_as_hooks_say(name: str) -> None:
     costs, injected = [], []
     for word in sample.test:
         assert word.prediction.gold is not None
-        text = Hooked(model, word.prediction)
+        text = by_hand(model, word.prediction)
         state, plain = text.run(layer)
         removed = torch.from_numpy(removal @ (state.double() - fit.mean(0)).numpy()).float()
         own = x[[label == word.label for label in labels]]

@@ -121,21 +121,63 @@ def test_its_heads_are_the_same_as_those_of_its_saved_folder(family: str, tmp_pa
     assert tables_of("heads", opened, tmp_path / "saved") == found
 
 
-def test_one_in_bf16(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "fp16"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_in_half_precision_is_the_same_as_its_saved_folder(
+    family: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    net, tokenizer = in_training(net_of(family).to(dtype)), zoo.words_of(family)
+    before = state_of(net)
+    live = wb.load(net, tokenizer, name="folder")
+    found = tables_of("profile", live, tmp_path / "live")
+    assert state_of(net) == before and live.precision == "fp32"
+    net.save_pretrained(tmp_path / "folder")
+    tokenizer.save_pretrained(tmp_path / "folder")
+    opened = wb.load(tmp_path / "folder", device="cpu", name="folder")
+    specs = [make_request("profile", [each]).spec for each in (live, opened, tmp_path / "folder")]
+    assert len({spec.fingerprint for spec in specs}) == 1
+    assert tables_of("profile", opened, tmp_path / "saved") == found
+    with torch.no_grad():  # the widened copies follow a step of training
+        net.get_input_embeddings().weight.mul_(2)
+    changed = live.content_hash
+    net.save_pretrained(tmp_path / "folder")
+    assert changed == wb.load(tmp_path / "folder", device="cpu").content_hash != opened.content_hash
+
+
+def test_one_in_half_precision_can_be_computed_with_as_it_is(tmp_path: Path) -> None:
     net, tokenizer = net_of("bert").to(torch.bfloat16), zoo.words_of("bert")
     net.save_pretrained(tmp_path / "folder")
     tokenizer.save_pretrained(tmp_path / "folder")
-    live = wb.load(net, tokenizer, name="folder")
+    live: Any = wb.load(net, tokenizer, "bf16", name="folder")
     opened = wb.load(tmp_path / "folder", "cpu", "bf16", name="folder")
     assert live.precision == "bf16" and live.content_hash == opened.content_hash
+    assert live.net.dtype == torch.bfloat16
+    places = {weight.data_ptr() for weight in net.parameters()}
+    assert {weight.data_ptr() for weight in live.net.parameters()} == places
     found = tables_of("profile", live, tmp_path / "live")
     assert tables_of("profile", opened, tmp_path / "saved") == found
+    wide = wb.load(net, tokenizer)
+    assert wide.content_hash != live.content_hash  # each is known by its own hash
+    for model in (live, wide):
+        again = live_net.of_hash(model.content_hash)
+        assert again is not None and again.precision == model.precision
 
 
-def test_one_that_peft_wraps(tmp_path: Path) -> None:
+def test_another_precision_than_its_own_is_refused() -> None:
+    net, tokenizer = net_of("bert"), zoo.words_of("bert")
+    assert wb.load(net, tokenizer, "fp32").precision == "fp32"
+    with pytest.raises(wb.WorkbenchError, match="in fp32") as error:
+        wb.load(net, tokenizer, "bf16")
+    assert "net.to" in error.value.remedy
+    with pytest.raises(wb.WorkbenchError, match="no precision"):
+        wb.load(net, tokenizer, "int3")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+def test_one_that_peft_wraps(dtype: torch.dtype, tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model
 
-    base, tokenizer = net_of("gpt2"), zoo.words_of("gpt2")
+    base, tokenizer = net_of("gpt2").to(dtype), zoo.words_of("gpt2")
     base.save_pretrained(tmp_path / "base")
     tokenizer.save_pretrained(tmp_path / "base")
     base = type(base).from_pretrained(tmp_path / "base")

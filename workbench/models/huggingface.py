@@ -60,7 +60,7 @@ UNLIMITED = 2**31 - 1  # pieces, for a model with relative positions
 HASHED_UNSEEN = 2 << 30  # bytes of weights that are hashed without a bar
 WIDENED = 16_384  # rows of an output layer converted to float32 at a time
 _NO_PADDING = '"truncation":null,"padding":null,"added_tokens":'
-_PRECISIONS = {
+PRECISION_NAMES = {
     torch.float32: "fp32",
     torch.bfloat16: "bf16",
     torch.float16: "fp16",
@@ -126,7 +126,7 @@ class HuggingFace(Transformer):
 
     @property
     def precision(self) -> str:
-        return _PRECISIONS[self.net.dtype]
+        return PRECISION_NAMES[self.net.dtype]
 
     @cached_property
     def content_hash(self) -> str:

@@ -8,14 +8,14 @@ but with a mode, hooks, a configuration, an attention function and gradients of 
 a call does, and however it ends, the net is as it was; and two calls may run at once. Hooks that
 the user registered do not run in a view: a result belongs to the weights, whose hash names it. PEFT
 updates are merged into copies of the weights that they change, as they are in a saved adapter that
-is opened.
+is opened. Half-precision weights on a CPU are computed with in float32, as those of a folder are.
 
 The content hash is computed once, and again if a weight was replaced (its address) or changed in
 place (its version). Adding up the bits of all weights also notices changes through `.data`: when a
 run is requested, and of a net below a gigabyte whenever its hash is read, but once while something
 reads it as `unchanging`. A net on `meta` has facts and no results. Costs: a copy of the modules
 without their weights, one pass over four pieces, and the hash: seconds per billion parameters, with
-a bar from two gigabytes on.
+a bar from two gigabytes on. Weights that are widened are copied: 4 bytes per parameter.
 """
 
 import copy
@@ -26,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from workbench.engine.batch import Batch, Pieces
 from workbench.engine.model import Model
 from workbench.engine.taps import Site
 from workbench.models.formats import checkpoint
-from workbench.models.huggingface import HuggingFace
+from workbench.models.huggingface import PRECISION_NAMES, HuggingFace
 from workbench.models.output_heads.standard_heads import HEADS
 from workbench.models.references import folder_of, require_model
 
@@ -59,8 +59,8 @@ class Held:
     given: PreTrainedTokenizerBase
     tokenizer: PreTrainedTokenizerBase  # a copy: its user's may pad and truncate
     total: int = -1  # the bits of its weights
-    seen: Stamp = ()  # what the hash is of
-    hash: str = ""
+    # by whether half-precision weights are widened, the hash and what it is of
+    hashes: dict[bool, tuple[Stamp, str]] = field(default_factory=dict)
 
 
 _HELD: "WeakKeyDictionary[nn.Module, Held]" = WeakKeyDictionary()
@@ -71,6 +71,7 @@ class LiveModel(HuggingFace):
     """A model that shares the weights of a net that its user holds."""
 
     held_net: nn.Module | None = None  # None: a model that was made of this one
+    requested: str = "auto"  # precision
     _seen: Stamp = ()
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
@@ -92,13 +93,13 @@ class LiveModel(HuggingFace):
         self._follow()
         known, net = vars(self), self.held_net
         if "content_hash" not in known:
-            held = None if net is None else _HELD[net]
-            if held is not None and held.seen == self._seen:
-                known["content_hash"] = held.hash
-            else:
-                known["content_hash"] = self._hashed({})
-                if held is not None:
-                    held.seen, held.hash = self._seen, known["content_hash"]
+            hashes = {} if net is None else _HELD[net].hashes
+            widens = net is not None and _widens(net, self.requested)
+            seen, found = hashes.get(widens, ((), ""))
+            if net is None or seen != self._seen:
+                found = self._hashed({})
+                hashes[widens] = self._seen, found
+            known["content_hash"] = found
         return str(known["content_hash"])
 
     @contextmanager
@@ -124,12 +125,12 @@ class LiveModel(HuggingFace):
 
     def _follow(self) -> None:
         """Take over weights that were replaced or changed since the last call."""
-        net, name = self.held_net, self.name
+        net, name, requested = self.held_net, self.name, self.requested
         if net is None or (now := _seen(net)) == self._seen:
             return
         vars(self).clear()  # with all that is cached of the earlier weights
-        self.held_net, self._seen = net, now
-        HuggingFace.__init__(self, _view(net), _HELD[net].tokenizer, name)
+        self.held_net, self.requested, self._seen = net, requested, now
+        HuggingFace.__init__(self, _view(net, _widens(net, requested)), _HELD[net].tokenizer, name)
 
     def _find_sites(self) -> tuple[Site, ...]:
         with _as_zeros(self.net):
@@ -137,15 +138,21 @@ class LiveModel(HuggingFace):
 
 
 def opened(
-    net: nn.Module, tokenizer: PreTrainedTokenizerBase | None = None, name: str = ""
+    net: nn.Module,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    name: str = "",
+    precision: str = "auto",
 ) -> LiveModel:
-    """The model of a net; without a tokenizer, with the one it was opened with, or read from."""
+    """The model of a net; without a tokenizer, with the one it was opened with, or read from.
+
+    `auto` is float32 on a CPU, else the precision of the net.
+    """
     held, transformer = _held(net, tokenizer), _transformer(net)
     name = name or Path(transformer.name_or_path or "").name or type(transformer).__name__
     held.total = _total(net)
     try:
         seen = _seen(net)
-        model = LiveModel(_view(net), held.tokenizer, name)
+        model = LiveModel(_view(net, _widens(net, precision)), held.tokenizer, name)
     except WorkbenchError:
         raise
     except Exception as error:  # what a net of another architecture lacks
@@ -157,17 +164,26 @@ def opened(
             remedy="Pass an encoder, decoder or encoder-decoder of transformers that reads text; "
             "`workbench models` lists what is tested.",
         ) from error
-    model.held_net, model._seen = net, seen
+    model.held_net, model.requested, model._seen = net, precision, seen
+    if precision not in ("auto", model.precision):
+        raise WorkbenchError(
+            f"the weights of the net are in {model.precision}; they are computed with as they are "
+            "or in fp32.",
+            code="option-conflict",
+            where=name,
+            remedy="Leave the precision out, or convert the net before, with net.to(...).",
+        )
     return model
 
 
 def of_hash(content_hash: str) -> LiveModel | None:
     """The net of this process with this content, if it is still there."""
     for net, held in list(_HELD.items()):
-        if held.hash == content_hash:
-            model = opened(net)
-            if model.content_hash == content_hash:
-                return model
+        for widens, (_, known) in list(held.hashes.items()):
+            if known == content_hash:
+                model = opened(net, precision="fp32" if widens else _own_precision(net))
+                if model.content_hash == content_hash:
+                    return model
     return None
 
 
@@ -245,14 +261,36 @@ def _is_peft(net: object) -> bool:
 # --- a view ---------------------------------------------------------------------------------------
 
 
-def _view(net: nn.Module) -> PreTrainedModel:
-    """The same modules around the same weights, in eval mode; nothing of the net is changed."""
+def _widens(net: nn.Module, precision: str) -> bool:
+    """Whether weights in half precision are computed with in float32."""
+    transformer = _transformer(net)
+    on_cpu = transformer.device.type == "cpu"
+    if precision not in ("auto", "fp32") or (precision == "auto" and not on_cpu):
+        return False
+    if getattr(transformer, "is_quantized", False):  # its kernels need the precision it has
+        return False
+    return any(_is_half(tensor) for _, tensor in _named(net))
+
+
+def _is_half(tensor: Tensor) -> bool:
+    return tensor.dtype in (torch.bfloat16, torch.float16)
+
+
+def _own_precision(net: nn.Module) -> str:
+    return PRECISION_NAMES[_transformer(net).dtype]
+
+
+def _view(net: nn.Module, widens: bool) -> PreTrainedModel:
+    """The same modules around the same weights, in eval mode; nothing of the net is changed.
+
+    If it widens, those in half precision are float32 copies.
+    """
     inner = _unwrapped(net)
     shared: dict[int, Any] = {}  # by id, what stands for it in the copy
     for module in inner.modules():
         for tensor in _tensors(module):
             if id(tensor) not in shared:
-                shared[id(tensor)] = _shared(tensor)
+                shared[id(tensor)] = _shared(tensor, widens)
         for key, hooks in vars(module).items():
             if "_hooks" in key and isinstance(hooks, dict):
                 own = OrderedDict((n, hook) for n, hook in hooks.items() if _is_own(hook))
@@ -266,6 +304,8 @@ def _view(net: nn.Module) -> PreTrainedModel:
     kinds = [kind.__name__ for kind in type(found).__mro__ if kind.__module__.startswith("trans")]
     if not any(name.endswith(HEADS) for name in kinds):  # as it would be opened from its files
         found = found.base_model
+    if widens:
+        _compute_buffers(found)
     found.train(False)
     return found  # type: ignore[no-any-return]
 
@@ -276,13 +316,29 @@ def _tensors(module: nn.Module) -> Iterator[Tensor]:
     yield from (each for each in held if isinstance(each, Tensor))
 
 
-def _shared(tensor: Tensor) -> Tensor:
-    """A tensor with the same storage, and with a gradient and hooks of its own."""
+def _shared(tensor: Tensor, widens: bool) -> Tensor:
+    """A tensor with the same storage, and with a gradient and hooks of its own.
+
+    If it widens, one in half precision is a float32 copy.
+    """
     if type(tensor) is nn.Parameter and type(tensor.data) is Tensor:
-        twin = nn.Parameter(tensor.detach(), requires_grad=tensor.is_floating_point())
+        held = tensor.detach().float() if widens and _is_half(tensor) else tensor.detach()
+        twin = nn.Parameter(held, requires_grad=tensor.is_floating_point())
         twin._is_hf_initialized = True  # type: ignore[attr-defined]  # no part of it is random
         return twin
-    return tensor if isinstance(tensor, nn.Parameter) else tensor.detach()
+    if isinstance(tensor, nn.Parameter):
+        return tensor
+    return tensor.detach().float() if widens and _is_half(tensor) else tensor.detach()
+
+
+@torch.no_grad()
+def _compute_buffers(net: PreTrainedModel) -> None:
+    """Compute again what files do not hold, such as rotary frequencies; `net.half()` rounds it."""
+    for module in net.modules():
+        held = (module._buffers[name] for name in module._non_persistent_buffers_set)
+        if any(buffer is not None and buffer.is_floating_point() for buffer in held):
+            # weights are marked as initialised, and stay
+            net._init_weights(module)  # type: ignore[no-untyped-call]
 
 
 def _is_own(hook: Any) -> bool:

@@ -83,7 +83,7 @@ def load(
     `wb.load(net, tokenizer)` opens any net: fine-tuned a minute ago, wrapped by PEFT, in bf16, on
     any device. Its weights are shared, and the net itself is never touched: its mode, hooks,
     attention and gradients stay as they are. Changed weights are noticed. A net on `meta` has
-    facts only.
+    facts only. On a CPU one in half precision is computed with in fp32, like its saved folder.
 
     Args:
         ref: A folder (a transformers checkpoint, or an ELMo or vectors saved by training), a GGUF
@@ -94,7 +94,8 @@ def load(
         device: `cpu`, `cuda`, `cuda:1`, or several GPUs (`cuda:0,cuda:1`) over which the model's
             blocks are split; inputs go to the first GPU, and states stay on the GPU of their layer
             (default: a GPU if available). After a net, its tokenizer.
-        precision: `fp32`, `bf16`, `fp16` or `auto` (bf16 on a GPU that supports it, else fp32).
+        precision: `fp32`, `bf16`, `fp16` or `auto` (bf16 on a GPU that supports it, else fp32). Of
+            a net: `fp32`, its own, or `auto` (fp32 on a CPU, else its own).
         tokenizer: Of a net (default: that of the files it was read from).
         name: Its name in tables and figures (default: the reference).
         seed: Seed of the weights of a `@random` model.
@@ -149,14 +150,15 @@ def _opened_net(
     precision: str,
     name: str,
 ) -> Model:
-    """The model of a net in memory, on its device and in its precision."""
-    if isinstance(second, str) or precision != "auto":
+    """The model of a net in memory, on its device."""
+    if isinstance(second, str):
         raise WorkbenchError(
-            "a net in memory is used where it is, and as it is.",
+            "a net in memory is used where it is.",
             code="option-conflict",
-            remedy="Move or convert it before, with net.to(...), and pass its tokenizer only.",
+            remedy="Move it before, with net.to(...), and pass its tokenizer instead of a device.",
         )
-    return live_net.opened(net, tokenizer or second, name)
+    _dtype(precision, torch.device("cpu"))  # raises if there is no such precision
+    return live_net.opened(net, tokenizer or second, name, precision)
 
 
 def with_objective(model: Model, objective: str) -> Model:

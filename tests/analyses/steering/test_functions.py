@@ -7,6 +7,7 @@ import torch
 
 import workbench as wb
 from workbench import WorkbenchError
+from workbench.analyses.predictions.explained import prediction_of
 
 PLURAL, SINGULAR = ["The girls", "The dogs"], ["The girl", "The dog"]
 
@@ -68,6 +69,28 @@ def test_a_label_is_erased_and_its_probe_falls_to_chance(model: Any) -> None:
         found.write().into(wb.load("mini:bert", device="cpu")).copy()
 
 
+def test_elmo_is_steered_from_both_sides_of_a_hidden_word() -> None:
+    model = wb.load("mini:elmo", device="cpu")
+    plural, singular = (
+        [f"The {word}{end} [MASK] here." for word in ("girl", "dog")] for end in ("s", "")
+    )
+    found = wb.steer(model, plural, singular, layer=2, target="were", against="was", n_random=20)
+    table = found.table.set_index("strength")
+    assert table["effect"].is_monotonic_increasing
+    assert table.loc[1.0, "effect"] > table.loc[1.0, "random_high"]
+    with wb.Read("block 2").on(model) as seen:
+        wb.predict(model, singular[0])
+    half, states = model.width // 2, seen["block 2"][0]
+    expected = torch.cat([states[1, :half], states[3, half:]])
+    torch.testing.assert_close(found.moving[0].states[2], expected, atol=1e-5, rtol=1e-5)
+    before, after = (  # of a text that no direction was computed from
+        prediction_of(each, "The cat [MASK] here.")[0].logits()[0, found.target]
+        - prediction_of(each, "The cat [MASK] here.")[0].logits()[0, found.against]
+        for each in (model, found.into(model, 2.0))
+    )
+    assert before < 0 < after
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -76,7 +99,7 @@ def test_a_label_is_erased_and_its_probe_falls_to_chance(model: Any) -> None:
         (lambda m: wb.erase(m, layer=2), "directions"),
         (lambda m: wb.erase(m, directions=torch.ones(2, 5), layer=2), "numbers"),
         (lambda m: wb.erase(m, wb.read("primer"), layer=9), "layer 9"),
-        (lambda m: wb.steer(wb.load("mini:elmo", "cpu"), PLURAL, SINGULAR, layer=1), "layers"),
+        (lambda m: wb.steer(wb.load("mini:elmo", "cpu"), PLURAL, SINGULAR, layer=1), "directions"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_said(model: Any, call: Any, says: str) -> None:

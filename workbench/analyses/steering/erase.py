@@ -21,7 +21,6 @@ from workbench.core.findings import percent, plural
 from workbench.core.head_names import at_state
 from workbench.core.public import public, require_choice
 from workbench.engine.model import Model
-from workbench.models.huggingface import require_transformer
 from workbench.models.interventions.states import Positions, Write
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def erase(
     experiment `erasure`.
 
     Args:
-        model: A transformers model with a language-model head.
+        model: A transformers model with a language-model head, or an ELMo with its softmax.
         corpus: A corpus with the label.
         layer: Index of the layer whose states are changed: 0 for the embeddings, 2 for block 2.
         label: `pos` or `tags`.
@@ -122,8 +121,7 @@ def erase(
         >>> found.eraser.rank
         3
     """
-    net = require_transformer(model, "has no layers between which a state can be changed", _REMEDY)
-    stack = net.stacks[-1]
+    stack = model.stacks[-1]
     require_choice("label", label, Label)
     require_layer(layer, stack.layers, model)
     if (corpus is None) == (directions is None):
@@ -146,6 +144,3 @@ def erase(
     sample = sampled(model, list(corpus.docs(split)), label, (MAX_WORDS, MAX_TESTED), seed)
     eraser = fitted(sample.states(sample.fit, layer), sample.indices(sample.fit))
     return Erased(model, stack.name, layer, eraser, sample.labels, probed(sample, layer, eraser))
-
-
-_REMEDY = "Choose a transformers model with a language-model head, such as mini:bert or mini:gpt."

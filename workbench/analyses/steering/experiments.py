@@ -8,16 +8,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from workbench.experiment.definition import HEADS, LM_HEAD, Demo, Experiment, Need, Settings, Table
+from workbench.experiment.definition import LM_HEAD, Demo, Experiment, Settings, Table
 from workbench.experiment.measured import OBJECTIVE
 
 Label = Literal["pos", "tags"]
-
-TRANSFORMER = Need(
-    "layers between which a state can be replaced",
-    HEADS.met,
-    "Choose a transformers model with a language-model head, such as mini:bert or mini:gpt.",
-)
 
 
 class Steering(Settings):
@@ -134,7 +128,7 @@ STEERING = Experiment(
         ),
         "objective": OBJECTIVE,
     },
-    needs=(LM_HEAD, TRANSFORMER),
+    needs=(LM_HEAD,),
     measures=True,
     split="held-out",
     exact_up_to=1e9,
@@ -174,7 +168,7 @@ ERASURE = Experiment(
         ),
         "objective": OBJECTIVE,
     },
-    needs=(LM_HEAD, TRANSFORMER),
+    needs=(LM_HEAD,),
     layers=lambda settings: (settings.label,),
     measures=True,
     split="held-out",

@@ -5,9 +5,10 @@
     moving.numbers(2, new, value)              # of a pass for each of the new states of layer 2
 
 The place is the one that predicts: the hidden piece, the last piece that is read, or what a decoder
-writes last. Blocks below a layer are not computed again. Random directions and subspaces are the
-null of all that is moved here. Costs: a pass for each text, and a row of the layers above for each
-new state.
+writes last. ELMo predicts a hidden word from both sides: its state here is the forward half of the
+word before and the backward half of the word after. Layers below are not computed again. Random
+directions and subspaces are the null of all that is moved here. Costs: a pass for each text, and a
+row of the layers above for each new state.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from workbench.analyses.predictions.prediction import Prediction
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means
-from workbench.engine.model import Model
+from workbench.engine.model import Model, refusal
 from workbench.models.interventions.patching import (
     Activations,
     Base,
@@ -43,7 +44,14 @@ HIGH = 95  # percentile of random directions that is shown
 
 def open_states(model: Model, prediction: Prediction) -> PatchPoints:
     """Where the states of a model are replaced, for predictions like this one."""
-    return patch_points(model, "states", prediction.text.unseen is not None)
+    points = patch_points(model, "states", prediction.text.unseen is not None)
+    if points.is_recurrent and prediction.kind != "hidden":
+        raise refusal(
+            model,
+            "predicts the word after a text with one of its two directions only",
+            "Hide a word in each text: 'The girls [MASK] here.'",
+        )
+    return points
 
 
 def layers_of(points: PatchPoints) -> list[Point]:
@@ -75,16 +83,33 @@ class Moving:
     def of(cls, points: PatchPoints, prediction: Prediction) -> "Moving":
         """Record the pass of a prediction."""
 
-        def read() -> Tensor:
+        def read() -> object:
+            if points.is_recurrent:
+                return points.model.states_with_ends(prediction.text)
             return prediction.logits()
 
         return cls(points, prediction, recorded_base(points, read), activations(points, read))
 
+    @property
+    def places(self) -> tuple[tuple[int, slice], ...]:
+        """Positions, and which numbers of their states predict."""
+        at, width = self.prediction.position, self.points.model.width
+        if self.points.is_recurrent:
+            return (at - 1, slice(width // 2)), (at + 1, slice(width // 2, width))
+        return ((at, slice(width)),)
+
+    def _state(self, point: Point, at: int) -> Tensor:
+        """The recorded state at a position; ELMo's begin with the text's start.  # [width]"""
+        own = self.own[point, self.points.streams - 1]
+        return own[0, at + int(self.points.is_recurrent)]
+
     @cached_property
     def states(self) -> Tensor:
         """The state of each layer where the prediction is made.  # [layers, width], float32"""
-        stream, at = self.points.streams - 1, self.prediction.position
-        layers = [self.own[point, stream][0, at] for point in layers_of(self.points)]
+        layers = [
+            torch.cat([self._state(point, at)[part] for at, part in self.places])
+            for point in layers_of(self.points)
+        ]
         return torch.stack([each.to(self.prediction.model.device) for each in layers]).float()
 
     def numbers(self, layer: int, new: Tensor, value: Value) -> Floats:
@@ -92,14 +117,24 @@ class Moving:
 
         # [rows, width] -> [rows]
         """
-        point, at = layers_of(self.points)[layer], self.prediction.position
-        source = {
-            (point, stream): self.own[point, stream][:, at].expand(len(new), -1)[None]
-            for stream in range(self.points.streams)
-        }
+        point, n_rows = layers_of(self.points)[layer], len(new)
+        own: list[Tensor] = []  # the states of each place, [rows, width]
+        for at, part in self.places:
+            states = self._state(point, at).repeat(n_rows, 1)
+            states[:, part] = new[:, part].to(states)
+            own.append(states)
         last = self.points.streams - 1  # of XLNet's two streams, the one that predicts
-        source[point, last] = new.to(source[point, last])[None]
-        patches = [Patch(point, (at,), (row,)) for row in range(len(new))]
+        source = {
+            (point, stream): self.own[point, stream][:, self.prediction.position].expand(n_rows, -1)
+            for stream in range(last)
+        } | {(point, last): torch.cat(own)}
+        if self.points.is_recurrent:  # sources count from the first word, behind the text's start
+            source = {key: nn.functional.pad(each, (0, 0, 1, 0)) for key, each in source.items()}
+        positions = tuple(at for at, _ in self.places)
+        patches = [
+            Patch(point, positions, tuple(range(row, n_rows * len(own), n_rows)))
+            for row in range(n_rows)
+        ]
         text, target = self.prediction.text, self.prediction.target
 
         def run(n_rows: int, _: object) -> Tensor:
@@ -108,7 +143,8 @@ class Moving:
             return value(self.prediction.logits(text.take(copies), read))
 
         longest = max(text.ids.shape[1], 0 if target is None else target.ids.shape[1])
-        found: Floats = patched(self.points, self.base, source, patches, run, longest).numpy()
+        given = {key: each[None] for key, each in source.items()}
+        found: Floats = patched(self.points, self.base, given, patches, run, longest).numpy()
         return found
 
     def number(self, value: Value) -> float:

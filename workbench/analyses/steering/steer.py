@@ -32,7 +32,6 @@ from workbench.core.head_names import at_state
 from workbench.core.public import public
 from workbench.core.registry import imported
 from workbench.engine.model import Model
-from workbench.models.huggingface import require_transformer
 from workbench.models.interventions.states import Positions, Write
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def steer(
     difference was computed; the experiment `steering` measures them on others.
 
     Args:
-        model: A transformers model with a language-model head.
+        model: A transformers model with a language-model head, or an ELMo with its softmax.
         positive: Texts of the first set; `[MASK]` or `___` hides a word, as for `wb.predict`.
         negative: Texts of the second set.
         layer: Index of the layer whose states are used: 0 for the embeddings, 2 for block 2.
@@ -182,7 +181,6 @@ def steer(
         >>> found.table.query("strength == 1")["effect"].item() > 0
         True
     """
-    require_transformer(model, "has no layers between which a state can be changed", _REMEDY)
     texts = {"positive": list(positive), "negative": list(negative)}
     for name, own in texts.items():
         if not own:
@@ -212,4 +210,3 @@ def steer(
 
 
 _TEXTS = "Pass at least one text of each set."
-_REMEDY = "Choose a transformers model with a language-model head, such as mini:bert or mini:gpt."

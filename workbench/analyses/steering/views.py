@@ -1,0 +1,63 @@
+"""The tab Which direction? of the page Predict & explain: steering and erasure of its models.
+
+It shows the latest results over a corpus, and the page adds links that start others. Costs: those
+of opening a stored run.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from workbench.analyses.predictions.views.results import Side
+from workbench.app.runs import result, run_list, verdicts
+from workbench.app.runs.result_page import main_figure
+from workbench.app.tables_and_figures import draw_figure, figures_of
+from workbench.app.text import errors_shown, plain
+from workbench.core.findings import headline
+
+if TYPE_CHECKING:
+    from workbench.runs.run import Run
+
+ASKED = {
+    "steering": "**Steering** adds the difference of two sets of texts to the states of a layer. "
+    "Does it move what is predicted?",
+    "erasure": "**Erasure** removes what a linear probe finds in the states of a layer. Does the "
+    "model predict words worse without it?",
+}
+CORPUS = "primer"  # of built-in results
+
+
+def which_direction(sides: Sequence[Side]) -> None:
+    """Draw the tab Which direction?: what was found of each model, next to random directions."""
+    st.caption("Both are measured over a corpus, with random directions as the null.")
+    for experiment, asked in ASKED.items():
+        st.markdown(asked)
+        for side in sides:
+            with errors_shown():
+                run = latest(experiment, side)
+                if run is None:
+                    st.caption(f"{plain(side.name)}: no result yet.")
+                else:
+                    _result(run, side)
+
+
+def latest(experiment: str, side: Side) -> "Run | None":
+    """The latest run of an experiment on a model, else the built-in result; None without one."""
+    from workbench.runs.builtin import builtin_run_of
+
+    for name, now in run_list.all_statuses():
+        is_asked = now.experiment == experiment and now.state == "done"
+        if is_asked and side.name in run_list.inputs_of(name, now)[0]:
+            return run_list.open_named(name)
+    return builtin_run_of(experiment, side.ref, CORPUS)
+
+
+def _result(run: "Run", side: Side) -> None:
+    """Draw the finding that stands for a run, its main figure, and a link to all of it."""
+    st.markdown(f"{plain(side.name)} on {plain(', '.join(run.status.corpora))}")
+    if (first := headline(run.findings)) is not None:
+        verdicts.strip(first)
+    if name := main_figure(run):
+        draw_figure(figures_of(run)[name], f"direction {side.ref} {run.name}")
+    result.link(run)
