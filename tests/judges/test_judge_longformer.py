@@ -46,7 +46,7 @@ def logits_of(net: Any, ids: Tensor, real: list[int], n_global: int) -> dict[int
     return {place: net.lm_head(state) for place, state in states.items()}
 
 
-@pytest.mark.parametrize("windows", [(2, 6), (4, 4), (8, 2)])
+@pytest.mark.parametrize("windows", [(4, 8), (4, 4), (12, 4)])
 @pytest.mark.parametrize("n_global", [0, 1, 3])
 @pytest.mark.parametrize(("rows", "length"), [(3, 13), (1, 7)])
 def test_longformer_is_the_loop(

@@ -1,4 +1,4 @@
-"""Claims of `minimal-pairs` and `trigram` about random weights, for the pooled gate.
+"""Claims of `minimal-pairs`, `trigram` and `word-vectors` of random weights, for the pooled gate.
 
 Each function is `(twin, corpus, seed) -> (claims tried, false claims, level)`: for a
 random twin every claim is false, of the tables and of the findings. `describe`, `profile` and
@@ -58,9 +58,19 @@ def trigram_findings(twin: Any, corpus: Corpus, seed: int) -> Claims:
     return supported("trigram", _of_trigrams(twin, corpus, seed))
 
 
+def word_vectors(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """Findings of word vectors: forms of a lemma share pieces, which random weights know too."""
+    words = wb.read("primer:size=1000")
+    settings = {"n_shuffles": 20, "max_questions": 200}
+    return supported(
+        "word-vectors", run_here("word-vectors", twin, words, seed=seed, **settings).tables
+    )
+
+
 CLAIMS = {
     "minimal-pairs": minimal_pairs,
     "minimal-pairs: findings": minimal_pairs_findings,
+    "word-vectors": word_vectors,
     "trigram": trigram,
     "trigram: findings": trigram_findings,
 }

@@ -65,7 +65,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "steering": ("primer/counterfactuals:size=20", {}),
     "structural-probe": (PRIMER, {"max_sentences": 20, "seeds": (0,)}),
     "tokenization": (PRIMER, {}),
-    "word-vectors": (PRIMER, {"n_shuffles": 20}),
+    "word-vectors": (PRIMER, {"min_count": 1, "min_pairs": 2, "n_shuffles": 20}),
     "train": (PRIMER, {"family": "bert"}),
     "trigram": (PRIMER, {}),
     "tuned-lens": (PRIMER, {}),

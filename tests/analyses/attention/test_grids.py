@@ -20,13 +20,18 @@ def made(
     special: list[bool],
     words: list[str],
     kind: str = "self",
+    windows: tuple[int, ...] = (),
+    n_global: int = 0,
 ) -> AttentionMaps:
     """A look with prescribed maps."""
     text = Text(
         tuple(f"p{i}" for i in range(len(owners))), tuple(owners), tuple(special), tuple(words)
     )
     heads = maps.shape[1]
-    sites = [Site(i, "encoder", kind, i, heads, heads) for i in range(len(maps))]
+    sites = [
+        Site(i, "encoder", kind, i, heads, heads, windows[i] if windows else 0, n_global)
+        for i in range(len(maps))
+    ]
     return AttentionMaps(
         "made", "made", "fp32", {"encoder": text}, dict(zip(sites, maps, strict=True)), {}, {}, 0, 0
     )
@@ -215,3 +220,44 @@ def test_the_figure_has_the_numbers_of_each_map(prescribed: AttentionMaps) -> No
         many.grid().figure()
     assert "layers=" in error.value.remedy
     assert len(many.grid(together="mean over heads").figure().data) == 7
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+OWNERS = [-1, 0, 1, 1, 2, 3, 3, -1]
+
+
+def windowed(kind: str, n_global: int) -> AttentionMaps:
+    special = [True, *[False] * 6, True]
+    maps = np.zeros((2, 1, 8, 8), dtype=np.float32)
+    return made(maps, OWNERS, special, ["a", "b", "c", "d"], kind, (1, 2), n_global)
+
+
+@pytest.mark.parametrize("unit", ["pieces", "words"])
+@pytest.mark.parametrize("kind", ["self", "causal"])
+@pytest.mark.parametrize("n_global", [0, 1])
+def test_items_see_what_a_piece_of_theirs_sees(unit: str, kind: str, n_global: int) -> None:
+    grid = grid_of(windowed(kind, n_global), ("encoder", kind), Options(unit=unit))  # type: ignore[arg-type]
+    groups_: list[list[int]] = [[p] for p in range(8)]
+    if unit == "words":
+        groups_ = [[0], [1], [2, 3], [4], [5, 6], [7]]
+    assert grid.windows == (1, 2) and grid.n_global == n_global
+    for row, window in enumerate(grid.windows):
+        expected = [
+            [
+                any(abs(a - b) <= window or min(a, b) < n_global for a in one for b in other)
+                and (kind == "self" or other[0] <= one[0])
+                for other in groups_
+            ]
+            for one in groups_
+        ]
+        assert grid.seen(row).tolist() == expected
+
+
+def test_combined_layers_see_as_far_as_the_farthest() -> None:
+    look = windowed("self", 0)
+    assert grid_of(look, GROUP, Options(together="mean over layers")).windows == (2,)
+    assert grid_of(look, GROUP, Options(together="max over both", layers=(0,))).windows == (1,)
+    assert grid_of(look, GROUP, Options(together="rollout")).windows == (0, 0)
+    no_limit = made(np.zeros((2, 1, 2, 2)), [0, 1], [False] * 2, ["a", "b"], windows=(0, 2))
+    assert grid_of(no_limit, GROUP, Options(together="mean over layers")).windows == (0,)

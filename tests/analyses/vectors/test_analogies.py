@@ -167,7 +167,7 @@ def tables(
 @pytest.mark.parametrize(
     ("numbers", "verdicts", "said"),
     [
-        ((0.6, 0.2, 0.8, 0.6), ["supported", "supported"], "3CosAdd answers 60 %"),
+        ((0.6, 0.2, 0.8, 0.6), ["supported", "supported"], "3CosAdd answers 60.0 %"),
         ((0.3, 0.28, 0.8, 0.6), ["not supported", "supported"], "nearest neighbour of b"),
         ((0.08, 0.02, 0.61, 0.6), ["not supported", "not supported"], "most frequent word"),
         ((0.6, 0.2, 0.8, 0.6, 0.59), ["not supported", "not supported"], "random weights"),

@@ -247,7 +247,7 @@ class TextLength(Settings):
     )
     window: int = Field(
         32,
-        ge=2,
+        ge=4,
         multiple_of=2,
         description="Window of the local attention, in pieces on both sides together (default 32).",
     )

@@ -164,6 +164,11 @@ def _caveats(
             "known; their special_mass_normed is 0.",
             ("heads",),
         )
+    if windows := sorted({site.window for site in head_sums.sites if site.window}):
+        yield Caveat(
+            f"Heads see at most {' or '.join(map(str, windows))} pieces to each side. Arcs, "
+            "earlier mentions and offsets beyond that do not count, for heads, baselines and nulls."
+        )
     if not copies:
         yield Caveat(
             "Random blocks that occur twice do not fit this model: induction and duplicate are 0.",

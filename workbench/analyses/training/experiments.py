@@ -102,7 +102,8 @@ class Training(Settings):
     windows: tuple[int, ...] = Field(
         (),
         description="Attention windows of Longformer's layers, in pieces on both sides together: "
-        "one for all layers, or one for each (default: a quarter of the sequence).",
+        "one for all layers, or one for each; each divides the largest (default: a quarter of the "
+        "sequence).",
     )
     global_positions: int | None = Field(
         None,

@@ -145,7 +145,7 @@ def longformer(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     it: in plain transformers they are named in each call.
     """
     shape = _shape(size, tokenizer)
-    windows = size.windows or (max(2, size.sequence_length // 4 // 2 * 2),)
+    windows = size.windows or (max(4, size.sequence_length // 4 // 2 * 2),)
     shape["max_position_embeddings"] += int(tokenizer.pad_token_id) + 1
     ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     net = hf.LongformerForMaskedLM(
@@ -370,13 +370,17 @@ def size_of(name: str, **overrides: Any) -> Size:
 
 
 def require_windows(size: Size) -> None:
-    """Raise an error unless the windows fit transformers' Longformer."""
-    if any(window < 2 or window % 2 for window in size.windows):
+    """Raise an error unless transformers' Longformer can read texts in these windows.
+
+    It cuts a text into chunks of a window, so the largest window is a multiple of each.
+    """
+    largest = max(size.windows, default=0)
+    if any(window < 4 or window % 2 or largest % window for window in size.windows):
         raise WorkbenchError(
-            f"the windows are {', '.join(map(str, size.windows))}; each must be an even number, 2 "
-            "or more.",
+            f"the windows are {', '.join(map(str, size.windows))}; each must be an even number, 4 "
+            "or more, and divide the largest.",
             code="setting-invalid",
-            remedy="Count the pieces on both sides together, such as 32: 16 on each side.",
+            remedy="Count the pieces on both sides together, such as 16,32: 8 and 16 on each side.",
         )
     if len(size.windows) not in (0, 1, size.n_layers):
         raise WorkbenchError(

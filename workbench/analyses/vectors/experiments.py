@@ -50,9 +50,9 @@ WORD_VECTORS = Experiment(
             "Share of analogies with the right answer. relation: tags of the two forms; all: all "
             "relations. method: add, 3CosAdd; mul, 3CosMul; nearest, the nearest neighbour of b; "
             "frequency, the most frequent word with the tag of the answer. All leave out a, a' and "
-            "b. random weights: 3CosAdd with random weights of the same architecture, in which forms "
-            "with the same pieces are alike. none left out: 3CosAdd over all words. lower, upper: "
-            "95 % bootstrap interval over pairs. n: pairs; questions: analogies asked.",
+            "b. random weights: 3CosAdd with random weights of the same architecture, in which "
+            "forms with the same pieces are alike. none left out: 3CosAdd over all words. lower, "
+            "upper: 95 % bootstrap interval over pairs. n: pairs; questions: analogies asked.",
             ("model", "relation", "method"),
         ),
         "likeness": Table(

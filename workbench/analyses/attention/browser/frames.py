@@ -140,7 +140,9 @@ def _numbers(
 ) -> dict[str, Any]:
     """What is said of one map: its largest value, scores, overlays and caption."""
     facts = [
-        f"{name} {value:.2f}" for name, value in measured(grid, shown).items() if value is not None
+        f"{name} {value:.2f}"
+        for name, value in measured(grid, row, shown).items()
+        if value is not None
     ]
     counts = {overlay.name: drawn(overlay, grid.sides, shown) for overlay in side.overlays}
     return {
