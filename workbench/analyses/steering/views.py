@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.analyses.predictions.views.results import Side
-from workbench.app.runs import result, run_list, verdicts
+from workbench.app import navigation
+from workbench.app.runs import run_list, verdicts
 from workbench.app.runs.result_page import main_figure
-from workbench.app.tables_and_figures import draw_figure, figures_of
+from workbench.app.tables_and_figures import claims_in_view, draw_figure, figures_of
 from workbench.app.text import errors_shown, plain
 from workbench.core.findings import headline
 
@@ -56,8 +57,15 @@ def latest(experiment: str, side: Side) -> "Run | None":
 def _result(run: "Run", side: Side) -> None:
     """Draw the finding that stands for a run, its main figure, and a link to all of it."""
     st.markdown(f"{plain(side.name)} on {plain(', '.join(run.status.corpora))}")
-    if (first := headline(run.findings)) is not None:
+    first = headline(run.findings)
+    if first is not None:
         verdicts.strip(first)
     if name := main_figure(run):
-        draw_figure(figures_of(run)[name], f"direction {side.ref} {run.name}")
-    result.link(run)
+        with claims_in_view([first.claim] if first else []):
+            draw_figure(figures_of(run)[name], f"direction {side.ref} {run.name}")
+    navigation.link(
+        navigation.page_of(run.spec.experiment),
+        "The whole result",
+        icon=":material/arrow_forward:",
+        query_params={run_list.OPENED: run.name},
+    )

@@ -18,8 +18,9 @@ function channels(hex) {
 /** Whether the background of the node is dark: Streamlit's variable, else the page's colour. */
 function isDark(node) {
   let colour = getComputedStyle(node).getPropertyValue("--st-background-color").trim();
-  for (let at = node; at && !colour; at = at.parentNode || at.host) {
-    if (!(at instanceof Element)) continue;
+  // out of shadow roots, and of a frame that another page of this origin shows
+  for (let at = node; at && !colour; at = at.parentNode || at.host || at.defaultView?.frameElement) {
+    if (at.nodeType !== Node.ELEMENT_NODE) continue;
     const found = getComputedStyle(at).backgroundColor;
     if (!/^rgba\(.*, 0\)$|^transparent$/.test(found)) colour = found;
   }

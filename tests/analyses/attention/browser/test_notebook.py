@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -328,3 +329,21 @@ def test_it_follows_the_page(
     page, _, _ = opened(f'<div style="background:{background}">{html(maps)}</div>')
     assert page.locator(".attention").get_attribute("data-scheme") == scheme
     page.context.close()
+
+
+@pytest.mark.browser
+def test_a_frame_grows_with_its_output_which_has_the_scheme_of_the_page(
+    browser: Browser, maps: AttentionMaps
+) -> None:
+    page = browser.new_page(color_scheme="dark")
+    held = f'<iframe width="900" height="400" srcdoc="{escape(html(maps))}"></iframe>'
+    other = held.replace('srcdoc="', 'srcdoc="&lt;p&gt;A page of its own.&lt;/p&gt;&lt;main&gt;')
+    page.set_content(f'<body style="background:#ffffff">{held}{other}')
+    for frame in page.frames[1:]:
+        frame.wait_for_selector(".attention[data-painted][data-scheme=light]")
+    heights = "() => [...document.querySelectorAll('iframe')].map((frame) => frame.offsetHeight)"
+    page.wait_for_function(f"() => ({heights})()[0] > 500")
+    whole = page.frames[1].evaluate("document.documentElement.scrollHeight")
+    first, second = page.evaluate(heights)
+    assert abs(first - whole) < 30 and second < 420  # a page around the output has its own height
+    page.close()

@@ -17,6 +17,11 @@ async function notebookBrowser(id, css, stored, missing) {
       line.send(request);
     }) : memory.ask(request)),
   };
+  const frame = window.frameElement; // marimo gives the output a frame of its own, 400 pixels high
+  if (frame && place.parentElement === document.body) {
+    const below = () => root.getBoundingClientRect().bottom + window.scrollY + 24;
+    new ResizeObserver(() => { frame.style.height = `${below()}px`; }).observe(root);
+  }
   const first = await memory.ask({ what: "overview" });
   const shown = attentionBrowser(root, host, { ...first, offline: true });
   const take = (message) => {
