@@ -431,13 +431,13 @@ def build(
 def objectives_of(name: str) -> tuple[str, ...]:
     """The objectives that a family can learn by, the default first."""
     row = family_of(name)
+    if row.others == "vectors":
+        return tuple(dict.fromkeys((row.objective, *objectives.of_words())))
     shared = (
         objective
         for objective, each in objectives.known().items()
         if each.shared and each.architecture == row.others
     )
-    if row.others == "vectors":
-        shared = iter(objectives.of_words())  # type: ignore[assignment]
     return tuple(dict.fromkeys((row.objective, *shared)))
 
 

@@ -42,7 +42,7 @@ def tree(counts: tuple[int, ...]) -> Tree:
         inner.append((left, right))
         heapq.heappush(heap, (one + other, next(order), -len(inner)))
     paths: dict[int, list[tuple[int, int]]] = {}
-    waiting = [(heap[0][2], [])] if heap else []  # type: ignore[var-annotated]
+    waiting: list[tuple[int, list[tuple[int, int]]]] = [(heap[0][2], [])] if heap else []
     while waiting:
         at, path = waiting.pop()
         if at >= 0:
