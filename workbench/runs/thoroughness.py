@@ -135,8 +135,8 @@ def _level(experiment: Experiment[Any], settings: Mapping[str, Any]) -> str:
         if all(_same(settings.get(key), values[key]) for key in keys):
             return name.lower() if len(presets) > 1 else ""
     sizes = {key: settings.get(key) for key in sorted(keys) if _is_limit(key, {})}
-    own = {key: size for key, size in sizes.items() if size != _defaults(experiment)[key]}
-    return ", ".join(_in_words(key, size) for key, size in own.items()) or OWN
+    changed = {key: size for key, size in sizes.items() if size != _defaults(experiment)[key]}
+    return ", ".join(_in_words(key, size) for key, size in changed.items()) or OWN
 
 
 def _in_words(size_of: str, size: object) -> str:
