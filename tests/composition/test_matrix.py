@@ -102,9 +102,9 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
         return no_attention
     if experiment in ("head-ablation", "head-gates", "head-importance", "head-pruning"):
         return no_attention or not kind
-    if experiment in ("erasure", "steering"):
-        return no_attention or kind not in PREDICTED
-    if experiment in ("minimal-pairs", "patching", "trigram", "tuned-lens"):
+    if experiment in (
+        "erasure", "minimal-pairs", "patching", "steering", "trigram", "tuned-lens",
+    ):  # fmt: skip
         return kind not in PREDICTED
     return {
         "attribution": kind in ("", "text"),
