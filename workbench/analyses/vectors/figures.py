@@ -29,13 +29,13 @@ def analogies(tables: Tables) -> go.Figure:
         shown = []
         for method, (name, colour, symbol) in LOOK.items():
             mine = part[part["method"] == method]
-            bars = {} if colour == BASELINE else {
-                "error_x": {**interval(mine, "accuracy"), "color": colour}
-            }  # fmt: skip
-            hover = f"%{{y}}, {name}: %{{x:.0%}}"
+            bars = {**interval(mine, "accuracy"), "color": colour}
             shown.append(
-                marks(mine["accuracy"], mine["relation"], hover, name, colour, symbol, **bars)
-            )
+                marks(
+                    mine["accuracy"], mine["relation"], f"%{{y}}, {name}: %{{x:.0%}}", name,
+                    colour, symbol, error_x=None if colour == BASELINE else bars,
+                )
+            )  # fmt: skip
         parts.append((str(model), shown))
     y = {**DOWN, "categoryorder": "array", "categoryarray": order}
     x = {"title": "right answers", "tickformat": ".0%", "range": [0, 1]}

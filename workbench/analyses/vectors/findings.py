@@ -41,8 +41,7 @@ def _analogies(part: pd.DataFrame, whose: str) -> Finding:
     best = max(("add", "mul"), key=lambda method: of[method]["accuracy"])
     row, all_words = of[best], of["none left out"]
     baseline = max(BASELINES, key=lambda method: of[method]["accuracy"])
-    random = of["random weights"]
-    above = row["lower"] > max(of[baseline]["accuracy"], random["upper"])
+    above = row["lower"] > max(of[method]["upper"] for method in BASELINES)
     return Finding(
         f"{NAMES[best]} answers {with_unit(row['accuracy'], '%')} of the analogies between forms "
         f"of words{whose} (95 % {span(row['lower'], row['upper'], '%')}); {BASELINES[baseline]} is "
