@@ -116,7 +116,8 @@ def each_cell(
 ) -> pd.DataFrame:
     """The numbers of all trainings, a row each; those finished before a stop come from disk.
 
-    `steps` is how many a training has, and `name` that of its files; `train` gets a function that runs its steps.
+    `steps` is how many a training has, `name` that of its files, and `train` gets a function that
+    runs its steps.
     """
     cells = []
     before, total = 0, sum(map(steps, keys))
