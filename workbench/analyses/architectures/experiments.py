@@ -427,8 +427,8 @@ SCALING = Experiment(
             ("of",),
         ),
         "budgets": Table(
-            "Bits per character of each size that has trainings with fewer and with more operations, "
-            "interpolated between them, and which size has the lowest.",
+            "Bits per character of each size that has trainings with fewer and with more "
+            "operations, interpolated between them, and which size has the lowest.",
             ("operations", "parameters"),
         ),
         "cells": Table("Each training.", ("width", "steps", "seed")),
