@@ -162,14 +162,14 @@ def _unigram(texts: Texts, settings: TextLength) -> float:
 # --- costs ----------------------------------------------------------------------------------------
 
 
-class Alive(TorchDispatchMode):
+class Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all tensors that operations return and that are alive.
 
     `known` tensors, such as weights, do not count.
     """
 
     def __init__(self, known: "list[Tensor]") -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.bytes, self.peak = 0, 0
         self._storages = {tensor.untyped_storage()._cdata for tensor in known}
 

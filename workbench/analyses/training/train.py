@@ -295,8 +295,10 @@ class _Training:
 
     def _size(self) -> Size:
         s = self.settings
-        names = ("n_layers", "width", "n_heads", "vocabulary_size", "sequence_length", "dropout")
-        names += ("windows", "global_positions")
+        names = (
+            "n_layers", "width", "n_heads", "vocabulary_size", "sequence_length", "dropout",
+            "windows", "global_positions",
+        )  # fmt: skip
         size = size_of(s.size, **{name: getattr(s, name) for name in names})
         if self.sources.teacher is not None:
             size = initial_model.student_size(self.sources.teacher, size)
