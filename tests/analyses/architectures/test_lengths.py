@@ -152,7 +152,9 @@ def test_memory_of_windows_is_linear_and_of_stored_maps_it_is_not(
     power = found.tables["growth"].set_index(["attention", "length"])["memory"]
     assert power["windows", 1_024] == pytest.approx(1, abs=0.1)
     assert power["full", 1_024] > 1.6
-    at = found.tables["costs"].set_index(["attention", "length"])["memory"]
+    costs_ = found.tables["costs"].set_index(["attention", "length"])
+    at, operations = costs_["memory"], costs_["operations"]
+    assert operations["fused", 1_024] == operations["full", 1_024] > operations["windows", 1_024]
     assert at["full", 1_024] - at["fused", 1_024] > 2 * (2 * 1_024**2 * 4) / 1e6
 
 

@@ -213,8 +213,8 @@ def _growth(growth: pd.DataFrame, costs: pd.DataFrame, measure: str, what: str) 
     linear = "in proportion to its length" if holds else "faster than its length"
     return Finding(
         f"With windows, {what} of a pass over a text of {whole(longest)} pieces grows {linear}: "
-        f"by its power {decimal(of['windows'])}, with full attention {decimal(of['full'])}, in a "
-        f"fused kernel {decimal(of['fused'])}. Full attention takes "
+        f"by its power {decimal(of['windows'], 2)}, with full attention {decimal(of['full'], 2)}, "
+        f"in a fused kernel {decimal(of['fused'], 2)}. Full attention takes "
         f"{decimal(at['full'] / at['windows'], 1)} times as much, the fused kernel "
         f"{decimal(at['fused'] / at['windows'], 1)} times.",
         of["windows"], None, of["full"], judged(holds and of["windows"] < of["full"]), "growth",

@@ -162,14 +162,14 @@ def _unigram(texts: Texts, settings: TextLength) -> float:
 # --- costs ----------------------------------------------------------------------------------------
 
 
-class Alive(TorchDispatchMode):
+class Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all tensors that operations return and that are alive.
 
     `known` tensors, such as weights, do not count.
     """
 
     def __init__(self, known: "list[Tensor]") -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.bytes, self.peak = 0, 0
         self._storages = {tensor.untyped_storage()._cdata for tensor in known}
 
@@ -216,8 +216,13 @@ def _cost(net: Any, length: int, device: torch.device) -> dict[str, float]:
 
     passed()  # the first pass also prepares kernels, and gradients
     counter = FlopCounterMode(display=False)
+    kernel = net.config._attn_implementation
+    if kernel == KERNELS[FUSED]:  # whose operations are not counted, and the same
+        net.set_attn_implementation(KERNELS[FULL])
     with counter, torch.no_grad():
         passed(backward=False)
+    if kernel == KERNELS[FUSED]:
+        net.set_attn_implementation(kernel)
     net.zero_grad()
     alive = Alive([*net.parameters(), *net.buffers(), ids])
     with alive:
@@ -260,7 +265,7 @@ def _table(cells: pd.DataFrame, unigrams: Mapping[int, float]) -> pd.DataFrame:
         delta = np.full(len(values), np.nan) if attention == FULL else delta
         row: dict[str, Any] = {"length": length, "attention": attention}
         row |= with_interval("loss", values, "") | with_interval("delta", delta, "delta_")
-        rows.append({**row, "unigram": unigrams[int(length)]})
+        rows.append({**row, "unigram": unigrams[int(mine["length"].iloc[0])]})
     return pd.DataFrame(rows)
 
 

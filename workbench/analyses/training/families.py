@@ -148,14 +148,15 @@ def longformer(size: Size, tokenizer: PreTrainedTokenizerBase) -> nn.Module:
     windows = size.windows or (max(4, size.sequence_length // 4 // 2 * 2),)
     shape["max_position_embeddings"] += int(tokenizer.pad_token_id) + 1
     ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    own: dict[str, Any] = {"global_positions": size.global_positions}
     net = hf.LongformerForMaskedLM(
         hf.LongformerConfig(
             **shape,
             **ids,
+            **own,
             sep_token_id=tokenizer.sep_token_id,
             type_vocab_size=1,
             attention_window=list(windows if len(windows) > 1 else windows * size.n_layers),
-            global_positions=size.global_positions,
         )
     )
     attend_globally(net)
