@@ -117,7 +117,7 @@ def test_describe_counts(workbench: Command, trees: Path) -> None:
     lines = [line.split() for line in answer.out.splitlines()]
     assert answer.code == 0
     assert ["dev", "2", "1", "2", "7", "6"] in lines  # a full stop is there twice
-    assert ["nsubj", "2", "+1", "100%"] in lines
+    assert ["nsubj", "2", "+1", "100", "%"] in lines
 
 
 def test_describe_as_json_has_the_same_counts(workbench: Command, trees: Path) -> None:

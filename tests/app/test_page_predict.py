@@ -110,7 +110,7 @@ def test_next_to_a_task_head_each_model_predicts_what_it_can(home: Path) -> None
     app = opened("predict", model=folder, text="The girls were tall.", view="What if?",
                  edits='[["delete",1,""]]')  # fmt: skip
     assert not app.error and "Measure" not in [box.label for box in app.selectbox]
-    assert len(app.metric) == 2 and "change of the score" in said(app)
+    assert len(app.metric) == 2 and "its change without the word" in said(app)
 
 
 @pytest.mark.usefixtures("home")

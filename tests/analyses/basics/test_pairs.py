@@ -224,7 +224,7 @@ def test_elmo_finds_likely_what_both_directions_do(blimp: Path, tmp_path: Path) 
     # -log p of `are` is 5 less than that of `<UNK>`, in either direction
     assert pairs["gap"].to_dict() == pytest.approx({"plural": 5, "singular": -5, "all": 5 / 3})
     assert "log-likelihood of both directions" in caveats_of(found) and "<UNK>" in caveats_of(found)
-    assert "3 of 30 words (10.0%) are not in the model's vocabulary" in caveats_of(found)
+    assert "3 of 30 words (10.0 %) are not in the model's vocabulary" in caveats_of(found)
     assert not unmet_requirements(MINIMAL_PAIRS, MinimalPairs(), [facts(model)])
     (first, *_) = minimal_pairs(read(blimp))
     nats = score(model, encode([first.good, first.bad])).nats
@@ -303,7 +303,7 @@ def test_a_causal_model_is_scored_from_the_start_token_it_knows(
     for result in (ran(other, read(blimp)), ran(other, read(blimp), start_token="no")):
         assert scoring(result)["start"] == "none"
         assert scoring(result)["unscored_first_pieces"] == "6"
-        assert "not scored in 6 of 6 sentences" in caveats_of(result)
+        assert "It is not scored in any sentence" in caveats_of(result)
 
 
 def test_behind_a_start_token_the_first_piece_is_scored_and_is_transformers_own(
@@ -343,7 +343,7 @@ def test_words_foreign_to_the_vocabulary_are_counted(tmp_path: Path) -> None:
         "4",
         "1",
     )
-    assert "4 of 22 words (18.2%) are not in the model's vocabulary" in caveats_of(found)
+    assert "4 of 22 words (18.2 %) are not in the model's vocabulary" in caveats_of(found)
     assert "1 of 2 pairs have two sentences with the same pieces" in caveats_of(found)
     long = [row("The nevertheless mountains.", "The nevertheless message.", "u")]
     (tmp_path / "c.jsonl").write_text("".join(long))

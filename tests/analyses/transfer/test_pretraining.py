@@ -15,7 +15,14 @@ from tests.analyses.transfer.conftest import corpus_of, doc_of
 from workbench import Run, WorkbenchError, experiments, open_run
 from workbench.analyses.training.experiments import Training
 from workbench.analyses.transfer.experiments import PRETRAINING
-from workbench.analyses.transfer.pretraining import Estimate, Model, _claims, has_documents
+from workbench.analyses.transfer.pretraining import (
+    Estimate,
+    Model,
+    _claims,
+    _source,
+    _train_settings,
+    has_documents,
+)
 from workbench.analyses.transfer.studies import ARMS as ALL_ARMS
 from workbench.analyses.transfer.studies import STUDIES
 from workbench.drawing.sanitize import harmless
@@ -102,8 +109,8 @@ def test_nothing_is_computed_twice(found: Run) -> None:
 def test_arms_of_a_study_can_be_trained_and_its_claims_compare_them(name: Any) -> None:
     study = STUDIES[name]
     kinds = [ALL_ARMS[arm] for arm in study.arms]
-    for kind in kinds:
-        Training(family=kind.family, objective=kind.objective, steps=1, **kind.settings)
+    for arm in study.arms:
+        Training(**_train_settings(_source(Model(arm, "tiny"), 0), PRETRAINING.settings()))
     ways = [(kind.family, kind.objective, kind.head, *kind.settings.items()) for kind in kinds]
     assert len(set(ways)) == len(ways), "no two arms are the same"
     assert {arm for claim in study.claims for arm in claim} <= set(study.arms)

@@ -394,7 +394,7 @@ class Scaling(Settings):
             f"for {', '.join(f'{each:,}' for each in self.data)} steps of {self.batch_size} "
             f"sequences of {self.sequence_length} pieces, each from scratch with its learning rate "
             f"decayed to the end, from {len(self.seeds)} seeds (Kaplan et al. 2020; Hoffmann et "
-            "al. 2022). An exponent is minus the slope of the logarithm of bits per character over "
+            "al. 2022). An exponent is how steeply the logarithm of bits per character falls with "
             "that of weights without embeddings, with the most data, or of pieces, with the "
             "largest size; its interval is over seeds, by Student's t. At equal operations losses "
             "are interpolated between the trainings of a size."
@@ -420,7 +420,7 @@ SCALING = Experiment(
             ("parameters", "pieces", "operations"),
         ),
         "exponents": Table(
-            "Minus the slope of log bits per character over log weights (size, with the most data) "
+            "How steeply log bits per character fall with log weights (size, with the most data) "
             "or log pieces (data, with the largest size): mean over seeds, with 95 % interval "
             "(Student's t). largest_miss: of a mean from the line, as a fraction of it. constant: "
             "bits per character of the line at one weight or piece.",

@@ -245,7 +245,7 @@ def _on_logarithms(tables: Tables, by: str, each: str, unit: str, of: str) -> go
 def by_size(tables: Tables) -> go.Figure:
     """Bits per character by the number of weights; one line per amount of data.
 
-    How to read: on two logarithmic axes a power law is a straight line, its exponent the slope; a
+    How to read: on two logarithmic axes a power law is a straight line, as steep as its exponent; a
     line that flattens has too little data for its size.
     """
     return _on_logarithms(tables, "parameters", "pieces", "weights", "pieces")

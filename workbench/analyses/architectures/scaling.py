@@ -1,11 +1,11 @@
 """The experiment `scaling`: how the loss of a language model falls with its size and its data.
 
 Every size is trained from scratch on every amount of data, with the learning rate decayed to the
-end of each, since a training that is stopped early is not a shorter one. An exponent is the slope
-of the logarithm of the loss over that of size or data, a straight line through the means of one
-seed; its interval is over seeds. At equal operations (6 per weight and piece, Kaplan et al. 2020)
-the loss of a size is interpolated between its trainings. Costs: the trainings, with the defaults
-about ten minutes on two cores.
+end of each, since a training that is stopped early is not a shorter one. An exponent is how steeply
+the logarithm of the loss falls with that of size or data, by a straight line through the trainings
+of one seed; its interval is over seeds. At equal operations (6 per weight and piece, Kaplan et al.
+2020) the loss of a size is interpolated between its trainings. Costs: the trainings, with the
+defaults about ten minutes on two cores.
 """
 
 import math
@@ -117,8 +117,8 @@ def _unigram(texts: Texts) -> float:
 # --- what is fitted -------------------------------------------------------------------------------
 
 
-def slope(x: Floats, y: Floats) -> float:
-    """The slope of the straight line through the logarithms, by least squares."""
+def steepness(x: Floats, y: Floats) -> float:
+    """How steeply the straight line through the logarithms rises, by least squares."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
@@ -129,7 +129,7 @@ def exponents(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
         if part[by].nunique() < FEW:
             continue
         by_seed = [
-            -slope(own[by].to_numpy(float), own["bits_per_character"].to_numpy(float))
+            -steepness(own[by].to_numpy(float), own["bits_per_character"].to_numpy(float))
             for _, own in part.groupby("seed")
         ]
         means = part.groupby(by)["bits_per_character"].mean()

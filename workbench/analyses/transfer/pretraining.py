@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.analyses.training.objectives import takes
 from workbench.analyses.transfer.experiments import Pretraining
 from workbench.analyses.transfer.frozen_vs_finetuned import finetune_request, texts_of
 from workbench.analyses.transfer.studies import ARMS, NEXT, PER_PIECE, STUDIES
@@ -179,8 +178,7 @@ def _pretrain(
 
 def _train_settings(source: Source, settings: Pretraining) -> dict[str, Any]:
     """The settings of a `train` run; all arms read packed sequences, which pairs need."""
-    is_masked = source.family in MASKED and takes(source.objective, "rate")
-    masked = {"mask_rate": settings.mask_rate} if is_masked else {}
+    masked = {"mask_rate": settings.mask_rate} if source.family in MASKED else {}
     return {
         "family": source.family,
         "objective": source.objective,

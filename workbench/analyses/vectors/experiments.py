@@ -6,7 +6,7 @@ from workbench.experiment.definition import Demo, Experiment, Settings, Table
 
 
 class WordVectors(Settings):
-    """Which words are compared, and how many analogies are asked."""
+    """Which words are compared, and how many analogies are tried."""
 
     min_count: int = Field(
         3, ge=1, description="Minimum count of a word in the corpus (default 3)."
@@ -52,7 +52,7 @@ WORD_VECTORS = Experiment(
             "frequency, the most frequent word with the tag of the answer. All leave out a, a' and "
             "b. random weights: 3CosAdd with random weights of the same architecture, in which "
             "forms with the same pieces are alike. none left out: 3CosAdd over all words. lower, "
-            "upper: 95 % bootstrap interval over pairs. n: pairs; questions: analogies asked.",
+            "upper: 95 % bootstrap interval over pairs. n: pairs; questions: analogies tried.",
             ("model", "relation", "method"),
         ),
         "likeness": Table(
