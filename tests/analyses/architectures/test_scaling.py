@@ -75,6 +75,22 @@ def test_the_best_size_at_equal_operations_is_that_of_the_law() -> None:
             assert row["bits_per_character"] == pytest.approx(true, rel=0.01)
 
 
+def test_a_best_size_at_the_end_of_those_tried_decides_nothing() -> None:
+    law = findings_of("scaling", tables(cells(0.01, 0.2)))
+    best = law["best number of weights for the largest budget"]
+    assert best.verdict == "undecided" and "smallest of them" in best.claim
+    found = tables(cells(0.08, 0.1))
+    sizes, rows = (1e4, 2e4, 4e4, 8e4), []
+    for operations, least in ((1e10, 2e4), (1e11, 4e4)):
+        for size in sizes:
+            bits = 2 + abs(np.log(size / least))
+            row = {"operations": operations, "parameters": int(size), "best": size == least}
+            rows.append({**row, "bits_per_character": bits})
+    inside = findings_of("scaling", {**found, "budgets": pd.DataFrame(rows)})
+    best = inside["best number of weights for the largest budget"]
+    assert best.verdict == "supported" and "the best size grows: 20,000" in best.claim
+
+
 def test_two_sizes_draw_no_line() -> None:
     few = cells(0.1, 0.1)
     few = few[few["parameters"] < max(SIZES)]

@@ -14,7 +14,7 @@ BASELINES = ("mask", "mean", "zero", "pad", "random")
 STEPS = (1, 2, 3, 17, 64)
 LENGTHS = (1, 2, 7, 60, 200)
 # refusals in words: a method or baseline that the model has not, or a text without another word
-REFUSED = {"model-unsupported", "setting-invalid", "text-empty", "word-unknown"}
+REFUSED = {"no-attention", "model-unsupported", "setting-invalid", "text-empty", "word-unknown"}
 # captum's own rules do not cover transformers, which deeplift says for every input
 TRIED = [name for name in METHODS if name != "deeplift"]
 QUICK = [

@@ -225,6 +225,11 @@ TEXT_LENGTH_FIGURES: Mapping[str, Draw] = {
 # --- scaling --------------------------------------------------------------------------------------
 
 
+def _short(number: float) -> str:
+    """A number as the name of a line: `25k`, `1.2M`."""
+    return f"{number / 1e6:.1f}M" if number >= 1e6 else f"{number / 1e3:.0f}k"
+
+
 def _on_logarithms(tables: Tables, by: str, each: str, unit: str, of: str) -> go.Figure:
     """A curve for each size or amount of data, on two logarithmic axes."""
     shown = []
@@ -233,7 +238,7 @@ def _on_logarithms(tables: Tables, by: str, each: str, unit: str, of: str) -> go
         hover = f"{value:,} {of}, %{{x:,}} {unit}: %{{y:.3f}} bits per character"
         shown.append(
             curve(
-                points[by], points["bits_per_character"], hover, f"{value:,} {of}", index,
+                points[by], points["bits_per_character"], hover, _short(float(str(value))), index,
                 SERIES[index % len(SERIES)],
                 error_y=interval(points, "bits_per_character"),
             )
@@ -254,7 +259,8 @@ def by_size(tables: Tables) -> go.Figure:
 def by_data(tables: Tables) -> go.Figure:
     """Bits per character by the number of pieces; one line per size.
 
-    How to read: as in *size*; lines that cross show that more data needs a larger model.
+    How to read: a line as steep as its neighbours has the same exponent; lines that cross show that
+    more data needs a larger model.
     """
     return _on_logarithms(tables, "pieces", "parameters", "pieces", "weights")
 
@@ -269,8 +275,8 @@ def at_equal_operations(tables: Tables) -> go.Figure:
         raise KeyError("three sizes with common operations")
     shown = []
     for index, (operations, part) in enumerate(tables["budgets"].groupby("operations")):
-        name = f"{operations:.2g} operations"
-        hover = f"{name}, %{{x:,}} weights: %{{y:.3f}} bits per character"
+        name = f"{operations:.1e}"
+        hover = f"{name} operations, %{{x:,}} weights: %{{y:.3f}} bits per character"
         colour = SERIES[index % len(SERIES)]
         y = part["bits_per_character"]
         shown.append(curve(part["parameters"], y, hover, name, index, colour))

@@ -8,7 +8,16 @@ from typing import Any, cast
 
 import pandas as pd
 
-from workbench.core.findings import Finding, decimal, judged, percent, plural, signed, whole
+from workbench.core.findings import (
+    Finding,
+    Verdict,
+    decimal,
+    judged,
+    percent,
+    plural,
+    signed,
+    whole,
+)
 
 Tables = Mapping[str, pd.DataFrame]
 # By the pair of architectures: what the difference is called, and the sign that the paper found.
@@ -274,21 +283,41 @@ def _exponent(row: Mapping[str, Any], seeds: int) -> Finding:
 
 
 def _best_size(budgets: pd.DataFrame) -> Finding:
+    """A best size counts between two worse ones: at an end the best may lie beyond."""
     best = _rows(budgets[budgets["best"]])
-    first, last = best[0], best[-1]
+    ends = budgets.groupby("operations")["parameters"].agg(["min", "max"])
+    inside = [
+        row for row in best if row["parameters"] not in set(ends.loc[row["operations"]].to_numpy())
+    ]
+    if len(inside) < 2:
+        last = best[-1]
+        is_least = last["parameters"] == ends.loc[last["operations"], "min"]
+        end, beyond = ("smallest", "smaller") if is_least else ("largest", "larger")
+        return _of_budgets(
+            f"At equal operations the best size is not between the tried ones: for "
+            f"{last['operations']:.2g} operations it is the {end} of them, "
+            f"{whole(last['parameters'])} weights, so the best may be {beyond}.",
+            last, None, "undecided", f"{beyond} sizes",
+        )  # fmt: skip
+    first, last = inside[0], inside[-1]
     grows = last["parameters"] > first["parameters"]
-    how = "the best size grows" if grows else "the best size stays the same"
-    sizes = budgets[budgets["operations"] == last["operations"]]["parameters"]
-    at_end = last["parameters"] in (sizes.min(), sizes.max())
-    beyond = " It is at the end of the tried sizes, so the best may lie beyond." if at_end else ""
-    return Finding(
+    how = "the best size grows" if grows else "the best size does not grow"
+    return _of_budgets(
         f"At equal operations {how}: {whole(first['parameters'])} weights for "
         f"{first['operations']:.2g} operations, {whole(last['parameters'])} for "
-        f"{last['operations']:.2g}.{beyond}",
-        last["parameters"], None, first["parameters"], judged(grows, not at_end or grows),
-        "budgets", {name: last[name] for name in ("operations", "parameters")}, "budgets",
+        f"{last['operations']:.2g}.",
+        last, first["parameters"], judged(grows), "",
+    )  # fmt: skip
+
+
+def _of_budgets(
+    claim: str, row: Mapping[str, Any], null: float | None, verdict: Verdict, decided_by: str
+) -> Finding:
+    return Finding(
+        claim, row["parameters"], None, null, verdict, "budgets",
+        {name: row[name] for name in ("operations", "parameters")}, "budgets",
         measure="best number of weights for the largest budget", column="parameters",
-        decided_by="larger sizes",
+        decided_by=decided_by,
     )  # fmt: skip
 
 
