@@ -373,6 +373,15 @@ def test_the_better_objective_is_named_with_its_task_and_its_gain() -> None:
     assert "2.00 nats" in unigram.claim
 
 
+def test_the_only_arm_with_a_loss_per_piece_is_named_once() -> None:
+    tables = pretrained(0.1)
+    tables["pretraining"] = tables["pretraining"].iloc[:1]
+    unigram = findings_of("pretraining", tables)[
+        "smallest gain of a pretraining over piece frequencies"
+    ]
+    assert unigram.claim.count("mlm") == 1
+
+
 def test_one_pretraining_decides_no_objective() -> None:
     one = findings_of("pretraining", pretrained(0.1, seeds=1))
     for measure in (

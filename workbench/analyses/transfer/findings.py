@@ -1335,10 +1335,10 @@ def _above_unigram(table: pd.DataFrame) -> Iterator[Finding]:
     gain, worst = min(rows, key=lambda pair: pair[0] / pair[1]["unigram"])
     best_gain, best = max(rows, key=lambda pair: pair[0] / pair[1]["unigram"])
     arms = [row for _, row in rows]
+    least = "" if worst is best else f", {_arm(worst, arms)} {decimal(gain, 2)}"
     yield Finding(
         f"After {whole(worst['steps'])} steps, {_arm(best, arms)} is {decimal(best_gain, 2)} nats "
-        f"per piece better than piece frequencies ({decimal(best['unigram'], 2)}), "
-        f"{_arm(worst, arms)} {decimal(gain, 2)}.",
+        f"per piece better than piece frequencies ({decimal(best['unigram'], 2)}){least}.",
         gain,
         None,
         0.0,
