@@ -1,5 +1,6 @@
 """`architectures`: equal targets, sizes and costs, masks without leaks, and a run that goes on."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 import workbench as wb
+from tests.analyses.architectures.stopped import CORPUS, StoppedError, run_of
 from tests.analyses.training.batches import batch
 from tests.analyses.training.texts import tokenizer
 from tests.judges.odd import Quiet
@@ -31,7 +33,6 @@ SMALL: dict[str, Any] = {
     "steps": 3, "n_layers": 2, "width": 16, "n_heads": 2, "batch_size": 4, "sequence_length": 16,
     "vocabulary_size": 300, "seeds": (0, 1),
 }  # fmt: skip
-CORPUS = "primer:size=300"
 
 
 def corrupted(goal: Goal, rows: int = 4, length: int = 24) -> tuple[dict[str, Tensor], int]:
@@ -158,10 +159,6 @@ def test_the_loss_is_a_loop_over_targets(goal: Goal, nets: dict[Arm, Any]) -> No
 # --- the experiment -------------------------------------------------------------------------------
 
 
-class StoppedError(Exception):
-    """A run that is stopped."""
-
-
 class Stops(Quiet):
     """Progress that stops the run in the middle."""
 
@@ -170,10 +167,7 @@ class Stops(Quiet):
             raise StoppedError
 
 
-def run(scratch: Path | None = None, progress: Any = None, **settings: Any) -> Any:
-    kind = experiments()["architectures"]
-    inputs = Inputs((), (wb.read(CORPUS),), "train", scratch=scratch)
-    return kind.run(inputs, kind.settings(**{**SMALL, **settings}), progress or Quiet())
+run = partial(run_of, "architectures", SMALL)
 
 
 @pytest.fixture(scope="module")

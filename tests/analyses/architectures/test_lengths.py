@@ -1,5 +1,6 @@
 """`text-length`: bytes alive, powers of growth, what windows lose, and a run that goes on."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,11 @@ import pytest
 import torch
 
 import workbench as wb
-from tests.analyses.architectures.test_architectures import StoppedError
-from tests.judges.odd import Quiet
+from tests.analyses.architectures.stopped import StoppedError, Stops, run_of
 from workbench import experiments
 from workbench.analyses.architectures.figures import TEXT_LENGTH_FIGURES
 from workbench.analyses.architectures.findings import text_length
 from workbench.analyses.architectures.lengths import Alive, growth
-from workbench.experiment import Inputs
 
 SMALL: dict[str, Any] = {
     "steps": 3, "n_layers": 1, "width": 16, "n_heads": 2, "lengths": (64, 128), "window": 4,
@@ -105,18 +104,7 @@ def test_findings_say_what_holds(
 # --- the experiment -------------------------------------------------------------------------------
 
 
-class Stops(Quiet):
-    """Progress that stops the run in the fifth of eight trainings."""
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
-        if total == 24 and done > 13:
-            raise StoppedError
-
-
-def run(scratch: Path | None = None, progress: Any = None, **settings: Any) -> Any:
-    kind = experiments()["text-length"]
-    inputs = Inputs((), (wb.read("primer:size=300"),), "train", scratch=scratch)
-    return kind.run(inputs, kind.settings(**{**SMALL, **settings}), progress or Quiet())
+run = partial(run_of, "text-length", SMALL)
 
 
 def test_tables_findings_figures_and_a_run_that_goes_on(

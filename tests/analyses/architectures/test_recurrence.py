@@ -1,5 +1,6 @@
 """`recurrence`: what a segment reads of the text before it, and a run that goes on."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,13 @@ from torch import Tensor
 from torch.nn import functional
 
 import workbench as wb
-from tests.analyses.architectures.test_architectures import StoppedError
+from tests.analyses.architectures.stopped import StoppedError, Stops, run_of
 from tests.analyses.training.texts import tokenizer
-from tests.judges.odd import Quiet
 from tests.judges.test_judge_permuted import attended
 from workbench import experiments
 from workbench.analyses.architectures.figures import RECURRENCE_FIGURES
 from workbench.analyses.architectures.recurrence import other_text, states_of
 from workbench.analyses.training.families import Size, xlnet
-from workbench.experiment import Inputs
 
 SMALL: dict[str, Any] = {
     "steps": 3, "n_layers": 2, "width": 16, "n_heads": 2, "batch_size": 4, "segments": (4, 8),
@@ -111,18 +110,7 @@ def test_the_null_reads_the_memory_of_the_next_text(net: Any) -> None:
 # --- the experiment -------------------------------------------------------------------------------
 
 
-class Stops(Quiet):
-    """Progress that stops the run in the fifth of eight trainings."""
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
-        if total == 24 and done > 13:
-            raise StoppedError
-
-
-def run(scratch: Path | None = None, progress: Any = None, **settings: Any) -> Any:
-    kind = experiments()["recurrence"]
-    inputs = Inputs((), (wb.read("primer:size=300"),), "train", scratch=scratch)
-    return kind.run(inputs, kind.settings(**{**SMALL, **settings}), progress or Quiet())
+run = partial(run_of, "recurrence", SMALL)
 
 
 def test_tables_findings_figures_and_a_run_that_goes_on(

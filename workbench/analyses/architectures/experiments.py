@@ -1,9 +1,9 @@
-"""The experiments `architectures`, `recurrence` and `text-length`: settings and tables.
+"""The experiments `architectures`, `recurrence`, `text-length` and `scaling`: settings and tables.
 
 Costs: nothing.
 """
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,6 +17,18 @@ Goal = Literal["denoising", "language modelling"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
 GOALS: tuple[Goal, ...] = get_args(Goal)
 HEAD_WIDTH = 32  # of a head, in `scaling`
+
+# settings that several experiments have, with one default
+Steps = Annotated[int, Field(ge=1, description="Number of training steps (default 300).")]
+Seeds = Annotated[
+    tuple[int, ...], Field(min_length=1, description="Seeds of the trainings (default: 0 1 2).")
+]
+Layers = Annotated[int, Field(ge=1, description="Number of layers (default 4).")]
+Width = Annotated[int, Field(ge=8, description="Width of the hidden states (default 128).")]
+Heads = Annotated[int, Field(ge=1, description="Number of attention heads per layer (default 4).")]
+LearningRate = Annotated[
+    float, Field(gt=0, description="Maximum learning rate of AdamW (default 0.002).")
+]
 
 
 class Architectures(Settings):
@@ -34,20 +46,18 @@ class Architectures(Settings):
         description="Seeds of the trainings: weights, order of texts and corruption (default: 0 1 "
         "2).",
     )
-    steps: int = Field(300, ge=1, description="Number of training steps (default 300).")
+    steps: Steps = 300
     n_layers: int = Field(
         4, ge=2, multiple_of=2, description="Layers of a stack, an even number (default 4)."
     )
-    width: int = Field(128, ge=8, description="Width of the hidden states (default 128).")
-    n_heads: int = Field(4, ge=1, description="Number of attention heads per layer (default 4).")
+    width: Width = 128
+    n_heads: Heads = 4
     batch_size: int = Field(8, ge=1, description="Sequences per step (default 8).")
     sequence_length: int = Field(64, ge=8, description="Pieces per sequence (default 64).")
     vocabulary_size: int = Field(
         1_000, ge=150, description="Pieces in the tokenizer's vocabulary (default 1,000)."
     )
-    learning_rate: float = Field(
-        2e-3, gt=0, description="Maximum learning rate of AdamW (default 0.002)."
-    )
+    learning_rate: LearningRate = 2e-3
 
     def in_prose(self) -> str:
         return (
@@ -139,20 +149,16 @@ class Recurrence(Settings):
         min_length=1,
         description="Pieces before a segment whose states it reads; 0: none (default: 0 48).",
     )
-    seeds: tuple[int, ...] = Field(
-        (0, 1, 2), min_length=1, description="Seeds of the trainings (default: 0 1 2)."
-    )
-    steps: int = Field(300, ge=1, description="Number of training steps (default 300).")
-    n_layers: int = Field(4, ge=1, description="Number of layers (default 4).")
-    width: int = Field(128, ge=8, description="Width of the hidden states (default 128).")
-    n_heads: int = Field(4, ge=1, description="Number of attention heads per layer (default 4).")
+    seeds: Seeds = (0, 1, 2)
+    steps: Steps = 300
+    n_layers: Layers = 4
+    width: Width = 128
+    n_heads: Heads = 4
     batch_size: int = Field(8, ge=2, description="Texts per step (default 8).")
     vocabulary_size: int = Field(
         1_000, ge=50, description="Pieces in the tokenizer's vocabulary (default 1,000)."
     )
-    learning_rate: float = Field(
-        2e-3, gt=0, description="Maximum learning rate of AdamW (default 0.002)."
-    )
+    learning_rate: LearningRate = 2e-3
 
     @model_validator(mode="after")
     def _fit_together(self) -> "Recurrence":
@@ -251,22 +257,18 @@ class TextLength(Settings):
         multiple_of=2,
         description="Window of the local attention, in pieces on both sides together (default 32).",
     )
-    seeds: tuple[int, ...] = Field(
-        (0, 1, 2), min_length=1, description="Seeds of the trainings (default: 0 1 2)."
-    )
-    steps: int = Field(300, ge=1, description="Number of training steps (default 300).")
+    seeds: Seeds = (0, 1, 2)
+    steps: Steps = 300
     pieces_per_step: int = Field(
         512, ge=16, description="Pieces per step, in texts of any length (default 512)."
     )
-    n_layers: int = Field(4, ge=1, description="Number of layers (default 4).")
-    width: int = Field(128, ge=8, description="Width of the hidden states (default 128).")
-    n_heads: int = Field(4, ge=1, description="Number of attention heads per layer (default 4).")
+    n_layers: Layers = 4
+    width: Width = 128
+    n_heads: Heads = 4
     vocabulary_size: int = Field(
         1_000, ge=150, description="Pieces in the tokenizer's vocabulary (default 1,000)."
     )
-    learning_rate: float = Field(
-        2e-3, gt=0, description="Maximum learning rate of AdamW (default 0.002)."
-    )
+    learning_rate: LearningRate = 2e-3
 
     @model_validator(mode="after")
     def _fit_together(self) -> "TextLength":
@@ -361,18 +363,14 @@ class Scaling(Settings):
         min_length=1,
         description="Amounts of data, in steps of a training (default 50 100 200 400 800).",
     )
-    seeds: tuple[int, ...] = Field(
-        (0, 1, 2), min_length=1, description="Seeds of the trainings (default: 0 1 2)."
-    )
+    seeds: Seeds = (0, 1, 2)
     n_layers: int = Field(2, ge=1, description="Number of layers (default 2).")
     batch_size: int = Field(16, ge=1, description="Sequences per step (default 16).")
     sequence_length: int = Field(64, ge=8, description="Pieces per sequence (default 64).")
     vocabulary_size: int = Field(
         1_000, ge=50, description="Pieces in the tokenizer's vocabulary (default 1,000)."
     )
-    learning_rate: float = Field(
-        2e-3, gt=0, description="Maximum learning rate of AdamW (default 0.002)."
-    )
+    learning_rate: LearningRate = 2e-3
 
     @field_validator("widths", "data")
     @classmethod

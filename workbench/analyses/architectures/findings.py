@@ -4,7 +4,7 @@ Pure functions of the tables. Costs: milliseconds.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from workbench.core.findings import (
     judged,
     percent,
     plural,
+    rows_of,
     signed,
     whole,
 )
@@ -35,7 +36,7 @@ def architectures(tables: Tables) -> Iterator[Finding]:
     """Whether all learned, then the paper's comparisons by objective."""
     table, seeds = tables["table"], tables["cells"]["seed"].nunique()
     yield _learned(table, seeds)
-    for row in _rows(tables.get("pairs", pd.DataFrame())):
+    for row in rows_of(tables.get("pairs", pd.DataFrame())):
         if (claim := CLAIMS.get((row["arm"], row["against"]))) is not None:
             yield _compared(row, *claim, seeds)
 
@@ -43,7 +44,7 @@ def architectures(tables: Tables) -> Iterator[Finding]:
 def _learned(table: pd.DataFrame, seeds: int) -> Finding:
     """The architecture that is nearest to the unigram model."""
     gains = 1 - table["bits_per_character"] / table["unigram"]
-    worst = _rows(table)[int(gains.to_numpy().argmin())]
+    worst = rows_of(table)[int(gains.to_numpy().argmin())]
     best = " and the ".join(
         f"{arm} with {goal}"
         for goal, part in table.groupby("objective", sort=False)
@@ -111,7 +112,7 @@ def _interval(ends: tuple[float, float] | None) -> str:
 def recurrence(tables: Tables) -> Iterator[Finding]:
     """What a memory gives, whether its text matters, where in a segment, and what it costs."""
     table, seeds = tables["table"], tables["cells"]["seed"].nunique()
-    rows = [row for row in _rows(table) if row["memory"]]
+    rows = [row for row in rows_of(table) if row["memory"]]
     yield _above_frequencies(table, seeds)
     for row in rows[:2]:
         if row["delta"] == row["delta"]:
@@ -123,7 +124,7 @@ def recurrence(tables: Tables) -> Iterator[Finding]:
 
 
 def _above_frequencies(table: pd.DataFrame, seeds: int) -> Finding:
-    best = _rows(table)[int(table["bits_per_character"].to_numpy().argmin())]
+    best = rows_of(table)[int(table["bits_per_character"].to_numpy().argmin())]
     ends = _ends(best)
     return Finding(
         f"The lowest loss has a segment of {whole(best['segment'])} with a memory of "
@@ -188,7 +189,7 @@ def _cost(costs: pd.DataFrame) -> Finding:
     longest = costs[costs["length"] == costs["length"].max()]
     full = float(longest[longest["segment"] == 0]["operations"].iloc[0])
     parts = longest[longest["segment"] > 0]
-    row = _rows(parts)[int(parts["operations"].to_numpy().argmax())]
+    row = rows_of(parts)[int(parts["operations"].to_numpy().argmax())]
     return Finding(
         f"A piece of a text of {whole(row['length'])} costs {decimal(full, 0)} thousand operations "
         f"at once, and {decimal(row['operations'], 0)} thousand in segments of "
@@ -208,7 +209,7 @@ def text_length(tables: Tables) -> Iterator[Finding]:
     for measure, unit in (("memory", "the memory"), ("seconds", "the time")):
         yield _growth(growth, costs, measure, unit)
     table, seeds = tables["table"], tables["cells"]["seed"].nunique()
-    for row in _rows(table):
+    for row in rows_of(table):
         if row["attention"] == "windows":
             yield _of_windows(row, seeds)
 
@@ -258,7 +259,7 @@ KAPLAN = {"size": 0.076, "data": 0.095}  # exponents of Kaplan et al. (2020), of
 def scaling(tables: Tables) -> Iterator[Finding]:
     """The exponents, the best size at equal operations, and whether anything was learnt."""
     seeds = tables["cells"]["seed"].nunique()
-    for row in _rows(tables.get("exponents", pd.DataFrame())):
+    for row in rows_of(tables.get("exponents", pd.DataFrame())):
         yield _exponent(row, seeds)
     if "budgets" in tables:
         yield _best_size(tables["budgets"])
@@ -284,7 +285,7 @@ def _exponent(row: Mapping[str, Any], seeds: int) -> Finding:
 
 def _best_size(budgets: pd.DataFrame) -> Finding:
     """A best size counts between two worse ones: at an end the best may lie beyond."""
-    best = _rows(budgets[budgets["best"]])
+    best = rows_of(budgets[budgets["best"]])
     ends = budgets.groupby("operations")["parameters"].agg(["min", "max"])
     inside = [
         row for row in best if row["parameters"] not in set(ends.loc[row["operations"]].to_numpy())
@@ -322,7 +323,7 @@ def _of_budgets(
 
 
 def _above_frequencies_of_pieces(table: pd.DataFrame, seeds: int) -> Finding:
-    worst = _rows(table)[int(table["bits_per_character"].to_numpy().argmax())]
+    worst = rows_of(table)[int(table["bits_per_character"].to_numpy().argmax())]
     ends = _ends(worst)
     below = ends is not None and ends[1] < worst["unigram"]
     return Finding(
@@ -334,7 +335,3 @@ def _above_frequencies_of_pieces(table: pd.DataFrame, seeds: int) -> Finding:
         measure="bits per character of the worst training", unit="bits",
         column="bits_per_character", decided_by="more seeds", n=plural(seeds, "seed"),
     )  # fmt: skip
-
-
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return cast("list[dict[str, Any]]", table.to_dict("records"))

@@ -42,16 +42,17 @@ def run(inputs: Inputs, settings: Scaling, progress: Progress) -> Result:
             inputs, "gpt", _size(settings, settings.widths[0]), settings.sequence_length, scratch,
             progress,
         )  # fmt: skip
+        targets = _targets(texts)
         table = each_cell(
             list(product(settings.widths, settings.data, settings.seeds)),
             lambda key: key[1],
             lambda key: f"width-{key[0]}-steps-{key[1]}-{key[2]}",
-            lambda key, fit: _cell(settings, texts, *key, fit),
+            lambda key, fit: _cell(settings, texts, targets, *key, fit),
             scratch,
             inputs,
             progress,
         )
-        unigram = _unigram(texts)
+        unigram = _unigram(texts, targets)
     tables = {
         "table": _table(table, unigram),
         "exponents": pd.DataFrame([*exponents(table)]),
@@ -74,7 +75,13 @@ def _size(settings: Scaling, width: int) -> Size:
 
 
 def _cell(
-    settings: Scaling, texts: Texts, width: int, steps: int, seed: int, fit: Fit
+    settings: Scaling,
+    texts: Texts,
+    targets: Tensor,
+    width: int,
+    steps: int,
+    seed: int,
+    fit: Fit,
 ) -> dict[str, Any]:
     """The numbers of one training."""
     size = _size(settings, width)
@@ -89,7 +96,6 @@ def _cell(
     loss = fit(net, task, plan)[-1].held_out
     assert loss is not None, "the end of a training is evaluated"
     pieces = steps * settings.batch_size * settings.sequence_length
-    targets = _targets(texts)
     return {
         "width": width, "parameters": parameters, "steps": steps,
         "pieces": pieces, "seed": seed, "operations": float(PER_WEIGHT * parameters * pieces),
@@ -106,9 +112,8 @@ def _targets(texts: Texts) -> Tensor:
     return following[following != IGNORED]
 
 
-def _unigram(texts: Texts) -> float:
+def _unigram(texts: Texts, targets: Tensor) -> float:
     """Bits per character of the frequencies of pieces on the held-out text itself."""
-    targets = _targets(texts)
     counts = targets.bincount(minlength=texts.vocabulary.size).double()
     shares = counts / counts.sum()
     return float(-shares.log()[targets].sum()) * texts.bits_per_nat(targets)
