@@ -1,7 +1,7 @@
 """The tab Which direction? of the page Predict & explain: steering and erasure of its models.
 
-It shows the latest results over a corpus, and the page adds links that start others. Costs: those
-of opening a stored run.
+It shows the most thorough results over the chosen corpus, and the page adds links that start
+others. Costs: those of opening a stored run.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.analyses.predictions.views.results import Side
-from workbench.app import navigation
-from workbench.app.runs import run_list, verdicts
+from workbench.app import choice, navigation
+from workbench.app.runs import context, run_list, verdicts
 from workbench.app.runs.result_page import main_figure
 from workbench.app.tables_and_figures import claims_in_view, draw_figure, figures_of
 from workbench.app.text import errors_shown, plain
@@ -26,7 +26,6 @@ ASKED = {
     "erasure": "**Erasure** removes what a linear probe finds in the states of a layer. Does the "
     "model predict words worse without it?",
 }
-CORPUS = "primer"  # of built-in results
 
 
 def which_direction(sides: Sequence[Side]) -> None:
@@ -36,22 +35,11 @@ def which_direction(sides: Sequence[Side]) -> None:
         st.markdown(asked)
         for side in sides:
             with errors_shown():
-                run = latest(experiment, side)
+                run = context.best_result(experiment, side.ref, choice.corpus())
                 if run is None:
                     st.caption(f"{plain(side.name)}: no result yet.")
                 else:
                     _result(run, side)
-
-
-def latest(experiment: str, side: Side) -> "Run | None":
-    """The latest run of an experiment on a model, else the built-in result; None without one."""
-    from workbench.runs.builtin import builtin_run_of
-
-    for name, now in run_list.all_statuses():
-        is_asked = now.experiment == experiment and now.state == "done"
-        if is_asked and side.name in run_list.inputs_of(name, now)[0]:
-            return run_list.open_named(name)
-    return builtin_run_of(experiment, side.ref, CORPUS)
 
 
 def _result(run: "Run", side: Side) -> None:
