@@ -53,7 +53,8 @@ def attention(
     if position_bias is not None and heads is not None and position_bias.shape[1] != query.shape[1]:
         position_bias = position_bias.index_select(1, heads)
     running = current()
-    site = running.next_site(query.shape[1], key.shape[1]) if running else None
+    window = max(0, (kwargs.get("sliding_window") or 0) - 1)  # transformers counts the piece itself
+    site = running.next_site(query.shape[1], key.shape[1], window) if running else None
     if running is None or site is None or not running.map_readers(site):
         output, _ = sdpa_attention_forward(
             module,
