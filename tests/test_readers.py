@@ -56,7 +56,7 @@ ALLOWED = {
     "workbench/models/loading.py _opened_gguf.read": "its header is read with open_regular before",
     "workbench/models/formats/peft_adapter.py opened.merged": CHECKED,
     "workbench/models/word_models.py read_vectors": "read_table, which opens with open_regular",
-    "workbench/analyses/training/commands/quartet.py make": "a draft",
+    "workbench/analyses/training/commands/shipped.py make": "a draft",
     "workbench/cli/demo.py tour": "a page is opened in a browser",
     "workbench/cli/demo_all.py every_experiment": "a page is opened in a browser",
     "workbench/runs/builtin.py pack": "the results of a run of this process",

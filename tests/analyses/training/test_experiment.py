@@ -133,6 +133,14 @@ def test_a_plain_file_is_read_as_it_is(place: Path) -> None:
     assert len([line for line in some if line]) == 3
 
 
+def test_sentences_of_a_line_are_trained_on_one_by_one(tmp_path: Path) -> None:
+    """With rows of sentences; packed rows read the file as it is."""
+    (file := tmp_path / "novel.txt").write_text("Ann saw a dog. It ran.\n\nBen sings.\n")
+    inputs = Inputs(corpora=(read(file),))
+    assert text_of(inputs) == file
+    assert text_of(inputs, by_sentence=True) == ["Ann saw a dog.", "It ran.", "", "Ben sings."]
+
+
 def test_documents_end_with_a_blank_line() -> None:
     corpus = read("primer:size=40")
     lines = text_of(Inputs(corpora=(corpus,), split="train"))

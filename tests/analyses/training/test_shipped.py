@@ -1,8 +1,9 @@
-"""The mini quartet keeps what it promises, and the command that made it makes it anew."""
+"""The shipped models keep what they promise, and the command that made them makes them anew."""
 
 import json
 import math
 import sys
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from spacy.tokens import Doc
 import workbench as wb
 from tests.judges.odd import Quiet
 from workbench import WorkbenchError, encode, read
-from workbench.analyses.training import mini
-from workbench.analyses.training.commands import quartet
+from workbench.analyses.training.commands import shipped
 from workbench.analyses.training.experiments import EXPERIMENT
+from workbench.analyses.training.shipped import SETS
 from workbench.cli.main import main
 from workbench.corpora.content_hash import content_hash
 from workbench.corpora.readers.tables import Pair, minimal_pairs
@@ -30,7 +31,7 @@ from workbench.runs.request import checked_settings
 from workbench.runs.run import Run
 
 HOME = Path(located("mini:bert")).parent
-SCORES: dict[str, Any] = json.loads((HOME / quartet.SCORES).read_text())
+SCORES: dict[str, Any] = json.loads((HOME / shipped.SCORES).read_text())
 NAMES = [ref.removeprefix("mini:") for ref in MINI]
 RELATIONS = {"bert": 2, "gpt": 5}  # as many as are significant after correction, at least
 CLEAR = 1.1  # times as good as trigrams
@@ -44,7 +45,7 @@ def models() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def docs() -> list[Doc]:
     """What they were scored on."""
-    return list(read("primer").docs("test", quartet.SCORED))
+    return list(read("primer").docs("test", shipped.SCORED))
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +69,9 @@ def test_they_are_small_and_in_half_precision() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_says_how_it_was_made(name: str) -> None:
     recipe = json.loads((HOME / name / "training.json").read_text())
-    settings = checked_settings(EXPERIMENT, {**mini.SETTINGS[name], "family": name})
+    settings = checked_settings(EXPERIMENT, {**SETS["mini"].settings[name], "family": name})
     stored = recipe["settings"]
-    for key in mini.SETTINGS[name]:
+    for key in SETS["mini"].settings[name]:
         assert stored.get(key, stored["plan"].get(key)) == getattr(settings, key), key
     assert recipe["family"] == name
     assert stored["plan"]["seed"] == SCORES[name]["seed"] == 0
@@ -86,7 +87,7 @@ def test_the_corpus_is_still_the_one_they_learnt_from() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_clearly_better_than_trigrams(name: str) -> None:
-    measure = quartet.MEASURE[name]
+    measure = shipped.measure_of(name)
     found = SCORES[name]["scores"][measure]
     better = found["model"] / found["trigram"]
     assert found["n"] > 400
@@ -159,8 +160,8 @@ def test_the_same_command_makes_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(mini, "CORPUS", "primer:size=500")
-    monkeypatch.setattr(quartet, "SCORED", 30)
+    monkeypatch.setitem(SETS, "mini", replace(SETS["mini"], corpus="primer:size=500"))  # type: ignore[arg-type]
+    monkeypatch.setattr(shipped, "SCORED", 30)
     few = (builtin.Recipe("profile", ("mini:t5",)), builtin.Recipe("similarity", MINI))
     monkeypatch.setattr(builtin, "RECIPES", few)
     command = ["workbench", "train", "mini", "--time-budget", "4s", "--device", "cpu"]
@@ -174,12 +175,12 @@ def test_the_same_command_makes_them(
 
     said = run("--out", "minis")
     assert all(f"minis/{name}" in said for name in NAMES)
-    made = json.loads((tmp_path / "minis" / quartet.SCORES).read_text())
+    made = json.loads((tmp_path / "minis" / shipped.SCORES).read_text())
     assert made.keys() == SCORES.keys()
     for name in NAMES:
         assert made[name].keys() == SCORES[name].keys()
         assert wb.load(tmp_path / "minis" / name, device="cpu").objective
-    results = tmp_path / "minis" / quartet.RESULTS
+    results = tmp_path / "minis" / shipped.RESULTS
     assert sorted(path.name for path in results.iterdir()) == sorted(each.name for each in few)
     models = {facts["name"] for facts in Run(results / "similarity-mini").provenance["models"]}
     assert models == {*MINI}
@@ -194,14 +195,15 @@ def test_the_same_command_makes_them(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--time-budget", "soon"], "budget"),
-        (["--time-budget", "0"], "budget"),
-        (["--time-budget", "-5m"], "budget"),
-        (["--steps", "5"], "does not take steps"),
-        (["--corpus", "primer"], "own corpus"),
-        (["--model", "mini:bert"], "own corpus"),
-        (["--out", "."], "folder-exists"),
-        (["--out", "no/such/place"], "no such folder"),
+        (["mini", "--time-budget", "soon"], "budget"),
+        (["mini", "--time-budget", "0"], "budget"),
+        (["mini", "--time-budget", "-5m"], "budget"),
+        (["mini", "--steps", "5"], "does not take steps"),
+        (["mini-more", "--corpus", "primer"], "own corpus"),
+        (["mini", "--model", "mini:bert"], "own corpus"),
+        (["novels"], "need a text"),
+        (["mini", "--out", "."], "folder-exists"),
+        (["mini", "--out", "no/such/place"], "no such folder"),
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(
@@ -212,7 +214,7 @@ def test_what_makes_no_sense_is_refused_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["workbench", "train", "mini", *more])
+    monkeypatch.setattr(sys, "argv", ["workbench", "train", *more])
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
@@ -248,7 +250,7 @@ def shown() -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in NAMES:
-        found, measure = SCORES[name], quartet.MEASURE[name]
+        found, measure = SCORES[name], shipped.measure_of(name)
         form = ".1%" if measure == "accuracy" else ".2f"
         scores = found["scores"][measure]
         cells = [

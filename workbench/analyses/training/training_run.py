@@ -47,7 +47,7 @@ def run(inputs: Inputs, settings: Training, progress: Progress) -> Result:
     with_teacher = settings.family == "distilbert"
     trained = train(
         settings.family,
-        text_of(inputs),
+        text_of(inputs, by_sentence=settings.rows == "sentences"),
         inputs.keep,
         recipe_of(settings, inputs.seed),
         progress,
@@ -59,11 +59,11 @@ def run(inputs: Inputs, settings: Training, progress: Progress) -> Result:
     return Result({"facts": _facts(trained), "curves": _curves(trained.rows)}, caveats=_CAVEATS)
 
 
-def text_of(inputs: Inputs) -> "Path | list[str]":
+def text_of(inputs: Inputs, by_sentence: bool = False) -> "Path | list[str]":
     """A plain text file as a path; any other corpus as one line per Doc, with blank lines between
-    documents."""
+    documents. A line of a file may have several sentences, so `by_sentence` reads it as Docs."""
     origin = inputs.corpus.origin
-    if origin is not None and inputs.limit is None:
+    if origin is not None and inputs.limit is None and not by_sentence:
         files = [path for split, path in origin.files if inputs.split in (None, split)]
         if len(files) == 1 and _PLAIN.fullmatch(files[0].name):
             return files[0]

@@ -1,1 +1,1 @@
-"""The command `train`: a model as a run, the mini quartet, and several processes."""
+"""The command `train`: a model as a run, sets of models, and several processes."""

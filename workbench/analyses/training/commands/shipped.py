@@ -204,9 +204,7 @@ def _watching() -> Iterator[Any]:
 # --- scores ---------------------------------------------------------------------------------------
 
 
-def _scored(
-    made: "ModelSet", name: str, ref: str, run: "Run", seed: int
-) -> dict[str, Any]:
+def _scored(made: "ModelSet", name: str, ref: str, run: "Run", seed: int) -> dict[str, Any]:
     """Return the scores of a model and, on the built-in corpus, those of a trigram model."""
     from workbench.experiment.definition import EXPERIMENTS
     from workbench.runs.api import answered

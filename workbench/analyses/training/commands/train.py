@@ -1,4 +1,4 @@
-"""`workbench train FAMILY`: train a model as a run; `workbench train mini`: train four models.
+"""`workbench train FAMILY`: train a model as a run; `workbench train mini`: train a set of models.
 
 Costs: the training.
 """
@@ -32,16 +32,15 @@ from workbench.core.files import drafted, require_regular, unwritable
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
-MINI = "mini"
-
 
 def families(incomplete: str) -> list[str]:
     """Return the families that begin with the text."""
     from typing import get_args
 
     from workbench.analyses.training.experiments import FamilyName
+    from workbench.analyses.training.shipped import SETS
 
-    return [name for name in (*get_args(FamilyName), MINI) if name.startswith(incomplete)]
+    return [name for name in (*get_args(FamilyName), *SETS) if name.startswith(incomplete)]
 
 
 def train(
@@ -50,7 +49,8 @@ def train(
         str,
         typer.Argument(
             metavar="FAMILY",
-            help="Family: gpt, bert, elmo, t5 or a variant; mini: four small models.",
+            help="Family: gpt, bert, elmo, t5 or a variant; or a set of built-in models: mini, "
+            "mini-more or novels.",
             autocompletion=families,
         ),
     ],
@@ -102,8 +102,10 @@ def train(
         given_settings("train", "train", set_, context.args),
         {"time_budget": time_budget, "steps": steps, "size": size},
     )
-    if family == MINI:
-        _mini(settings, corpus, model, out, seed, device, json)
+    from workbench.analyses.training.shipped import SETS
+
+    if family in SETS:
+        _set(family, settings, corpus, model, out, seed, device, json)
         return
     if corpus is None:
         raise WorkbenchError(
@@ -207,7 +209,8 @@ def _require_new(out: Path | None) -> None:
         raise unwritable(out, error, "Name a folder you may write to.") from None
 
 
-def _mini(
+def _set(
+    name: str,
     settings: dict[str, str],
     corpus: str | None,
     model: str | None,
@@ -216,19 +219,26 @@ def _mini(
     device: str | None,
     json: bool,
 ) -> None:
-    from workbench.analyses.training.commands.quartet import make
+    from workbench.analyses.training.commands.shipped import make
+    from workbench.analyses.training.shipped import SETS
 
-    if corpus or model:
+    if (corpus and SETS[name].corpus) or model:
         raise WorkbenchError(
-            "the mini quartet has its own corpus and starts with random weights.",
+            f"the models of {name} have their own corpus and start with random weights.",
             code="option-conflict",
             remedy="Remove --corpus and --model, or train one family.",
         )
+    if not (corpus or SETS[name].corpus):
+        raise WorkbenchError(
+            f"the models of {name} need a text.",
+            code="corpus-count",
+            remedy=f"Name it: workbench train {name} --corpus novels.txt.",
+        )
     if unknown := settings.keys() - {"time_budget"}:
         raise WorkbenchError(
-            f"train mini does not take {sorted(unknown)[0]}.",
+            f"train {name} does not take {sorted(unknown)[0]}.",
             code="option-conflict",
             remedy="It takes --time-budget, --seed, --device and --out; other settings are fixed.",
         )
     _require_new(out)
-    make(settings.get("time_budget"), out, seed, device, json)
+    make(name, corpus, settings.get("time_budget"), out, seed, device, json)
