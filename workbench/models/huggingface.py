@@ -117,7 +117,8 @@ class HuggingFace(Transformer):
     @property
     def device(self) -> torch.device:
         """The device of the inputs; the first GPU if the model is split over several."""
-        return self.net.device
+        device: torch.device = self.net.device
+        return device
 
     @property
     def parameters(self) -> int:
@@ -582,7 +583,7 @@ class HuggingFace(Transformer):
         twin.task_head = copy.deepcopy(self.task_head)  # its weights may learn
         twin.added, twin.max_pieces = added, self.max_pieces
         if in_fp32:
-            twin.net.to(dtype=torch.float32)  # type: ignore[call-arg]
+            twin.net.to(dtype=torch.float32)
         return twin
 
     @property

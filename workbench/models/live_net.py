@@ -307,7 +307,7 @@ def _view(net: nn.Module, widens: bool) -> PreTrainedModel:
     if widens:
         _compute_buffers(found)
     found.train(False)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _tensors(module: nn.Module) -> Iterator[Tensor]:
@@ -338,7 +338,7 @@ def _compute_buffers(net: PreTrainedModel) -> None:
         held = (module._buffers[name] for name in module._non_persistent_buffers_set)
         if any(buffer is not None and buffer.is_floating_point() for buffer in held):
             # weights are marked as initialised, and stay
-            net._init_weights(module)  # type: ignore[no-untyped-call]
+            net._init_weights(module)
 
 
 def _is_own(hook: Any) -> bool:

@@ -169,7 +169,7 @@ def with_objective(model: Model, objective: str) -> Model:
 
 
 def _opened(name: str, device: str | None, precision: str, seed: int, pickled: bool) -> Model:
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.utils.logging.disable_progress_bar()
     devices = resolve_devices(device)
     first, several = devices[0], len(devices) > 1
     source, is_random = name.removesuffix(RANDOM), name.endswith(RANDOM)
@@ -447,7 +447,7 @@ def _weights(
         # weights that the files lack, such as a pooler's, are the same each time
         with torch.random.fork_rng(devices=[]), checkpoint.silenced():
             torch.manual_seed(0)
-            return kind.from_pretrained(  # type: ignore[no-any-return]
+            return kind.from_pretrained(
                 source,
                 config=config,
                 dtype=_reading_dtype(source, config, pickled, dtype),

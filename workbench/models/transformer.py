@@ -80,9 +80,10 @@ class Transformer(Model):
 
     def body(self, stack: StackName) -> nn.Module:
         """The module that contains a stack's blocks."""
-        if not self.two_sided:
-            return self.net.base_model
         net: Any = self.net
+        if not self.two_sided:
+            whole: nn.Module = net.base_model
+            return whole
         body: nn.Module = net.get_encoder() if stack == "encoder" else net.get_decoder()
         return body
 

@@ -218,7 +218,8 @@ def memory(model: HuggingFace, took: Stretch) -> float:
 
 def weights(model: HuggingFace) -> float:
     """Size of the weights in MiB."""
-    return sum(w.numel() * w.element_size() for w in model.net.parameters()) / MEBI
+    size: int = sum(w.numel() * w.element_size() for w in model.net.parameters())
+    return size / MEBI
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def callback(
     return TrainingCallback(experiment, every, tokenizer, name, arguments)
 
 
-class TrainingCallback(TrainerCallback):
+class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped base
     """The runs of one experiment on a net that trains, by step.
 
     Example:

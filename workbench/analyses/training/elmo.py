@@ -110,7 +110,7 @@ def word_tokenizer(words: Words) -> PreTrainedTokenizerFast:
         pair=f"{BEGIN} $A {END} $B {END}",
         special_tokens=[(mark, ids[mark]) for mark in (BEGIN, END)],
     )
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=BEGIN,
         eos_token=END,

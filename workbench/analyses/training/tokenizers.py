@@ -302,7 +302,7 @@ def _with_special_tokens(
     byte_level = [processors.ByteLevel(trim_offsets=True)] if algorithm == "bpe" else []
     trained.post_processor = processors.Sequence([*byte_level, template])
     inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_object=trained,
         model_max_length=max_length,
         model_input_names=inputs if marks.segments else [inputs[0], inputs[2]],

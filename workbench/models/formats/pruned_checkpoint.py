@@ -203,7 +203,7 @@ def plain_config(model: Transformer) -> PretrainedConfig | None:
     before, now = original_counts.pop(), head_counts.pop()
     config: Any = copy.deepcopy(model.net.config)
     if before == now:
-        return config  # type: ignore[no-any-return]
+        return config
     if not hasattr(config, "head_dim"):
         return None
     config.head_dim = config.head_dim or config.hidden_size // before

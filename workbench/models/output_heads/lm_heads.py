@@ -63,7 +63,7 @@ def mask_of(net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | N
 
 def output_map(net: PreTrainedModel) -> nn.Module | None:
     """The last layer of a language-model head, from states to the vocabulary."""
-    layer: nn.Module | None = net.get_output_embeddings()  # type: ignore[no-untyped-call]
+    layer: nn.Module | None = net.get_output_embeddings()
     return layer
 
 
@@ -99,7 +99,7 @@ def placed(net: PreTrainedModel, device: torch.device, dtype: torch.dtype) -> Pr
     """
     for name, weight in net.named_parameters():
         weight.data = weight.data.to(device=device, dtype=held_in(net, name, weight, dtype))
-    return net.to(device).train(False)  # type: ignore[no-any-return, arg-type]
+    return net.to(device).train(False)
 
 
 def held_in(

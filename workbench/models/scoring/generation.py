@@ -148,7 +148,7 @@ def _step(probabilities: Tensor, chosen: int, top: int) -> Step:
 
 
 @dataclass(eq=False)
-class _Recorder(LogitsProcessor):
+class _Recorder(LogitsProcessor):  # type: ignore[misc]  # of an untyped base
     """Records each step's distribution; a step is complete when the next one begins."""
 
     prompt: int  # number of pieces before the first step

@@ -84,7 +84,7 @@ class Distilled(nn.Module):
     def __init__(self, student: PreTrainedModel, teacher: PreTrainedModel) -> None:
         super().__init__()
         self.student = student
-        self._teacher = [teacher.eval().requires_grad_(False)]  # type: ignore[no-untyped-call]
+        self._teacher = [teacher.eval().requires_grad_(False)]
 
     @property
     def config(self) -> Any:
@@ -95,7 +95,7 @@ class Distilled(nn.Module):
         teacher: Any = self._teacher[0]
         if teacher.device != device:
             teacher.to(device)
-        return teacher  # type: ignore[no-any-return]
+        return teacher
 
     def save_pretrained(self, folder: Path) -> None:
         """Save the student alone."""
