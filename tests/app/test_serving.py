@@ -136,7 +136,11 @@ def test_models_and_corpora_outside_them_are_refused(
     ],
 )
 def test_paths_are_limited_whenever_others_can_reach_it(
-    options: dict[str, Any], limited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any],
+    limited: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(serve.st.App, "run", lambda self, config: None)
     monkeypatch.setattr(serve.preload, "begin", lambda: None)  # it is for a process of its own
@@ -144,6 +148,7 @@ def test_paths_are_limited_whenever_others_can_reach_it(
     monkeypatch.setenv(ALLOWED, "")  # so that what is set here is taken back
     monkeypatch.delenv(ALLOWED)
     serve.serve(8501, True, allowed=[tmp_path], **options)
+    assert capsys.readouterr().out.startswith("Workbench: http://")
     assert os.environ.get(ALLOWED) == (str(tmp_path.resolve()) if limited else None)
 
 

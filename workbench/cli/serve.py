@@ -153,6 +153,9 @@ def _is_page(start: Message) -> bool:
     return headers.get("content-type", "").startswith("text/html") and start["status"] == 200
 
 
+ANY = ("", "0.0.0.0", "::")  # addresses that stand for all of the machine
+
+
 def limit_paths(allowed: Sequence[Path] = ()) -> None:
     """Limit models and corpora to these folders and to the folders of Workbench."""
     os.environ[machine.ALLOWED] = os.pathsep.join(str(path.resolve()) for path in allowed)
@@ -179,7 +182,11 @@ def serve(
         "server.headless": headless,
         "server.address": address,
         "server.allowedHosts": [*LOCAL, *host_names],
+        # else it offers its own tools to whoever has some for coding, above the page
+        "logger.hideWelcomeMessage": True,
     }
+    host = next(iter(host_names), LOCAL[0] if address in ANY else address)
+    print(f"Workbench: http://{host}:{port} (Ctrl+C ends it)", flush=True)
     st.App(script, middleware=[Middleware(KnownHosts), Middleware(Prepared)]).run(config=config)
 
 
