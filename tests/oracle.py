@@ -36,6 +36,7 @@ RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("tuned-lens", {"steps": 25}, "primer:size=80", ENCODERS),
     ("profile", {}, "primer:size=80", ENCODERS),
     ("minimal-pairs", {}, "primer/acceptability:size=60", ENCODERS),
+    ("cloze", {"choices": 4}, "primer:size=80", ENCODERS),
     ("geometry", {"random_models": 2, "min_contexts": 3}, "primer:size=80", ENCODERS),
     ("tokenization", {}, "primer:size=120", ENCODERS),
     ("word-vectors", {"n_shuffles": 20}, "primer:size=300", ENCODERS),

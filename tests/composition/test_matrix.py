@@ -57,6 +57,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "heads": (PRIMER, {"max_sentences": 10}),
     "lens": ("", {"max_sentences": 10, "max_predictions": 10, "random_models": 0}),
+    "cloze": ("primer/counterfactuals:size=20", {"max_sentences": 6, "choices": 3}),
     "minimal-pairs": ("primer/acceptability:size=20", {}),
     "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19, "max_queries": 20}),
     "patching": ("primer/counterfactuals:size=60", {"max_pairs": 3, "random_pairs": 1}),

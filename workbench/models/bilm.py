@@ -11,7 +11,7 @@ The tensors may be stored in half precision; they are float32 in memory. Costs: 
 `workbench.models.elmo` states, plus two products with the softmax matrix.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -313,18 +313,12 @@ class WordScores(NamedTuple):
     unknown: NDArray[np.int64]  # words outside the softmax
 
 
-def score_words(net: BiLM, texts: Sequence[Sequence[str]], limit: int) -> WordScores:
-    """Score texts in batches of about `limit` words."""
-    index_of = {word: index for index, word in enumerate(net.predicted)}
-    unknown = net.words.unknown
-    golds = [[index_of.get(word, unknown) for word in text] for text in texts]
+def words_scored(
+    net: BiLM, texts: Sequence[Sequence[str]], limit: int
+) -> Iterator[tuple[Sequence[int], tuple[Scored, Scored]]]:
+    """Nats and hits word by word, in batches of about `limit` words, with the indices of texts."""
+    golds = golds_of(net, texts)
     lengths = np.array([len(text) for text in texts], dtype=np.int64)  # [texts]
-    scores = WordScores(
-        nats=np.zeros(len(texts)),
-        predictions=np.where(lengths > 0, lengths + 1, 0),
-        right=np.zeros(len(texts), dtype=np.int64),
-        unknown=np.array([gold.count(unknown) for gold in golds], dtype=np.int64),
-    )
 
     @torch.no_grad()
     def scored(group: Places) -> tuple[Scored, Scored]:
@@ -335,8 +329,28 @@ def score_words(net: BiLM, texts: Sequence[Sequence[str]], limit: int) -> WordSc
     memory, read = Limit(), np.flatnonzero(lengths)  # texts without words are skipped
     for rows, width in length_batches(torch.from_numpy(lengths[read] + 2), Limit(limit)):
         batch = Places(read[rows.numpy()].tolist(), width)
-        for group, (nats, right) in in_halves(scored, batch, memory):
-            for direction, hits in zip(nats, right, strict=True):
-                scores.nats[list(group.places)] += direction.double().sum(1).cpu().numpy() / 2
-                scores.right[list(group.places)] += hits.sum(1).cpu().numpy()
+        for group, found in in_halves(scored, batch, memory):
+            yield group.places, found
+
+
+def golds_of(net: BiLM, texts: Sequence[Sequence[str]]) -> list[list[int]]:
+    """The softmax row of each word; of a word outside the softmax, that of `<UNK>`."""
+    index_of = {word: index for index, word in enumerate(net.predicted)}
+    return [[index_of.get(word, net.words.unknown) for word in text] for text in texts]
+
+
+def score_words(net: BiLM, texts: Sequence[Sequence[str]], limit: int) -> WordScores:
+    """The sums over each text."""
+    golds, unknown = golds_of(net, texts), net.words.unknown
+    lengths = np.array([len(text) for text in texts], dtype=np.int64)  # [texts]
+    scores = WordScores(
+        nats=np.zeros(len(texts)),
+        predictions=np.where(lengths > 0, lengths + 1, 0),
+        right=np.zeros(len(texts), dtype=np.int64),
+        unknown=np.array([gold.count(unknown) for gold in golds], dtype=np.int64),
+    )
+    for places, (nats, right) in words_scored(net, texts, limit):
+        for direction, hits in zip(nats, right, strict=True):
+            scores.nats[list(places)] += direction.double().sum(1).cpu().numpy() / 2
+            scores.right[list(places)] += hits.sum(1).cpu().numpy()
     return scores

@@ -36,6 +36,7 @@ from workbench.corpora.counterfactuals import (
     phenomenon_of,
 )
 from workbench.corpora.layers import Mention, mentions, set_spans
+from workbench.corpora.readers import gaps
 from workbench.corpora.readers.json_objects import numbered_objects
 from workbench.corpora.readers.text import tokenizer
 
@@ -401,8 +402,16 @@ _Fields = Iterator[tuple[int, list[str]]]  # line number and fields of each row
 def reader(paths: Sequence[Path], options: Options) -> Reading:
     """A reader of tables: every row is one Doc with its labels."""
     nlp = tokenizer(options.pipeline, options.language)
-    if not any(True for path in paths for _ in _rows(path)):
+    first = next((row for path in paths for row in _rows(path)), None)
+    if first is None:
         return Reading(lambda path: iter(()))
+    if not options.text and (gap_of := gaps.gap_of(first.values)) is not None:
+        return Reading(
+            lambda path: gaps.docs(
+                ((row.where, gap_of(row.values, row.where)) for row in _rows(path)), stem(path), nlp
+            ),
+            (gaps.READ,),
+        )
     scores = survey(row for path in paths for row in _rows(path))
     columns = columns_of(scores, options.text, options.labels, str(paths[0]))
     return Reading(partial(_docs, columns=columns, nlp=nlp), (columns.describe(),))

@@ -30,6 +30,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.files import numbered_lines, stem
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.layers import vocabulary
+from workbench.corpora.readers import gaps
 
 READS = (".txt",)
 PLACE = 7  # in lists of formats
@@ -50,6 +51,9 @@ class _Position(NamedTuple):
 
 def reader(paths: Sequence[Path], options: Options) -> Reading:
     """A reader of sentences or documents, with the pipeline of `options` or an installed one."""
+    if paths and gaps.is_childrens_book_test(paths[0]):
+        nlp = tokenizer(options.pipeline, options.language)
+        return Reading(partial(gaps.childrens_book_test, nlp=nlp), (gaps.READ,))
     nlp, notes = load_pipeline(options.pipeline, options.language)
     docs = _sentences if options.unit == "sentence" else _documents
     return Reading(partial(docs, nlp=nlp), notes)

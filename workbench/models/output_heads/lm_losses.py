@@ -314,13 +314,19 @@ def masked_losses(model: Model, text: Pieces, hidden: Tensor, mask: int | None) 
 
 
 def pseudo_losses(
-    model: Model, text: Pieces, mask: int | None, pieces: int, scheme: Pseudo = "original"
+    model: Model,
+    text: Pieces,
+    mask: int | None,
+    pieces: int,
+    scheme: Pseudo = "original",
+    wanted: Tensor | None = None,
 ) -> Losses:
     """Losses of each piece in turn, hidden by the scheme.
 
-    `pieces` is the maximum number of pieces in a batch, padding included.
+    `pieces` is the maximum number of pieces in a batch, padding included; `wanted` are the pieces
+    to score (default: all).  # [batch, pieces], bool
     """
-    scored = candidates(text)
+    scored = candidates(text) if wanted is None else candidates(text) & wanted
     positions = scored.nonzero()  # [scored, 2], row and piece
     losses = []
     for part in torch.split(positions, max(1, pieces // text.ids.shape[1])):
@@ -352,13 +358,18 @@ def permuted_losses(model: Model, text: Pieces, seed: int = 0) -> Losses:
 
 
 def pseudo_denoising_losses(
-    model: Model, text: Pieces, symbols: Symbols, pieces: int, scheme: Pseudo = "original"
+    model: Model,
+    text: Pieces,
+    symbols: Symbols,
+    pieces: int,
+    scheme: Pseudo = "original",
+    wanted: Tensor | None = None,
 ) -> Losses:
     """Pseudo-likelihood losses of an encoder-decoder: each piece in turn is hidden and generated.
 
-    `text` is on the CPU, as the tokenizer returns it.
+    `text` is on the CPU, as the tokenizer returns it; `wanted` as in `pseudo_losses`.
     """
-    scored = candidates(text)
+    scored = candidates(text) if wanted is None else candidates(text) & wanted
     losses = []
     for part in torch.split(scored.nonzero(), max(1, pieces // text.ids.shape[1])):
         source, target, target_indices = one_hidden(text, part, symbols, scheme)

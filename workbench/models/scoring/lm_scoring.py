@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
@@ -53,6 +54,7 @@ PSEUDO = ("masked", "seq2seq")  # objectives that give whole texts no likelihood
 
 Ints = NDArray[np.int64]
 Score = Callable[[Pieces], Losses]  # of a batch on the CPU
+Wanted = Callable[[Pieces], Tensor]  # of a batch, which pieces to score; [batch, pieces], bool
 
 
 @dataclass(frozen=True)
@@ -130,13 +132,22 @@ def losses_of(
     *,
     pseudo: Pseudo | None = None,
     seed: int = 0,
+    start_token: int | None = None,
+    wanted: Wanted | None = None,
 ) -> Iterator[Losses]:
-    """Losses per piece, for a model that reads pieces; documents come in any order."""
+    """Losses per piece, for a model that reads pieces; documents come in any order.
+
+    `wanted` says which pieces of a batch pseudo-likelihood scores (default: all).
+    """
     net = _with_head(model, pseudo)
     assert isinstance(net, HuggingFace), f"{model.family} reads words"
     limit = limit_of(net)
-    score_batch, memory = _scorer(net, pseudo, seed, limit), Limit()
-    for rows in by_length(net.encode(batch, documents), Limit(limit)):
+    score_batch, memory = _scorer(net, pseudo, seed, limit, wanted), Limit()
+    if start_token is None:
+        text = net.encode(batch, documents)
+    else:
+        text = _started(net, batch, documents, start_token)
+    for rows in by_length(text, Limit(limit)):
         for _, losses in in_halves(score_batch, rows, memory):
             yield losses
 
@@ -262,7 +273,9 @@ def limit_of(net: HuggingFace) -> int:
     return max(1, min(pieces, LOGIT_BYTES.get(kind, LOGIT_BYTES["cpu"]) // size))
 
 
-def _scorer(net: HuggingFace, pseudo: Pseudo | None, seed: int, limit: int) -> Score:
+def _scorer(
+    net: HuggingFace, pseudo: Pseudo | None, seed: int, limit: int, wanted: Wanted | None = None
+) -> Score:
     """The function that scores one batch, without gradients."""
     special_pieces: Symbols = symbols(net.tokenizer)
     device = net.device
@@ -271,15 +284,17 @@ def _scorer(net: HuggingFace, pseudo: Pseudo | None, seed: int, limit: int) -> S
     def scored(text: Pieces) -> Losses:
         if net.objective == "causal":
             return causal_losses(net, text.to(device))
+        some = None if wanted is None else wanted(text)
         if net.objective == "seq2seq" and pseudo:
-            return pseudo_denoising_losses(net, text, special_pieces, limit, pseudo)
+            return pseudo_denoising_losses(net, text, special_pieces, limit, pseudo, some)
         if net.objective == "seq2seq":
             inputs, targets = denoising(text, special_pieces, seed)
             return denoising_losses(net, inputs.to(device), targets.to(device))
         if pseudo == "permuted":
             return permuted_losses(net, text.to(device), seed)
         if pseudo:
-            return pseudo_losses(net, text.to(device), mask, limit, pseudo)
+            some = None if some is None else some.to(device)
+            return pseudo_losses(net, text.to(device), mask, limit, pseudo, some)
         return masked_losses(net, text.to(device), sent(chosen(text, seed), device), mask)
 
     return torch.no_grad()(scored)

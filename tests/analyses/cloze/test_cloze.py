@@ -1,0 +1,107 @@
+"""Models whose answers are known: uniform ones guess, a fond one repeats, a lucky one is right."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import workbench as wb
+from tests.analyses.basics.test_pairs import Quiet
+from tests.models import headed
+from workbench.analyses.cloze.experiments import CLOZE, Cloze
+from workbench.analyses.cloze.figures import accuracy
+from workbench.analyses.cloze.findings import findings
+from workbench.experiment import Inputs, Result
+
+TEXTS = [
+    f"{name} has a {thing}. It is the {thing}."
+    for name in ("Ann", "Ben", "Mary", "Peter")
+    for thing in ("dog", "boat", "letter")
+]
+
+
+def filled(model: Any, corpus: Any, limit: int | None = None, **settings: Any) -> Result:
+    split = "test" if "test" in corpus.splits else None
+    inputs = Inputs((model,), (corpus,), split, 0, limit=limit)
+    run: Any = CLOZE.import_code()
+    result: Result = run(inputs, Cloze(**settings), Quiet())
+    return result
+
+
+def rows(result: Result) -> Any:
+    return result.tables["scores"].set_index(["phenomenon", "task", "context"])
+
+
+def fond(words: list[str]) -> Any:
+    """A GPT-2 to which all is equally probable, but for the first pieces of some words."""
+    model = headed.made("gpt2", "GPT2LMHeadModel", uniform=True)
+    head = torch.nn.Linear(model.net.lm_head.in_features, model.net.lm_head.out_features)
+    with torch.no_grad():
+        head.weight.zero_()
+        head.bias.zero_()
+        for word in words:
+            head.bias[model.tokenizer(f" {word}")["input_ids"][0]] = 20.0
+    model.net.lm_head = head
+    return model
+
+
+def test_a_model_fond_of_a_word_is_right_where_it_is_right() -> None:
+    corpus = wb.read([text for text in TEXTS if "dog" in text])
+    found = filled(fond(["dog"]), corpus, choices=3, scores=("full", "word"))
+    scores = rows(found)
+    assert scores.loc[("all", "choice, word", "with the passage"), "accuracy"] == 1
+    # it needs no passage: nothing is gained
+    gain = found.tables["passage"].set_index("task")["difference"]
+    assert (gain == 0).all()
+
+
+def test_pairs_show_a_preference_for_one_option() -> None:
+    corpus = wb.read("primer/counterfactuals")
+    found = filled(wb.load("mini:gpt", device="cpu"), corpus, 40)
+    pairs = found.tables["pairs"].set_index("task").loc["choice, full"]
+    assert pairs["lower"] > 0.25
+    twin = filled(wb.load("mini:gpt@random", device="cpu"), corpus, 40)
+    fair = twin.tables["pairs"].set_index("task").loc["choice, full"]
+    assert fair["both"] < 0.25 < fair["always_same"]
+    assert all(each.verdict != "supported" for each in findings(twin.tables))
+
+
+def test_what_follows_is_a_score_only_where_something_follows() -> None:
+    corpus = wb.read(["Ann has a dog. She sees a dog", "Ben has a hat. He sees a hat"])
+    found = filled(wb.load("mini:gpt", device="cpu"), corpus, choices=2)
+    assert "choice, partial" not in set(found.tables["scores"]["task"])
+
+
+def test_long_texts_lose_their_first_words() -> None:
+    long = "the dog sees Mary . " * 60
+    model: Any = wb.load("mini:gpt", device="cpu")
+    found = filled(model, wb.read([f"{long} Ben met the cat.", "Ann runs. Ben met the cat."]))
+    assert any("first words are left out" in caveat.text for caveat in found.caveats)
+    assert found.tables["items"]["nats"].gt(0).all()
+
+
+@pytest.mark.parametrize("name", ["mini:bert", "mini:elmo", "mini:t5"])
+def test_every_objective_fills_gaps(name: str) -> None:
+    found = filled(wb.load(name, device="cpu"), wb.read("primer/counterfactuals"), 12, choices=0)
+    scores = rows(found)
+    assert scores.loc[("all", "choice, full", "with the passage"), "accuracy"] > 0.6
+    assert len(list(findings(found.tables))) >= 2
+    drawn = accuracy(found.tables)
+    assert len(drawn.data) and found.caveats
+
+
+def test_findings_say_that_a_passage_hurts() -> None:
+    found = filled(wb.load("mini:gpt", device="cpu"), wb.read("primer"), 300)
+    claims = [each.claim for each in findings(found.tables)]
+    assert any(
+        "passage hurts" in claim or "does not significantly help" in claim for claim in claims
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_random_twins_find_nothing(seed: int) -> None:
+    model = wb.load("mini:gpt@random", device="cpu", seed=seed)
+    found = filled(model, wb.read("primer/counterfactuals"), 60)
+    supported = [each.claim for each in findings(found.tables) if each.verdict == "supported"]
+    assert not supported

@@ -1,0 +1,182 @@
+"""Cloze files as they are published: a gap in a text, and the words to choose from.
+
+| file | columns, or form |
+|---|---|
+| any table | `text` with `___` or `[MASK]`, `answer`, and `options` (a list, or joined by ` | `) |
+| WinoGrande | `sentence` with `_`, `option1`, `option2`, `answer` (1 or 2) |
+| LAMA | `masked_sentences` with `[MASK]`, `obj_label`, `sub_label` |
+| Children's Book Test | blocks of 21 numbered lines, the last one with `XXXXX`, a word, ten words |
+
+A text without a gap has it at its end. The subject of a fact and the passage of a question are
+marked too, for the null without them. Costs: the reading of the stream.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.files import numbered_lines, stem
+from workbench.corpora.cloze import GAP, OPTIONS, PAIR, PASSAGE, SEPARATOR
+from workbench.corpora.layers import Mention, set_spans
+
+MARK = re.compile(r"\[MASK\]|<mask>|XXXXX|(?<!\w)_+(?!\w)", re.IGNORECASE)
+READ = "Each text has a gap, for the experiment cloze."
+QUESTION = 21  # the line of a block of the Children's Book Test that has the question
+_NUMBERED = re.compile(r"(\d+) (.*)")
+
+Values = Mapping[str, object]
+
+
+class Gap(NamedTuple):
+    """One item as text, in characters of its text."""
+
+    text: str  # with a mark, or none: the gap is at its end
+    answer: str
+    options: tuple[str, ...] = ()
+    passage: str = ""  # the part that the null leaves out
+    labels: Mapping[str, str] = {}
+
+
+def gap_of(values: Values) -> Callable[[Values, str], Gap] | None:
+    """How a row with these columns is read; None if it is no cloze item."""
+    names = values.keys()
+    for known, read in _FORMS:
+        if set(known) <= names:
+            return read
+    return None
+
+
+def docs(gaps: Iterable[tuple[str, Gap]], document: str, nlp: Language) -> Iterator[Doc]:
+    """One Doc of each item, given where it stands."""
+    for where, gap in gaps:
+        text, start = _filled(gap, where)
+        doc = nlp(text)
+        words = [
+            token.i for token in doc if start < token.idx + len(token) <= start + len(gap.answer)
+        ]
+        if not words or doc[words[0]].idx != start:
+            raise _wrong(f"{gap.answer!r:.40} is not whole words of its text.", where)
+        set_spans(doc, GAP, [Mention(words[0], words[-1] + 1, GAP)])
+        place = text.find(gap.passage) if gap.passage else -1
+        inside = (
+            [t.i for t in doc if place <= t.idx < place + len(gap.passage)] if place >= 0 else []
+        )
+        if inside and not set(inside) & set(words):
+            set_spans(doc, PASSAGE, [Mention(inside[0], inside[-1] + 1, PASSAGE)])
+        doc._.document = document
+        doc._.labels = dict(gap.labels)
+        if gap.options:
+            doc._.labels[OPTIONS] = SEPARATOR.join(gap.options)
+        yield doc
+
+
+def _filled(gap: Gap, where: str) -> tuple[str, int]:
+    """The text with the right words, and where they begin."""
+    found = [match.span() for match in MARK.finditer(gap.text)]
+    if len(found) > 1:
+        raise _wrong(f"the text has {len(found)} gaps.", where)
+    if not gap.answer or (gap.options and gap.answer not in gap.options):
+        raise _wrong(f"the answer {gap.answer!r:.40} is not one of the options.", where)
+    if not found:
+        return f"{gap.text} {gap.answer}", len(gap.text) + 1
+    ((start, end),) = found
+    return gap.text[:start] + gap.answer + gap.text[end:], start
+
+
+def _wrong(what: str, where: str) -> WorkbenchError:
+    return WorkbenchError(
+        what,
+        code="file-format",
+        where=where,
+        remedy="Mark one gap with ___ or [MASK], and write the right words as one of the options.",
+    )
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+def _plain(values: Values, where: str) -> Gap:
+    given = values.get("options") or ""
+    options = given if isinstance(given, list) else str(given).split(SEPARATOR.strip())
+    answer = _words(values["answer"])
+    listed = tuple(filter(None, map(_words, options)))
+    if answer.isdecimal() and answer not in listed and int(answer) < len(listed):
+        answer = listed[int(answer)]
+    return Gap(
+        _words(values["text"]), answer, listed, _words(values.get("passage", "")),
+        {name: _words(values[name]) for name in ("phenomenon", PAIR) if values.get(name)},
+    )  # fmt: skip
+
+
+def _winogrande(values: Values, where: str) -> Gap:
+    options = tuple(_words(values[name]) for name in ("option1", "option2"))
+    if (answer := _words(values["answer"])) not in ("1", "2"):
+        raise _wrong(f"the answer is {answer!r:.20}, not 1 or 2.", where)
+    # the two sentences of a pair differ in one word: `qID` is the same but for its last part
+    pair = _words(values.get("qID", "")).rpartition("-")[0]
+    return Gap(
+        _words(values["sentence"]), options[int(answer) - 1], options,
+        labels={PAIR: pair} if pair else {},
+    )  # fmt: skip
+
+
+def _lama(values: Values, where: str) -> Gap:
+    sentences = values["masked_sentences"]
+    text = " ".join(map(str, sentences)) if isinstance(sentences, list) else str(sentences)
+    relation = _words(values.get("pred", values.get("predicate_id", "")))
+    return Gap(
+        _words(text), _words(values["obj_label"]), (), _words(values.get("sub_label", "")),
+        {"phenomenon": relation} if relation else {},
+    )  # fmt: skip
+
+
+_FORMS: tuple[tuple[tuple[str, ...], Callable[[Values, str], Gap]], ...] = (
+    (("sentence", "option1", "option2", "answer"), _winogrande),
+    (("masked_sentences", "obj_label"), _lama),
+    (("text", "options", "answer"), _plain),
+)
+
+
+def _words(value: object) -> str:
+    return " ".join(str(value).split())
+
+
+# --- the Children's Book Test ---------------------------------------------------------------------
+
+
+def is_childrens_book_test(path: Path) -> bool:
+    """Whether the first lines of a text file are numbered, and the 21st asks for a word."""
+    for number, (_, line) in enumerate(numbered_lines(path), start=1):
+        found = _NUMBERED.match(line)
+        if not found or int(found[1]) != number:
+            return False
+        if number == QUESTION:
+            return "XXXXX" in line and line.count("\t") >= 2
+    return False
+
+
+def childrens_book_test(path: Path, nlp: Language) -> Iterator[Doc]:
+    """One Doc for each block: a passage of twenty sentences, and a question."""
+    return docs(_blocks(path), stem(path), nlp)
+
+
+def _blocks(path: Path) -> Iterator[tuple[str, Gap]]:
+    passage: list[str] = []
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        found = _NUMBERED.match(line)
+        if found is None:
+            raise _wrong("this line has no number.", f"{path}:{number}")
+        if int(found[1]) < QUESTION:
+            passage = [*passage, _words(found[2])] if int(found[1]) > 1 else [_words(found[2])]
+            continue
+        question, answer, *rest = found[2].split("\t")
+        options = tuple(dict.fromkeys(filter(None, (rest[-1] if rest else "").split("|"))))
+        text = " ".join(passage)
+        yield f"{path}:{number}", Gap(f"{text} {_words(question)}", answer, options, text)
