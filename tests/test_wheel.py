@@ -76,12 +76,13 @@ def test_what_reports_are_made_of_is_installed(installed: Path) -> None:
     assert all((installed / part).read_bytes() == (ROOT / part).read_bytes() for part in parts)
 
 
-def test_built_in_models_are_installed(installed: Path) -> None:
-    here = Path("workbench", "models", "mini")
+@pytest.mark.parametrize(("folder", "models"), [("mini", 4), ("mini-more", 4), ("novels", 2)])
+def test_built_in_models_are_installed(installed: Path, folder: str, models: int) -> None:
+    here = Path("workbench", "models", folder)
     shipped = {path.relative_to(ROOT / here) for path in (ROOT / here).rglob("*") if path.is_file()}
     there = {path.relative_to(installed / here) for path in (installed / here).rglob("*.*")}
     assert there == shipped
-    assert sum(path.suffix == ".safetensors" for path in there) == 4
+    assert sum(path.suffix == ".safetensors" for path in there) == models
 
 
 def test_built_in_results_are_installed(installed: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.core.errors import WorkbenchError
-from workbench.models.references import GGUF, HUB_ID, MINI, RANDOM, folder_of, located
+from workbench.models.references import BUILT_IN_MODELS, GGUF, HUB_ID, RANDOM, folder_of, located
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -91,7 +91,7 @@ def model_stamp(ref: str) -> str:
 def is_remote_model(ref: str) -> bool:
     """Whether opening the model needs the network."""
     source = ref.removesuffix(RANDOM)
-    if source in MINI or source.endswith(GGUF) or not HUB_ID.fullmatch(source):
+    if source in BUILT_IN_MODELS or source.endswith(GGUF) or not HUB_ID.fullmatch(source):
         return False
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
         return located(source) == source and folder_of(source) is None
@@ -119,7 +119,7 @@ def model_of_machine(ref: str) -> "Model":
     """The model of a reference that is on this machine; for calls outside of a page, too."""
     from workbench.runs.model_facts import is_known, known
 
-    if ref.removesuffix(RANDOM) not in MINI and not is_known(ref):
+    if ref.removesuffix(RANDOM) not in BUILT_IN_MODELS and not is_known(ref):
         facts(ref)  # in a process with limits of memory and time: files may be hostile
     return _model(ref, known(ref).hash)
 

@@ -18,8 +18,10 @@ from workbench.core import machine, names
 from workbench.core.errors import WorkbenchError
 from workbench.core.names import Kind
 from workbench.models.references import (
+    BUILT_IN_MODELS,
     HUB_ID,
     MINI,
+    NOVELS,
     PREFIXED,
     RANDOM,
     TRAINED,
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 MODEL, CORPUS = "model", "corpus"
 SPLIT, SENTENCE = "split", "sentence"  # in the address of pages that show one sentence
 CORPORA = ("primer", "primer:size=200")
-FIRST_MODEL = MINI[0]
+FIRST_MODEL = MINI[0]  # with built-in results
+FIRST_READER = NOVELS[0]  # of pages where a text is typed: it has read English
 _ICONS = {MODEL: ":material/deployed_code:", CORPUS: ":material/menu_book:"}
 _SHOW = "show"  # a sentence, in a link from one page to another
 _SHOWN = "shown"
@@ -44,6 +47,28 @@ _SHOWING = "showing "  # the choice in the bar, and how many were before
 _PAGE = "page of the address"
 _PROBLEM = "problem with the "
 _NEXT = "next "  # the choice to set when the boxes are drawn again
+_BEGUN = "page that was begun"
+_CHOSEN = "a model was chosen"
+
+
+def begin_with(is_typed: bool) -> None:
+    """Set the first model of a page that is opened without a link; call it before `choose`.
+
+    Where a text is typed it is one that has read English, elsewhere the one with built-in results,
+    unless a model was chosen. A link keeps its model: without one, that with built-in results.
+    """
+    context = get_script_run_ctx()
+    page = context and context.page_script_hash
+    before = st.session_state.get(_BEGUN)
+    st.session_state[_BEGUN] = page
+    if before == page or st.session_state.get(_CHOSEN):
+        return
+    current = _current(MODEL)
+    if is_typed and not st.query_params and current in ("", FIRST_MODEL):
+        st.session_state[_NEXT + MODEL] = FIRST_READER
+    is_by_bar = before is not None and not st.query_params.keys() - {MODEL, CORPUS}
+    if not is_typed and is_by_bar and current == FIRST_READER:
+        st.session_state[_NEXT + MODEL] = FIRST_MODEL
 
 
 def choose(more: Callable[[Kind], None] | None = None) -> None:
@@ -274,6 +299,7 @@ def corpus() -> str:
 
 def choose_model(ref: str) -> None:
     """Choose this model when the page is next drawn."""
+    st.session_state[_CHOSEN] = True
     _choose(MODEL, ref)
 
 
@@ -299,6 +325,13 @@ CHOOSE: dict[Kind, Callable[[str], None]] = {"models": choose_model, "corpora": 
 def in_url() -> dict[str, str]:
     """The chosen model and corpus as query parameters, for links between pages."""
     return {MODEL: named(model(), "models"), CORPUS: named(corpus(), "corpora")}
+
+
+def in_url_of_results() -> dict[str, str]:
+    """The same without a first model that was not chosen and may have no results."""
+    if model() == FIRST_READER and not st.session_state.get(_CHOSEN):
+        return {CORPUS: named(corpus(), "corpora")}
+    return in_url()
 
 
 def showing(split: str, sentence: int) -> dict[str, str]:
@@ -383,7 +416,7 @@ def models() -> list[str]:
     runs = machine.runs()
     trained = sorted(run.parent.name for run in runs.glob(f"*/{TRAINED}") if run.is_dir())
     uploaded = [str(upload.path) for upload in uploads("models")]
-    return list(dict.fromkeys([*MINI, *uploaded, *_named("models"), *trained]))
+    return list(dict.fromkeys([*MINI, *BUILT_IN_MODELS, *uploaded, *_named("models"), *trained]))
 
 
 def corpora() -> list[str]:

@@ -80,11 +80,11 @@ def corpus_refs(incomplete: str) -> list[str]:
 
 def model_refs(incomplete: str) -> list[str]:
     """Return the built-in models, and the runs that trained one, that begin with the text."""
-    from workbench.models.references import MINI, TRAINING_EXPERIMENTS
+    from workbench.models.references import BUILT_IN_MODELS, TRAINING_EXPERIMENTS
 
     prefixes = tuple(f"{maker}-" for maker in TRAINING_EXPERIMENTS)
     trained = [name for name in run_names(incomplete) if name.startswith(prefixes)]
-    return [name for name in MINI if name.startswith(incomplete)] + trained
+    return [name for name in BUILT_IN_MODELS if name.startswith(incomplete)] + trained
 
 
 def experiment_names(incomplete: str) -> list[str]:

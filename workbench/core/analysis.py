@@ -42,6 +42,8 @@ class Page:
         draw: Draws it: a function, or a `ResultPage`.
         order: Its place in the group.
         on_phone: Whether it is in the bar of a phone.
+        is_typed: Whether a text of one's own is typed there: it then opens with a model that has
+            read English, others with the one that has built-in results.
 
     Example:
         >>> from workbench.core.analysis import Page
@@ -57,6 +59,7 @@ class Page:
     draw: Home = ""
     order: int = 100
     on_phone: bool = False
+    is_typed: bool = False
 
 
 @dataclass(frozen=True)

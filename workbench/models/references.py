@@ -1,6 +1,7 @@
-"""Names of this project's own models: the built-in mini models, and models trained by runs.
+"""Names of this project's own models: the built-in models, and models trained by runs.
 
     mini:bert            built in; see `workbench train mini`
+    novels:gpt           built in; see `workbench train novels`
     train-0123456789ab   a run that trained a model, or the beginning of its name
 
 Both stand for a folder, which opens like any other. Costs: a listing of the folder of runs.
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model
 
 MINI = tuple(f"mini:{family}" for family in ("bert", "gpt", "elmo", "t5"))
+MORE = tuple(f"mini:{family}" for family in ("xlnet", "unilm", "modernbert", "llama"))
+NOVELS = ("novels:bert", "novels:gpt")
+BUILT_IN_MODELS = {  # the folder of each, next to this module
+    **{name: f"mini/{name.removeprefix('mini:')}" for name in MINI},
+    **{name: f"mini-more/{name.removeprefix('mini:')}" for name in MORE},
+    **{name: name.replace(":", "/") for name in NOVELS},
+}
+_READ = {  # what each set was trained on
+    "mini": "80,000 generated sentences of primer, which have 1,700 different words",
+    "novels": "189 English novels, 24 million words",
+}
 TRAINED = "model"  # the subfolder of a run with the model that it trained
 MINI_CORPUS = "primer:size=80000"  # that they were trained on
 RANDOM = "@random"
@@ -49,8 +61,8 @@ def located(ref: str) -> str:
     ref = without_local_names(ref)
     source = ref.removesuffix(RANDOM)
     suffix = ref[len(source) :]
-    if source.startswith("mini:"):
-        return f"{_mini(source)}{suffix}"
+    if is_built_in(source):
+        return f"{_built_in(source)}{suffix}"
     if not _RUN.fullmatch(source):
         if is_local(source):
             machine.require_allowed(Path(source).expanduser())
@@ -58,6 +70,16 @@ def located(ref: str) -> str:
                 machine.require_allowed(file)
         return ref
     return ref if Path(source).is_dir() else f"{_trained(source)}{suffix}"
+
+
+def is_built_in(source: str) -> bool:
+    """Whether a reference is the name of a built-in model, or a mistyped one."""
+    return source.startswith(("mini:", "novels:"))
+
+
+def has_read(ref: str) -> str:
+    """What a built-in model was trained on, in words; "" for others, and for random weights."""
+    return _READ.get(ref.partition(":")[0], "") if ref in BUILT_IN_MODELS else ""
 
 
 def without_local_names(ref: str) -> str:
@@ -244,14 +266,14 @@ def cached(source: str) -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
-def _mini(name: str) -> Path:
-    if name not in MINI:
+def _built_in(name: str) -> Path:
+    if name not in BUILT_IN_MODELS:
         raise WorkbenchError(
             f"there is no built-in model {name!r}.",
             code="model-not-found",
-            remedy=f"The built-in models are {', '.join(MINI)}.",
+            remedy=f"The built-in models are {', '.join(BUILT_IN_MODELS)}.",
         )
-    return Path(__file__).parent / "mini" / name.removeprefix("mini:")
+    return Path(__file__).parent / BUILT_IN_MODELS[name]
 
 
 def _trained(name: str) -> Path:
@@ -325,8 +347,10 @@ FAMILIES = (
     Family("vectors", "encoder", "static word vectors", "no attention; fp32 only"),
 )
 REFERENCES = {
-    "mini:bert, mini:gpt, mini:elmo, mini:t5": "built-in models with a million parameters each, "
-    "trained on primer",
+    ", ".join(MINI): "built-in models with a million parameters each, trained on primer",
+    ", ".join(MORE): "more of them, with 0.7 million parameters each",
+    ", ".join(NOVELS): "built-in models with three million parameters each, trained on 189 English "
+    "novels: they read sentences of your own",
     "RUN": "a run that trained a model, such as train-0123456789ab, or the beginning of its name",
     "FOLDER": "a folder with config.json, model.safetensors and the tokenizer files, or an ELMo or "
     "vectors saved by training; nothing is downloaded",

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import atomic_write, drafted
 from workbench.experiment.definition import EXPERIMENTS
-from workbench.models.references import MINI, MINI_CORPUS, RANDOM
+from workbench.models.references import MINI, MINI_CORPUS, MORE, NOVELS, RANDOM
 from workbench.runs import spec, status
 from workbench.runs.run import (
     BUILT_IN,
@@ -93,6 +93,7 @@ RECIPES = (  # in the order of a story
     Recipe("heads", (BERT,), settings={"max_examples": 20}),
     Recipe("heads", (GPT,), settings={"max_examples": 20}),
     Recipe("heads", (T5,), settings={"max_examples": 20}),
+    *(Recipe("heads", (model,), settings={"max_examples": 5}) for model in NOVELS),
     # which heads can go
     Recipe("head-importance", (BERT,)),
     Recipe("head-ablation", (BERT,)),
@@ -110,6 +111,12 @@ RECIPES = (  # in the order of a story
     Recipe("geometry", (BERT,), settings=ONE_STEP),
     Recipe("neighbours", (BERT,)),
     Recipe("similarity", MINI, settings=ONE_STEP),
+    # one text, eight models
+    Recipe(
+        "family",
+        (*MINI, *MORE),
+        settings={"max_sentences": 200, "parts": ("text", "pairs", "heads", "probes", "cost")},
+    ),
     # frozen or fine-tuned
     Recipe(
         "frozen-vs-finetuned",
@@ -190,7 +197,7 @@ def request_of(recipe: Recipe, models: Path | None = None, seen: Any = None) -> 
 
 
 def _in_folder(ref: str, models: Path | None) -> str:
-    return ref if models is None else str(models / ref.removeprefix("mini:"))
+    return str(models / ref.removeprefix("mini:")) if models and ref in MINI else ref
 
 
 def pack(run: Run, recipe: Recipe, target: Path) -> None:

@@ -30,6 +30,7 @@ from workbench.models.references import (
     PREFIXED,
     RANDOM,
     has_rounded_maps,
+    is_built_in,
     is_local,
     located,
     name_of_model,
@@ -420,7 +421,7 @@ def absolute(ref: str) -> str:
     if prefix in PREFIXED and paths:
         return f"{prefix}:" + ",".join(_absolute_path(path) for path in paths.split(","))
     source = ref.removesuffix(RANDOM)
-    if not source.startswith("mini:"):
+    if not is_built_in(source):
         ref = located(ref)
         source = ref.removesuffix(RANDOM)
     return _absolute_path(source) + ref[len(source) :] if is_local(source) else ref

@@ -24,7 +24,7 @@ from workbench.corpora.content_hash import content_hash
 from workbench.corpora.readers.tables import Pair, minimal_pairs
 from workbench.experiment import Inputs
 from workbench.experiment.definition import EXPERIMENTS
-from workbench.models.references import MINI, MINI_CORPUS, folder_of, located
+from workbench.models.references import MINI, MINI_CORPUS, MORE, NOVELS, folder_of, located
 from workbench.models.scoring.lm_scoring import PSEUDO, score
 from workbench.runs import builtin
 from workbench.runs.request import checked_settings
@@ -151,6 +151,84 @@ def test_a_built_in_model_is_a_folder_like_any_other() -> None:
     assert "mini:bert" in caught.value.remedy
 
 
+# --- the models that have read novels, and those beside the quartet ------------------------------
+
+SENTENCES = {  # each with words that belong in its gap, or after it
+    "He opened the [MASK] and went out.": "door window gate",
+    "She shook her [MASK] and said nothing.": "head hand",
+    "He took off his [MASK] and sat down.": "hat coat cap gloves boots",
+    "It was a cold winter [MASK].": "night day morning evening",
+    "I am very [MASK] to see you.": "glad happy sorry pleased",
+    "She looked out of the [MASK].": "window door room house",
+    "They lived in a small [MASK] by the sea.": "house village town cottage room place",
+    "He was a man of thirty [MASK] of age.": "years",
+    "The old man died in his [MASK].": "bed sleep house arms room chair",
+    "She burst into [MASK].": "tears",
+    "Once upon a [MASK] there was a king.": "time",
+    "He put his hand in his [MASK].": "pocket pockets arms hand hands",
+    "Good [MASK], sir, how do you do?": "morning evening night day heavens",
+    "She was as white as a [MASK].": "sheet ghost child stone lily",
+    "The [MASK] was shining brightly.": "sun moon light sky fire",
+    "My dear [MASK], I am sorry.": "fellow sir boy child lady friend girl madam",
+    "He mounted his [MASK] and rode away.": "horse",
+    "The captain of the [MASK] gave the order.": "ship vessel guard boat",
+    "He could not take his [MASK] off her face.": "eyes hand hands hat",
+    "A tear ran down her [MASK].": "cheek cheeks face eyes",
+}
+
+
+def completed(model: Any, text: str, count: int) -> list[str]:
+    before = text if model.objective == "masked" else text.partition(" [MASK]")[0]
+    choices = wb.predict(model, before, top=count).table["choice"]
+    return [choice.strip("▁ ") for choice in choices]
+
+
+@pytest.mark.parametrize("name", NOVELS)
+def test_sentences_of_everyday_are_completed(name: str) -> None:
+    """What a visitor may type; the mini models know no word of most of them."""
+    model, mini = wb.load(name, device="cpu"), wb.load(f"mini:{name[7:]}", device="cpu")
+    hits = {
+        each.name: sum(
+            bool(set(completed(each, text, 10)) & set(words.split()))
+            for text, words in SENTENCES.items()
+        )
+        for each in (model, mini)
+    }
+    assert hits[name] >= 12 and hits[name] > 2 * hits[f"mini:{name[7:]}"], hits
+
+
+def test_sets_are_small_and_say_how_they_were_made() -> None:
+    for folder, limit, families in (
+        ("novels", 14 * 2**20, ("bert", "gpt")),
+        ("mini-more", 6 * 2**20, tuple(ref[5:] for ref in MORE)),
+    ):
+        files = [path for path in (HOME.parent / folder).rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) <= limit
+        for family in families:
+            recipe = json.loads((HOME.parent / folder / family / "training.json").read_text())
+            assert recipe["family"] == family and recipe["settings"]["plan"]["seed"] == 0
+            own = SETS[folder].settings[family]
+            stored = recipe["settings"]
+            assert all(stored.get(key, stored["plan"].get(key)) == own[key] for key in own)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOVELS)
+def test_they_predict_the_web_better_than_the_minis(name: str, data: Path) -> None:
+    """Bits per character of 200 held-out sentences of EWT."""
+    corpus = wb.read(data / "ewt")
+    mini = f"mini:{name[7:]}"
+    inputs = Inputs(
+        tuple(wb.load(ref, device="cpu") for ref in (name, mini)), (corpus,), "test", 0, limit=200
+    )
+    family = EXPERIMENTS["family"]
+    tables = family.import_code()(inputs, family.settings(parts=("text",)), Quiet()).tables
+    bits = tables["text"].set_index("model")["bits_per_character"]
+    assert bits[name] < bits[mini]
+    assert (tables["differences"]["p"] < 0.01).all()  # of 1,000 bootstrap samples
+
+
 # --- making them ----------------------------------------------------------------------------------
 
 
@@ -242,19 +320,19 @@ def test_mini_elmo_writes_the_originals_weights_which_it_ships_without(
 # --- the documentation ----------------------------------------------------------------------------
 
 
-def shown() -> str:
-    """The table of the documentation, from the scores."""
+def shown(refs: tuple[str, ...], every: dict[str, Any]) -> str:
+    """A table of the documentation, from the scores."""
     lines = [
         "| model | parameters | measure | model's | trigrams' | pairs right | of agreement "
         "| relations |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name in NAMES:
-        found, measure = SCORES[name], shipped.measure_of(name)
+    for ref in refs:
+        found, measure = every[ref[5:]], shipped.measure_of(ref[5:])
         form = ".1%" if measure == "accuracy" else ".2f"
         scores = found["scores"][measure]
         cells = [
-            f"`mini:{name}`",
+            f"`{ref}`",
             f"{found['parameters']:,}",
             measure,
             format(scores["model"], form),
@@ -269,4 +347,6 @@ def shown() -> str:
 
 def test_the_documentation_has_their_scores() -> None:
     page = Path(__file__).parents[3] / "docs" / "guides" / "prediction.md"
-    assert shown() in page.read_text()
+    more = json.loads((HOME.parent / "mini-more" / shipped.SCORES).read_text())
+    assert shown(MINI, SCORES) in page.read_text()
+    assert shown(MORE, more) in page.read_text()

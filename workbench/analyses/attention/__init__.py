@@ -11,7 +11,9 @@ ANALYSIS = Analysis(
     needs=("workbench.analyses.predictions",),
     experiments={"attention-averages": "experiments:EXPERIMENT"},
     functions={"attention": "capture"},
-    page=Page("attention", "Attention", "Understand", "visibility", "views.page:page", 1, True),
+    page=Page(
+        "attention", "Attention", "Understand", "visibility", "views.page:page", 1, True, True
+    ),
     first_look="views.home:LOOK",
     cards=(
         Card(

@@ -17,7 +17,7 @@ ANALYSIS = Analysis(
     },
     commands={"predict": "commands:predict"},
     page=Page(
-        "predict", "Predict & explain", "Understand", "psychology", "views.page:page", 3, True
+        "predict", "Predict & explain", "Understand", "psychology", "views.page:page", 3, True, True
     ),
     first_look="views.page:LOOK",
     ahead=("views.page:show_ahead",),

@@ -21,6 +21,7 @@ from workbench.app.text_boxes import TYPED_AT
 from workbench.core.analysis import Card, analyses
 from workbench.core.findings import listing
 from workbench.drawing.theme import FONTS
+from workbench.models.references import has_read
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -91,6 +92,8 @@ def draw() -> None:
         live=TYPED_AT,
         help="Heads and predictions follow while you type. Write [MASK] for a hidden word.",
     )
+    if read := has_read(choice.model()):
+        st.caption(f"{choice.name_of(choice.model(), 'models')} has read {read}.")
     with errors_shown():
         _look(typed or "")
     _cards()
@@ -129,7 +132,8 @@ def _cards() -> None:
         st.columns(len(cards), gap="medium") if cards else (), cards, strict=True
     ):
         with column.container(height="stretch", key=f"card {page}", gap="xsmall"):
-            navigation.link(page, f"**{card.title}**", query_params=choice.in_url())
+            query = choice.in_url_of_results()
+            navigation.link(page, f"**{card.title}**", query_params=query)
             picture = _picture(card.result, card.figure, kind())
             st.caption(f"{card.about} Here: {_measured(card.result)}." if picture else card.about)
             if picture:
@@ -138,7 +142,7 @@ def _cards() -> None:
         "transfer",
         "From your own texts to a smaller classifier: fine-tune a model, prune it, export it",
         icon=":material/school:",
-        query_params={**choice.in_url(), "analysis": "Fine-tuning"},
+        query_params={**choice.in_url_of_results(), "analysis": "Fine-tuning"},
     )
 
 

@@ -99,7 +99,7 @@ def _has_caches(name: str) -> bool:
 def _show_ahead() -> Iterator[None]:
     """Store what the pages show of the first model and corpus, step by step."""
     from workbench.app import cache, navigation
-    from workbench.app.choice import CORPORA, FIRST_MODEL
+    from workbench.app.choice import CORPORA, FIRST_MODEL, FIRST_READER
     from workbench.app.frame import home
     from workbench.app.runs import run_form
     from workbench.runs.builtin import builtin_run_of
@@ -128,5 +128,5 @@ def _show_ahead() -> Iterator[None]:
     if cache.machine().device.kind == "cpu":
         for analysis in analyses().values():
             for ahead in analysis.ahead:
-                analysis.imported(ahead)(FIRST_MODEL, CORPORA[0])
+                analysis.imported(ahead)(FIRST_READER, CORPORA[0])
                 yield

@@ -22,6 +22,8 @@ def draw(page: str) -> None:
     """Draw what surrounds a page, which is named as its file."""
     draw_style()
     guided_tour.draw(page)
+    shown = navigation.named(page)
+    choice.begin_with(is_typed=shown is not None and shown.is_typed)
     if is_presenting():
         draw_present()
         st.button(

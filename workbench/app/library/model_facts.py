@@ -13,6 +13,7 @@ from workbench.app.text import amount, plain
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import percent
 from workbench.core.objectives import described
+from workbench.models.references import has_read
 
 KINDS = {
     "self": "self: every piece attends to all pieces",
@@ -74,6 +75,7 @@ def draw_facts(facts: Mapping[str, Any]) -> None:
         )
     st.table(
         {
+            **({"Has read": read} if (read := has_read(facts["name"])) else {}),
             "Predicts": plain(_predicted(facts["objectives"][:1])),
             **_also(facts),
             **({"Added modules": plain(facts["added"])} if facts["added"] else {}),

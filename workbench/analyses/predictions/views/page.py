@@ -21,7 +21,7 @@ from workbench.core.analysis import tabs_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import percent
 from workbench.experiment.definition import EXPERIMENTS, Need
-from workbench.models.references import facts
+from workbench.models.references import facts, has_read
 from workbench.report.format import number
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def _draw() -> None:
     with left:
         _predictions(sides)
         st.caption(LABEL if task else ABOUT[model.objective])
+        if read := has_read(ref):
+            st.caption(f"{plain(choice.name_of(ref, 'models'))} has read {read}.")
         for side in sides:
             with errors_shown():
                 if note := predict_results.cut_note(side):

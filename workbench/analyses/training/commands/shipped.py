@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from workbench.runs.run import Run
 
 SCORED = 500  # sentences, and pairs, of the held-out split
-LEFT_OUT = ("weights.hdf5", "curves.csv")  # files that a shipped model does not need
+LEFT_OUT = ("weights.hdf5", "curves.csv", "README.md")  # that a shipped model does not need
 SCORES = "scores.json"
 RESULTS = "built_in"  # the folder of built-in results, next to the models
 PERPLEXITY = ("gpt", "elmo", "llama")  # families measured by it; others by accuracy
