@@ -42,6 +42,11 @@ SPECIAL = {
     "renormalised": "hidden, rows renormalised",
 }
 WEIGH = {"attention": "attention", "norms": "attention × value norm"}
+ORDERED = {
+    "left to right": "order left to right",
+    "random": "random order",
+    "as in training": "order as in training",
+}
 MAX_RUNS = 100  # of the latest runs, whose tables are offered
 Comparison = Literal["nothing", "value norms", "another model", "another text"]
 
@@ -283,7 +288,7 @@ def prediction_order(bar: "DeltaGenerator") -> "ByOrder":
         order: OrderName | None = st.selectbox(
             "Prediction order",
             [None, *ORDERS],
-            format_func=lambda name: f"Order: {name}" if name else "Order: none, all see all",
+            format_func=lambda name: ORDERED[name] if name else "Prediction order …",
             key="predicted",
             bind="query-params",
             label_visibility="collapsed",
