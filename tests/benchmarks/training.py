@@ -1,14 +1,14 @@
 """Tokens per second of this trainer and of transformers' Trainer, on the same model and text.
 
-    python -m tests.benchmarks.training                    BERT and GPT-2 on two cores, 5 rounds
+    python -m tests.benchmarks.training                    all families on two cores, 5 rounds
 
-Only real tokens count, not padding. BERT: transformers' Trainer reads paragraphs with transformers'
-collator for masked language models, padded to the longest of a batch, with about as many tokens per
-batch as ours. Ours reads packed sequences. In a third arm the Trainer also reads packed sequences,
-which shows the effect of computing logits at masked pieces only. GPT-2 and XLNet: both read the
-same packed sequences, XLNet's with transformers' collator for permuted prediction. All clip
-gradients and use a fused AdamW with a linear schedule. Arms alternate, so that changes in machine
-speed affect both; ratios are medians over rounds. The first step of a round does not count.
+Only real tokens count, not padding. BERT and Longformer: transformers' Trainer reads paragraphs
+with transformers' collator for masked language models, padded to the longest of a batch, with about
+as many tokens per batch as ours. Ours reads packed sequences. In a third arm the Trainer also reads
+packed sequences, which shows the effect of computing logits at masked pieces only. GPT-2 and XLNet:
+both read the same packed sequences, XLNet's with transformers' collator for permuted prediction.
+All clip gradients and use a fused AdamW with a linear schedule. Arms alternate, so that changes in
+machine speed affect both; ratios are medians over rounds. The first step of a round does not count.
 """
 
 import argparse
@@ -45,7 +45,7 @@ from workbench.analyses.training.trainer import fit
 from workbench.analyses.training.vocabulary import vocabulary_of
 
 LINES = 6_000
-FAMILIES = {"bert": "masked", "gpt": "causal", "xlnet": "permuted"}
+FAMILIES = {"bert": "masked", "gpt": "causal", "xlnet": "permuted", "longformer": "masked"}
 
 
 def text() -> list[str]:
