@@ -180,8 +180,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--family", choices=[*FAMILIES], action="append")
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="Seconds of the processor, of one thread, on a machine that others use too.",
+    )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.processor_time:
+        torch.set_num_threads(1)
+        time.perf_counter = time.monotonic = time.process_time
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     results: dict[str, Any] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
     results["text"] = "novels" if os.environ.get("WORKBENCH_DATA") else "primer"
