@@ -158,6 +158,7 @@ def test_the_masks_are_drawn(model: Models, doc: Doc) -> None:
     drawn = found.masks_figure().data
     assert [each.z.tolist() for each in drawn] == [m.tolist() for m in found.masks.values()]
     assert list(found.masks) == ["content stream", "query stream"]
+    assert "2 sites, 8 heads in two streams" in repr(found)
 
 
 @pytest.mark.parametrize(

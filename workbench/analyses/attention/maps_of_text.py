@@ -74,9 +74,13 @@ class MapsOfText:
         read = ", ".join(
             f"{stack}: {len(text.pieces)} pieces" for stack, text in self.texts.items()
         )
-        heads = sum(site.heads for site in self.maps)
+        sites = [site for site in self.maps if site.kind != "query"]
+        heads = sum(site.heads for site in sites)
+        streams = " in two streams" if self.places else ""
         cut = f"; {self.cut:,} words beyond the model's length are left out" if self.cut else ""
-        return f"<AttentionMaps {self.model}: {read}; {len(self.maps)} sites, {heads} heads{cut}>"
+        return (
+            f"<AttentionMaps {self.model}: {read}; {len(sites)} sites, {heads} heads{streams}{cut}>"
+        )
 
     @property
     def size(self) -> int:
