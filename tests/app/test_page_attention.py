@@ -7,6 +7,7 @@ from spacy.tokens import Doc
 
 import workbench as wb
 from tests.app.pages import home, opened, said  # noqa: F401
+from tests.models import zoo
 from workbench import WorkbenchError
 from workbench.analyses.attention import capture, grids
 from workbench.analyses.attention.browser.frames import _side
@@ -40,6 +41,25 @@ def test_cross_attention_has_no_rollout_and_says_so() -> None:
     app = opened("attention", model="mini:t5", split="test", attention="decoder cross-attention")
     app.selectbox(key="together").set_value("rollout").run()
     assert "between two texts" in said(app)
+
+
+def test_xlnet_is_seen_by_a_prediction_order(tmp_path: Path) -> None:
+    query = {"model": str(zoo.make("xlnet", tmp_path / "xlnet")), "split": "test"}
+    app = opened("attention", **query)
+    assert "Prediction order" in app.selectbox(key="predicted").options[0]
+    before = passes()
+    app.selectbox(key="predicted").set_value("random").run()
+    assert not app.exception and not app.error
+    app.number_input(key="seed").set_value(3).run()
+    app.button_group(key="attention").set_value("encoder query stream").run()
+    assert not app.exception and not app.error
+    assert passes() == before + 2  # both streams of an order are of one pass
+    assert len(app.get("plotly_chart")) == 1  # both masks
+    app.selectbox(key="compare").set_value("another text").run()
+    assert not app.exception and not app.error
+    app.selectbox(key="model").set_value("mini:bert").run()
+    assert not app.exception and not app.error
+    assert not [box for box in app.selectbox if box.key == "predicted"]
 
 
 @pytest.mark.parametrize(

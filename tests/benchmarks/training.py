@@ -1,14 +1,14 @@
 """Tokens per second of this trainer and of transformers' Trainer, on the same model and text.
 
-    python -m tests.benchmarks.training                    BERT and GPT-2 on two cores, 5 rounds
+    python -m tests.benchmarks.training                    all families on two cores, 5 rounds
 
-Only real tokens count, not padding. BERT: transformers' Trainer reads paragraphs with transformers'
-collator for masked language models, padded to the longest of a batch, with about as many tokens per
-batch as ours. Ours reads packed sequences. In a third arm the Trainer also reads packed sequences,
-which shows the effect of computing logits at masked pieces only. GPT-2 and XLNet: both read the
-same packed sequences, XLNet's with transformers' collator for permuted prediction. All clip
-gradients and use a fused AdamW with a linear schedule. Arms alternate, so that changes in machine
-speed affect both; ratios are medians over rounds. The first step of a round does not count.
+Only real tokens count, not padding. BERT and Longformer: transformers' Trainer reads paragraphs
+with transformers' collator for masked language models, padded to the longest of a batch, with about
+as many tokens per batch as ours. Ours reads packed sequences. In a third arm the Trainer also reads
+packed sequences, which shows the effect of computing logits at masked pieces only. GPT-2 and XLNet:
+both read the same packed sequences, XLNet's with transformers' collator for permuted prediction.
+All clip gradients and use a fused AdamW with a linear schedule. Arms alternate, so that changes in
+machine speed affect both; ratios are medians over rounds. The first step of a round does not count.
 """
 
 import argparse
@@ -45,7 +45,7 @@ from workbench.analyses.training.trainer import fit
 from workbench.analyses.training.vocabulary import vocabulary_of
 
 LINES = 6_000
-FAMILIES = {"bert": "masked", "gpt": "causal", "xlnet": "permuted"}
+FAMILIES = {"bert": "masked", "gpt": "causal", "xlnet": "permuted", "longformer": "masked"}
 
 
 def text() -> list[str]:
@@ -180,8 +180,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--family", choices=[*FAMILIES], action="append")
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="Seconds of the processor, of one thread, on a machine that others use too.",
+    )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.processor_time:
+        torch.set_num_threads(1)
+        time.perf_counter = time.monotonic = time.process_time
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     results: dict[str, Any] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
     results["text"] = "novels" if os.environ.get("WORKBENCH_DATA") else "primer"

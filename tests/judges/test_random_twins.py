@@ -37,11 +37,13 @@ from tests.judges import (
     twins_trees,
     twins_tuned,
 )
+from tests.judges.twins_families import LATER, family_twin
 from workbench import Corpus
 from workbench.core.head_names import ROLES
 from workbench.models.huggingface import HuggingFace
 
 SEEDS = range(20)
+FAMILY_SEEDS = range(3)  # of each of the other families
 SURE = 0.99
 Tried = tuple[int, int, float]  # claims tried, claims made, level
 
@@ -113,12 +115,12 @@ def pooled(
     return {name: (tried[name], made[name], levels[name]) for name in levels}
 
 
-def too_many(found: Mapping[str, Tried]) -> dict[str, str]:
+def too_many(found: Mapping[str, Tried], sure: float = SURE) -> dict[str, str]:
     """Claims that were made more often than chance explains."""
     return {
-        name: f"{false} of {tried}, {binomial_bound(tried, level)} are allowed"
+        name: f"{false} of {tried}, {binomial_bound(tried, level, sure)} are allowed"
         for name, (tried, false, level) in found.items()
-        if false > binomial_bound(tried, level)
+        if false > binomial_bound(tried, level, sure)
     }
 
 
@@ -215,6 +217,39 @@ def test_a_random_twin_whose_words_are_of_many_pieces_has_no_roles() -> None:
     found = pooled("heads", [(six_by_twelve(0), wb.read("primer"), 0)])
     assert not too_many(found), found
     assert len(found) == len(ROLES) + 1  # and the findings
+
+
+# --- the other families that can be trained -------------------------------------------------------
+
+
+def of_family(experiment: str, family: str, seeds: Iterable[int]) -> Mapping[str, Tried]:
+    """Claims tried and made over random twins of a family."""
+    corpus = wb.read("primer")
+    return pooled(experiment, ((family_twin(family, seed), corpus, seed) for seed in seeds))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", CLAIMS)
+def test_random_twins_of_the_other_families_are_claimed_to_know_nothing(experiment: str) -> None:
+    """Of all families together, as of the built-in models; and of none in each of its twins."""
+    found = {family: of_family(experiment, family, FAMILY_SEEDS) for family in LATER}
+    print(experiment, found)
+    alone = {family: wrong for family, each in found.items() if (wrong := too_many(each, 0.999))}
+    assert not alone
+    together = {
+        name: (sum(each[name][0] for each in found.values()),
+               sum(each[name][1] for each in found.values()), level)
+        for name, (_, _, level) in found[LATER[0]].items()
+    }  # fmt: skip
+    assert all(tried for tried, _, _ in together.values())
+    assert not too_many(together)
+
+
+@pytest.mark.parametrize("family", LATER)
+def test_one_random_twin_of_each_other_family_is_claimed_to_know_nothing(family: str) -> None:
+    found = {**of_family("heads", family, [0]), **of_family("edge-probing", family, [0])}
+    assert len(found) == len(ROLES) + 2 and all(tried for tried, _, _ in found.values())
+    assert not too_many(found)
 
 
 def test_more_false_claims_than_chance_are_too_many() -> None:

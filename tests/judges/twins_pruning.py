@@ -32,6 +32,7 @@ from workbench.analyses.pruning.evaluation import build_head_evaluation
 from workbench.analyses.pruning.head_masks import heads_of
 from workbench.core.stats import SIGNIFICANT, prediction_p_value, sign_flip_p_values
 from workbench.experiment.definition import EXPERIMENTS
+from workbench.models.attention_hooks import is_special
 
 Claims = tuple[int, int, float]
 FEW = 30  # texts that a claim is made on
@@ -49,8 +50,9 @@ def baseline(twin: Any, corpus: Corpus, seed: int) -> Claims:
 def ablation(twin: Any, corpus: Corpus, seed: int) -> Claims:
     """`head-ablation`: this head matters (knowledge)."""
     table = run_here(
-        "head-ablation", twin, corpus, seed, max_sentences=FEW, replacement="all"
-    ).tables["ablation"]
+        "head-ablation", twin, corpus, seed, max_sentences=FEW,
+        replacement="zero" if is_special(twin.family) else "all",
+    ).tables["ablation"]  # fmt: skip
     families = table.groupby(["mode", "metric"])["matters"].any()
     return len(families), int(families.sum()), SIGNIFICANT
 

@@ -25,7 +25,7 @@ from workbench.core.public import check_fields
 from workbench.engine.batch import Pieces
 
 StackName = Literal["encoder", "decoder"]
-Kind = Literal["self", "causal", "cross"]
+Kind = Literal["self", "causal", "cross", "query"]  # query: of maps of a second stream
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class View:
     queries: Pieces | None  # the attending text
     keys: Pieces | None  # the attended text
     vectors: "Vectors | None" = None  # the vectors behind the scores, if available
+    is_second: bool = False  # of XLNet's second stream, which predicts
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,11 @@ class Tap(Protocol):
     def needs_probabilities(self) -> bool:
         """Whether the engine must compute probabilities for this tap."""
         return True
+
+    @property
+    def reads_second(self) -> bool:
+        """Whether the tap also reads XLNet's second stream, at the site of the first."""
+        return False
 
     def wants(self, site: Site) -> bool:
         """Whether the tap reads this site."""
@@ -234,15 +240,16 @@ class Session:
         probabilities: Tensor,
         value: Tensor | None,
         vectors: Vectors | None = None,
+        is_second: bool = False,
     ) -> None:
         """Pass this site's attention to every tap that reads it."""
-        readers = self.map_readers(site)
+        readers = [tap for tap in self.map_readers(site) if tap.reads_second or not is_second]
         if not readers:
             return
         keys: StackName = "encoder" if site.kind == "cross" else site.stack
         device = probabilities.device
         texts = self.text_on(site.stack, device), self.text_on(keys, device)
-        view = View(site, probabilities, value, *texts, vectors)
+        view = View(site, probabilities, value, *texts, vectors, is_second)
         for tap in readers:
             tap.see(view)
 

@@ -3,12 +3,13 @@
 XLNet, openai-gpt, DeBERTa-v2 and BLOOM pass their probabilities, after the softmax, to a dropout
 module. A hook before that module shows them to taps and lets gates scale them, in train mode too.
 These families give no value vectors to a tap. XLNet attends twice when it predicts
-(`lm_heads.in_order`): taps see the content stream, gates scale both streams. BLOOM's distance
-biases (ALiBi) are part of the probabilities. BLOOM computes them for all heads at once, so a module
-with removed heads selects the biases of its remaining heads. Longformer stores probabilities in
-bands and applies dropout inside a function. Its maps come from `output_attentions` and are unrolled
-(only in eval mode). Its gates scale the output of each head. The first pieces of a text have global
-attention, as many as the config's `global_positions` says, by default none.
+(`lm_heads.in_order`): taps see the content stream, and the query stream if they read it; gates
+scale both. BLOOM's distance biases (ALiBi) are part of the probabilities. BLOOM computes them for
+all heads at once, so a module with removed heads selects the biases of its remaining heads.
+Longformer stores probabilities in bands and applies dropout inside a function. Its maps come from
+`output_attentions` and are unrolled (only in eval mode). Its gates scale the output of each head.
+The first pieces of a text have global attention, as many as the config's `global_positions` says,
+by default none.
 
 Costs: one function call per layer; a hook does nothing outside a session.
 """
@@ -79,11 +80,12 @@ def _before_dropout(module: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor] |
     batch, heads = probabilities.shape[:2]
     # XLNet's second stream has the site of its first
     site: Site | None = getattr(module, _SECOND_STREAM, None)
+    is_second = site is not None
     if site is None:
         site = running.next_site(heads, heads)
-        running.show(site, probabilities, None)
         if hasattr(module, _SECOND_STREAM):
             setattr(module, _SECOND_STREAM, site)
+    running.show(site, probabilities, None, is_second=is_second)
     gates = running.gate(site, batch)  # [batch or 1, heads]
     if gates is None:
         return None

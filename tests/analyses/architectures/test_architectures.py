@@ -15,6 +15,7 @@ from tests.analyses.training.batches import batch
 from tests.analyses.training.texts import tokenizer
 from tests.judges.odd import Quiet
 from workbench import experiments
+from workbench.analyses.architectures import compared
 from workbench.analyses.architectures.compared import OBJECTIVE, scored
 from workbench.analyses.architectures.compared import corrupted as corrupted_text
 from workbench.analyses.architectures.experiments import ARMS, GOALS, Arm, Goal
@@ -174,7 +175,11 @@ run = partial(run_of, "architectures", SMALL)
 def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        yield run()
+        calls: list[Any] = []
+        patch.setattr(compared, "scored", lambda *given: (calls.append(given), scored(*given))[1])
+        result = run()
+        assert len(calls) == 2 * len(GOALS), "scored text is corrupted once, in batches and alone"
+        yield result
 
 
 def test_tables_findings_and_figures(found: Any) -> None:

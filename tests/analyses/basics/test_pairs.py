@@ -415,6 +415,11 @@ def test_xlnet_is_scored_over_orders(tmp_path: Path) -> None:
     assert facts_["orders"] == "4"
     accuracy = float((np.array(gaps) > 0).mean())
     assert facts_["accuracy of an order"].startswith(f"{accuracy:.4f} (")
+    causal = MINIMAL_PAIRS.run(  # of which likelihoods are known, so there are no orders
+        Inputs((load("mini:gpt", device="cpu"),), (corpus,), "test", limit=2), settings, Quiet()
+    )
+    assert "orders" not in set(causal.tables["scoring"]["fact"])
+    assert not any("order" in caveat.text for caveat in causal.caveats)
     with pytest.raises(WorkbenchError, match="only XLNet"):
         bert = (fond_of(["are"], tmp_path),)
         MINIMAL_PAIRS.run(Inputs(bert, (corpus,), "test", limit=2), settings, Quiet())

@@ -5,12 +5,13 @@ differences are paired by seed. Costs: the trainings, on two cores about half a 
 default.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -51,12 +52,26 @@ def corrupted(texts: Texts, goal: Goal, seed: int, step: int, size: int) -> dict
     return _corrupted(sequences, goal, texts.vocabulary, seed_of(seed, step, 0))
 
 
-def scored(texts: Texts, goal: Goal, size: int) -> list[dict[str, Tensor]]:
+def scored(texts: Texts, goal: Goal, size: int) -> Iterator[dict[str, Tensor]]:
     """Inputs and targets of the held-out text, the same in all trainings."""
-    return [
-        _corrupted(sequences, goal, texts.vocabulary, seed_of(0, _SCORED_STEP, number))
-        for number, sequences in enumerate(texts.scored(size))
-    ]
+    for number, sequences in enumerate(texts.scored(size)):
+        yield _corrupted(sequences, goal, texts.vocabulary, seed_of(0, _SCORED_STEP, number))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The held-out text as it is corrupted for one objective, for all trainings."""
+
+    batches: list[dict[str, Tensor]]
+    alone: list[dict[str, Tensor]]  # some texts, each by itself
+    targets: Tensor  # [targets], the pieces that are predicted
+
+    @classmethod
+    def of(cls, texts: Texts, goal: Goal, settings: Architectures) -> Self:
+        """Corrupt the held-out text once."""
+        batches = [*scored(texts, goal, settings.batch_size)]
+        labels = torch.cat([each["labels"].flatten() for each in batches])
+        return cls(batches, [*islice(scored(texts, goal, 1), COSTED)], labels[labels != IGNORED])
 
 
 def _corrupted(
@@ -80,22 +95,23 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
             settings.sequence_length,
         )
         texts = texts_of(inputs, "t5", size, size.sequence_length, scratch, progress)
+        held_out = {goal: Scored.of(texts, goal, settings) for goal in settings.objectives}
         keys = list(product(settings.objectives, settings.arms, settings.seeds))
         table = each_cell(
             keys,
             lambda key: settings.steps,
             lambda key: "-".join(map(str, key)).replace(" ", "-"),
-            lambda key, fit: _cell(settings, texts, size, *key, fit),
+            lambda key, fit: _cell(settings, texts, held_out[key[0]], size, *key, fit),
             scratch,
             inputs,
             progress,
         )
         costs: dict[tuple[str, str], tuple[int, float]] = {
-            (goal, arm): _cost(texts, size, goal, arm)
+            (goal, arm): _cost(texts, held_out[goal], size, goal, arm)
             for goal, arm in product(settings.objectives, settings.arms)
         }
         unigrams: dict[str, float] = {
-            goal: _unigram(texts, goal, settings) for goal in settings.objectives
+            goal: _unigram(texts, held_out[goal], goal, settings) for goal in settings.objectives
         }
     tables = {
         "table": _table(table, costs, unigrams),
@@ -112,11 +128,19 @@ def run(inputs: Inputs, settings: Architectures, progress: Progress) -> Result:
 
 
 def _cell(
-    settings: Architectures, texts: Texts, size: Size, goal: Goal, arm: Arm, seed: int, fit: Fit
+    settings: Architectures,
+    texts: Texts,
+    held_out: Scored,
+    size: Size,
+    goal: Goal,
+    arm: Arm,
+    seed: int,
+    fit: Fit,
 ) -> dict[str, Any]:
     """The numbers of one training."""
     net = build(arm, size, texts.tokenizer, seed)
-    rows = fit(net, _task(texts, goal, arm, settings, seed), plan_of(settings, seed))
+    task = _task(texts, held_out, goal, arm, settings, seed)
+    rows = fit(net, task, plan_of(settings, seed))
     loss = rows[-1].held_out
     assert loss is not None, "the end of a training is evaluated"
     return {
@@ -124,14 +148,16 @@ def _cell(
         "arm": arm,
         "seed": seed,
         "loss": loss,
-        "bits_per_character": _bits(loss, texts, goal, settings),
+        "bits_per_character": _bits(loss, texts, held_out),
         "training_loss": rows[-1].loss,
         "tokens": rows[-1].tokens,
         "seconds": rows[-1].seconds,
     }
 
 
-def _task(texts: Texts, goal: Goal, arm: Arm, settings: Architectures, seed: int) -> Task:
+def _task(
+    texts: Texts, held_out: Scored, goal: Goal, arm: Arm, settings: Architectures, seed: int
+) -> Task:
     pad = int(texts.vocabulary.pad or 0)
 
     def draw(step: int, index: int) -> Micro:
@@ -139,39 +165,30 @@ def _task(texts: Texts, goal: Goal, arm: Arm, settings: Architectures, seed: int
         return micro(read_by(arm, goal, batch, pad, scored=False), known()[OBJECTIVE[goal]])
 
     @lru_cache(maxsize=1)
-    def held_out() -> list[Micro]:
-        batches = scored(texts, goal, settings.batch_size)
+    def evaluated() -> list[Micro]:
         return [
             micro(read_by(arm, goal, each, pad, scored=True), known()[OBJECTIVE[goal]])
-            for each in batches
+            for each in held_out.batches
         ]
 
     def losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
         return nats_at(net, inputs)[0][None]
 
-    return Task(draw, losses, held_out=held_out, length=settings.sequence_length)
+    return Task(draw, losses, held_out=evaluated, length=settings.sequence_length)
 
 
-def _targets(texts: Texts, goal: Goal, settings: Architectures) -> Tensor:
-    """The pieces that are predicted of the held-out text.  # [targets]"""
-    batches = scored(texts, goal, settings.batch_size)
-    labels = torch.cat([each["labels"].flatten() for each in batches])
-    return labels[labels != IGNORED]
-
-
-def _bits(loss: float, texts: Texts, goal: Goal, settings: Architectures) -> float:
+def _bits(loss: float, texts: Texts, held_out: Scored) -> float:
     """Bits per character of a loss in nats per target."""
-    targets = _targets(texts, goal, settings)
-    return loss * len(targets) * texts.bits_per_nat(targets)
+    return loss * len(held_out.targets) * texts.bits_per_nat(held_out.targets)
 
 
-def _cost(texts: Texts, size: Size, goal: Goal, arm: Arm) -> tuple[int, float]:
+def _cost(texts: Texts, held_out: Scored, size: Size, goal: Goal, arm: Arm) -> tuple[int, float]:
     """Parameters, and millions of operations of a forward pass, a mean over some held-out texts.
 
     Each text is read alone, so that padding does not count; logits are those of the targets.
     """
     net = build(arm, size, texts.tokenizer, 0).eval()
-    batch, pad = scored(texts, goal, 1)[:COSTED], int(texts.vocabulary.pad or 0)
+    batch, pad = held_out.alone, int(texts.vocabulary.pad or 0)
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         for each in batch:
@@ -183,14 +200,14 @@ def _cost(texts: Texts, size: Size, goal: Goal, arm: Arm) -> tuple[int, float]:
     return sum(weight.numel() for weight in net.parameters()), per_text / 1e6
 
 
-def _unigram(texts: Texts, goal: Goal, settings: Architectures) -> float:
+def _unigram(texts: Texts, held_out: Scored, goal: Goal, settings: Architectures) -> float:
     """Bits per character of the frequencies of target pieces, each counted once more."""
     counts = torch.ones(texts.vocabulary.size, dtype=torch.double)
     for step in range(min(COUNTED, settings.steps)):
         labels = corrupted(texts, goal, 0, step, settings.batch_size)["labels"].flatten()
         counts += torch.bincount(labels[labels != IGNORED], minlength=len(counts))
-    nats = -(counts / counts.sum()).log()[_targets(texts, goal, settings)].mean()
-    return _bits(float(nats), texts, goal, settings)
+    nats = -(counts / counts.sum()).log()[held_out.targets].mean()
+    return _bits(float(nats), texts, held_out)
 
 
 # --- tables ---------------------------------------------------------------------------------------

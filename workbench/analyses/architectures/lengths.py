@@ -59,19 +59,23 @@ def run(inputs: Inputs, settings: TextLength, progress: Progress) -> Result:
             length: texts_of(inputs, "roberta", _size(settings, length), length, scratch, progress)
             for length in settings.trained_lengths
         }
+        held_out = {
+            length: _scored(each, settings.pieces_per_step // length)
+            for length, each in texts.items()
+        }
         keys = list(product(settings.trained_lengths, (FULL, WINDOWS), settings.seeds))
         cells = each_cell(
             keys,
             lambda key: settings.steps,
             lambda key: "-".join(map(str, key)),
-            lambda key, fit: _cell(settings, texts[key[0]], *key, fit),
+            lambda key, fit: _cell(settings, texts[key[0]], held_out[key[0]], *key, fit),
             scratch,
             inputs,
             progress,
         )
         some = texts[settings.trained_lengths[0]]
         costs = _costs(settings, some, torch.device(inputs.device), progress)
-        unigrams = {length: _unigram(each, settings) for length, each in texts.items()}
+        unigrams = {length: _unigram(each, held_out[length]) for length, each in texts.items()}
     tables = {
         "costs": costs,
         "growth": growth(costs),
@@ -107,32 +111,40 @@ def new_net(attention: str, size: Size, texts: Texts, seed: int) -> Any:
 
 
 def _cell(
-    settings: TextLength, texts: Texts, length: int, attention: str, seed: int, fit: Fit
+    settings: TextLength,
+    texts: Texts,
+    held_out: list[dict[str, Tensor]],
+    length: int,
+    attention: str,
+    seed: int,
+    fit: Fit,
 ) -> dict[str, Any]:
     """The numbers of one training."""
     # the kernel is a matter of costs alone
     net = new_net(FUSED if attention == FULL else attention, _size(settings, length), texts, seed)
     size = settings.pieces_per_step // length
-    rows = fit(net, _task(texts, seed, size, length), plan_of(settings, seed, size))
+    rows = fit(net, _task(texts, held_out, seed, size, length), plan_of(settings, seed, size))
     return {
         "length": length, "attention": attention, "seed": seed, "loss": rows[-1].held_out,
         "training_loss": rows[-1].loss, "tokens": rows[-1].tokens, "seconds": rows[-1].seconds,
     }  # fmt: skip
 
 
-def _task(texts: Texts, seed: int, size: int, length: int) -> Task:
+def _task(
+    texts: Texts, held_out: list[dict[str, Tensor]], seed: int, size: int, length: int
+) -> Task:
     def draw(step: int, index: int) -> Micro:
         sequences = texts.training.batch(step * size, size)
         return micro(_masked(sequences, texts, seed_of(seed, step, 0)), known()["masked"])
 
     @lru_cache(maxsize=1)
-    def held_out() -> list[Micro]:
-        return [micro(batch, known()["masked"]) for batch in _scored(texts, size)]
+    def evaluated() -> list[Micro]:
+        return [micro(batch, known()["masked"]) for batch in held_out]
 
     def losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
         return nats_at(net, inputs)[0][None]
 
-    return Task(draw, losses, held_out=held_out, length=length)
+    return Task(draw, losses, held_out=evaluated, length=length)
 
 
 def _masked(sequences: Sequences, texts: Texts, seed: int) -> dict[str, Tensor]:
@@ -148,14 +160,13 @@ def _scored(texts: Texts, size: int) -> list[dict[str, Tensor]]:
     ]
 
 
-def _unigram(texts: Texts, settings: TextLength) -> float:
+def _unigram(texts: Texts, held_out: list[dict[str, Tensor]]) -> float:
     """Nats per masked piece of the frequencies of pieces in the training text, each plus one."""
     counts = torch.ones(texts.vocabulary.size, dtype=torch.double)
     content = len(texts.training) * texts.training.content
     pieces = texts.training.store.read(0, content).astype(np.int64)
     counts += torch.from_numpy(np.bincount(pieces, minlength=len(counts)))
-    size = settings.pieces_per_step // texts.training.length
-    labels = torch.cat([batch["labels"].flatten() for batch in _scored(texts, size)])
+    labels = torch.cat([batch["labels"].flatten() for batch in held_out])
     return float(-(counts / counts.sum()).log()[labels[labels != IGNORED]].mean())
 
 

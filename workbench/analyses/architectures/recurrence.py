@@ -77,18 +77,19 @@ def run(inputs: Inputs, settings: Recurrence, progress: Progress) -> Result:
     with TemporaryDirectory() as folder:
         scratch = inputs.scratch or Path(folder)
         texts = texts_of(inputs, "gpt", size, warm + scored + 1, scratch, progress)
+        targets = _targets(texts, scored)
         keys = list(product(settings.segments, settings.memories, settings.seeds))
         table = each_cell(
             keys,
             lambda key: settings.steps,
             lambda key: f"segment-{key[0]}-memory-{key[1]}-{key[2]}",
-            lambda key, fit: _cell(settings, texts, size, *key, fit),
+            lambda key, fit: _cell(settings, texts, targets, size, *key, fit),
             scratch,
             inputs,
             progress,
         )
     tables = {
-        "table": _table(table, _unigram(texts, scored)),
+        "table": _table(table, _unigram(texts, targets)),
         "positions": _positions(table),
         "costs": _costs(size, texts, settings),
         "cells": table,
@@ -102,6 +103,7 @@ def run(inputs: Inputs, settings: Recurrence, progress: Progress) -> Result:
 def _cell(
     settings: Recurrence,
     texts: Texts,
+    targets: Tensor,
     size: Size,
     segment: int,
     memory: int,
@@ -115,7 +117,7 @@ def _cell(
     scored, batch = size.sequence_length, settings.batch_size
     nats = held_out_nats(net, texts, segment, memory, scored, batch)  # [texts, scored]
     places = torch.arange(scored) % segment * QUARTERS // segment
-    scale = texts.bits_per_nat(_targets(texts, scored))
+    scale = texts.bits_per_nat(targets)
     cell = {
         "segment": segment, "memory": memory, "seed": seed, "loss": float(nats.mean()),
         "bits_per_character": float(nats.sum()) * scale, "training_loss": rows[-1].loss,
@@ -173,17 +175,17 @@ def held_out_nats(
 
 
 def _targets(texts: Texts, scored: int) -> Tensor:
+    """The pieces that are predicted of the held-out text.  # [targets]"""
     return torch.cat([each.tokens[:, -scored:].flatten() for each in texts.scored(64)])
 
 
-def _unigram(texts: Texts, scored: int) -> float:
+def _unigram(texts: Texts, targets: Tensor) -> float:
     """Bits per character of the frequencies of pieces in the training text, each plus one."""
     counts = torch.ones(texts.vocabulary.size, dtype=torch.double)
     store_, content = texts.training.store, len(texts.training) * texts.training.content
     counts += torch.from_numpy(
         np.bincount(store_.read(0, content).astype(np.int64), minlength=len(counts))
     )
-    targets = _targets(texts, scored)
     nats = -(counts / counts.sum()).log()[targets].sum()
     return float(nats) * texts.bits_per_nat(targets)
 

@@ -8,7 +8,7 @@ from workbench.core.analysis import Analysis, Card, Page
 
 ANALYSIS = Analysis(
     __name__,
-    needs=("workbench.analyses.predictions",),
+    needs=("workbench.analyses.predictions", "workbench.analyses.training"),
     experiments={"attention-averages": "experiments:EXPERIMENT"},
     functions={"attention": "capture"},
     page=Page(

@@ -8,6 +8,7 @@ that browsing layers and heads never runs the model again; `passes` counts the f
 Costs: a forward pass, and 4 bytes for each head and pair of pieces.
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -27,16 +28,26 @@ from workbench.analyses.attention.maps_of_text import (
     Source,
     Text,
 )
+from workbench.analyses.attention.orders import (
+    STREAMS,
+    Bools,
+    Order,
+    places_of,
+    require_orders,
+    seen_in,
+)
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
-from workbench.core.registry import once
+from workbench.core.registry import imported, once
 from workbench.corpora.encode import content_key, doc_of, encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import ALONE
 from workbench.engine.model import Model
 from workbench.engine.taps import Kind, Site, StackName, Tap, View
+from workbench.models.output_heads.lm_losses import not_before
 
 if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
 
@@ -106,7 +117,8 @@ class AttentionMaps(MapsOfText, Browsed):
     """All attention maps of one forward pass.
 
     `maps` has an array [heads, queries, keys] for each `Site` of `model.sites`, `norms` the norms
-    of the values, and `texts` the pieces and words of each stack.
+    of the values, and `texts` the pieces and words of each stack. By a prediction order, `maps`
+    also has XLNet's query stream, as sites of the kind `query`.
 
     Example:
         >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
@@ -118,6 +130,22 @@ class AttentionMaps(MapsOfText, Browsed):
     def grids(self) -> tuple[Grid, ...]:
         """The grid that the browser shows: the first kind of attention, by pieces."""
         return (self.grid(),)
+
+    @property
+    def masks(self) -> Mapping[str, Bools]:
+        """Which piece may see which in each stream, by the prediction order; empty without one.
+
+        # [queries, keys] each
+        """
+        if not self.places:
+            return {}
+        return {name: seen_in(self.places, kind) for kind, name in STREAMS.items()}
+
+    def masks_figure(self) -> "Figure":
+        """Draw the masks of both streams: which piece may see which, by the prediction order."""
+        draw = imported("workbench.analyses.attention.figures:masks_of_order", "its figure")
+        drawn: Figure = draw(self)
+        return drawn
 
     @public
     def grid(self, group: tuple[StackName, Kind] | None = None, **options: Any) -> Grid:
@@ -154,7 +182,14 @@ def passes() -> int:
 
 
 @public
-def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None) -> AttentionMaps:
+def attention(
+    model: Model,
+    text: "str | Doc",
+    target: "str | Doc | None" = None,
+    *,
+    order: Order | None = None,
+    seed: int = 0,
+) -> AttentionMaps:
     """Capture the attention maps of all heads for one text, in one forward pass.
 
     Maps are cached by content (weights, tokenizer, text, precision, device): a second call with the
@@ -164,13 +199,19 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
         model: A `Model` with attention.
         text: A text, in which `[MASK]` or `___` is a hidden word, or a Doc of a corpus.
         target: The text of the decoder in an encoder-decoder model (default: `text`).
+        order: Of XLNet: the order in which pieces are predicted, `left to right`, `random`, or
+            `as in training` (a sixth of the pieces, from the others), or a list of the positions of
+            pieces, the first predicted first; the others are the context, which all see (default:
+            all pieces see each other).
+        seed: Of an order that is drawn.
 
     Returns:
         `AttentionMaps`: plain arrays; `maps[site]` is [heads, queries, keys], and `grid()`
         arranges and draws them.
 
     Raises:
-        WorkbenchError: The model has no attention, or the maps would not fit into memory.
+        WorkbenchError: The model has no attention, does not predict in an order, or the maps would
+            not fit into memory.
 
     Example:
         >>> maps = wb.attention(wb.load("mini:bert", device="cpu"), "Ben walks to the hill.")
@@ -188,16 +229,25 @@ def attention(model: Model, text: "str | Doc", target: "str | Doc | None" = None
     if isinstance(text, str):
         doc = with_mask(model, doc)
     key = content_key(model, doc, target_doc)
-    maps = CACHE.get(key, lambda: _captured(model, doc, target_doc, key))
-    return replace(maps, source=Source(model, doc, target_doc))
+    places: tuple[int, ...] = ()
+    if order is not None:
+        require_orders(model)
+        places = places_of(order, seed, model.encode(encode([doc])))
+        key += f"-{hashlib.blake2b(repr(places).encode(), digest_size=6).hexdigest()}"
+    maps = CACHE.get(key, lambda: _captured(model, doc, target_doc, key, places))
+    return replace(maps, source=Source(model, doc, target_doc, order, seed))
 
 
-def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> AttentionMaps:
+def _captured(
+    model: Model, doc: "Doc", target: "Doc | None", key: str, places: tuple[int, ...]
+) -> AttentionMaps:
     global _passes
     source_pieces = model.encode(encode([doc]))
     target_pieces = None if target is None else model.encode(encode([target]))
-    _require_room(model, source_pieces, target_pieces)
-    tap = _CaptureTap(_projections(model))
+    _require_room(model, source_pieces, target_pieces, n_streams=2 if places else 1)
+    if places:
+        source_pieces = replace(source_pieces, unseen=not_before(torch.tensor(places)[None]))
+    tap = _CaptureTap(_projections(model), reads_second=bool(places))
     with ALONE, torch.no_grad():
         _passes += 1
         output = model.forward(
@@ -211,15 +261,21 @@ def _captured(model: Model, doc: "Doc", target: "Doc | None", key: str) -> Atten
         stack: _text(model, pieces, docs[stack] if len(output.texts) > 1 else doc)
         for stack, pieces in output.texts.items()
     }
+    if places:
+        has_none = ~seen_in(places, "query").any(1)  # [queries], pieces that ask nothing
+        for site in tap.maps:
+            if site.kind == "query":
+                tap.maps[site][:, has_none] = 0
     inputs = [pieces for pieces in (source_pieces, target_pieces) if pieces]
     cut = sum(last - first for pieces in inputs for _, first, last in pieces.cut)
     unaligned = sum(len(pieces.unaligned) for pieces in inputs)
     return AttentionMaps(
-        key, model.name, model.precision, texts, tap.maps, tap.norms, tap.scores, cut, unaligned
-    )
+        key, model.name, model.precision, texts, tap.maps, tap.norms, tap.scores, cut, unaligned,
+        places=places,
+    )  # fmt: skip
 
 
-def _require_room(model: Model, source: Pieces, target: Pieces | None) -> None:
+def _require_room(model: Model, source: Pieces, target: Pieces | None, n_streams: int = 1) -> None:
     """Raise an error if the maps would not fit, before they are computed."""
     lengths = {"encoder": source.ids.shape[1]}
     lengths["decoder"] = lengths["encoder"] if target is None else target.ids.shape[1]
@@ -232,7 +288,7 @@ def _require_room(model: Model, source: Pieces, target: Pieces | None) -> None:
     for site in model.sites:
         queries = lengths[site.stack]
         keys = lengths["encoder"] if site.kind == "cross" else queries
-        cells += site.heads * queries * keys
+        cells += n_streams * site.heads * queries * keys
     if longest > LONGEST or 4 * cells > MAX_BYTES:
         max_pieces = min(LONGEST, int(longest * (MAX_BYTES / (4 * cells)) ** 0.5))
         raise WorkbenchError(
@@ -248,6 +304,7 @@ class _CaptureTap(Tap):
     """Stores maps, queries, keys, and the norm of each value after the output projection."""
 
     weights: Mapping[Site, Tensor]  # [heads, width of a head, width]
+    reads_second: bool = False
 
     def __post_init__(self) -> None:
         self.maps: dict[Site, Floats] = {}
@@ -256,7 +313,7 @@ class _CaptureTap(Tap):
         self._biases: list[tuple[Tensor, Floats]] = []  # T5's layers share one
 
     def see(self, view: View) -> None:
-        site = view.site
+        site = replace(view.site, kind="query") if view.is_second else view.site
         self.maps[site] = _floats(view.probabilities[0])
         if view.value is not None and site in self.weights:
             value = view.value[0].repeat_interleave(site.heads // site.groups, 0)  # [heads, k, w]

@@ -25,13 +25,16 @@ from workbench.drawing.primitives import (
     panels,
 )
 from workbench.experiment.definition import HEAD
+from workbench.models.output_heads.lm_losses import CONTEXT
 
 if TYPE_CHECKING:
+    from workbench.analyses.attention.capture import AttentionMaps
     from workbench.analyses.attention.grids import Grid
 
 LEAST = 25  # points: minimum of the ends of the scale, so that noise stays pale
 SIDE = 210  # pixels of a map of tags
 PLOTS = 48  # maps of a text in one figure
+NAMES = 40  # at an axis of a mask; of a longer text some are left out
 ITEM, MAP = 20, 150  # pixels of a piece or word in a map of a text; the smallest map
 
 
@@ -146,6 +149,52 @@ def maps_of_text(grid: "Grid") -> go.Figure:
         top=0,
         x={**CELLS, "type": "category", "tickangle": -90},
         y=[{**CELLS, **DOWN, "showticklabels": at % across == 0} for at in range(len(parts))],
+    )
+
+
+def masks_of_order(look: "AttentionMaps") -> go.Figure:
+    """Which token may see which, in the content and in the query stream, by a prediction order.
+
+    How to read: a row is a token that reads, a column one that is read; full colour: it is
+    seen. The number after a token is its place in the order; tokens without one are the context,
+    which all see, and which has no query.
+    """
+    text = next(iter(look.texts.values()))
+    names = distinct(
+        pd.Series(
+            [
+                piece if place == CONTEXT else f"{piece} {place + 1}"
+                for piece, place in zip(text.pieces, look.places, strict=True)
+            ]
+        )
+    )
+    parts: list[tuple[str, list[Trace]]] = [
+        (
+            name,
+            [
+                heat_map(
+                    pd.DataFrame(seen.astype(float), names, names),
+                    "%{y} reads %{x}: %{customdata}",
+                    showscale=False,
+                    zmin=0,
+                    zmax=1,
+                    customdata=np.where(seen, "seen", "hidden"),
+                )
+            ],
+        )
+        for name, seen in look.masks.items()
+    ]
+    named_cells = {
+        **CELLS, "type": "category", "categoryarray": list(names), "dtick": 1 + len(names) // NAMES
+    }  # fmt: skip
+    return panels(
+        parts,
+        max(MAP, ITEM * len(names)),
+        2,
+        top=0,
+        apart=0.12,
+        x={**named_cells, "tickangle": -90, "tickfont": {"size": 10}},
+        y=[{**named_cells, **DOWN, "showticklabels": not at} for at in range(len(parts))],
     )
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from workbench.analyses.attention.browsed import Browsed
 from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Text
+from workbench.analyses.attention.orders import seen_in
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.head_names import FIRST
 from workbench.core.public import public
@@ -215,7 +216,7 @@ class Grid(Browsed):
         return max(site.n_global for site in self.look.maps if _is(site, self.group))
 
     def seen(self, row: int) -> NDArray[np.bool_]:
-        """Which items may attend to which, by mask and window.  # [rows, columns]"""
+        """Which items may attend to which, by mask, window and order.  # [rows, columns]"""
         rows, columns = self.sides.rows, self.sides.columns
         first, last = (np.array(each, dtype=int)[:, None] for each in (rows.places, rows.ends))
         from_, to = (np.array(each, dtype=int)[None] for each in (columns.places, columns.ends))
@@ -225,6 +226,9 @@ class Grid(Browsed):
         if window := self.windows[row]:
             near = (from_ - last <= window) & (first - to <= window)
             seen &= near | (np.minimum(first, from_) < self.n_global)
+        if self.look.places:
+            by_piece = seen_in(self.look.places, self.group[1]).astype(np.float32)
+            seen &= self.sides.merged(by_piece) > 0
         return seen
 
     @property
@@ -397,9 +401,12 @@ def _combined(maps: list[Floats], how: str) -> Floats:
 
 def _rollout(maps: list[list[Floats]], group: Group) -> list[Floats]:
     """The rollout after each layer, from the lowest chosen one up.  # [queries, keys] each"""
-    if group[1] == "cross":
+    if group[1] in ("cross", "query"):
+        between = "cross-attention is between two texts"
+        if group[1] == "query":
+            between = "the query stream attends to the content stream"
         raise WorkbenchError(
-            "Rollout needs attention within one text; cross-attention is between two texts.",
+            f"Rollout needs attention within one text; {between}.",
             code="setting-invalid",
             remedy="Choose self-attention, or another way to combine heads.",
         )

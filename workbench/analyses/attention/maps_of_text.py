@@ -12,6 +12,7 @@ from workbench.engine.taps import Site, StackName
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from workbench.analyses.attention.orders import Order
     from workbench.engine.model import Model
 
 Floats = NDArray[np.float32]
@@ -44,6 +45,8 @@ class Source:
     model: "Model"
     doc: "Doc"
     target: "Doc | None" = None  # of the decoder; None: the same text
+    order: "Order | None" = None  # in which the model predicts, and its seed
+    seed: int = 0
 
     def of(self, stack: StackName) -> "Doc":
         """The text that a stack reads."""
@@ -64,15 +67,20 @@ class MapsOfText:
     cut: int  # words beyond the model's length
     unaligned: int  # words that own no piece
     source: Source | None = None  # None: in a cache, which keeps no model in memory
+    places: tuple[int, ...] = ()  # when each piece is predicted; -1: context; none: no order
 
     def __repr__(self) -> str:
         """Model, texts and number of maps; not their numbers."""
         read = ", ".join(
             f"{stack}: {len(text.pieces)} pieces" for stack, text in self.texts.items()
         )
-        heads = sum(site.heads for site in self.maps)
+        sites = [site for site in self.maps if site.kind != "query"]
+        heads = sum(site.heads for site in sites)
+        streams = " in two streams" if self.places else ""
         cut = f"; {self.cut:,} words beyond the model's length are left out" if self.cut else ""
-        return f"<AttentionMaps {self.model}: {read}; {len(self.maps)} sites, {heads} heads{cut}>"
+        return (
+            f"<AttentionMaps {self.model}: {read}; {len(sites)} sites, {heads} heads{streams}{cut}>"
+        )
 
     @property
     def size(self) -> int:

@@ -7,25 +7,24 @@ pseudo-likelihood one for each piece.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.analyses.basics.experiments import Profile
+from workbench.analyses.basics.permuted import AS_TRAINED, ORDERS, by_orders, over_orders
 from workbench.core.files import DAMAGED, atomic_write, require_regular
 from workbench.core.findings import percent
-from workbench.core.stats import t_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.formats import WHOLE
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.output_heads.lm_losses import CORRUPTED, INFILLED, MASKED
-from workbench.models.references import Pseudo, facts
+from workbench.models.references import facts
 from workbench.models.scoring.lm_scoring import (
     FIELDS,
-    ORDERS,
     PSEUDO,
     Scores,
     joined,
@@ -95,7 +94,7 @@ def _shown(value: object) -> str:
 
 # --- losses over random orders, of XLNet -------------------------------------------------------
 
-PERMUTED: Literal["permuted"] = "permuted"
+PERMUTED = "permuted"
 
 
 def _by_order(number: int) -> str:
@@ -109,17 +108,13 @@ def _over_orders(scores: Mapping[str, Scores]) -> list[tuple[str, float, int]]:
     ]
     rows = []
     for metric, (_, n) in by_order[0].items() if by_order else ():
-        values = np.array([measured[metric][0] for measured in by_order])
-        lower, upper = t_interval(values)
-        ends = ((metric, values.mean()), (f"{metric}_lower", lower), (f"{metric}_upper", upper))
-        rows += [(name, float(value), n) for name, value in ends]
+        values = over_orders([measured[metric][0] for measured in by_order])
+        names = (metric, f"{metric}_lower", f"{metric}_upper")
+        rows += [(name, value, n) for name, value in zip(names, values, strict=True)]
     return rows
 
 
 # --- losses, a chunk at a time --------------------------------------------------------------------
-
-
-_HIDDEN: Mapping[str, Pseudo] = {"pseudo": "original", PERMUTED: PERMUTED}
 
 
 def _scored(
@@ -134,18 +129,21 @@ def _scored(
         if path and (stored := _read(path, objectives)):
             chunks.append(stored)
         else:
-            chunks.append(
-                {
-                    objective: score(
-                        inputs.model,
-                        batch,
-                        documents,
-                        pseudo=_HIDDEN.get(objective.split()[0]),
-                        seed=inputs.seed + int(objective.partition(" ")[2] or 0),
-                    )
-                    for objective in objectives
-                }
-            )
+            chunk = {
+                objective: score(
+                    inputs.model,
+                    batch,
+                    documents,
+                    pseudo="original" if objective == "pseudo" else None,
+                    seed=inputs.seed,
+                )
+                for objective in objectives
+                if not objective.startswith(PERMUTED)
+            }
+            if _by_order(0) in objectives:
+                orders = by_orders(inputs.model, batch, documents, seed=inputs.seed)
+                chunk |= {_by_order(number): each for number, each in enumerate(orders)}
+            chunks.append(chunk)
             if path:
                 _write(path, chunks[-1])
         progress(documents.stop, len(batch), "scoring documents")
@@ -203,8 +201,7 @@ def _caveats(model: Model, batch: Batch, scores: Mapping[str, Scores]) -> list[C
         )
     if _by_order(0) in scores:
         texts.append(
-            f"Permuted losses are means over {ORDERS} random orders of each text. A sixth of an "
-            "order is predicted at a time, in order, from all else, as in the model's training; "
+            f"Permuted losses are means over {ORDERS} random orders of each text. {AS_TRAINED}; "
             "intervals are over orders, not over texts."
         )
     if counts["cut"]:

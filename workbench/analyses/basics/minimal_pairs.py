@@ -13,7 +13,7 @@ is better. Costs: a forward pass over both sentences, or one for each of their p
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +21,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import MinimalPairs
+from workbench.analyses.basics.permuted import AS_TRAINED, ORDERS, by_orders, over_orders
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.findings import percent
-from workbench.core.stats import SIGNIFICANT, holm, t_interval, wilson_interval
+from workbench.core.stats import SIGNIFICANT, holm, wilson_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
@@ -31,7 +32,7 @@ from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.references import Pseudo
-from workbench.models.scoring.lm_scoring import ORDERS, PSEUDO, START_TOKEN_TEXTS, score, start_of
+from workbench.models.scoring.lm_scoring import PSEUDO, START_TOKEN_TEXTS, score, start_of
 
 CHUNK = 200  # pairs between two progress callbacks
 MANY = 4  # minimum number of pieces of a word that is foreign to the vocabulary
@@ -45,9 +46,14 @@ Ints = NDArray[np.int64]
 class _Scored:
     """Scores of the pairs; each field is [pairs]."""
 
-    gap: Floats  # nats of the wrong sentence minus those of the right one
+    gaps: Floats  # nats of the wrong sentence minus those of the right one, [orders, pairs]
     fewer: Floats  # 1 if the right sentence has fewer pieces, 0.5 if equally many, else 0
     unscored: Ints  # sentences of the pair whose first piece has no context
+
+    @property
+    def gap(self) -> Floats:
+        """The mean over orders; models other than XLNet have one."""
+        return self.gaps.mean(0)  # type: ignore[no-any-return]
 
 
 class _Words(NamedTuple):
@@ -68,11 +74,7 @@ def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
     use_start = settings.start_token == "auto" and first
     start = start_of(model, encode(first)) if use_start else None
     pseudo = settings.pseudo_likelihood
-    gaps = []  # nats, [orders, pairs]; of XLNet by permuted prediction several orders
-    for order in range(ORDERS if pseudo == "permuted" else 1):
-        scored = _scored(inputs, pairs, pseudo, start, progress, inputs.seed + order)
-        gaps.append(scored.gap)
-    scored = replace(scored, gap=np.mean(gaps, axis=0))
+    scored = _scored(inputs, pairs, pseudo, start, progress)
     vocabulary = _vocabulary(model, pairs)
     tests = _Tests(pairs, scored, inputs.seed)
     tables = {"pairs": tests.table("phenomenon", [pair.phenomenon for pair in pairs], whole=True)}
@@ -88,7 +90,7 @@ def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
         "identical": dropped,
         "unscored_first_pieces": int(scored.unscored.sum()),
         **vocabulary._asdict(),
-        **_over_orders(np.array(gaps)),
+        **_of_orders(scored.gaps),
     }
     tables["scoring"] = pd.DataFrame(
         [(fact, str(value)) for fact, value in scoring.items()], columns=["fact", "value"]
@@ -110,39 +112,42 @@ def _scored(
     pseudo: Pseudo,
     start: int | None,
     progress: Progress,
-    seed: int,
 ) -> _Scored:
-    model = inputs.model
+    model, seed = inputs.model, inputs.seed
     pseudo_score = pseudo if model.objective in PSEUDO else None
-    nats: list[list[float]] = [[], []]  # of right sentences and wrong ones
+    nats: list[list[Floats]] = [[], []]  # of right sentences and wrong ones, [orders, pairs] each
     pieces: list[list[int]] = [[], []]
     unscored: list[list[int]] = [[], []]
     for part in chunks(pairs, CHUNK):
         for side, docs in enumerate(([p.good for p in part], [p.bad for p in part])):
-            scores = score(model, encode(docs), pseudo=pseudo_score, seed=seed, start_token=start)
-            nats[side] += scores.nats.tolist()
-            pieces[side] += scores.pieces.tolist()
-            unscored[side] += scores.bare.tolist()
-        progress(len(nats[0]), len(pairs), "scoring pairs")
+            batch = encode(docs)
+            if pseudo_score == "permuted":
+                orders = by_orders(model, batch, seed=seed)
+            else:
+                orders = [score(model, batch, pseudo=pseudo_score, seed=seed, start_token=start)]
+            nats[side].append(np.array([scores.nats for scores in orders]))
+            pieces[side] += orders[0].pieces.tolist()
+            unscored[side] += orders[0].bare.tolist()
+        progress(len(pieces[0]), len(pairs), "scoring pairs")
     longer = np.sign(
         np.array(pieces[1]) - np.array(pieces[0])
     )  # [pairs], 1 if the wrong sentence is longer
+    good, bad = (np.concatenate(of_side, 1) if of_side else np.zeros((1, 0)) for of_side in nats)
     return _Scored(
-        np.array(nats[1]) - np.array(nats[0]),
+        bad - good,
         (longer + 1) / 2,
         np.array(unscored[0], dtype=np.int64) + np.array(unscored[1], dtype=np.int64),
     )
 
 
-def _over_orders(gaps: Floats) -> dict[str, Any]:
+def _of_orders(gaps: Floats) -> dict[str, Any]:
     """The accuracy of single orders, with a 95 % interval over orders.  # [orders, pairs]"""
     if len(gaps) < 2:
         return {}
-    accuracy = (gaps > 0).mean(1)  # [orders]
-    lower, upper = t_interval(accuracy)
+    accuracy, lower, upper = over_orders((gaps > 0).mean(1))
     return {
         "orders": len(gaps),
-        "accuracy of an order": f"{accuracy.mean():.4f} ({lower:.4f} to {upper:.4f})",
+        "accuracy of an order": f"{accuracy:.4f} ({lower:.4f} to {upper:.4f})",
     }
 
 
@@ -268,11 +273,8 @@ def _caveats(model: Model, pseudo: Pseudo, start: int | None) -> Iterator[str]:
             "Sentences are scored by pseudo-likelihood, within-word: each piece is masked in turn, "
             "with the later pieces of its word (Kauf and Ivanova 2023)."
         )
-    elif pseudo == "permuted":
-        yield (
-            f"A sentence's score is its mean over {ORDERS} random orders. A sixth of an order is "
-            "predicted at a time, in order, from all else, as in the model's training."
-        )
+    elif model.objective in PSEUDO and pseudo == "permuted":
+        yield (f"A sentence's score is its mean over {ORDERS} random orders. {AS_TRAINED}.")
     elif model.objective in PSEUDO:
         yield (
             "Sentences are scored by pseudo-likelihood, original: each piece is masked alone "

@@ -48,7 +48,6 @@ from workbench.models.word_models import WordModel, words_of
 
 LOGIT_BYTES = {"cpu": 2**28, "cuda": 2**31}  # maximum size of a batch's logits, in float32
 
-ORDERS = 4  # random orders over which the loss of a model like XLNet is averaged
 START_TOKEN_TEXTS = 200  # number of texts on which a start token is tested
 PSEUDO = ("masked", "seq2seq")  # objectives that give whole texts no likelihood
 

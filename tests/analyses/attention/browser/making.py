@@ -88,6 +88,7 @@ class Side:
     scores: list[dict[str, Any]] | None = None
     overlays: list[dict[str, Any]] = field(default_factory=list)
     shift: int = 0  # of the positions, where special tokens are hidden
+    hidden: NDArray[np.uint8] | None = None  # [rows, columns], by a prediction order
 
     def message(self) -> dict[str, Any]:
         layers, heads = self.maps.shape[:2]
@@ -165,7 +166,11 @@ class World:
             "difference": self.difference, "state": self.state,
             "neurons": self.neurons, "offline": False,
         }  # fmt: skip
-        return framed(head, {f"thumbs{s}": pooled(side.maps) for s, side in enumerate(self.sides)})
+        arrays = {f"thumbs{s}": pooled(side.maps) for s, side in enumerate(self.sides)}
+        for s, side in enumerate(self.sides):
+            if side.hidden is not None:
+                arrays[f"hidden{s}"] = side.hidden
+        return framed(head, arrays)
 
     def answer(self, sent: str) -> bytes | None:
         """The frame that answers a request message as JSON, or None where it is lost."""

@@ -70,6 +70,18 @@ def test_masked_cells_are_not_there_which_is_not_zero(show: Show) -> None:
     assert shown.requests_for("exact") == []
 
 
+def test_what_a_prediction_order_hides_is_not_there(show: Show) -> None:
+    hidden = np.random.default_rng(0).random((8, 8)) < 0.5
+    maps = softmaxed((1, 1), 8, 8)
+    shown = show(World([Side(maps, TOKENS, hidden=hidden.astype(np.uint8))]))
+    shown.open(0, 0)
+    seen = pixels(shown)
+    assert (seen[hidden][:, 3] == 0).all() and (seen[~hidden][:, 3] == 255).all()
+    i, j = np.argwhere(hidden)[0]
+    assert "hidden by the order" in shown.hover(int(i), int(j))
+    expect(shown.page.locator(".legend")).to_contain_text("masked")
+
+
 def test_hover_is_within_a_255th_and_a_click_is_exact(show: Show) -> None:
     shown = show(small())
     shown.open(1, 2)

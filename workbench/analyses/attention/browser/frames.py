@@ -20,16 +20,20 @@ from numpy.typing import NDArray
 from workbench.analyses.attention.browser.scene import Scene, Side
 from workbench.analyses.attention.capture import passes
 from workbench.analyses.attention.grids import Grid, Items, grid_of
+from workbench.analyses.attention.maps_of_text import MapsOfText
+from workbench.analyses.attention.orders import STREAMS
 from workbench.analyses.attention.overlays import drawn, placed
 from workbench.analyses.attention.patterns import caption
 from workbench.analyses.attention.thumbnails import bytes_of, measured
 from workbench.drawing import SHARED, theme
+from workbench.models.output_heads.lm_losses import CONTEXT
 
 EXACT_CELLS = 65_536  # of a map up to which its values are sent exactly, else as bytes
 MAX_WITH_OVERVIEW = 700_000  # bytes of all maps, up to which an overview carries them
 MAX_SCORES = 8  # of each table, shown with an open head
 UNITS = {"pieces": "tokens", "words": "words"}
 KIND = {"self": "self-attention", "causal": "causal self-attention", "cross": "cross-attention"}
+MAX_ORDER = 40  # pieces of a prediction order that a note names
 State = Mapping[str, Any]
 
 
@@ -71,6 +75,9 @@ def overview_of(
     arrays: dict[str, NDArray[Any]] = {}
     if is_small(scene):
         head["cells"], arrays = _all_cells(scene)
+    for s, side in enumerate(scene.sides):
+        if side.grid.look.places:
+            arrays[f"hidden{s}"] = (~side.grid.seen(0)).astype(np.uint8)  # the same in all layers
     pictures = {f"thumbs{s}": side.overview.pictures for s, side in enumerate(scene.sides)}
     return framed(head, pictures | arrays)
 
@@ -251,9 +258,7 @@ def _items(side: Items) -> list[dict[str, Any]]:
 
 def _title(scene: Scene) -> str:
     options = scene.sides[0].grid.options
-    named = [
-        (side.model, f"{side.grid.group[0]} {KIND[side.grid.group[1]]}") for side in scene.sides
-    ]
+    named = [(side.model, f"{side.grid.group[0]} {_kind(side.grid)}") for side in scene.sides]
     combined = "" if options.together == "each head" else f", {options.together}"
     kinds = {kind for _, kind in named}
     if len(kinds) > 1:
@@ -261,6 +266,10 @@ def _title(scene: Scene) -> str:
     else:
         models = f"{' and '.join(dict.fromkeys(name for name, _ in named))}: {kinds.pop()}"
     return f"{models}, by {UNITS[options.unit]}{combined}"
+
+
+def _kind(grid: Grid) -> str:
+    return (STREAMS if grid.look.places else KIND)[grid.group[1]]
 
 
 def _note(scene: Scene) -> str:
@@ -298,6 +307,8 @@ def _note(scene: Scene) -> str:
         texts.append(f"Each map is the {options.together.replace('both', 'layers and heads')}.")
     for side in scene.sides:
         look = side.grid.look
+        if look.places and (by_order := _of_order(look)) not in texts:
+            texts.append(by_order)
         if look.cut:
             texts.append(
                 f"{look.cut} words are cut off: they exceed the maximum length of {look.model}."
@@ -305,6 +316,19 @@ def _note(scene: Scene) -> str:
         if look.unaligned:
             texts.append(f"{look.unaligned} words have no piece of their own in {look.model}.")
     return " ".join(texts)
+
+
+def _of_order(look: MapsOfText) -> str:
+    """The order in which pieces are predicted, and what it hides."""
+    text = next(iter(look.texts.values()))
+    chosen = sorted((place, n) for n, place in enumerate(look.places) if place != CONTEXT)
+    names = [text.pieces[n] for _, n in chosen]
+    more = ", …" if len(names) > MAX_ORDER else ""
+    return (
+        f"Prediction order: {', '.join(names[:MAX_ORDER])}{more}. Hatched: what the order hides; "
+        "all other tokens are context, which all see. The query stream predicts a token without "
+        "seeing it; context has no query."
+    )
 
 
 def _value(side: Side) -> str:

@@ -239,7 +239,7 @@ def _edited(grid: Grid, word: int, how: str, text: str) -> Grid:
     """The grid of the text with a word edited."""
     source = _source(grid)
     changed = edited(source.doc, word, how, text, mask_of(source.model))
-    maps = attention(source.model, changed, source.target)
+    maps = attention(source.model, changed, source.target, order=source.order, seed=source.seed)
     return grid_of(maps, grid.group, grid.options)
 
 

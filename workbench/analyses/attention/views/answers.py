@@ -35,14 +35,19 @@ if TYPE_CHECKING:
 TOP = 5  # predictions in view
 
 
-def answers(ref: str, model: "Model", doc: "Doc", group: "Group", options: "Options") -> "Answers":
-    """The functions that answer requests about this text, by request."""
+def answers(
+    ref: str, model: "Model", doc: "Doc", group: "Group", options: "Options", has_order: bool
+) -> "Answers":
+    """The functions that answer requests about this text, by request.
+
+    Similar sentences are read without a prediction order, so they are not offered with one.
+    """
     known: dict[str, Callable[[Request], Mapping[str, Any]]] = {
         "edit": partial(_edit, model, doc),
         "show": _show,
         "predict": partial(_predict, ref, model, doc),
     }
-    if options.together == "each head" and group[1] != "cross":
+    if options.together == "each head" and group[1] != "cross" and not has_order:
         known["similar"] = partial(_similar, model, doc, group)
     return known
 

@@ -4,13 +4,13 @@ Every choice is in the address. Costs: listing the tables of the latest runs, fo
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import streamlit as st
 
 from workbench.analyses.attention.edits import with_mask
 from workbench.app import cache, choice, navigation
-from workbench.app.tables_and_figures import segment
+from workbench.app.tables_and_figures import draw_figure, segment
 from workbench.app.text import plain
 from workbench.app.text_boxes import CORPUS, OWN
 from workbench.core.errors import WorkbenchError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model
 
     Tables = list[tuple[str, pd.DataFrame]]  # each with its label
+    ByOrder = dict[str, Any]  # the arguments `order` and `seed` of `attention`; none without
 
 FROM, TEXT, BEFORE = "from", "text", "before"  # in the address; `before`: the text before an edit
 OF_HEAD = ("pin", "word", "place")  # in the address, and of one text
@@ -41,6 +42,11 @@ SPECIAL = {
     "renormalised": "hidden, rows renormalised",
 }
 WEIGH = {"attention": "attention", "norms": "attention × value norm"}
+ORDERED = {
+    "left to right": "order left to right",
+    "random": "random order",
+    "as in training": "order as in training",
+}
 MAX_RUNS = 100  # of the latest runs, whose tables are offered
 Comparison = Literal["nothing", "value norms", "another model", "another text"]
 
@@ -65,6 +71,8 @@ _STYLE = """<style>
 }
 @media (max-width: 640px) {
   [data-testid="stLayoutWrapper"]:has(> [class*="st-key-controls-attention"]) { order: 9; }
+  [class*="st-key-drawn-3"] { overflow-x: auto; }
+  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 570px; }
 }
 </style>"""
 
@@ -248,14 +256,16 @@ def text(suffix: str) -> "Doc":
     return cache.sentence(choice.corpus(), *_sentence_boxes(_splits(suffix), suffix))
 
 
-def maps_before(model: "Model", target: "Doc | None") -> "AttentionMaps | None":
+def maps_before(
+    model: "Model", target: "Doc | None", by_order: "ByOrder"
+) -> "AttentionMaps | None":
     """The maps of the text before an edit; None if the text was not edited."""
     from workbench.analyses.attention.capture import attention
 
     former = st.query_params.get(BEFORE, "")
     if not former.strip() or _source() != OWN:
         return None
-    return attention(model, with_mask(model, cache.typed(former)), target)
+    return attention(model, with_mask(model, cache.typed(former)), target, **by_order)
 
 
 def target(doc: "Doc") -> "Doc":
@@ -270,6 +280,48 @@ def target(doc: "Doc") -> "Doc":
         "translation or a summary (default: the input text). It is read shifted by one piece.",
     )
     return cache.typed(typed) if typed and typed.strip() else doc
+
+
+def prediction_order(bar: "DeltaGenerator") -> "ByOrder":
+    """Draw the order in which an XLNet predicts pieces."""
+    from workbench.analyses.attention.orders import ORDERS, OrderName
+
+    with bar:
+        order: OrderName | None = st.selectbox(
+            "Prediction order",
+            [None, *ORDERS],
+            format_func=lambda name: ORDERED[name] if name else "Prediction order …",
+            key="predicted",
+            bind="query-params",
+            label_visibility="collapsed",
+            width=230,
+            help="This model was trained to predict pieces in random orders. By an order, a piece "
+            "sees only what comes before it; what the order hides is hatched. The content stream "
+            "also sees the piece itself, the query stream, which predicts, does not. As in "
+            "training: a sixth of the pieces is predicted, from all others.",
+        )
+        if order is None:
+            return {}
+        seed = 0
+        if order != "left to right":
+            drawn = st.number_input(
+                "Seed", min_value=0, max_value=999_999_999, step=1, key="seed", width=130,
+                bind="query-params", label_visibility="collapsed", help="Seed of the order.",
+            )  # fmt: skip
+            seed = int(drawn or 0)
+    return {"order": order, "seed": seed}
+
+
+def masks(maps: "AttentionMaps", bar: "DeltaGenerator") -> None:
+    """Draw which piece may see which in both streams, by the prediction order."""
+    from workbench.analyses.attention.figures import masks_of_order
+    from workbench.drawing.sanitize import harmless
+    from workbench.report.content import Drawing, words_of
+
+    if maps.places:
+        with bar.popover("Both masks", icon=":material/grid_on:", width="content"):
+            words = words_of(masks_of_order)
+            draw_figure(Drawing("masks", "", *words, harmless(maps.masks_figure())), "masks")
 
 
 def display_options(
@@ -334,14 +386,20 @@ def display_options(
 def _group(maps: "AttentionMaps") -> "Group":
     """The stack and kind of attention to show; a box is drawn if there are several."""
     from workbench.analyses.attention.grids import groups
+    from workbench.analyses.attention.orders import STREAMS
 
-    options = {f"{stack} {KIND_NAMES[kind]}": (stack, kind) for stack, kind in groups(maps)}
+    names = STREAMS if maps.places else KIND_NAMES
+    options = {f"{stack} {names[kind]}": (stack, kind) for stack, kind in groups(maps)}
     if len(options) == 1:
         return next(iter(options.values()))
     about = (
         "Self-attention: within the encoder. Causal attention: within the decoder, to earlier "
         "pieces only. Cross-attention: from the decoder to the encoder."
     )
+    if maps.places:
+        about = (
+            "Content stream: it reads pieces. Query stream: it predicts them without seeing them."
+        )
     return options[
         segment("Attention", list(options), "attention", help=about, label_visibility="collapsed")
     ]
@@ -438,16 +496,18 @@ def second(
     options: "Options",
     tables: "Tables",
     bar: "DeltaGenerator",
+    by_order: "ByOrder",
 ) -> "list[Side]":
     """The second side of the comparison: another model, another text or value norms; or none."""
     from workbench.analyses.attention.browser.scene import side_of
     from workbench.analyses.attention.capture import attention
     from workbench.analyses.attention.grids import Weigh, groups
+    from workbench.models.scoring.lm_scoring import predicts_in_order
 
     if what == "nothing":
         return []
     if what == "value norms":
-        maps = attention(cache.model(ref), doc, target)
+        maps = attention(cache.model(ref), doc, target, **by_order)
         other: Weigh = "attention" if options.weigh == "norms" else "norms"
         queries = doc if group[0] == "encoder" or target is None else target
         name = choice.name_of(ref, "models")
@@ -466,7 +526,8 @@ def second(
             doc = with_mask(model, text("2"))
         target = doc if target is not None else None
     with st.spinner("Computing attention …"):
-        maps = attention(model, doc, target if len(model.stacks) > 1 else None)
+        by_order = by_order if predicts_in_order(model) else {}
+        maps = attention(model, doc, target if len(model.stacks) > 1 else None, **by_order)
     second_group = group if group in groups(maps) else groups(maps)[0]
     queries = doc if second_group[0] == "encoder" or target is None else target
     suffix = ", text 2" if what == "another text" else ""

@@ -27,18 +27,23 @@ def page() -> None:
         from workbench.analyses.attention.browser.component import attention_browser
         from workbench.analyses.attention.browser.scene import scene_of, side_of
         from workbench.analyses.attention.capture import attention as capture_attention
+        from workbench.models.scoring.lm_scoring import predicts_in_order
 
         bar = attention.toolbar()
         with bar:
             doc = with_mask(model, attention.sentence())
             comparison = attention.comparison()
         several = len(model.stacks) > 1
-        second_bar = attention.second_toolbar(several or comparison.startswith("another"))
+        in_order = predicts_in_order(model)
+        second_bar = attention.second_toolbar(
+            several or in_order or comparison.startswith("another")
+        )
         with second_bar:
             target = attention.target(doc) if several else None
+        by_order = attention.prediction_order(second_bar) if in_order else {}
         with st.spinner("Computing attention …"):
-            maps = capture_attention(model, doc, target)
-            before = attention.maps_before(model, target)
+            maps = capture_attention(model, doc, target, **by_order)
+            before = attention.maps_before(model, target, by_order)
         group, options, tables = attention.display_options(maps, bar, second_bar)
         queries = doc if group[0] == "encoder" else target or doc
         first = side_of(
@@ -48,12 +53,16 @@ def page() -> None:
             queries,
             tables,
             before=before,
-            corpus=attention_answers.on_corpus(ref),
+            corpus=None if by_order else attention_answers.on_corpus(ref),
             mask=mask_of(model),
             predicts=attention_answers.predicts(ref, model, doc),
             model=choice.name_of(ref, "models"),
         )
-        second = attention.second(comparison, ref, doc, target, group, options, tables, second_bar)
+        attention.masks(maps, second_bar)
+        second = attention.second(
+            comparison, ref, doc, target, group, options, tables, second_bar, by_order
+        )
         attention_browser(
-            scene_of([first, *second]), attention_answers.answers(ref, model, doc, group, options)
+            scene_of([first, *second]),
+            attention_answers.answers(ref, model, doc, group, options, has_order=bool(by_order)),
         )

@@ -38,11 +38,8 @@ def permuted(
     rate: float = 1 / PARTS,
 ) -> dict[str, Tensor]:
     """A text with its masks, and as many queries as the row with most targets has targets."""
-    units = pieces(special)
-    n_targets = amount(units.n_units, rate, generator)
-    spans = spans_of(n_targets, torch.ones(SPANS), generator)
-    chosen = units.tokens(place_spans(spans, units.n_units, generator).inside)
-    order = torch.rand(tokens.shape, generator=generator).argsort(1).masked_fill(~chosen, CONTEXT)
+    order = prediction_order(special, generator, rate)
+    chosen = order != CONTEXT
     places = compact(torch.arange(tokens.shape[1]).expand_as(tokens), chosen, IGNORED)
     queries = places != IGNORED  # [batch, queries]
     at = places.clamp(min=0)
@@ -55,6 +52,16 @@ def permuted(
         "target_mapping": functional.one_hot(at, tokens.shape[1]).float() * queries[..., None],
         "labels": tokens.gather(1, at).masked_fill(~queries, IGNORED),
     }
+
+
+def prediction_order(special: Tensor, generator: Generator, rate: float = 1 / PARTS) -> Tensor:
+    """Places of the targets in a random order; of the context -1.  # [batch, length]"""
+    units = pieces(special)
+    n_targets = amount(units.n_units, rate, generator)
+    spans = spans_of(n_targets, torch.ones(SPANS), generator)
+    chosen = units.tokens(place_spans(spans, units.n_units, generator).inside)
+    random = torch.rand(special.shape, generator=generator)
+    return random.argsort(1).masked_fill(~chosen, CONTEXT)
 
 
 OBJECTIVES = {"permuted": Objective(permuted, "decoder")}

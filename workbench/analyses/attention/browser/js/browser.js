@@ -51,6 +51,7 @@ function attentionBrowser(root, host, message) {
     if (before && ["view", "present", "offline"].every((name) => before[name] === newer[name])) return;
     browser.message = newer;
     const [side] = newer.sides;
+    newer.sides.forEach((one, s) => { one.hidden = newer.arrays[`hidden${s}`]?.data; });
     [answers, exacts, neuronAnswers].forEach((memory) => memory.clear());
     requests.drop();
     const start = before ? browser.state : newer.state;

@@ -124,7 +124,7 @@ function cellView(browser) {
     mark(sheet, [i, j]);
     browser.light(i, j);
     const same = inStep(browser.message) ? sheets : [sheet];
-    const values = sheet.masked(i, j) ? [sheet.windowed ? "masked: outside of the window" : "masked: a later token"] : same.map((one) =>
+    const values = sheet.masked(i, j) ? [`masked: ${sheet.why}`] : same.map((one) =>
       `${sheets.length > 1 ? `${one.short}: ` : ""}${shownValue(one, { value: one.weight(i, j) })}`);
     const overlays = overlaysOn(sheet.side, browser.overlays);
     const pairs = labelsByCell(sheet, overlays).get(i * sheet.width + j) || [];

@@ -18,7 +18,7 @@ function legendDrawn(sheet, value, colours) {
     draw("text", { x: 172, y: 11, "font-size": 12, "font-family": FONT, fill: colours.faint,
       text: sheet.signed ? "difference" : value }),
   ];
-  if (sheet.side.causal || sheet.windowed) {
+  if (sheet.hatched) {
     const hatch = freshId("hatch");
     parts.push(draw("defs", {}, hatching(hatch, colours)),
       draw("rect", { x: 172, y: 17, width: 22, height: 10, fill: `url(#${hatch})`, stroke: colours.lines }),

@@ -29,7 +29,7 @@ function cellsDrawn(sheet, { cell, colours, overlays }) {
   const [width, height] = [sheet.width * cell, sheet.height * cell];
   const id = freshId("hatch");
   return [
-    ...(sheet.side.causal || sheet.windowed ? [draw("defs", {}, hatching(id, colours)),
+    ...(sheet.hatched ? [draw("defs", {}, hatching(id, colours)),
       draw("rect", { width, height, fill: `url(#${id})` })] : []),
     draw("image", { class: "cells", href: imageOf(sheet, colours), width, height, preserveAspectRatio: "none",
       style: "image-rendering:pixelated" }),

@@ -40,7 +40,8 @@ function sheetOfSide(side, s, answer) {
     drawn: numbers.drawn || {},
     tone: (k) => (sheet.scale ? bounded(Math.round((at(k) / sheet.scale) * 255), 0, 255) : 0),
     weight: (i, j) => at(i * width + j),
-    windowed: windowOf(side, answer.row) > 0,
+    hatched: hasMask(side, answer.row),
+    why: side.hidden ? "hidden by the order" : windowOf(side, answer.row) ? "outside of the window" : "a later token",
     masked: maskOf(side, windowOf(side, answer.row)),
   };
   return sheet;
@@ -51,11 +52,20 @@ function windowOf(side, row) {
   return side.windows?.[row] || 0;
 }
 
-/** The mask of a causal model, and of attention in a window: masked cells are not drawn, which differs from zero. */
+/** Whether a row of the grid has masked cells. */
+function hasMask(side, row) {
+  return Boolean(side.causal || windowOf(side, row) || side.hidden);
+}
+
+/**
+ * The mask of a causal model, of attention in a window, and of a prediction order: masked cells are not drawn, which
+ * differs from zero.
+ */
 function maskOf(side, window) {
-  if (!side.causal && !window) return () => false;
+  if (!side.causal && !window && !side.hidden) return () => false;
   return (i, j) => {
     const [row, column] = [side.rows[i], side.columns[j]];
+    if (side.hidden?.[i * side.columns.length + j]) return true;
     if (side.causal && column.i > row.i) return true;
     return window > 0 && Math.max(column.i - row.to, row.i - column.to) > window
       && Math.min(row.i, column.i) >= side.n_global;

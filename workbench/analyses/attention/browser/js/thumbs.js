@@ -44,9 +44,8 @@ function atlasOf(side, array, colours, shared = null) {
 
 /** Which pixels of a thumbnail contain only masked cells; null if there is no mask. */
 function clearOf(side, r, height, width) {
-  const window = windowOf(side, r);
-  if (!side.causal && !window) return null;
-  const masked = maskOf(side, window);
+  if (!hasMask(side, r)) return null;
+  const masked = maskOf(side, windowOf(side, r));
   const first = (k, parts, whole) => Math.floor((k * whole) / parts);
   const last = (k, parts, whole) => Math.max(first(k, parts, whole), Math.ceil(((k + 1) * whole) / parts) - 1);
   return Uint8Array.from({ length: height * width }, (_, k) => {
