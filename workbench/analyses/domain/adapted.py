@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,7 @@ TEXT_OF = {AS_IS: GENERAL, MORE: GENERAL, FURTHER: DOMAIN_TEXT, SCRATCH: DOMAIN_
            OWN: DOMAIN_TEXT}  # fmt: skip
 MASKED = ("bert", "albert")  # whose usual objective also needs documents
 DRIFT_TEXTS = 300
+DRAWS = 5_000  # bootstrap samples: with fewer, no p-value of so many pairs could be small
 Texts = Mapping[str, Text]  # by kind
 
 
@@ -261,7 +263,9 @@ def _scored(
         for text, found in of_seeds.items():
             scores[text].append(found)
     return {
-        text: bits_per_character(batch, scores[text], inputs.seed, inputs.corpora[index].name)
+        text: bits_per_character(
+            batch, scores[text], inputs.seed, inputs.corpora[index].name, DRAWS
+        )
         for index, (text, batch) in enumerate(batches.items())
     }, kind
 
@@ -351,7 +355,8 @@ def drift_table(
     lower, upper = t_interval(gaps)
     p = np.full(len(gaps), np.nan)
     if gaps.shape[1] > 1:
-        with np.errstate(all="ignore"):
+        with catch_warnings():
+            simplefilter("ignore")  # of layers that moved alike in all seeds
             p = holm(np.nan_to_num(ttest_1samp(gaps, 0, axis=1).pvalue, nan=1.0))
     return layers.reset_index(drop=True).assign(
         further=further.mean(1), control=control.mean(1), difference=gaps.mean(1), lower=lower,
@@ -430,7 +435,7 @@ def _caveats(
     yield Caveat(
         f"A model was trained further for {settings.steps:,} steps of {settings.batch_size} "
         f"sequences of {settings.sequence_length} pieces; Gururangan et al. (2020) used 12,500 "
-        "steps of 2,048 sequences, SciBERT read 3 billion words and LEGAL-BERT 12 GB. What does "
+        "steps of 2,048 sequences, SciBERT read 3.2 billion pieces and LEGAL-BERT 12 GB. What does "
         "not hold here may hold with more."
     )
     for text, most in passes.items():

@@ -163,7 +163,7 @@ DOMAIN = Experiment(
         "Standard": {},
         "Full": {"general_steps": 8_000, "steps": 8_000, "seeds": (0, 1, 2), "effort": "standard"},
     },
-    title="Adapted from and to:",
+    title="Domain adaptation between",
     demo=Demo(
         "A small model adapted to statements about facts",
         corpora=("primer:size=2000", "primer/entailment:size=400"),

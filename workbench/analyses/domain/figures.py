@@ -66,8 +66,8 @@ def words(tables: Tables) -> go.Figure:
 def drift(tables: Tables) -> go.Figure:
     """How far the states of each layer moved from the model as is: 1 − CKA, means over seeds.
 
-    How to read: 0 is unchanged. The grey line was trained as long on general text: what lies above
-    it is due to the domain. emb.: the embeddings.
+    How to read: 0 is unchanged. Orange: trained further on the domain. Grey: as long on general
+    text; what lies above it is due to the domain. emb.: the embeddings.
     """
     parts = []
     for stack, rows in tables["drift"].groupby("stack", sort=False):
@@ -77,7 +77,7 @@ def drift(tables: Tables) -> go.Figure:
                 colour,
             )
             for style, (column, name, colour) in enumerate(
-                (("further", "on the domain", TUNED), ("control", "on general text", BASELINE))
+                (("further", "domain", TUNED), ("control", "general", BASELINE))
             )
         ]  # fmt: skip
         parts.append((str(stack) if tables["drift"]["stack"].nunique() > 1 else "", lines))

@@ -140,6 +140,8 @@ def _forgotten(tables: Tables) -> Finding:
 def _scratch(tables: Tables) -> Finding:
     """A model trained on the domain alone, against one trained further on it."""
     row = _known(_pair(tables, DOMAIN_TEXT, SCRATCH, FURTHER))
+    is_equal = AS_IS in set(tables["trainings"]["arm"])  # else that model came with a budget
+    budget = "With as many steps in total" if is_equal else "With as many steps on the domain"
     said = _said(
         row,
         "predicts it better than one that first read general text",
@@ -147,8 +149,8 @@ def _scratch(tables: Tables) -> Finding:
         "is not shown to predict it better or worse than one that first read general text",
     )
     return _of_pair(
-        f"A model trained on the domain alone {said}: {_by(row)}. On legal tasks, Chalkidis et "
-        "al. found neither the better one everywhere.",
+        f"{budget}, a model trained on the domain alone {said}: {_by(row)}. On legal tasks, "
+        "Chalkidis et al. found neither the better one everywhere.",
         row,
         "bits of the domain's text, scratch minus further",
         tables,
@@ -182,7 +184,7 @@ def _pieces(row: Row) -> Finding:
         f"{decimal(row['own'], 2)} a word against {decimal(row['general'], 2)} by the general one "
         f"({signed(decimal(row['difference'], 2))}, 95 % {ends}).",
         row["difference"], (row["lower"], row["upper"]), 0.0, judged(sure), "fertility",
-        keys_of(row, "words"), "fertility",
+        keys_of(row, "words"), "words",
         measure="pieces per word of the domain, own minus general vocabulary", column="difference",
         decided_by="more text", n=plural(row["n"], "word"),
     )  # fmt: skip
@@ -207,10 +209,10 @@ def _drift(table: pd.DataFrame) -> Iterator[Finding]:
             f"; difference {signed(decimal(row['difference'], 3))}, 95 % {both}, {p_text(row['p'])}"
         )
     if row["difference"] > 0:
-        shown = "moved" if sure else "is not shown to have moved"
+        shown = "" if sure else ", which is not shown to exceed the control"
         claim = (
-            f"{where} {shown} further on the domain than on as much general text, the most of all "
-            f"layers: 1 − CKA is {moved} against {control}{by}."
+            f"{where} moved furthest by the domain beyond as much general text{shown}: 1 − CKA "
+            f"is {moved} against {control}{by}."
         )
     else:
         claim = (

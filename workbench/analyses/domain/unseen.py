@@ -93,7 +93,8 @@ class Text:
         room = tokens - n_trained_on * content
         n_lines = 0
         for line in reversed(self.ending.lines):
-            room -= len(tokenizer(f"{line}\n", add_special_tokens=False)["input_ids"]) + ENDS
+            ids = tokenizer(f"{line}\n", add_special_tokens=False, verbose=False)["input_ids"]
+            room -= len(ids) + ENDS
             if room < 0:
                 break
             n_lines += 1

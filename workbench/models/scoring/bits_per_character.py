@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import Floats, difference, interval_around, resampled
+from workbench.core.stats import DRAWS, Floats, difference, interval_around, resampled
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.models.references import Pseudo
@@ -84,7 +84,7 @@ class Bits:
 
 
 def bits_per_character(
-    batch: Batch, scored: Sequence[Sequence[Scores]], seed: int, where: str
+    batch: Batch, scored: Sequence[Sequence[Scores]], seed: int, where: str, draws: int = DRAWS
 ) -> Bits:
     """Bits per character on the texts that every model reads whole.
 
@@ -120,4 +120,4 @@ def bits_per_character(
 
     values = bits(counts.sum(2).astype(np.float64)).mean(1)
     characters = counts[:, 0, :, 1].sum(-1)
-    return Bits(scored, whole, characters, values, resampled(counts, bits, seed))
+    return Bits(scored, whole, characters, values, resampled(counts, bits, seed, draws))
