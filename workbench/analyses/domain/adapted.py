@@ -65,6 +65,7 @@ from workbench.models.scoring.bits_per_character import (
     kind_of,
     likelihood,
 )
+from workbench.models.scoring.lm_scoring import start_of
 
 if TYPE_CHECKING:
     from workbench.engine.batch import Batch
@@ -251,6 +252,7 @@ def _scored(
     """Bits per character of both texts by each arm, and what kind of number they are."""
     scores: dict[str, list[list[Any]]] = {text: [] for text in batches}
     kind, done = "", 0
+    with_start: bool | None = None  # as the model as is reads best; the same for all arms
     for arm in ARMS:
         of_seeds: dict[str, list[Any]] = {text: [] for text in batches}
         for seed in arms.seeds:
@@ -258,8 +260,10 @@ def _scored(
             done += 1
             model = _open(inputs, arms, arm, seed)
             kind = kind_of(model)
+            if with_start is None:
+                with_start = start_of(model, batches[GENERAL]) is not None
             for text, batch in batches.items():
-                of_seeds[text].append(likelihood(model, batch, inputs.seed))
+                of_seeds[text].append(likelihood(model, batch, inputs.seed, with_start))
         for text, found in of_seeds.items():
             scores[text].append(found)
     return {
@@ -349,12 +353,12 @@ def drift_table(
     layers: pd.DataFrame, further: "np.ndarray[Any, Any]", control: "np.ndarray[Any, Any]"
 ) -> pd.DataFrame:
     """The table `drift` of layers, and of how far their states moved.  # [layers, seeds] twice"""
-    from scipy.stats import ttest_1samp
-
     gaps = further - control
     lower, upper = t_interval(gaps)
     p = np.full(len(gaps), np.nan)
     if gaps.shape[1] > 1:
+        from scipy.stats import ttest_1samp
+
         with catch_warnings():
             simplefilter("ignore")  # of layers that moved alike in all seeds
             p = holm(np.nan_to_num(ttest_1samp(gaps, 0, axis=1).pvalue, nan=1.0))

@@ -17,6 +17,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.stats import DRAWS, Floats, difference, interval_around, resampled
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
+from workbench.models.huggingface import HuggingFace
 from workbench.models.references import Pseudo
 from workbench.models.scoring.lm_scoring import PSEUDO, Scores, score, start_of
 
@@ -28,10 +29,19 @@ def kind_of(model: Model) -> str:
     return KINDS.get(str(model.objective), "pseudo")
 
 
-def likelihood(model: Model, batch: Batch, seed: int = 0) -> Scores:
-    """The likelihood of each text; of a model that sees both sides, its pseudo-likelihood."""
+def likelihood(model: Model, batch: Batch, seed: int = 0, with_start: bool | None = None) -> Scores:
+    """The likelihood of each text; of a model that sees both sides, its pseudo-likelihood.
+
+    `with_start` says whether a model that reads from the left reads its start token first; by
+    default, if it predicts these texts better after it.
+    """
     pseudo: Pseudo | None = "original" if model.objective in PSEUDO else None
-    return score(model, batch, pseudo=pseudo, seed=seed, start_token=start_of(model, batch))
+    start = None
+    if with_start is None:
+        start = start_of(model, batch)
+    elif with_start and isinstance(model, HuggingFace):
+        start = model.tokenizer.bos_token_id
+    return score(model, batch, pseudo=pseudo, seed=seed, start_token=start)
 
 
 @dataclass(frozen=True)
