@@ -65,7 +65,7 @@ from workbench.models.scoring.bits_per_character import (
     kind_of,
     likelihood,
 )
-from workbench.models.scoring.lm_scoring import start_of
+from workbench.models.scoring.lm_scoring import Scores, start_of
 
 if TYPE_CHECKING:
     from workbench.engine.batch import Batch
@@ -121,7 +121,7 @@ def run(inputs: Inputs, settings: Domain, progress: Progress) -> Result:
         "differences": _differences(bits, kind),
         **_words(inputs, texts, bits, arms, progress),
         "drift": _drift(inputs, texts[DOMAIN_TEXT], arms, progress),
-        "trainings": _trainings(settings, arms),
+        "trainings": _trainings(arms),
     }
     of_tasks: list[Caveat] = []
     if tasks:
@@ -221,9 +221,8 @@ def _unseen(kind: str, text: Text, settings: Domain, arms: Arms) -> Text:
     return text.unseen(trainings, settings.sequence_length)
 
 
-def _trainings(settings: Domain, arms: Arms) -> pd.DataFrame:
-    start = {MORE: AS_IS, FURTHER: AS_IS, SCRATCH: "random weights", OWN: "random weights",
-             AS_IS: "random weights"}  # fmt: skip
+def _trainings(arms: Arms) -> pd.DataFrame:
+    """The table `trainings`."""
     rows = []
     for arm in ARMS:
         for seed in arms.seeds:
@@ -233,7 +232,8 @@ def _trainings(settings: Domain, arms: Arms) -> pd.DataFrame:
             tokenizer = open_tokenizer(net_folder(arms.folder(arm, seed)))
             rows.append(
                 {
-                    "arm": arm, "seed": seed, "text": TEXT_OF[arm], "start": start[arm],
+                    "arm": arm, "seed": seed, "text": TEXT_OF[arm],
+                    "start": AS_IS if arm in (MORE, FURTHER) else "random weights",
                     "steps": int(last["step"]), "tokens": int(last["tokens"]),
                     "passes": last["tokens"] / pieces, "loss": last["loss"],
                     "held_out": last["held_out"], "parameters": parameters,
@@ -250,22 +250,25 @@ def _scored(
     inputs: Inputs, arms: Arms, batches: "Mapping[str, Batch]", progress: Progress
 ) -> tuple[dict[str, Bits], str]:
     """Bits per character of both texts by each arm, and what kind of number they are."""
-    scores: dict[str, list[list[Any]]] = {text: [] for text in batches}
-    kind, done = "", 0
+    scored: dict[Path, dict[str, Scores]] = {}  # of each model, once
+    kind = ""
     with_start: bool | None = None  # as the model as is reads best; the same for all arms
-    for arm in ARMS:
-        of_seeds: dict[str, list[Any]] = {text: [] for text in batches}
-        for seed in arms.seeds:
-            progress(done, len(ARMS) * len(arms.seeds), "scoring the texts")
-            done += 1
-            model = _open(inputs, arms, arm, seed)
-            kind = kind_of(model)
-            if with_start is None:
-                with_start = start_of(model, batches[GENERAL]) is not None
-            for text, batch in batches.items():
-                of_seeds[text].append(likelihood(model, batch, inputs.seed, with_start))
-        for text, found in of_seeds.items():
-            scores[text].append(found)
+    folders = [[arms.folder(arm, seed) for seed in arms.seeds] for arm in ARMS]
+    models = list(dict.fromkeys(folder for of_arm in folders for folder in of_arm))
+    for done, folder in enumerate(models):
+        progress(done, len(models), "scoring the texts")
+        model = _open(inputs, folder)
+        kind = kind_of(model)
+        if with_start is None:
+            with_start = start_of(model, batches[GENERAL]) is not None
+        scored[folder] = {
+            text: likelihood(model, batch, inputs.seed, with_start)
+            for text, batch in batches.items()
+        }
+    scores = {
+        text: [[scored[folder][text] for folder in of_arm] for of_arm in folders]
+        for text in batches
+    }
     return {
         text: bits_per_character(
             batch, scores[text], inputs.seed, inputs.corpora[index].name, DRAWS
@@ -274,8 +277,8 @@ def _scored(
     }, kind
 
 
-def _open(inputs: Inputs, arms: Arms, arm: str, seed: int) -> "Model":
-    return load(arms.folder(arm, seed), inputs.device, "fp32")
+def _open(inputs: Inputs, folder: Path) -> "Model":
+    return load(folder, inputs.device, "fp32")
 
 
 def _differences(bits: Mapping[str, Bits], kind: str) -> pd.DataFrame:
@@ -303,7 +306,7 @@ def _words(
     progress(0, None, "counting words")
     read = {kind: text.corpus.docs(text.trained_on, COUNTED) for kind, text in texts.items()}
     words = words_of_domain(read[DOMAIN_TEXT], read[GENERAL])
-    general, own = (_open(inputs, arms, arm, arms.seeds[0]) for arm in (AS_IS, OWN))
+    general, own = (_open(inputs, arms.folder(arm, arms.seeds[0])) for arm in (AS_IS, OWN))
     whole = {
         kind: encode([text.docs[n] for n in np.flatnonzero(bits[kind].whole)])
         for kind, text in texts.items()
@@ -375,32 +378,32 @@ def _tasks(
     inputs: Inputs, adapting: Adapting, tasks: Sequence[Scored], arms: Arms, progress: Progress
 ) -> tuple[pd.DataFrame, list[Caveat]]:
     """The score of each arm on each task, frozen and fine-tuned."""
-    seeds = arms.seeds
+    cells = list(dict.fromkeys(str(arms.folder(arm, seed)) for arm in ARMS for seed in arms.seeds))
     keys = [
-        (task, method, arm, seed)
-        for task in tasks
+        (index, method, folder)
+        for index in range(len(tasks))
         for method in METHODS
-        for arm in ARMS
-        for seed in seeds
+        for folder in cells
     ]
     requests = [
         finetune_request(
-            inputs, adapting, str(arms.folder(arm, seed)), task.corpus, task.name, method, "plain"
+            inputs, adapting, folder, tasks[index].corpus, tasks[index].name, method, "plain"
         )
-        for task, method, arm, seed in keys
+        for index, method, folder in keys
     ]
     activity = "adapting models to tasks"
     progress(0, len(keys), activity)
     answered = inputs.run_experiments(requests, lambda done: progress(done, len(keys), activity))
-    results = {
-        (task.name, method, arm, seed): result
-        for (task, method, arm, seed), result in zip(keys, answered, strict=True)
-    }
+    results = dict(zip(keys, answered, strict=True))
+
+    def runs_of(index: int, method: Method, arm: str) -> list[SubrunResult]:
+        return [results[index, method, str(arms.folder(arm, seed))] for seed in arms.seeds]
+
     rows, caveats = list[dict[str, Any]](), list[Caveat]()
-    for task in tasks:
+    for index, task in enumerate(tasks):
         name = task.split.task.name
         for method in METHODS:
-            runs = [[results[task.name, method, arm, seed] for seed in seeds] for arm in ARMS]
+            runs = [runs_of(index, method, arm) for arm in ARMS]
             found = estimate(runs, task.split, inputs.seed)
             lower, upper = interval(found.draws)
             baseline = float(runs[0][0].tables["means"]["baseline"].iloc[0])
@@ -414,10 +417,10 @@ def _tasks(
                 for row, arm in enumerate(ARMS)
             ]  # fmt: skip
         of_task = [
-            (f"{arm} ({method})", results[task.name, method, arm, seed])
+            (f"{arm} ({method})", run)
             for method in METHODS
             for arm in ARMS
-            for seed in seeds
+            for run in runs_of(index, method, arm)
         ]
         caveats += [Caveat(each.text, ("tasks",)) for each in task_caveats(name, of_task)]
     return pd.DataFrame(rows), caveats
