@@ -37,13 +37,12 @@ from workbench.analyses.domain.fertility import (
 from workbench.analyses.domain.unseen import Text, text_to_train_on
 from workbench.analyses.training.train import open_tokenizer
 from workbench.analyses.transfer.experiments import Adapting, Method
-from workbench.analyses.transfer.frozen_vs_finetuned import finetune_request
+from workbench.analyses.transfer.frozen_vs_finetuned import cell_caveats, finetune_request
 from workbench.analyses.transfer.pretraining import (
     Scored,
     estimate,
     facts_of,
     gain,
-    task_caveats,
     tasks_of,
 )
 from workbench.core.errors import WorkbenchError
@@ -416,13 +415,20 @@ def _tasks(
                 }
                 for row, arm in enumerate(ARMS)
             ]  # fmt: skip
-        of_task = [
-            (f"{arm} ({method})", run)
-            for method in METHODS
-            for arm in ARMS
-            for run in runs_of(index, method, arm)
-        ]
-        caveats += [Caveat(each.text, ("tasks",)) for each in task_caveats(name, of_task)]
+        own = [run for (of, _, _), run in results.items() if of == index]
+        common = set.intersection(*({each.text for each in run.caveats} for run in own))
+        caveats += [Caveat(f"{name}: {text}", ("tasks",)) for text in sorted(common)]
+    means = [
+        results[index, method, folder].tables["means"].assign(model=arm)
+        for index, method, folder in keys
+        for arm in ARMS
+        if folder in {str(arms.folder(arm, seed)) for seed in arms.seeds}
+    ]
+    by_arm = pd.concat(means).groupby(
+        ["task", "model", "method", "head"], sort=False, as_index=False
+    )
+    learnt = by_arm.agg({"learned": "any", "converged": "all"})
+    caveats += [Caveat(each.text, ("tasks",)) for each in cell_caveats(learnt)]
     return pd.DataFrame(rows), caveats
 
 

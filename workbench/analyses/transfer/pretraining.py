@@ -118,14 +118,7 @@ def run(inputs: Inputs, settings: Pretraining, progress: Progress) -> Result:
     tables["cells"] = pd.DataFrame([{**cell.key, "run": cell.result.name} for cell in cells])
     caveats = [
         *_caveats(inputs, settings, arms, tables["pretraining"]),
-        *(
-            caveat
-            for scored in tasks
-            for caveat in task_caveats(
-                scored.split.task.name,
-                [(" ".join(c.model), c.result) for c in cells if c.task == scored.split.task.name],
-            )
-        ),
+        *_task_caveats(tasks, cells),
     ]
     return Result(tables, caveats=tuple(dict.fromkeys(caveats)))
 
@@ -425,18 +418,23 @@ def _caveats(
         )
 
 
-def task_caveats(task: str, runs: Sequence[tuple[str, SubrunResult]]) -> Iterator[Caveat]:
-    """Caveats of the finetune runs of a task by the names of models, each once for all."""
-    texts = [
-        caveat.text.replace(str(run.tables["scores"]["model"].iloc[0]), name)
-        for name, run in runs
-        for caveat in run.caveats
-    ]
-    for text in dict.fromkeys(texts):
-        if text.startswith("Fewer than three"):
-            yield Caveat(text)
-        else:
-            yield Caveat(f"{task}: {text}", ("scores",))
+def _task_caveats(tasks: Sequence[Scored], cells: Sequence[Cell]) -> Iterable[Caveat]:
+    """Caveats of the finetune runs, each listed once for all models."""
+    for scored in tasks:
+        task = scored.split.task.name
+        texts = [
+            caveat.text.replace(
+                str(cell.result.tables["scores"]["model"].iloc[0]), " ".join(cell.model)
+            )
+            for cell in cells
+            if cell.task == task
+            for caveat in cell.result.caveats
+        ]
+        for text in dict.fromkeys(texts):
+            if text.startswith("Fewer than three"):
+                yield Caveat(text)
+            else:
+                yield Caveat(f"{task}: {text}", ("scores",))
 
 
 # --- requirements ------------------------------------------------------------------------
