@@ -428,7 +428,9 @@ def _tasks(
         ["task", "model", "method", "head"], sort=False, as_index=False
     )
     learnt = by_arm.agg({"learned": "any", "converged": "all"})
-    caveats += [Caveat(each.text, ("tasks",)) for each in cell_caveats(learnt)]
+    for caveat in cell_caveats(learnt):  # which names the marks of another figure
+        text = caveat.text.replace(" (crosses)", "").replace(" (hollow marks)", "")
+        caveats.append(Caveat(text, ("tasks",)))
     return pd.DataFrame(rows), caveats
 
 
