@@ -30,7 +30,7 @@ MEASURED = {
 }  # fmt: skip
 RUN = re.compile(r"'([a-z-]+)-[0-9a-f]{16}'")  # the name of a run, as `repr` shows it
 ENCODERS = ("mini:bert", "mini:t5", "mini:elmo", "mini:gpt")
-RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
+RUNS: tuple[tuple[str, dict[str, Any], str | tuple[str, ...], tuple[str, ...]], ...] = (
     ("describe", {}, "primer:size=120", ()),
     ("trigram", {}, "primer:size=120", ENCODERS[3:]),
     ("tuned-lens", {"steps": 25}, "primer:size=80", ENCODERS),
@@ -86,6 +86,9 @@ RUNS: tuple[tuple[str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("pretraining", {"tasks": ["sentiment"], "seeds": (0,), "max_epochs": 1,
                      "pretraining_steps": 10, "arms": ["mlm", "ltr"], "sizes": "tiny"},
      "primer/sentiment:size=60", ()),
+    ("domain", {"size": "tiny", "general_steps": 5, "steps": 5, "seeds": (0, 1), "batch_size": 4,
+                "sequence_length": 32, "vocabulary_size": 300, "max_test": 40},
+     ("primer:size=300", "primer/entailment:size=200"), ()),
     ("train", {"family": "gpt", "steps": 20, "size": "tiny"}, "primer:size=400", ()),
     ("train", {"family": "bert", "steps": 20, "size": "tiny"}, "primer:size=400", ()),
     ("train", {"family": "elmo", "steps": 10, "size": "tiny"}, "primer:size=400", ()),

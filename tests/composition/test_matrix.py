@@ -66,6 +66,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "text-length": ("", {}),
     "scaling": ("", {}),
     "pretraining": ("", {}),
+    "domain": ("", {}),
     "profile": (PRIMER, {"max_sentences": 10}),
     "similarity": (PRIMER, {"max_sentences": 10}),
     "steering": (
@@ -79,7 +80,11 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "trigram": (PRIMER, {"max_sentences": 10}),
     "tuned-lens": (PRIMER, {"max_train": 10, "steps": 2}),
 }  # fmt: skip
-WITH_MODEL = [name for name in EXPERIMENT_SETTINGS if EXPERIMENTS[name].models != (0, 0)]
+WITH_MODEL = [  # domain, of two corpora, begins with runs of train, which is one of them
+    name
+    for name in EXPERIMENT_SETTINGS
+    if EXPERIMENTS[name].models != (0, 0) and EXPERIMENTS[name].corpora[0] < 2
+]
 TEXT, SECOND = "Ben walks to the hill .", "Ann saw a dog ."
 
 

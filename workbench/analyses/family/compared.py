@@ -18,14 +18,7 @@ import pandas as pd
 
 from workbench.analyses.family.experiments import Family
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import (
-    Floats,
-    difference,
-    holm,
-    interval_around,
-    resampled,
-    wilson_interval,
-)
+from workbench.core.stats import holm, wilson_interval
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.tables import minimal_pairs
 from workbench.corpora.tasks import corpora_of, corpus_of, is_primer, tasks_of
@@ -43,13 +36,13 @@ from workbench.experiment.definition import (
     SubrunResult,
     unmet_requirements,
 )
-from workbench.models.references import Pseudo, facts
-from workbench.models.scoring.lm_scoring import PSEUDO, Scores, score, start_of
+from workbench.models.references import facts
+from workbench.models.scoring.bits_per_character import bits_per_character, kind_of, likelihood
+from workbench.models.scoring.lm_scoring import Scores
 
 if TYPE_CHECKING:
     from workbench.corpora import Corpus
 
-KINDS = {"causal": "left to right", "bidirectional": "both directions"}  # by objective
 TIMED_TEXTS, TIMES = 64, 3
 SEARCHED = 200  # texts in which minimal pairs are looked for
 
@@ -137,85 +130,38 @@ def _scored(
             why = f"It has no such part: {LM_HEAD.what}."
             compared.leave_out(name, "text", "bits_per_character", why)
             continue
-        pseudo: Pseudo | None = "original" if model.objective in PSEUDO else None
-        start = start_of(model, batch)
-        scored[name] = score(model, batch, pseudo=pseudo, seed=inputs.seed, start_token=start)
+        scored[name] = likelihood(model, batch, inputs.seed)
     return scored
-
-
-def _kind(model: Model) -> str:
-    return KINDS.get(str(model.objective), "pseudo")
 
 
 def _text_tables(
     inputs: Inputs, models: Mapping[str, Model], batch: Batch, scored: Mapping[str, Scores]
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[Caveat]]:
     """The tables `text` and `differences`, on the texts that every model reads whole."""
-    whole = np.all([(each.cut == 0) & (each.pieces > 0) for each in scored.values()], axis=0)
-    if not whole.any():
-        raise WorkbenchError(
-            "there is no text that all of the models read whole.",
-            code="too-few-sentences",
-            where=inputs.corpus.name,
-            remedy="Choose a corpus with shorter texts, or models that read longer ones.",
-        )
-    texts = [batch.text_of(n) for n in range(len(batch)) if whole[n]]
-    per_byte = np.array([len(text) / len(text.encode()) for text in texts])  # characters, [texts]
-    counts = np.stack(
-        [
-            np.stack([each.nats[whole] / math.log(2), each.bytes[whole] * per_byte], -1)
-            for each in scored.values()
-        ]
-    )[:, None]  # [models, 1, texts, 2]
-
-    def bits(sums: Floats) -> Floats:
-        per_character: Floats = sums[..., 0] / sums[..., 1]
-        return per_character
-
-    values = bits(counts.sum(2).astype(np.float64))[:, 0]  # [models]
-    draws = resampled(counts, bits, inputs.seed)  # [models, draws]
-    lower, upper = interval_around(values, draws)
+    found = bits_per_character(
+        batch, [[each] for each in scored.values()], inputs.seed, inputs.corpus.name
+    )
     names = list(scored)
-    kinds = [_kind(models[name]) for name in names]
-    rows = [
-        {
-            "model": name, "kind": kinds[row], "bits_per_character": values[row],
-            "lower": lower[row], "upper": upper[row], "texts": len(texts),
-            "characters": round(counts[row, 0, :, 1].sum()),
-            "pieces": int(scored[name].pieces[whole].sum()),
-            "unknown": int(scored[name].unknown[whole].sum()),
-            "unscored": int(scored[name].bare[whole].sum()),
-        }
-        for row, name in enumerate(names)
-    ]  # fmt: skip
+    kinds = [kind_of(models[name]) for name in names]
+    rows = [{"model": name, "kind": kinds[row], **found.row(row)} for row, name in enumerate(names)]
     differences = []
     for kind in dict.fromkeys(kinds):
         own = [row for row in range(len(names)) if kinds[row] == kind]
-        best = min(own, key=lambda row: values[row])
-        for row in own:
-            if row != best:
-                gap = float(values[row] - values[best])
-                ends = difference(draws[best], draws[row])
-                found = dict(zip(("difference", "lower", "upper", "p"), (gap, *ends), strict=True))
-                differences.append(
-                    {"model": names[row], "kind": kind, "best": names[best], **found}
-                )
+        best = min(own, key=lambda row: found.values[row])
+        differences += [
+            {"model": names[row], "kind": kind, "best": names[best], **found.gap(row, best)}
+            for row in own
+            if row != best
+        ]
     columns = ["model", "kind", "best", "difference", "lower", "upper", "p"]
     against = pd.DataFrame(differences, columns=columns)
     against["p"] = holm(against["p"].to_numpy(np.float64))
-    return pd.DataFrame(rows), against, list(_text_caveats(whole, rows))
+    caveats = [*(Caveat(text, ("text",)) for text in found.remarks(names)), *_kind_caveats(kinds)]
+    return pd.DataFrame(rows), against, caveats
 
 
-def _text_caveats(
-    whole: "np.ndarray[Any, Any]", rows: Sequence[Mapping[str, Any]]
-) -> Iterator[Caveat]:
-    if not whole.all():
-        yield Caveat(
-            f"{int((~whole).sum()):,} of {len(whole):,} texts are longer than what some model "
-            "reads, or have no piece for one: they are left out for all.", ("text",),
-        )  # fmt: skip
-    kinds = {row["kind"] for row in rows}
-    if "pseudo" in kinds and len(kinds) > 1:
+def _kind_caveats(kinds: Sequence[str]) -> Iterator[Caveat]:
+    if "pseudo" in kinds and len(set(kinds)) > 1:
         yield Caveat(
             "Models that see both sides give a text no likelihood. Their pseudo-likelihood, of "
             "pieces guessed from both sides, is not compared with the others.", ("text",),
@@ -225,17 +171,6 @@ def _text_caveats(
             "A model of whole words does not predict the spaces between them, and words outside "
             "its vocabulary count as one: its bits per character are somewhat too low.", ("text",),
         )  # fmt: skip
-    for row in rows:
-        if row["unscored"]:
-            yield Caveat(
-                f"{row['model']} has no start token, so the first piece of {row['unscored']:,} "
-                "texts has no context: neither its bits nor its characters count.", ("text",),
-            )  # fmt: skip
-        if row["unknown"]:
-            yield Caveat(
-                f"{row['unknown']:,} of {row['pieces']:,} pieces are unknown to {row['model']}, "
-                "and easier to predict than what they stand for.", ("text",),
-            )  # fmt: skip
 
 
 # --- runs of other experiments --------------------------------------------------------------------

@@ -54,14 +54,16 @@ class Shortened(Packing):
 def split_held_out(packing: Packing, fraction: float = 0.02) -> tuple[Packing, NDArray[np.int64]]:
     """The packing to train on, and the indices of the held-out sequences."""
     n_sequences = len(packing)
-    n_held_out = min(
-        int(np.ceil(n_sequences * fraction)), max(HELD_OUT_TOKENS // packing.length, 1)
-    )
-    n_held_out = n_held_out if n_sequences > 1 else 0
-    train_part = Shortened(
-        packing.store, packing.vocabulary, packing.length, packing.seed, n_held_out
-    )
-    return train_part, np.arange(n_sequences - n_held_out, n_sequences)
+    n_out = n_held_out(n_sequences, packing.length, fraction)
+    train_part = Shortened(packing.store, packing.vocabulary, packing.length, packing.seed, n_out)
+    return train_part, np.arange(n_sequences - n_out, n_sequences)
+
+
+def n_held_out(n_sequences: int, length: int, fraction: float) -> int:
+    """Number of sequences at the end of a text that are held out."""
+    if n_sequences < 2:
+        return 0
+    return min(int(np.ceil(n_sequences * fraction)), max(HELD_OUT_TOKENS // length, 1))
 
 
 def piece_task(

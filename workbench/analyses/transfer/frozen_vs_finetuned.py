@@ -120,7 +120,7 @@ def run(inputs: Inputs, settings: FrozenVsFinetuned, progress: Progress) -> Resu
     tables["cells"] = pd.DataFrame([{**cell.key, "run": cell.result.name} for cell in cells])
     if len(settings.seeds) < 3:
         notes.append("Fewer than three seeds: the variation between seeds is not known.")
-    caveats = [*(Caveat(note) for note in dict.fromkeys(notes)), *_cell_caveats(tables["means"])]
+    caveats = [*(Caveat(note) for note in dict.fromkeys(notes)), *cell_caveats(tables["means"])]
     return Result(tables, caveats=(*caveats, *too_large))
 
 
@@ -206,7 +206,7 @@ def _together(inputs: Inputs, parts: Sequence[Part], progress: Progress) -> Resu
         for caveat in result.caveats
         if not caveat.applies_to  # caveats about cells follow once for all parts
     )
-    return Result(tables, caveats=(*caveats, *_cell_caveats(tables["means"])))
+    return Result(tables, caveats=(*caveats, *cell_caveats(tables["means"])))
 
 
 def _methods(settings: FrozenVsFinetuned) -> list[tuple[Method, HeadKind]]:
@@ -258,7 +258,7 @@ def _verdict(low: float, high: float, frozen: bool, tuned: bool) -> str:
     return "hurts" if high < 0 and frozen else "undecided"
 
 
-def _cell_caveats(means: pd.DataFrame) -> list[Caveat]:
+def cell_caveats(means: pd.DataFrame) -> list[Caveat]:
     """One caveat for cells that were cut off, and one for cells that did not learn."""
     caveats = []
     for column, message in (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.analyses.transfer.experiments import Pretraining
+from workbench.analyses.transfer.experiments import Adapting, Pretraining
 from workbench.analyses.transfer.frozen_vs_finetuned import finetune_request, texts_of
 from workbench.analyses.transfer.studies import ARMS, NEXT, PER_PIECE, STUDIES
 from workbench.core.errors import WorkbenchError
@@ -86,17 +86,18 @@ def run(inputs: Inputs, settings: Pretraining, progress: Progress) -> Result:
     if NEXT in arms:
         _require_documents(inputs.corpus)
     progress(0, None, "reading the corpora")
-    tasks = _tasks(inputs, settings)
+    tasks = tasks_of(inputs, settings, inputs.corpora[1:] or inputs.corpora, settings.tasks)
     models = [Model(arm, size) for size in sizes for arm in arms]
     trained = _pretrain(inputs, settings, models, seeds, progress)
     cells = _cells(inputs, settings, models, seeds, tasks, trained, progress)
-    parameters = {model: _facts(trained[_source(model, seeds[0])])[0] for model in models}
+    parameters = {model: facts_of(trained[_source(model, seeds[0])])[0] for model in models}
     rows: dict[str, list[dict[str, Any]]] = {"table": [], "sizes": []}
     estimates = []
     for scored in tasks:
         task_cells = [cell for cell in cells if cell.task == scored.split.task.name]
-        estimates.append(estimate := _estimate(task_cells, models, scored.split, inputs.seed))
-        table, by_size = _compared(estimate, models, scored.split, parameters)
+        of_models = [[c.result for c in task_cells if c.model == model] for model in models]
+        estimates.append(found := estimate(of_models, scored.split, inputs.seed))
+        table, by_size = _compared(found, models, scored.split, parameters)
         rows["table"] += table
         rows["sizes"] += by_size
     rows["claims"] = [*_claims(STUDIES[settings.study].claims, estimates, models)]
@@ -125,22 +126,24 @@ def run(inputs: Inputs, settings: Pretraining, progress: Progress) -> Result:
 # --- the runs --------------------------------------------------------------------------------
 
 
-def _tasks(inputs: Inputs, settings: Pretraining) -> list[Scored]:
-    """The tasks of all corpora after the first, or of the only corpus."""
+def tasks_of(
+    inputs: Inputs, settings: Adapting, corpora: "Sequence[Corpus]", names: Sequence[str]
+) -> list[Scored]:
+    """The tasks of these names that some corpora have; without names, all their tasks."""
     tasks = []
-    for input_corpus in inputs.corpora[1:] or inputs.corpora:
-        for corpus, name in corpora_of(input_corpus, settings.tasks):
+    for input_corpus in corpora:
+        for corpus, name in corpora_of(input_corpus, names):
             split = texts_of(inputs, settings, corpus, name)
             tasks.append(Scored(corpus, name, split))
-    names = [scored.split.task.name for scored in tasks]
+    found = [scored.split.task.name for scored in tasks]
     if not tasks:
         raise WorkbenchError(
             "there is no task to score the models on.",
             code="no-task",
-            where=", ".join(corpus.name for corpus in inputs.corpora),
+            where=", ".join(corpus.name for corpus in corpora),
             remedy="Name a corpus with labels after the text: --corpus TEXT --corpus LABELLED.",
         )
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    if repeated := sorted({name for name in found if found.count(name) > 1}):
         raise WorkbenchError(
             f"two corpora have a task named {repeated[0]}.",
             code="task-ambiguous",
@@ -234,15 +237,15 @@ class Estimate:
     draws: Floats  # [models, draws]
 
 
-def _estimate(cells: Sequence[Cell], models: Sequence[Model], split: Split, seed: int) -> Estimate:
-    """The bootstrap resamples pretrainings if there are several, else the seeds of the heads."""
+def estimate(results: Sequence[Sequence[SubrunResult]], split: Split, seed: int) -> Estimate:
+    """The scores of `finetune` runs of a task: of each model, one run for each pretraining.
+
+    The bootstrap resamples pretrainings if there are several, else the seeds of the heads.
+    """
     metric = split.task.metric
     measure = metrics_of(split.task, split.test, split.test.gold)[metric].measure
     counts = np.stack(
-        [
-            np.stack([np.asarray(c.result.arrays["counts"]) for c in cells if c.model == model])
-            for model in models
-        ]
+        [np.stack([np.asarray(run.arrays["counts"]) for run in runs]) for runs in results]
     )  # [models, pretrainings, heads, texts, numbers]
     if counts.shape[1] == 1:
         counts = counts.swapaxes(1, 2)
@@ -269,12 +272,13 @@ def _compared(
     for row, model in enumerate(models):
         key = {**model._asdict(), "task": split.task.name, "metric": estimate.metric}
         score = {"value": values[row], "lower": lower[row], "upper": upper[row]}
-        gain = _gain(values, draws, row, index[Model(arm, model.size)])
-        table.append({**key, "parameters": parameters[model], **score, **gain})
+        compared = gain(values, draws, row, index[Model(arm, model.size)])
+        table.append({**key, "parameters": parameters[model], **score, **compared})
         if model.size != size:
             first = index[Model(model.arm, size)]
-            compared = {"against": size, "value": values[row]}
-            by_size.append({**key, **compared, **_gain(values, draws, row, first)})
+            by_size.append(
+                {**key, "against": size, "value": values[row], **gain(values, draws, row, first)}
+            )
     return table, by_size
 
 
@@ -291,21 +295,21 @@ def _claims(
     for size in dict.fromkeys(model.size for model in models):
         for arm, against in claims:
             if (better := Model(arm, size)) in index and (worse := Model(against, size)) in index:
-                gain = _gain(values, draws, index[better], index[worse])
                 named = {"arm": arm, "against": against, "size": size}
-                yield {**named, "tasks": len(higher_is_better), **gain}
+                compared = gain(values, draws, index[better], index[worse])
+                yield {**named, "tasks": len(higher_is_better), **compared}
 
 
-def _gain(values: Floats, draws: Floats, row: int, first: int) -> dict[str, float]:
+def gain(values: Floats, draws: Floats, row: int, first: int) -> dict[str, float]:
     """The gain of a row over the row `first`; NaN for that row itself."""
     names = ("delta", "delta_lower", "delta_upper", "p_value")
     if row == first:
         return dict.fromkeys(names, np.nan)
-    gain = float(values[row] - values[first]), *difference(draws[first], draws[row])
-    return dict(zip(names, gain, strict=True))
+    compared = float(values[row] - values[first]), *difference(draws[first], draws[row])
+    return dict(zip(names, compared, strict=True))
 
 
-def _facts(result: SubrunResult) -> tuple[int, int]:
+def facts_of(result: SubrunResult) -> tuple[int, int]:
     """Number of parameters, and of pieces in the text."""
     facts = result.tables["facts"].set_index("fact")["value"]
     return int(facts["parameters"]), int(facts["tokens of text"])
@@ -314,7 +318,7 @@ def _facts(result: SubrunResult) -> tuple[int, int]:
 def _final_state(corpus: "Corpus", result: SubrunResult) -> dict[str, Any]:
     """The final state of a pretraining, a row of the table `pretraining`."""
     last = result.tables["curves"].iloc[-1]
-    parameters, text = _facts(result)
+    parameters, text = facts_of(result)
     return {
         "parameters": parameters, "steps": int(last["step"]), "tokens": int(last["tokens"]),
         "passes": last["tokens"] / text, "loss": last["loss"], "held_out": last["held_out"],
