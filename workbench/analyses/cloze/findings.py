@@ -36,8 +36,8 @@ def findings(tables: Tables) -> Iterator[Finding]:
         if context == "with the passage":
             yield _above_chance(row, task)
     if "passage" in tables:
-        for row in rows_of(tables["passage"])[:2]:
-            yield _of_passage(row)
+        for number, row in enumerate(rows_of(tables["passage"])[:2]):
+            yield _of_passage(row, is_first=not number)
     for row in rows_of(tables.get("pairs", pd.DataFrame()))[:2]:
         yield _of_pairs(row)
 
@@ -67,14 +67,16 @@ def _above_chance(row: Row, task: str) -> Finding:
     )  # fmt: skip
 
 
-def _of_passage(row: Row) -> Finding:
+def _of_passage(row: Row, is_first: bool) -> Finding:
     beyond = row["lower"] > 0
     gives = "helps" if beyond else "hurts" if row["upper"] < 0 else "does not significantly help"
+    nats = (
+        f"; it adds {decimal(row['nats'])} nats to the log-probability of the right words (95 % "
+        f"{decimal(row['nats_lower'])} to {decimal(row['nats_upper'])})"
+    )
     return Finding(
         f"The passage {gives} ({row['task']}): {with_unit(row['difference'], 'points')} "
-        f"(95 % {span(row['lower'], row['upper'], 'points')}); it adds "
-        f"{decimal(row['nats'])} nats to the log-probability of the right words (95 % "
-        f"{decimal(row['nats_lower'])} to {decimal(row['nats_upper'])}).",
+        f"(95 % {span(row['lower'], row['upper'], 'points')}){nats if is_first else ''}.",
         row["difference"], (row["lower"], row["upper"]), 0.0, judged(beyond), "passage",
         keys_of(row, "task"), "accuracy", measure=f"gain from the passage: {row['task']}",
         unit="points", column="difference", decided_by=MORE, n=plural(row["n"], "text"),
