@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from tests.analyses.attention.test_grids import GROUP, made
-from tests.app.pages import home, opened, said
+from tests.app.pages import SECONDS, home, opened, said, well
 from workbench.analyses.attention.grids import Options, grid_of
 from workbench.analyses.attention.views.home import head_maps
 from workbench.app.text import prose
+from workbench.core.machine import app_file
 
 __all__ = ["home"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -22,6 +24,27 @@ def test_a_typed_sentence_is_looked_at_and_linked(home: Path) -> None:
         str(each.proto.body) for each in app.get("html") if "Attention of all" in each.proto.body
     ]
     assert "text=One." in maps
+
+
+@pytest.mark.parametrize(
+    ("query", "model", "read"),
+    [
+        ({}, "novels:bert", "has read 189 English novels"),
+        ({"text": "One."}, "mini:bert", "generated sentences"),  # links keep their model
+        ({"model": "mini:gpt"}, "mini:gpt", "generated sentences"),
+        ({"model": "novels:gpt", "text": "One."}, "novels:gpt", "English novels"),
+    ],
+)
+def test_it_opens_with_a_model_that_has_read_english(
+    query: dict[str, str], model: str, read: str
+) -> None:
+    """Without a link; and says what the model has read."""
+    app = AppTest.from_file(str(app_file()), default_timeout=SECONDS)
+    for key, value in query.items():
+        app.query_params[key] = value
+    app = well(app.run())
+    assert app.session_state["model"] == model
+    assert read in said(app)
 
 
 @pytest.mark.parametrize(
