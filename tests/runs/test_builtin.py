@@ -19,7 +19,7 @@ import workbench as wb
 from workbench import WorkbenchError
 from workbench.cli.main import commands
 from workbench.experiment.definition import EXPERIMENTS
-from workbench.models.references import BUILT_IN_MODELS, MINI
+from workbench.models.references import BUILT_IN_MODELS
 from workbench.runs import builtin
 from workbench.runs.builtin import RECIPES, builtin_run, builtin_run_of, builtin_runs
 from workbench.runs.launch import cancel, move_to_bin, remove
