@@ -14,6 +14,7 @@ from workbench.analyses.predictions.views import results
 from workbench.analyses.predictions.views.choices import EXAMPLE
 from workbench.analyses.predictions.views.page import usual_side
 from workbench.app import tables_and_figures
+from workbench.app.choice import FIRST_READER
 from workbench.app.frame import preload
 from workbench.drawing import sanitize
 from workbench.engine import forward_pass
@@ -63,5 +64,6 @@ def test_first_visits_compute_nothing_that_was_prepared(monkeypatch: pytest.Monk
     monkeypatch.setattr(sanitize, "harmless", never("draws a figure"))
     monkeypatch.setattr(tables_and_figures, "template", never("finishes a figure"))
     for page in ("probing", "pruning", "transfer", "predict"):
-        app = opened(page)
+        query = {"model": FIRST_READER} if page == "predict" else {}  # as it opens
+        app = opened(page, **query)
         assert not app.error and not app.exception

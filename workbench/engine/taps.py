@@ -243,7 +243,11 @@ class Session:
         is_second: bool = False,
     ) -> None:
         """Pass this site's attention to every tap that reads it."""
-        readers = [tap for tap in self.map_readers(site) if tap.reads_second or not is_second]
+        readers = [
+            tap
+            for tap in self.map_readers(site)
+            if getattr(tap, "reads_second", False) or not is_second
+        ]
         if not readers:
             return
         keys: StackName = "encoder" if site.kind == "cross" else site.stack
