@@ -29,6 +29,7 @@ from workbench.app.frame import preload
 from workbench.core import machine
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
+ANY = ("", "0.0.0.0", "::")  # addresses that stand for all of the machine
 POLICY_VIOLATION = 1008  # code of a closed WebSocket
 
 
@@ -151,9 +152,6 @@ def prepared(page: str) -> str:
 def _is_page(start: Message) -> bool:
     headers = Headers(raw=start["headers"])
     return headers.get("content-type", "").startswith("text/html") and start["status"] == 200
-
-
-ANY = ("", "0.0.0.0", "::")  # addresses that stand for all of the machine
 
 
 def limit_paths(allowed: Sequence[Path] = ()) -> None:

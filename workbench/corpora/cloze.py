@@ -46,7 +46,9 @@ class Cloze(NamedTuple):
         """The same text with other words in its gap."""
         first, last = self.gap
         parts = words.split()
-        doc = _doc(self.doc, [(0, first)], parts, [(last, len(self.doc))], self.doc[last - 1])
+        doc = _doc(
+            self.doc, [(0, first)], parts, [(last, len(self.doc))], self.doc[last - 1].whitespace_
+        )
         shift = len(parts) - (last - first)
         return self._replace(doc=doc, gap=(first, last + shift))
 
@@ -59,13 +61,13 @@ class Cloze(NamedTuple):
         if len(self.doc) - (last - first) <= self.gap[1] - self.gap[0]:
             return None
         shift = last - first if last <= self.gap[0] else 0
-        doc = _doc(self.doc, kept, [], [], None)
+        doc = _doc(self.doc, kept, [], [])
         return self._replace(doc=doc, gap=(self.gap[0] - shift, self.gap[1] - shift), passage=None)
 
     def shortened(self, words: int) -> "Cloze":
         """The same item without so many of its first words, but never without the gap."""
         words = min(words, self.gap[0])
-        doc = _doc(self.doc, [(words, len(self.doc))], [], [], None)
+        doc = _doc(self.doc, [(words, len(self.doc))], [], [])
         first, last = self.gap
         passage = self.passage and (
             max(0, self.passage[0] - words), max(0, self.passage[1] - words)
@@ -78,16 +80,15 @@ def _doc(
     before: Sequence[Range],
     words: Sequence[str],
     after: Sequence[Range],
-    last: "object | None",
+    space: str = "",
 ) -> "Doc":
-    """A Doc of ranges of another, with new words between them; words only."""
+    """A Doc of ranges of another, with new words and a space between them; words only."""
     from spacy.tokens import Doc
 
     def tokens(ranges: Sequence[Range]) -> list[tuple[str, bool]]:
         return [(t.text, bool(t.whitespace_)) for first, end in ranges for t in doc[first:end]]
 
-    space = bool(getattr(last, "whitespace_", ""))
-    new = [(word, index < len(words) - 1 or space) for index, word in enumerate(words)]
+    new = [(word, index < len(words) - 1 or bool(space)) for index, word in enumerate(words)]
     every = [*tokens(before), *new, *tokens(after)]
     spaces = [has_space for _, has_space in every]
     return Doc(doc.vocab, [word for word, _ in every], [*spaces[:-1], False])

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from workbench.core.findings import listing
 from workbench.experiment.definition import LM_HEAD, Demo, Experiment, Settings, Table
-from workbench.models.references import Pseudo
 
 ScoreName = Literal["full", "partial", "word"]
 SCORES: dict[str, str] = {
@@ -38,11 +37,6 @@ class Cloze(Settings):
         description="Pieces hidden together with the scored piece, in models that see both sides: "
         "the later pieces of its word (within-word, default), or none (original).",
     )
-
-    @property
-    def pseudo(self) -> Pseudo:
-        """The scheme of pseudo-likelihood."""
-        return self.pseudo_likelihood
 
     def in_prose(self) -> str:
         named = listing([f"{SCORES[name]} ({name})" for name in self.scores])

@@ -116,7 +116,7 @@ def _filled(
         found = gap_scores(
             model, encode([each.doc for each in texts]), [each.gap for each in texts],
             every if any(items[n].options for n in part) else ("gap",),
-            settings.pseudo, seed, start,
+            settings.pseudo_likelihood, seed, start,
         )  # fmt: skip
         owners = np.array(of)
         for n in part:
