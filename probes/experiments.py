@@ -508,7 +508,7 @@ class StructuralProbe(SplitSettings):
         return (
             f"We trained a linear map of {rank} on the states of each layer so that {measures} "
             f"(Hewitt and Manning 2019), with {_counted(len(self.seeds), 'seed')} and early "
-            "stopping on dev. For each layer and task, dev also chose whether the states were "
+            "stopping on dev. For each layer and score, dev also chose whether the states were "
             "scaled by one number, standardised or partly whitened. Layers were chosen on dev and "
             "scored on the held-out split, with 95 % bootstrap intervals over sentences and seeds. "
             "The baselines are a chain of words, static vectors, and the same architecture with "
@@ -538,9 +538,9 @@ STRUCTURAL_TABLES = {
         "baseline and, for a layer of the model, above the same layer with random weights. "
         "converged: early stopping on dev ended the training of every seed. half: score of the "
         "first seed's probe, trained on half of the sentences. half_loss: score of the same probe "
-        "trained on all sentences, minus half. inputs: how the probe reads the states, by the loss "
-        "of the first seed on dev: scaled by one number, standardised (each feature by its own "
-        "spread), or partly whitened.",
+        "trained on all sentences, minus half. inputs: how the probe reads the states, by this "
+        "score of the first seed on dev: scaled by one number, standardised (each feature by its "
+        "own spread), or partly whitened.",
         LAYER,
     ),
     "trees": Table(
@@ -565,7 +565,7 @@ STRUCTURAL_PROBE = Experiment(
     findings="probes.findings:structural_probe",
     growth=Growth({"max_sentences": 1000}, "probes.structural_probe:still_open"),
     papers=("hewitt-2019-structural",),
-    version=4,
+    version=5,
     title="Syntax trees in the layers of",
     demo=Demo(
         "Structural probe: syntax trees in each layer",

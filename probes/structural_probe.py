@@ -72,8 +72,9 @@ class TrainedProbes:
     trees: Mapping[str, list[Tree]]  # by part
     sources: tuple[Source, ...]
     states: States
-    probes: tuple[Probe, ...]  # in order of task, source, seed
+    probes: tuple[Probe, ...]  # in order of task, source, inputs, seed
     matrices: Tensor  # [probes, width, rank]
+    chosen: Mapping[str, tuple[str, ...]]  # inputs of each source, by metric
     converged: tuple[bool, ...]  # [probes]
     halves: Mapping[Probe, Tensor]  # probes trained on half of the sentences: [width, rank]
     seeds: tuple[int, ...]
@@ -85,19 +86,20 @@ class TrainedProbes:
         rows = [row for row, probe in enumerate(self.probes) if probe.task == task]
         return [self.probes[row] for row in rows], self.matrices[rows]
 
-    def inputs_by_key(self, task: TreeTask) -> dict[Key, str]:
-        """How the states of each layer were scaled, as dev chose; the chain reads none."""
-        return {CHAIN_KEY: ""} | {
-            _key(self.sources[probe.source]): probe.inputs
-            for probe in self.probes
-            if probe.task == task
-        }
+    def is_chosen(self, probe: Probe, metric: str) -> bool:
+        """Whether a metric is that of this probe, among those on the same states."""
+        return probe.inputs == self.chosen[metric][probe.source]
 
-    def converged_by_key(self, task: TreeTask) -> dict[Key, list[bool]]:
+    def inputs_by_key(self, metric: str) -> dict[Key, str]:
+        """How the states of each layer were scaled, as dev chose; the chain reads none."""
+        each = zip(self.sources, self.chosen[metric], strict=True)
+        return {CHAIN_KEY: ""} | {_key(source): inputs for source, inputs in each}
+
+    def converged_by_key(self, task: TreeTask, metric: str) -> dict[Key, list[bool]]:
         """Whether the probes of each layer converged, by seed; the chain is not trained."""
         by_key: dict[Key, list[bool]] = {CHAIN_KEY: [True] * len(self.seeds)}
         for probe, converged in zip(self.probes, self.converged, strict=True):
-            if probe.task == task:
+            if probe.task == task and self.is_chosen(probe, metric):
                 by_key.setdefault(_key(self.sources[probe.source]), []).append(converged)
         return by_key
 
@@ -161,10 +163,9 @@ def learn(
         for given in INPUTS
     ]
     trial = fit(tried, trees[TRAIN], " on each scaling of the states")
-    best = trial.losses.view(-1, len(INPUTS)).argmin(1) + len(INPUTS) * torch.arange(
-        len(tried) // len(INPUTS), device=trial.losses.device
-    )
-    chosen = [tried[row] for row in best.tolist()]
+    by_metric = _best_on_dev(states, trees["dev"], tried, trial)
+    best = sorted({row for rows in by_metric.values() for row in rows})
+    chosen = [tried[row] for row in best]
     matrices, converged = trial.weights[0][best][:, None], trial.converged[best][:, None]
     if len(seeds) > 1:
         more = fit(
@@ -194,12 +195,34 @@ def learn(
         states,
         tuple(probe._replace(seed=seed) for probe in chosen for seed in seeds),
         matrices.flatten(0, 1),
+        {metric: tuple(tried[row].inputs for row in rows) for metric, rows in by_metric.items()},
         tuple(converged.flatten().tolist()),
         halves,
         seeds,
         n_missing,
         isolated,
     )
+
+
+def _best_on_dev(
+    states: States, trees: Sequence[Tree], tried: Sequence[Probe], trial: Fitted
+) -> dict[str, list[int]]:
+    """The row of the probe with the best score of each source, by metric; among equals, by loss."""
+    by_metric: dict[str, list[int]] = {}
+    losses = trial.losses.tolist()
+    for task in dict.fromkeys(probe.task for probe in tried):
+        rows = [row for row, probe in enumerate(tried) if probe.task == task]
+        counted = _count(task, [tried[row] for row in rows], trial.weights[0][rows], states, trees)
+        for metric, (each, measure, n) in counted.items():
+            scores = measure(each[:-1].sum(1)) if n else np.zeros(len(rows))
+            ranked = [
+                (float(score), -losses[row], row) for score, row in zip(scores, rows, strict=True)
+            ]
+            by_metric[metric] = [
+                max(ranked[first : first + len(INPUTS)])[-1]
+                for first in range(0, len(ranked), len(INPUTS))
+            ]
+    return by_metric
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -223,44 +246,57 @@ class _Counts:
         return self.measure(self.numbers.sum(2))
 
 
-def _counted(trained_probes: TrainedProbes, part: str, task: TreeTask) -> Iterator[_Counts]:
-    """Both metrics of a task, for every source and the chain; none for a metric without cases."""
-    trees = trained_probes.trees[part]
-    probes, matrices = trained_probes.of(task)
-    half_probes = [
-        probe for probe in trained_probes.halves if probe.task == task and part == "test"
-    ]
-    right = np.zeros((len(probes) + len(half_probes) + 1, len(trees), 2))
-    ranks = np.zeros((len(probes) + len(half_probes) + 1, len(trees)))
+def _count(
+    task: TreeTask,
+    probes: Sequence[Probe],
+    matrices: Tensor,
+    states: States,
+    trees: Sequence[Tree],
+) -> dict[str, tuple[Floats, gold.Measure, int]]:
+    """Counts of both metrics of a task by probe and tree, the function from sums to the score, and
+    the number of cases. The chain is in the last row.  # [probes + 1, trees, numbers]
+    """
+    right = np.zeros((len(probes) + 1, len(trees), 2))
+    ranks = np.zeros((len(probes) + 1, len(trees)))
     count = gold.count_distances if task == "distance" else gold.count_depths
     chain = gold.chain_distances if task == "distance" else gold.chain_depths
-    every = [*probes, *half_probes]
-    matrices = torch.cat([matrices, *(trained_probes.halves[probe][None] for probe in half_probes)])
-    for indices, group in gold.grouped(trees, PAIRS // len(every)):
-        values = predicted(matrices, trained_probes.states, every, group)
+    for indices, group in gold.grouped(trees, PAIRS // len(probes)):
+        values = predicted(matrices, states, probes, group)
         right[:-1, indices], ranks[:-1, indices] = count(values, group)
         of_chain = np.stack([chain(len(group[0]))] * len(group))[None]
         right[-1:, indices], ranks[-1:, indices] = count(of_chain, group)
     lengths = np.array([len(tree) for tree in trees], dtype=np.int64)
-    keys = (*(_key(source) for source in trained_probes.sources), CHAIN_KEY)
-    halved = [_key(trained_probes.sources[probe.source]) for probe in half_probes]
-    whole = [*range(len(probes)), len(every)]
-
-    def counts(metric: str, each: Floats, measure: gold.Measure, n: int) -> _Counts:
-        halves = measure(each[len(probes) : -1].sum(1))  # [half_probes]
-        by_key = {key: float(value) for key, value in zip(halved, halves, strict=True)}
-        return _Counts(
-            task, metric, keys, _by_seed(each[whole], trained_probes), measure, n, by_key
-        )
-
+    averaged = int(np.isin(lengths, gold.averaged_lengths(lengths)).sum())
     edges, rank = METRICS[task]
-    n_cases = int(right[-1, :, 1].sum())
-    if n_cases:
-        yield counts(edges, right, share, n_cases)
-    is_averaged = np.isin(lengths, gold.averaged_lengths(lengths))
-    if is_averaged.any():
-        by_length = gold.by_length(ranks, lengths)
-        yield counts(rank, by_length, gold.mean_of_lengths, int(is_averaged.sum()))
+    return {
+        edges: (right, share, int(right[-1, :, 1].sum())),
+        rank: (gold.by_length(ranks, lengths), gold.mean_of_lengths, averaged),
+    }
+
+
+def _counted(trained_probes: TrainedProbes, part: str, task: TreeTask) -> Iterator[_Counts]:
+    """Both metrics of a task, for every source and the chain; none for a metric without cases."""
+    probes, matrices = trained_probes.of(task)
+    half_probes = [
+        probe for probe in trained_probes.halves if probe.task == task and part == "test"
+    ]
+    matrices = torch.cat([matrices, *(trained_probes.halves[probe][None] for probe in half_probes)])
+    trees = trained_probes.trees[part]
+    counted = _count(task, [*probes, *half_probes], matrices, trained_probes.states, trees)
+    keys = [_key(source) for source in trained_probes.sources]
+    for metric, (each, measure, n) in counted.items():
+        if not n:
+            continue
+        own = [row for row, probe in enumerate(probes) if trained_probes.is_chosen(probe, metric)]
+        halves = {
+            keys[probe.source]: float(measure(each[len(probes) + row].sum(0)))
+            for row, probe in enumerate(half_probes)
+            if trained_probes.is_chosen(probe, metric)
+        }
+        yield _Counts(
+            task, metric, (*keys, CHAIN_KEY), _by_seed(each[[*own, -1]], trained_probes),
+            measure, n, halves,
+        )  # fmt: skip
 
 
 def _by_seed(counts: Floats, trained_probes: TrainedProbes) -> Floats:
@@ -310,7 +346,7 @@ def _tables(
             draws = resampled(counts.numbers, counts.measure, seed)  # [keys, draws]
             scores += _score_rows(counts, trained_probes)
             means += _mean_rows(counts, draws, trained_probes)
-            scaled = trained_probes.inputs_by_key(task)
+            scaled = trained_probes.inputs_by_key(counts.metric)
             for row in _summary_rows(counts, selection, draws, scaled):
                 summary.append(row)
                 if counts.metric == "uuas":
@@ -324,7 +360,10 @@ def _tables(
 
 
 def _score_rows(counts: _Counts, trained_probes: TrainedProbes) -> Iterator[tuple[object, ...]]:
-    split, stopped = trained_probes.parts.scored, trained_probes.converged_by_key(counts.task)
+    split, stopped = (
+        trained_probes.parts.scored,
+        trained_probes.converged_by_key(counts.task, counts.metric),
+    )
     for key, values in zip(counts.keys, counts.values, strict=True):
         mode = "layer" if key.encoder == MODEL else "baseline"
         seeds = trained_probes.seeds[:1] if key.encoder == CHAIN else trained_probes.seeds
@@ -337,8 +376,8 @@ def _mean_rows(
     counts: _Counts, draws: Floats, trained_probes: TrainedProbes
 ) -> Iterator[tuple[object, ...]]:
     row_of = {key: row for row, key in enumerate(counts.keys)}
-    stopped = trained_probes.converged_by_key(counts.task)
-    scaled = trained_probes.inputs_by_key(counts.task)
+    stopped = trained_probes.converged_by_key(counts.task, counts.metric)
+    scaled = trained_probes.inputs_by_key(counts.metric)
     values = counts.values.mean(1)
     lower, upper = interval(draws)
     for row, key in enumerate(counts.keys):
@@ -397,6 +436,7 @@ def _tree_rows(
             (row, probe)
             for row, probe in enumerate(trained_probes.probes)
             if (probe.task, probe.source) == ("distance", source)
+            and trained_probes.is_chosen(probe, "uuas")
         )
         matrix = trained_probes.matrices[[row]]
         for sentence, tree in enumerate(trained_probes.trees["test"][:SHOWN]):

@@ -9,7 +9,7 @@ it changes what Adam finds and how it generalises: whitening helps where outlier
 large directions hide the tree, and costs points where small directions are noise. States are
 therefore offered in three ways (`INPUTS`), all centred on train: *scaled* by one number, as in the
 paper but for its size; *standardised*, each feature by its own spread; *whitened* in part. For each
-layer and task, dev decides (`probes.structural_probe`). Centring removes a constant from the
+layer and score, dev decides (`probes.structural_probe`). Centring removes a constant from the
 depths, so the probe gets a constant feature (b).
 
 Costs: per epoch and probe, three products of words by width by rank: 1,000 sentences of 9 words, a

@@ -4,10 +4,11 @@
 
 The model is a BERT with random weights, six blocks of 768, that has a piece for every word. Parts
 of speech and dependencies are those of 2,000 sentences of EWT, phrases those of 2,000 of GUM, each
-with all sentences of dev and test. Linear probes of each layer: at the default size (ten minutes,
-or until decided), once more in another folder of runs, and on all targets. A default curve must be
-within a point of all targets at every layer, or said to be undecided; two runs of a request must
-have the same bytes; all steps must cost at most 1.6 times the last one.
+with all sentences of dev and test. Linear probes of each layer (or others: `--probe edge`): at
+the default size (ten minutes, or until decided), once more in another folder of runs, at the size
+of its last step alone, and on all targets. A default curve must be within a point of all targets at
+every layer, or said to be undecided; two runs of a request must have the same bytes; all steps must
+cost at most 1.6 times the last one alone.
 """
 
 import argparse
@@ -29,7 +30,6 @@ RESULTS = Path(__file__).parent / "results" / "curves.json"
 TRAIN = 2000  # sentences
 CORPORA = {"ewt": ("pos", "dependencies"), "constituents": ("constituents",)}
 SETTINGS: dict[str, Any] = {
-    "probes": ("linear",),
     "modes": ("lexical", "layer"),
     "control_tasks": False,
     "random_baseline": False,
@@ -82,7 +82,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where runs, corpora and the model are written")
     parser.add_argument("--only", choices=CORPORA, nargs="*", default=list(CORPORA))
-    parser.add_argument("--arms", nargs="*", default=["default", "again", "all"])
+    parser.add_argument("--arms", nargs="*", default=["default", "again", "alone", "all"])
+    parser.add_argument("--probe", default="linear")
     parser.add_argument("--time", default="10m")
     given = parser.parse_args()
     folder = given.folder.resolve()
@@ -93,15 +94,18 @@ def main() -> None:
     for name in given.only:
         for arm in given.arms:
             os.environ["WORKBENCH_RUNS"] = str(folder / f"runs-{arm}")
+            key = name if given.probe == "linear" else f"{name}, {given.probe}"
             sizes = {"max_sentences": ALL, "max_targets": ALL} if arm == "all" else {}
+            if arm == "alone":
+                sizes = found[key]["default"]["growth"]["sizes"]
             began, spent = time.monotonic(), _processor()
             run = wb.run(
                 "edge-probing", model=str(reads), corpus=str(corpora[name]),
-                tasks=CORPORA[name], time=given.time, **SETTINGS, **sizes,
+                tasks=CORPORA[name], time=given.time, probes=(given.probe,), **SETTINGS, **sizes,
             )  # fmt: skip
             growth = run.provenance.get("growth", {})
             steps = [step["seconds"] for step in growth.get("steps", [])]
-            made = found.setdefault(name, {})[arm] = {
+            made = found.setdefault(key, {})[arm] = {
                 "seconds": round(time.monotonic() - began, 1),
                 "processor_seconds": round(_processor() - spent, 1),
                 "growth": growth,

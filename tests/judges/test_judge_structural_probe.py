@@ -40,7 +40,7 @@ SIZE = 0.3  # of the states that a probe reads
 START = 3.0  # what it makes of states of size 1 before it has learnt
 SEEDS = (0, 1)
 POINT = 0.01
-METRICS = ("uuas", "dspr", "root", "nspr")
+METRICS = {"uuas": "distance", "dspr": "distance", "root": "depth", "nspr": "depth"}
 TASKS = ("distance", "depth")
 INPUTS = ("scaled", "standardised", "whitened")
 
@@ -211,23 +211,27 @@ def scored(
 
 
 def with_chosen_inputs(layer: int, parts: Sequence[Sequence[Sentence]]) -> list[dict[str, float]]:
-    """Scores of the plain probe by seed, with the inputs that the first seed's loss prefers."""
+    """Scores of the plain probe by seed, each metric with the inputs that are best on dev."""
     each = {inputs: scaled(layer, parts, inputs) for inputs in INPUTS}
-    states, firsts = {}, {}
-    for task in TASKS:
-        tried = {inputs: trained(task, own, parts, SEEDS[0]) for inputs, own in each.items()}
-        best = min(tried, key=lambda inputs: tried[inputs][1])
-        states[task], firsts[task] = each[best], tried[best][0]
-    return [
-        scored(
-            firsts if seed == SEEDS[0] else {
-                task: trained(task, states[task], parts, seed)[0] for task in TASKS
-            },
-            {task: own[2] for task, own in states.items()},
-            parts[2],
-        )
-        for seed in SEEDS
-    ]  # fmt: skip
+
+    def fits(inputs: str, seed: int) -> dict[str, tuple[Tensor, float]]:
+        return {task: trained(task, each[inputs], parts, seed) for task in TASKS}
+
+    def scores(inputs: str, fit: dict[str, tuple[Tensor, float]], part: int) -> dict[str, float]:
+        matrices = {task: matrix for task, (matrix, _) in fit.items()}
+        return scored(matrices, dict.fromkeys(TASKS, each[inputs][part]), parts[part])
+
+    by_seed = {(inputs, SEEDS[0]): fits(inputs, SEEDS[0]) for inputs in INPUTS}
+    firsts = {inputs: by_seed[inputs, SEEDS[0]] for inputs in INPUTS}
+    on_dev = {inputs: scores(inputs, fit, 1) for inputs, fit in firsts.items()}
+    best = {
+        metric: max(INPUTS, key=lambda own: (on_dev[own][metric], -firsts[own][task][1]))
+        for metric, task in METRICS.items()
+    }
+    used = set(best.values())
+    by_seed |= {(own, seed): fits(own, seed) for own in used for seed in SEEDS[1:]}
+    found = {key: scores(key[0], fit, 2) for key, fit in by_seed.items() if key[0] in used}
+    return [{metric: found[own, seed][metric] for metric, own in best.items()} for seed in SEEDS]
 
 
 def on_raw_states(layer: int, parts: Sequence[Sequence[Sentence]]) -> list[dict[str, float]]:

@@ -15,7 +15,7 @@ BEST = "gain of the most faithful method over random orders"
 FAITHFUL = "methods faithful beyond random orders"
 ATTENTION = "gain of the most faithful method over attention"
 RANDOM = "highest rank correlation with maps of random weights"
-TAGS = "tags with more or less attribution than words at the same distance"
+TAGS = "tags with more or less attribution than words as near and of as many pieces"
 RELATED = "attribution to words related to the predicted word, over words as near"
 NEAR = "share of attribution within 2 words"
 NONE = float("nan")
@@ -52,14 +52,14 @@ def tag(name: str, lift: float, p: float, types: int = 20) -> dict[str, Any]:
     return {
         "method": "occlusion", "tag": name, "n": 40, "types": types, "attribution": 0.2,
         "words": 0.1, "lift": lift, "lower": lift - 0.2, "upper": lift + 0.2,
-        "same_distance": 1.0, "p": p,
+        "expected": 1.0, "p": p,
     }  # fmt: skip
 
 
 def relation(name: str, difference: float, p: float, types: int = 20) -> dict[str, Any]:
     return {
         "method": "occlusion", "direction": "dependent-to-head", "relation": name, "n": 30,
-        "types": types, "attribution": 1 + difference, "same_distance": 1.0,
+        "types": types, "attribution": 1 + difference, "expected": 1.0,
         "difference": difference, "lower": difference - 0.3, "upper": difference + 0.3,
         "p_shuffled": p, "p_types": p, "p": p,
     }  # fmt: skip

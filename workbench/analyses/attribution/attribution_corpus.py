@@ -120,10 +120,10 @@ def run(inputs: Inputs, settings: AttributionOverCorpus, progress: Progress) -> 
 COLUMNS = {
     "tags": [
         "method", "tag", "n", "types", "attribution", "words", "lift", "lower", "upper",
-        "same_distance", "p",
+        "expected", "p",
     ],
     "relations": [
-        "method", "direction", "relation", "n", "types", "attribution", "same_distance",
+        "method", "direction", "relation", "n", "types", "attribution", "expected",
         "difference", "lower", "upper", "p_shuffled", "p_types", "p",
     ],
     "positions": [
@@ -335,7 +335,10 @@ def _randomise(
 def _text(each: _Explained) -> evidence.Text:
     """The absolute score of each word: the sum over its pieces."""
     doc = each.prediction.doc
-    scores = {}
+    scores, pieces = {}, np.zeros(len(doc), dtype=np.int64)
+    for unit in each.units:
+        if not unit.fixed and 0 <= unit.word < len(doc):
+            pieces[unit.word] += len(unit.pieces)
     for method in each.maps:
         by_word = np.full(len(doc), np.nan)
         for unit, score in zip(each.units, each.scores[method], strict=True):
@@ -343,7 +346,7 @@ def _text(each: _Explained) -> evidence.Text:
                 before = by_word[unit.word]
                 by_word[unit.word] = abs(score) + (before if np.isfinite(before) else 0.0)
         scores[method] = by_word
-    return evidence.Text(doc, each.document, each.word, scores)
+    return evidence.Text(doc, each.document, each.word, scores, pieces)
 
 
 # --- tables ---------------------------------------------------------------------------------------

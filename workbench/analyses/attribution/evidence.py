@@ -4,8 +4,9 @@ The evidence of a word is its absolute score over the mean of the words of its t
 text counts alike: 1 is what a word has if all have the same. The predicted word itself is left out.
 Random weights have favourite words too, so a tag or a relation is only tested by exchanging or
 flipping distinct words (types): a preference for *the* is no preference for determiners. Near words
-have higher scores in many models, so tags and relations are compared with words at the same
-distance. Costs: milliseconds per method, and some for the shuffles of each tree.
+have higher scores in many models, and so do words of several pieces, whose scores are added: tags
+and relations are compared with words at the same distance and of as many pieces. Costs:
+milliseconds per method, and some for the shuffles of each tree.
 """
 
 from collections import defaultdict
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 FARTHEST = 10  # offsets beyond count as this one
 FEWEST_AT_DISTANCE = 5  # words; a distance with fewer is compared with all distances
+MOST_PIECES = 4  # of a word; more count as this many
 FEWEST_RELATED = 3  # words of a relation in the tables
 FEWEST_TEXTS = 3  # in which a top word occurs
 TOP_WORDS = 20
@@ -46,6 +48,7 @@ class Text:
     document: int  # texts of one document are resampled together
     word: int | None  # the predicted word; the number of words for the next one; None: no word
     scores: Mapping[str, Floats]  # of each method [words], absolute; NaN: the word is not read
+    pieces: Ints  # that the model reads of each word [words]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ class Evidence:
     document: Ints
     word: Ints  # position in its text
     offset: Ints  # from the predicted word, or from the start of the text
+    pieces: Ints  # of the word
     own: Bools  # it is the predicted word itself
     type_: Ints  # distinct word
     types: tuple[str, ...]
@@ -72,7 +76,7 @@ class Evidence:
 
 def evidence_of(texts: Sequence[Text], method: str) -> Evidence:
     """The scored words of the texts that the method gives scores."""
-    rows: list[tuple[int, int, int, int, bool, str, float, float]] = []
+    rows: list[tuple[int, int, int, int, int, bool, str, float, float]] = []
     used = [text for text in texts if method in text.scores]
     for index, text in enumerate(used):
         scores = text.scores[method]
@@ -86,12 +90,13 @@ def evidence_of(texts: Sequence[Text], method: str) -> Evidence:
                 rows.append(
                     (
                         index, text.document, word, int(np.clip(offset, -FARTHEST, FARTHEST)),
-                        bool(is_own[word]), text.doc[word].lower_, scores[word] / whole,
+                        int(text.pieces[word]), bool(is_own[word]), text.doc[word].lower_,
+                        scores[word] / whole,
                         scores[word] / mean if mean > 0 and not is_own[word] else np.nan,
                     )
                 )  # fmt: skip
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 8
-    types, type_ = np.unique(np.array(columns[5], dtype=object).astype(str), return_inverse=True)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 9
+    types, type_ = np.unique(np.array(columns[6], dtype=object).astype(str), return_inverse=True)
     return Evidence(
         texts=used,
         documents=1 + max((text.document for text in texts), default=0),
@@ -99,11 +104,12 @@ def evidence_of(texts: Sequence[Text], method: str) -> Evidence:
         document=np.array(columns[1], dtype=np.int64),
         word=np.array(columns[2], dtype=np.int64),
         offset=np.array(columns[3], dtype=np.int64),
-        own=np.array(columns[4], dtype=np.bool_),
+        pieces=np.array(columns[4], dtype=np.int64),
+        own=np.array(columns[5], dtype=np.bool_),
         type_=type_.astype(np.int64),
         types=tuple(types.tolist()),
-        score=np.array(columns[6], dtype=np.float64),
-        lift=np.array(columns[7], dtype=np.float64),
+        score=np.array(columns[7], dtype=np.float64),
+        lift=np.array(columns[8], dtype=np.float64),
     )
 
 
@@ -118,15 +124,29 @@ def _interval(evidence: Evidence, values: Floats, mask: Bools, seed: int) -> tup
     return sample.mean_interval(values[mask])
 
 
-def _at_distance(evidence: Evidence, mask: Bools) -> Floats:
-    """For each word, the mean lift of the words in the mask at its offset.  # [words]"""
+def _expected(evidence: Evidence, mask: Bools) -> Floats:
+    """For each word, the mean lift of the words in the mask at its offset, times what those of as
+    many pieces have of what their offsets let expect.  # [words]
+
+    Distinct words count alike: *the* and the full stop would decide what a short word has.
+    """
+    repeated = _sums(evidence.type_[mask], np.ones(int(mask.sum())), len(evidence.types))
+    weight = 1 / np.maximum(repeated, 1)[evidence.type_]
+    lift = np.where(mask, evidence.lift, 0.0)
     shifted = evidence.offset + FARTHEST
-    number = _sums(shifted[mask], np.ones(int(mask.sum())), 2 * FARTHEST + 1)
-    total = _sums(shifted[mask], evidence.lift[mask], 2 * FARTHEST + 1)
-    whole = float(evidence.lift[mask].mean()) if mask.any() else 1.0
-    means = np.where(number >= FEWEST_AT_DISTANCE, ratio(total, number), whole)
-    at_distance: Floats = means[shifted]
-    return at_distance
+
+    def sums(index: Ints, values: Floats, number: int) -> Floats:
+        return _sums(index[mask], (weight * values)[mask], number)
+
+    offsets = 2 * FARTHEST + 1
+    number, one = _sums(shifted[mask], np.ones(int(mask.sum())), offsets), np.ones_like(lift)
+    whole = float(np.average(lift[mask], weights=weight[mask])) if mask.any() else 1.0
+    means = ratio(sums(shifted, lift, offsets), sums(shifted, one, offsets))
+    at_distance = np.where(number >= FEWEST_AT_DISTANCE, means, whole)[shifted]
+    pieces = np.clip(evidence.pieces, 1, MOST_PIECES)
+    of_pieces = (sums(pieces, values, MOST_PIECES + 1) for values in (lift, at_distance))
+    expected: Floats = at_distance * ratio(*of_pieces, 1.0)[pieces]
+    return expected
 
 
 # --- tags -----------------------------------------------------------------------------------------
@@ -145,9 +165,9 @@ def tags(evidence: Evidence, method: str, n_shuffles: int, seed: int) -> Rows:
     present = sorted(set(names[known].tolist()))
     if len(present) < 2:
         return []
-    expected = _at_distance(evidence, known)
+    expected = _expected(evidence, known)
     tag = np.searchsorted(present, names[known].astype(str))
-    # [types, tags]: scores, scores at the same distance, and words
+    # [types, tags]: scores, expected scores, and words
     shape = len(evidence.types), len(present)
     counts = np.zeros(shape)
     np.add.at(counts, (evidence.type_[known], tag), 1.0)
@@ -172,7 +192,7 @@ def tags(evidence: Evidence, method: str, n_shuffles: int, seed: int) -> Rows:
                 "lift": float(evidence.lift[mask].mean()),
                 "lower": lower,
                 "upper": upper,
-                "same_distance": float(expected[mask].mean()),
+                "expected": float(expected[mask].mean()),
                 "p": float(p_values[index]),
             }
         )
@@ -187,7 +207,7 @@ def tag_of(doc: "Doc", word: int) -> str:
 def _exchanged(
     counts: Floats, scores: Floats, expected: Floats, n_shuffles: int, seed: int
 ) -> Floats:
-    """Two-sided p-values of each tag, by exchanging the tags of distinct words.
+    """Two-sided p-values of each tag, by exchanging the tags of distinct words, which count alike.
 
     A word that has several tags keeps its share of each.  # [types, tags], [types] -> [tags]
     """
@@ -198,14 +218,11 @@ def _exchanged(
     orders = np.concatenate(
         [np.arange(len(shares))[None], random.random((n_shuffles, len(shares))).argsort(1)]
     )
-    ratios = np.stack(
-        [
-            ratio(scores[present] @ shares[order], expected[present] @ shares[order], 1.0)
-            for order in orders
-        ]
-    )  # [1 + shuffles, tags]
-    above = (ratios[1:] >= ratios[0] - 1e-12).sum(0)
-    below = (ratios[1:] <= ratios[0] + 1e-12).sum(0)
+    lifts = ratio(scores[present], expected[present], 1.0)  # [types]
+    means = np.stack([lifts @ shares[order] for order in orders]) / shares.sum(0)
+    # [1 + shuffles, tags]
+    above = (means[1:] >= means[0] - 1e-12).sum(0)
+    below = (means[1:] <= means[0] + 1e-12).sum(0)
     p_values: Floats = np.minimum(1.0, 2 * (1 + np.minimum(above, below)) / (1 + n_shuffles))
     return p_values
 
@@ -238,7 +255,7 @@ def relations(evidence: Evidence, method: str, n_shuffles: int, seed: int) -> Ro
     unrelated = np.isfinite(evidence.lift)
     unrelated[np.concatenate(list(found.values()))] = False
     has_word = np.array([text.word is not None for text in evidence.texts])
-    expected = _at_distance(evidence, unrelated & has_word[evidence.text])
+    expected = _expected(evidence, unrelated & has_word[evidence.text])
     residual = evidence.lift - expected
     null = _shuffled(evidence, arcs, index, residual, at, n_shuffles, seed)
     keys = sorted(found, key=lambda key: (key[0], key[1] != len(names), -len(found[key])))
@@ -265,7 +282,7 @@ def relations(evidence: Evidence, method: str, n_shuffles: int, seed: int) -> Ro
                 "n": len(rows),
                 "types": len(np.unique(evidence.type_[rows])),
                 "attribution": float(evidence.lift[rows].mean()),
-                "same_distance": float(expected[rows].mean()),
+                "expected": float(expected[rows].mean()),
                 "difference": float(residual[rows].mean()),
                 "lower": lower,
                 "upper": upper,

@@ -149,8 +149,8 @@ ATTRIBUTION = Experiment(
         "tags": Table(
             "Attribution to words by their tag. n: number of words; types: of distinct words. "
             "attribution: share of all absolute scores; words: share of all words; lift: the first "
-            "over the second, with its 95 % bootstrap interval over documents. same_distance: lift "
-            "of words at the same distances. p: that the lift differs from same_distance, by "
+            "over the second, with its 95 % bootstrap interval over documents. expected: lift of "
+            "words as near and of as many pieces. p: that the lift differs from expected, by "
             "exchanging the tags of distinct words (two-sided, Holm over tags). The predicted word "
             "is left out.",
             ("method", "tag"),
@@ -159,10 +159,11 @@ ATTRIBUTION = Experiment(
             "Attribution to the syntactic heads and dependents of the predicted word. direction: "
             "dependent-to-head if the attributed word is the head of the predicted word. relation: "
             "`all` for any. n: number of words; types: of distinct words. attribution: their mean "
-            "absolute score over that of a word of their text. same_distance: of words at the same "
-            "distance without such a relation. difference: the first minus the second, with its "
-            "95 % bootstrap interval over documents. p_shuffled: of shuffled trees; p_types: of "
-            "sign flips over distinct words (both one-sided, Holm over rows). p: the larger one.",
+            "absolute score over that of a word of their text. expected: of words without such "
+            "a relation, as near and of as many pieces. difference: the first minus the second, "
+            "with its 95 % bootstrap interval over documents. p_shuffled: of shuffled trees; "
+            "p_types: of sign flips over distinct words (both one-sided, Holm over rows). p: the "
+            "larger one.",
             ("method", "direction", "relation"),
         ),
         "positions": Table(
@@ -188,7 +189,7 @@ ATTRIBUTION = Experiment(
         "objective": OBJECTIVE,
     },
     needs=(SCORES_LABELS,),
-    version=3,
+    version=4,
     measures=True,
     split="held-out",
     exact_up_to=1e9,

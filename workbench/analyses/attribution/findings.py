@@ -196,19 +196,19 @@ def _tag_gains(rows: list[Row]) -> Finding:
     if differ:
         named = [
             f"`{row['tag']}` ({decimal(row['lift'], 1)} times a mean word, "
-            f"{decimal(row['same_distance'], 1)} expected by distance, {p_text(row['p'])})"
+            f"{decimal(row['expected'], 1)} expected, {p_text(row['p'])})"
             for row in differ
         ]
         claim = (
             f"{capital(of_all(len(differ), len(rows), 'tag'))} "
-            f"{verb_of(len(differ), 'gets', 'get')} more or less attribution than other words at "
-            "the "
-            f"same distance: {listing(named)}."
+            f"{verb_of(len(differ), 'gets', 'get')} more or less attribution than other words as "
+            f"near and of as many pieces: {listing(named)}."
         )
     else:
         claim = (
             f"{capital(of_all(0, len(rows), 'tag'))} gets more or less attribution than other "
-            f"words at the same distance (smallest {p_text(min(row['p'] for row in rows))})."
+            "words as near and of as many pieces (smallest "
+            f"{p_text(min(row['p'] for row in rows))})."
         )
     return Finding(
         claim,
@@ -219,7 +219,7 @@ def _tag_gains(rows: list[Row]) -> Finding:
         "tags",
         {"method": rows[0]["method"]},
         "tags",
-        measure="tags with more or less attribution than words at the same distance",
+        measure="tags with more or less attribution than words as near and of as many pieces",
         decided_by="more texts with more distinct words",
     )
 
@@ -241,13 +241,13 @@ def _relations(rows: list[Row]) -> Finding:
     verdict = judged(row["p"] < LEVEL, row["types"] >= FEWEST_TYPES)
     verb = "gets" if is_one else "get"
     if verdict == "not supported":
-        verb = f"{'is' if is_one else 'are'} not shown to differ from other words as near: "
+        verb = f"{'is' if is_one else 'are'} not shown to differ from comparable words: "
         verb += f"{'it gets' if is_one else 'they get'}"
     single = f" Single relations above it: {listing(differ, 4)}." if differ else ""
     return Finding(
         f"The {who[row['direction']]} of the predicted word {verb} "
-        f"{decimal(row['attribution'], 2)} times the attribution of a mean word, other words at "
-        f"the same distance {decimal(row['same_distance'], 2)} ({p_text(row['p'])}).{single}",
+        f"{decimal(row['attribution'], 2)} times the attribution of a mean word, other words as "
+        f"near and of as many pieces {decimal(row['expected'], 2)} ({p_text(row['p'])}).{single}",
         row["difference"],
         (row["lower"], row["upper"]),
         0.0,

@@ -119,18 +119,19 @@ def tags(tables: Tables) -> go.Figure:
     """Attribution to words of each tag over that of a mean word of the text (lift), with 95 %
     intervals over documents.
 
-    How to read: words right of 1 get more than their share. The grey diamond is what words at the
-    same distances get; pale points do not differ from it significantly.
+    How to read: words right of 1 get more than their share. The grey diamond is what words as near
+    and of as many pieces get; pale points do not differ from it significantly.
     """
     table = _best_first(tables, "tags")
     return _by_method(
-        table, "tag", "lift", "same_distance", "%{y}: lift %{x:.2f}", "lift (1: a mean word)"
+        table, "tag", "lift", "expected", "%{y}: lift %{x:.2f}", "lift (1: a mean word)"
     )
 
 
 def relations(tables: Tables) -> go.Figure:
     """Attribution to syntactic heads and dependents of the predicted word over that of a mean word
-    of the text, minus the same for unrelated words at the same distance, with 95 % intervals.
+    of the text, minus the same for unrelated words as near and of as many pieces, with 95 %
+    intervals.
 
     How to read: right of 0, related words get more than words as near to the predicted one. Pale
     points are not significantly above 0.
@@ -140,7 +141,12 @@ def relations(tables: Tables) -> go.Figure:
     table["name"] = arrow + ": " + table["relation"]
     table["zero"] = 0.0
     return _by_method(
-        table, "name", "difference", "zero", "%{y}: %{x:+.2f}", "difference to words as near"
+        table,
+        "name",
+        "difference",
+        "zero",
+        "%{y}: %{x:+.2f}",
+        "difference to words as near and long",
     )
 
 
@@ -183,8 +189,8 @@ def _by_method(
         ]
         traces.append(
             marks(
-                rows[baseline], rows[key], "%{y}: %{x:.2f} at the same distance",
-                "words at the same distance", BASELINE, "diamond", size=7,
+                rows[baseline], rows[key], "%{y}: %{x:.2f} expected",
+                "words as near and long", BASELINE, "diamond", size=7,
             )
         )  # fmt: skip
         parts.append((method, traces))
