@@ -144,8 +144,8 @@ def _expected(evidence: Evidence, mask: Bools) -> Floats:
     means = ratio(sums(shifted, lift, offsets), sums(shifted, one, offsets))
     at_distance = np.where(number >= FEWEST_AT_DISTANCE, means, whole)[shifted]
     pieces = np.clip(evidence.pieces, 1, MOST_PIECES)
-    of_pieces = (sums(pieces, values, MOST_PIECES + 1) for values in (lift, at_distance))
-    expected: Floats = at_distance * ratio(*of_pieces, 1.0)[pieces]
+    had, foreseen = (sums(pieces, values, MOST_PIECES + 1) for values in (lift, at_distance))
+    expected: Floats = at_distance * ratio(had, foreseen, 1.0)[pieces]
     return expected
 
 
