@@ -177,9 +177,9 @@ def test_presets_are_settings_of_the_experiment(name: str) -> None:
         kind.settings(**changes)  # raises if one is no setting, or out of bounds
 
 
-def done(seconds: float, models: str, sentences: int, size: int = 1, shipped: bool = False) -> Any:
+def done(seconds: float, models: str, words: int, size: int = 1, shipped: bool = False) -> Any:
     origin: Any = "built-in" if shipped else "own"
-    return Finished(Size((models,), ("ewt",), sentences, size, {}), seconds, origin)
+    return Finished(Size((models,), ("ewt",), words, size, {}), seconds, origin)
 
 
 def test_the_time_is_that_of_an_earlier_run_scaled_by_size() -> None:
@@ -204,6 +204,19 @@ def test_a_slow_machine_is_known_by_its_own_runs() -> None:
     assert estimate(other, own, slower).seconds == 50.0, "its own are as they are"  # type: ignore[union-attr]
     unlike = done(600.0, "bert", 400, 9), done(600.0, "mini:bert", 0, 1)
     assert slowness((run, elsewhere) for run in unlike) == 1.0, "sizes that are only a bound"
+
+
+def test_two_models_tell_how_the_time_grows_with_size() -> None:
+    request = Size(("bert",), ("ewt",), 800, 100_000, {})
+    small, large = (done(4.0, "mini:bert", 400, 100), done(40.0, "other", 400, 10_000))
+    found = estimate(request, [small, large])
+    assert found is not None and not found.is_bound
+    assert found.seconds == pytest.approx(2 * 40 * 10**0.5, abs=0.1)
+    slower = [done(4.0, "mini:bert", 400, 100, True), done(40.0, "other", 400, 10_000, True)]
+    assert estimate(request, slower, 3.0).seconds == pytest.approx(3 * found.seconds, abs=0.3)  # type: ignore[union-attr]
+    near = done(9.0, "mini:gpt", 400, 120)
+    request = replace(request, parameters=10_000)
+    assert estimate(request, [small, near]).is_bound, "of one size"  # type: ignore[union-attr]
 
 
 @pytest.mark.usefixtures("home")

@@ -9,7 +9,7 @@ from workbench.runs.estimate import Finished, Size, estimate
 @pytest.mark.parametrize("name", preset_times.MODELS)
 def test_every_preset_of_a_measured_experiment_has_a_time(name: str) -> None:
     """Else measure again: `python -m workbench.runs.preset_times NAME`."""
-    found = preset_times.timed(name)
+    found = [each for each in preset_times.timed(name) if not each.parameters]
     measured = preset_times.distinct(name).values()
     assert sorted(str(each.settings) for each in found) == sorted(map(str, measured))
     assert all(each.seconds > 0 for each in found)

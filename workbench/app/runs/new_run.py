@@ -319,8 +319,8 @@ def _size(
     fields = experiment.settings.model_fields
     default = fields["max_sentences"].default if "max_sentences" in fields else None
     limit = changes.get("max_sentences", default)
-    sentences = sum(_sentences(experiment, ref, limit) for ref in corpora)
-    return Size(models, corpora, sentences, _parameters(models), settings)
+    words = sum(_words(experiment, ref, limit) for ref in corpora)
+    return Size(models, corpora, words, _parameters(models), settings)
 
 
 def _parameters(models: Refs) -> int:
@@ -331,17 +331,18 @@ def _parameters(models: Refs) -> int:
     return sum(sizes) if all(sizes) else 0
 
 
-def _sentences(experiment: Experiment[Any], ref: str, limit: int | None) -> int:
-    """The number of sentences that an experiment uses of a corpus; 0 if it is not known."""
+def _words(experiment: Experiment[Any], ref: str, limit: int | None) -> int:
+    """About how many words an experiment uses of a corpus; 0 if it is not known."""
     if cache.is_remote_corpus(ref):
         return 0
     sizes = {size.split: size for size in cache.sizes(ref, whole=False)}
     split = next((name for name in experiment.default_splits if name in sizes), None)
     used = [sizes[split]] if split is not None else list(sizes.values())
     available = sum(size.docs for size in used)
+    words = sum(size.words for size in used)
     if limit is not None and limit <= available:
-        return limit
-    return available if all(size.whole for size in used) else 0
+        return limit * words // max(available, 1)
+    return words if all(size.whole for size in used) else 0
 
 
 def _finished(experiment: Experiment[Any]) -> list[Finished]:
@@ -366,12 +367,11 @@ def _elsewhere(experiment: Experiment[Any]) -> list[Finished]:
     from workbench.runs.preset_times import timed
 
     names = [run.name for run in builtin_runs() if run.spec.experiment == experiment.name]
-    presets = [
-        Finished(
-            _size(experiment, each.settings, each.models, each.corpora), each.seconds, "preset"
-        )
-        for each in timed(experiment.name)
-    ]
+    presets = []
+    for each in timed(experiment.name):
+        size = _size(experiment, each.settings, each.models, each.corpora)
+        size = replace(size, parameters=each.parameters or size.parameters)
+        presets.append(Finished(size, each.seconds, "preset"))
     return [*(done for name in names if (done := _done(name)) is not None), *presets]
 
 
