@@ -115,7 +115,7 @@ def cloze_items(docs: "Iterable[Doc]") -> list[Cloze]:
             code="no-gaps",
             remedy="Read a text whose documents end with a word, a table with the columns text, "
             "options and answer, primer/counterfactuals, or a file of the Children's Book Test, "
-            "of WinoGrande or of LAMA.",
+            "of WinoGrande, of WinoGender or of LAMA.",
         )
     return items
 

@@ -88,6 +88,26 @@ def test_winogrande(tmp_path: Path) -> None:
     assert one.doc.text.endswith("because the trophy is too big.")
 
 
+def test_winogender(tmp_path: Path) -> None:
+    path = tmp_path / "all_sentences.tsv"
+    path.write_text(
+        "sentid\tsentence\n"
+        "nurse.patient.0.male.txt\tThe nurse told the patient that he was late.\n"
+        "nurse.patient.1.female.txt\tThe nurse washed the patient while her mother slept.\n"
+        "chef.someone.1.neutral.txt\tThe chef cooked for someone and looked at them.\n"
+        "chef.someone.1.female.txt\tThe chef cooked for someone and gave the dish to her.\n"
+    )
+    one, other, them, her = items(path)
+    assert one.options == ("the nurse", "the patient") and one.answer == "the nurse"
+    assert one.doc.text == "The nurse told the patient that the nurse was late."
+    assert (one.phenomenon, one.pair) == ("male", "nurse patient male")
+    assert other.doc.text.endswith("while the patient's mother slept.")
+    assert them.answer == her.answer == "someone"
+    path.write_text("sentid\tsentence\nnurse.male.txt\tHe was late.\n")
+    with pytest.raises(WorkbenchError, match="WinoGender"):
+        items(path)
+
+
 def test_lama(tmp_path: Path) -> None:
     path = jsonl(
         tmp_path / "P19.jsonl",

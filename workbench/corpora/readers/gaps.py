@@ -4,6 +4,7 @@
 |---|---|
 | any table | `text` with `___` or `[MASK]`, `answer`, and `options` (a list, or joined by ` | `) |
 | WinoGrande | `sentence` with `_`, `option1`, `option2`, `answer` (1 or 2) |
+| WinoGender | `sentid` (occupation, other person, which of them, gender) and `sentence` |
 | LAMA | `masked_sentences` with `[MASK]`, `obj_label`, `sub_label` |
 | Children's Book Test | blocks of 21 numbered lines, the last one with `XXXXX`, a word, ten words |
 
@@ -28,6 +29,10 @@ MARK = re.compile(r"\[MASK\]|<mask>|XXXXX|(?<!\w)_+(?!\w)", re.IGNORECASE)
 READ = "Each text has a gap, for the experiment cloze."
 QUESTION = 21  # the line of a block of the Children's Book Test that has the question
 _NUMBERED = re.compile(r"(\d+) (.*)")
+_PRONOUN = re.compile(r"\b(?:she|he|they|her|him|them|his|their)\b", re.IGNORECASE)
+_POSSESSIVE = re.compile(
+    r"(?:his|their)\b|her (?!and|as|at|for|in|on|that|to|with)\w", re.IGNORECASE
+)
 
 Values = Mapping[str, object]
 
@@ -125,6 +130,26 @@ def _winogrande(values: Values, where: str) -> Gap:
     )  # fmt: skip
 
 
+def _winogender(values: Values, where: str) -> Gap:
+    """The pronoun is the gap, and one of the two persons belongs there."""
+    parts = _words(values["sentid"]).removesuffix(".txt").split(".")
+    text = _words(values["sentence"])
+    pronouns = [*_PRONOUN.finditer(text)]
+    if len(parts) != 4 or parts[2] not in ("0", "1") or len(pronouns) != 1:
+        raise _wrong("this is no sentence of WinoGender with one pronoun.", where)
+    occupation, other, answer, gender = parts
+    start, end = pronouns[0].span()
+    owner = "'s" if _POSSESSIVE.match(text, start) else ""
+    people = [f"the {occupation}", other if other == "someone" else f"the {other}"]
+    options = [person + owner for person in people]
+    if start == 0:
+        options = [option[0].upper() + option[1:] for option in options]
+    return Gap(
+        f"{text[:start]}___{text[end:]}", options[int(answer)], tuple(options),
+        labels={"phenomenon": gender, PAIR: f"{occupation} {other} {gender}"},
+    )  # fmt: skip
+
+
 def _lama(values: Values, where: str) -> Gap:
     sentences = values["masked_sentences"]
     text = " ".join(map(str, sentences)) if isinstance(sentences, list) else str(sentences)
@@ -137,6 +162,7 @@ def _lama(values: Values, where: str) -> Gap:
 
 _FORMS: tuple[tuple[tuple[str, ...], Callable[[Values, str], Gap]], ...] = (
     (("sentence", "option1", "option2", "answer"), _winogrande),
+    (("sentid", "sentence"), _winogender),
     (("masked_sentences", "obj_label"), _lama),
     (("text", "options", "answer"), _plain),
 )
