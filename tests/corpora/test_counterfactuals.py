@@ -103,7 +103,7 @@ def test_without_both_words_clean_and_corrupt_are_columns_like_others(tmp_path: 
     ("row", "message"),
     [
         ("The girl ___\tThe girls\twas\twere\tx", "hidden word"),
-        ("A ___ and ___\tThe ___ and ___\twas\twere\tx", "2 hidden words"),
+        ("A ___ and ___\tThe ___ and ___\twas\twere\tx", "2 gaps"),
         ("The girl\tThe girl\twas\twere\tx", "clean and corrupt are both"),
         ("The girl\tThe girls\twas\twas\tx", "target and against are both"),
         ("The girl\tThe girls\twas\t\tx", "no text in column 'against'"),

@@ -142,16 +142,17 @@ def _after_difference(good: "Doc", bad: "Doc", shared: str) -> int | None:
 # --- rows of a table ------------------------------------------------------------------------------
 
 
-def filled(text: str, word: str, column: str, where: str) -> tuple[str, int]:
+def filled(
+    text: str, word: str, column: str, where: str, marker: "re.Pattern[str]" = MARKER
+) -> tuple[str, int]:
     """The text with the word in the place of its marker, or at its end; and where it begins."""
-    found = [match.span() for match in MARKER.finditer(text)]
+    found = [match.span() for match in marker.finditer(text)]
     if len(found) > 1:
         raise WorkbenchError(
-            f"the text in column {column!r} has {len(found)} hidden words.",
+            f"the text in column {column!r} has {len(found)} gaps.",
             code="file-format",
             where=where,
-            remedy="Mark one word with ___ or [MASK], or none: the word after the text is then "
-            "predicted.",
+            remedy="Mark one word with ___ or [MASK], or none: the gap is then after the text.",
         )
     if not found:
         return f"{text} {word}", len(text) + 1

@@ -23,6 +23,7 @@ from spacy.tokens import Doc
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import numbered_lines, stem
 from workbench.corpora.cloze import GAP, OPTIONS, PAIR, PASSAGE, SEPARATOR
+from workbench.corpora.counterfactuals import filled
 from workbench.corpora.layers import Mention, set_spans
 
 MARK = re.compile(r"\[MASK\]|<mask>|XXXXX|(?<!\w)_+(?!\w)", re.IGNORECASE)
@@ -59,7 +60,9 @@ def gap_of(values: Values) -> Callable[[Values, str], Gap] | None:
 def docs(gaps: Iterable[tuple[str, Gap]], document: str, nlp: Language) -> Iterator[Doc]:
     """One Doc of each item, given where it stands."""
     for where, gap in gaps:
-        text, start = _filled(gap, where)
+        if not gap.answer or (gap.options and gap.answer not in gap.options):
+            raise _wrong(f"the answer {gap.answer!r:.40} is not one of the options.", where)
+        text, start = filled(gap.text, gap.answer, "text", where, MARK)
         doc = nlp(text)
         words = [
             token.i for token in doc if start < token.idx + len(token) <= start + len(gap.answer)
@@ -78,19 +81,6 @@ def docs(gaps: Iterable[tuple[str, Gap]], document: str, nlp: Language) -> Itera
         if gap.options:
             doc._.labels[OPTIONS] = SEPARATOR.join(gap.options)
         yield doc
-
-
-def _filled(gap: Gap, where: str) -> tuple[str, int]:
-    """The text with the right words, and where they begin."""
-    found = [match.span() for match in MARK.finditer(gap.text)]
-    if len(found) > 1:
-        raise _wrong(f"the text has {len(found)} gaps.", where)
-    if not gap.answer or (gap.options and gap.answer not in gap.options):
-        raise _wrong(f"the answer {gap.answer!r:.40} is not one of the options.", where)
-    if not found:
-        return f"{gap.text} {gap.answer}", len(gap.text) + 1
-    ((start, end),) = found
-    return gap.text[:start] + gap.answer + gap.text[end:], start
 
 
 def _wrong(what: str, where: str) -> WorkbenchError:
