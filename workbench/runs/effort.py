@@ -236,19 +236,25 @@ class _Data:
         return max(self._shares(before, after), default=1.0)
 
     def predicted(self, done: list[Step], sizes: Mapping[str, int | None]) -> float:
-        """How long a step takes: by the growth of the last two, else as much as its data."""
-        last, times = done[-1], self._times(done[-1].sizes, sizes)
-        if len(done) == 1:
-            return times * last.seconds
-        before = done[-2]
-        grown = 1 - 1 / max(self._times(before.sizes, last.sizes), FACTOR / 2)
-        more = max(last.seconds - before.seconds, 0.0)
-        return last.seconds + (times - 1) / grown * more
+        """How long a step takes: by the growth of the last two, else as much as its data.
 
-    def _times(self, before: Mapping[str, int | None], after: Mapping[str, int | None]) -> float:
-        """How many times as much data a step has, of what grows most."""
-        least = min(self._shares(before, after), default=1.0)
-        return 1 / least if least else FACTOR  # 0: there is no end of data
+        Of one step, it is not known how much of its time grows with what: a mean.
+        """
+        last = done[-1]
+        times = self._times(last.sizes, sizes)
+        if len(done) == 1:
+            return math.sqrt(min(times) * max(times)) * last.seconds
+        before = done[-2]
+        grown = 1 - 1 / max(*self._times(before.sizes, last.sizes), FACTOR / 2)
+        more = max(last.seconds - before.seconds, 0.0)
+        return last.seconds + (max(times) - 1) / grown * more
+
+    def _times(
+        self, before: Mapping[str, int | None], after: Mapping[str, int | None]
+    ) -> list[float]:
+        """How many times as much a step has of each of its data."""
+        shares = self._shares(before, after)
+        return [1 / share if share else FACTOR for share in shares] or [1.0]  # 0: no end of data
 
     def _shares(
         self, before: Mapping[str, int | None], after: Mapping[str, int | None]
