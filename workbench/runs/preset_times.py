@@ -96,7 +96,7 @@ def measure(names: Sequence[str] = (), model: str = "") -> None:
     times = dict(_stored())
     size = str(model_facts.known(model).facts["parameters"]) if model else OF_MODELS
     measured = times.setdefault(size, {})
-    for name in names or (MODELS if not model else _of_one_model()):
+    for name in names or (MODELS if not model else _of_a_model()):
         measured[name] = {}
         presets = distinct(name) if not model else _first_steps(name)
         for preset, settings in presets.items():
@@ -110,10 +110,10 @@ def measure(names: Sequence[str] = (), model: str = "") -> None:
                 draft.write_text(f"{text}\n", encoding="utf-8")
 
 
-def _of_one_model() -> list[str]:
-    """The experiments on one model, whose times on a mini model are known."""
+def _of_a_model() -> list[str]:
+    """The experiments on a model, whose times on a mini model are known."""
     known = {run.spec.experiment for run in builtin_runs()} | set(MODELS)
-    return [name for name in sorted(known) if EXPERIMENTS[name].models == (1, 1)]
+    return [name for name in sorted(known) if EXPERIMENTS[name].models[0] == 1]
 
 
 def _first_steps(name: str) -> dict[str, Mapping[str, Any]]:

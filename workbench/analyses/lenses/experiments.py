@@ -4,6 +4,8 @@ Nothing here imports torch or spaCy, so that listing experiments is fast. Costs:
 is imported when an experiment first runs.
 """
 
+import math
+
 from pydantic import Field
 
 from workbench.experiment.definition import (
@@ -164,6 +166,8 @@ LENS = Experiment(
 
 # --- tuned-lens -----------------------------------------------------------------------------------
 
+MOST_STEPS, MOST_PASSES = 250, 8  # of training, by default
+
 
 class TunedLens(SplitSettings):
     """How many texts the maps learn from, and for how long."""
@@ -177,8 +181,12 @@ class TunedLens(SplitSettings):
     max_test: int | None = Field(
         500, ge=1, description="Maximum number of texts to score (default 500)."
     )
-    steps: int = Field(
-        250, ge=1, le=1_000_000, description="Maximum number of training steps (default 250)."
+    steps: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of training steps (default: eight passes over the texts, at "
+        "most 250).",
     )
     batch_size: int = Field(
         32,
@@ -191,13 +199,21 @@ class TunedLens(SplitSettings):
         1e-3, gt=0, le=1, description="Learning rate of AdamW (default 0.001)."
     )
 
+    def steps_over(self, texts: int) -> int:
+        """The maximum number of steps on so many texts."""
+        if self.steps is not None:
+            return self.steps
+        return min(MOST_STEPS, math.ceil(MOST_PASSES * texts / self.batch_size))
+
     def in_prose(self) -> str:
+        passes = f" or {MOST_PASSES} passes over all texts" if self.steps is None else ""
         return (
             "For each layer we trained an affine map of its states, a tuned lens (Belrose et al. "
             "2023): the model's own head then predicts from the mapped states. A map is the "
             "identity at first, which is the logit lens, and learns to minimise the "
             "Kullback-Leibler divergence of its distribution from that of the last layer, for at "
-            f"most {self.steps:,} steps of {self.batch_size:,} texts, with early stopping on dev. "
+            f"most {self.steps or MOST_STEPS:,} steps of {self.batch_size:,} texts{passes}, with "
+            "early stopping on dev. "
             "Masked models predict 15 % of the pieces, causal models all, encoder-decoders the "
             "pieces of hidden spans, ELMo each word in both directions. Layers of an encoder below "
             "a decoder are read by the whole decoder (Langedijk et al. 2023). All losses are on "

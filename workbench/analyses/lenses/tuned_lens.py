@@ -67,17 +67,18 @@ def run(inputs: Inputs, settings: TunedLens, progress: Progress) -> Result:
         inputs.seed,
         lambda done: progress(done, len(documents[TRAIN]), "reading the layers of training texts"),
     )
+    steps = settings.steps_over(len(documents[TRAIN]))
     trained = trained_maps(
         reader,
         facts.scales,
         batch,
         documents[TRAIN],
         documents[DEV],
-        settings.steps,
+        steps,
         settings.batch_size,
         settings.learning_rate,
         inputs.seed,
-        lambda step, loss: progress(step, settings.steps, f"training the lens: loss {loss:.4f}"),
+        lambda step, loss: progress(step, steps, f"training the lens: loss {loss:.4f}"),
     )
     scores = _Scores(documents[TEST], reader.choices)
     for predicted in reader.predictions(batch, documents[TEST], inputs.seed):
