@@ -166,7 +166,7 @@ LENS = Experiment(
 
 # --- tuned-lens -----------------------------------------------------------------------------------
 
-MOST_STEPS, MOST_PASSES = 250, 8  # of training, by default
+MOST_STEPS, MOST_PASSES = 250, 4  # of training, by default
 
 
 class TunedLens(SplitSettings):
@@ -185,15 +185,15 @@ class TunedLens(SplitSettings):
         None,
         ge=1,
         le=1_000_000,
-        description="Maximum number of training steps (default: eight passes over the texts, at "
+        description="Maximum number of training steps (default: four passes over the texts, at "
         "most 250).",
     )
     batch_size: int = Field(
         32,
         ge=1,
         le=100_000,
-        description="Texts in the batch of a step, of which at most 256 predictions are used "
-        "(default 32).",
+        description="Texts in the batch of a step, of which at most 256 predictions are used, "
+        "and fewer with a large vocabulary (default 32).",
     )
     learning_rate: float = Field(
         1e-3, gt=0, le=1, description="Learning rate of AdamW (default 0.001)."

@@ -48,6 +48,7 @@ TINY = 1e-5  # nats; a smaller gain is none
 WARM_UP = 10  # steps
 BIAS_RATE = 10  # learning rate of the biases over that of the weights: they have further to go
 TRAINED, HELD_OUT = 256, 1024  # maximum number of predictions in a step, and of all dev texts
+TRAINED_LOGITS = 1 << 22  # of a layer in a step, at most: 85 predictions of 49,152 pieces
 LOGITS = {"cpu": 2**24, "cuda": 2**28}  # maximum number of logits computed at a time
 FLOOR = 1e-2  # smallest deviation of a feature, as a share of the mean deviation of all features
 
@@ -503,6 +504,7 @@ def trained_maps(
     kept = _Kept(
         zero, dict(first), {stack: torch.zeros_like(each) for stack, each in first.items()}
     )
+    most = min(TRAINED, max(1, TRAINED_LOGITS // reader.choices))
     curves: dict[int, dict[StackName, Sequence[float]]] = {}
     dev_curve: dict[int, Mapping[StackName, Tensor]] = {0: first}
     since: list[tuple[StackName, Sequence[int], Tensor, int]] = []
@@ -513,7 +515,7 @@ def trained_maps(
         epoch = n_steps * batch_size // max(1, len(train))
         n_steps += 1
         read = list(reader.predictions(batch, documents, seed + epoch))
-        share = TRAINED / max(TRAINED, sum(map(len, read)))
+        share = most / max(most, sum(map(len, read)))
         for whole in read:
             predicted = whole.sampled(max(1, round(share * len(whole))), random)
             with torch.no_grad():
