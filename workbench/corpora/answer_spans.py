@@ -131,7 +131,7 @@ def answer_spans(
     while waiting:
         later = []
         for chunk in chunks(waiting, CHUNK):
-            windows = [_window(*parts[index], start, window) for index, start in chunk]
+            windows = [_window(parts[index], start, window) for index, start in chunk]
             batch = encode(windows)
             text = model.encode(batch)
             known = replace(text, unaligned=(), cut=()).to(model.device)
@@ -154,7 +154,8 @@ def answer_spans(
     return [each.best(passage, top) for each, (_, passage) in zip(scores, parts, strict=True)]
 
 
-def _window(question: Any, passage: Any, start: int, words: int | None) -> "Doc":
+def _window(parts: Any, start: int, words: int | None) -> "Doc":
     """The question, and a passage from one of its words on."""
+    question, passage = parts
     end = len(passage) if words is None else start + words
     return pair_of(alone(question), alone(passage[start:end]))

@@ -222,7 +222,8 @@ def _extracted(model: Model, question: "Doc", context: "Doc", top: int) -> Label
     (found,) = answer_spans(model, [doc], top=top)
     if any(math.isnan(span.score) for span in found.ranked):
         raise not_a_number(model.name)
-    best, notes = found.decided(), []
+    best = found.decided()
+    notes: list[str] = []
     if found.is_question_cut:
         notes.append(f"The question is too long for {model.name}: its end was not read.")
     if found.windows > 1:

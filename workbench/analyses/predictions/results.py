@@ -271,8 +271,8 @@ class Labelled(_Shown):
     classes: tuple[tuple[str, float], ...] = ()  # with their probabilities, most probable first
     words: tuple[tuple[str, str, float], ...] = ()  # each with its tag and the tag's probability
     answer: float | None = None  # probability of the answer's start times that of its end
-    spans: tuple[AnswerSpan, ...] = ()  # the best answers, one without text is no answer
     notes: tuple[str, ...] = ()
+    spans: tuple[AnswerSpan, ...] = ()  # the best answers; one without text is no answer
 
     @property
     def table(self) -> "pd.DataFrame":

@@ -48,7 +48,9 @@ def _rows(path: Path) -> Iterator[Row]:
     except ValueError as error:
         raise _wrong(f"not JSON: {error}", str(path)) from None
     for number, article in enumerate(_list(content, "data", str(path)), 1):
-        for place, paragraph in enumerate(_list(article, "paragraphs", f"{path}: article {number}")):
+        for place, paragraph in enumerate(
+            _list(article, "paragraphs", f"{path}: article {number}")
+        ):
             where = f"{path}: article {number}, paragraph {place + 1}"
             for asked in _list(paragraph, "qas", where):
                 yield _row(paragraph, asked, where)

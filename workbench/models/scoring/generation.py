@@ -13,6 +13,7 @@ per piece over this piece alone.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -107,22 +108,21 @@ def written_texts(
     sampling: Sampling = Sampling(),
     on_done: Callable[[int], object] | None = None,
 ) -> list[list[int]]:
-    """The pieces that a model writes after each text, or for it, without special ones.
+    """The pieces that a model writes after each text, or for it, without the one that ends it.
 
     A decoder gets texts of the same length together, so that nothing is padded. `on_done` gets the
     number of written texts.
 
     # text: [texts, pieces], on the host
     """
-    net, _ = _writer(model)
+    net, ends = _writer(model)
     lengths = text.mask.sum(1)
     is_causal = model.objective == "causal"
-    special = set(model.tokenizer.all_special_ids)  # type: ignore[attr-defined]
     rows: list[list[int]] = [[] for _ in range(len(text))]
     done = 0
     with seeded(model.device, sampling.seed), torch.no_grad():
         for places, width in length_batches(lengths, Limit(PIECES // beams)):
-            groups = [places[lengths[places] == n] for n in lengths[places].unique()]
+            groups = [places[lengths[places] == n] for n in sorted({*lengths[places].tolist()})]
             for group in groups if is_causal else [places]:
                 read = text.take(group)
                 read = read.narrowed(int(lengths[group].max()) if is_causal else width)
@@ -131,7 +131,7 @@ def written_texts(
                 )
                 start = read.ids.shape[1] if is_causal else 1
                 for place, row in zip(group.tolist(), ids[:, start:].tolist(), strict=True):
-                    rows[place] = [piece for piece in row if piece not in special]
+                    rows[place] = list(takewhile(lambda piece: piece not in ends, row))
                 done += len(group)
                 if on_done is not None:
                     on_done(done)
