@@ -24,7 +24,7 @@ def odd_pairs(number: int) -> Corpus:
         words = draw.choices(
             "Ben dog the of walks 🙂 São hill's 1912".split(), k=draw.randint(1, 9)
         )
-        target = draw.sample(words, max(1, len(words) // 2)) + ["again"]
+        target = [*draw.sample(words, max(1, len(words) // 2)), "again"]
         docs.append(pair_of(doc_of(" ".join(words)), doc_of(" ".join(target))))
     return Corpus("odd", {"test": lambda: iter(docs)})
 

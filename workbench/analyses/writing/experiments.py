@@ -36,7 +36,7 @@ class TextToText(Settings):
         ("greedy",),
         min_length=1,
         description="How pieces are chosen: the most probable one (greedy), beam search (beams), "
-        "or drawn at random (sampling). The first one is compared with the nulls (default: greedy).",
+        "or drawn at random (sampling). The first one is compared with nulls (default: greedy).",
     )
     beams: int = Field(4, ge=2, le=64, description="Beams of beam search (default 4).")
     temperature: float = Field(1.0, gt=0, le=10, description="Temperature of sampling (default 1).")
@@ -86,9 +86,9 @@ TEXT_TO_TEXT = Experiment(
         ),
         "answerable": Table(
             "If some questions have no answer in their passage (SQuAD 2.0): those that have one, "
-            "and those that have none. answered: share of them that the model answers. threshold: the score of no answer "
-            "above that of the best span from which on there is none; chosen on dev, if there is "
-            "one.",
+            "and those that have none. answered: share of them that the model answers, with 95 % "
+            "Wilson interval. threshold: there is no answer if its score is above that of the "
+            "best span by more; chosen on dev, if there is one.",
             ("questions",),
         ),
         "novelty": Table(

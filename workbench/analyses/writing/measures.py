@@ -8,7 +8,6 @@ are scored on the same samples of sources, hence their differences too. Costs: 1
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,8 @@ def metrics(pairs: Sequence[TextPair], texts: Sequence[str]) -> dict[str, Metric
         found = answer_metrics([pair.targets for pair in pairs], texts)
         return {"f1": found["f1"], "exact_match": found["exact_match"]}
     from rouge_score.rouge_scorer import RougeScorer
-    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
     rouge, chrf, bleu = (
         RougeScorer(list(ROUGE), use_stemmer=True),
@@ -56,11 +56,13 @@ def _mean(sums: Floats) -> Floats:
 
 def _bleu(sums: Floats) -> Floats:
     """BLEU of a corpus from its counts.  # [..., 2 * ORDER + 2] -> [...]"""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     def one(counts: Floats) -> float:
         numbers = [int(count) for count in counts]
-        score: Any = BLEU.compute_bleu(numbers[:ORDER], numbers[ORDER : 2 * ORDER], *numbers[-2:])
+        score = BLEU.compute_bleu(
+            numbers[:ORDER], numbers[ORDER : 2 * ORDER], sys_len=numbers[-2], ref_len=numbers[-1]
+        )
         return float(score.score) / 100
 
     return np.apply_along_axis(one, -1, sums)

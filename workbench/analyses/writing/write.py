@@ -71,7 +71,7 @@ def run(inputs: Inputs, settings: TextToText, progress: Progress) -> Result:
     model, corpus = inputs.model, inputs.corpus
     pairs = text_pairs(corpus.docs(inputs.split, inputs.limit))
     index = {source: n for n, source in enumerate(dict.fromkeys(p.source for p in pairs))}
-    sample = ClusterSample.of([index[pair.source] for pair in pairs], inputs.seed)
+    sample = ClusterSample.of(np.array([index[pair.source] for pair in pairs]), inputs.seed)
     tables: dict[str, pd.DataFrame] = {}
     if model.task_head is not None and model.task_head.task.kind == "answers":
         systems, threshold, caveats = _found(inputs, pairs, progress)
@@ -174,7 +174,7 @@ def _written(
     writer: Writer, pairs: Sequence[TextPair]
 ) -> tuple[dict[str, list[str]], list[list[int]], list[str]]:
     """Texts by decoding and with another question or passage; the pieces of the first; caveats."""
-    names = writer.settings.decoding
+    names: tuple[str, ...] = writer.settings.decoding
     rows = {name: writer.rows(pairs, name, f"writing: {name}") for name in names}
     systems = {name: writer.texts(each) for name, each in rows.items()}
     own = systems[names[0]]

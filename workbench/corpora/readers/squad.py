@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spacy.tokens import Doc
-
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import numbered_lines, parse_json, stem
 from workbench.corpora.corpus import Options, Reading
