@@ -8,6 +8,7 @@ from workbench.core.findings import listing
 from workbench.experiment.definition import Demo, Experiment, Need, Settings, Table
 
 Decoding = Literal["greedy", "beams", "sampling"]
+DECODINGS = {"greedy": "greedy decoding", "beams": "beam search", "sampling": "sampling"}
 EXTRA = ("rouge_score", "sacrebleu")  # of the extra `text`
 
 WRITES = Need(
@@ -52,8 +53,9 @@ class TextToText(Settings):
 
     def in_prose(self) -> str:
         return (
-            f"Texts were written by {listing(self.decoding)} decoding, with at most "
-            f"{self.max_pieces} pieces. ROUGE is the F-measure of rouge-score with stemming, BLEU "
+            f"Texts were written by {listing([DECODINGS[name] for name in self.decoding])}, with "
+            f"at most {self.max_pieces} pieces. ROUGE is the F-measure of rouge-score with "
+            "stemming, BLEU "
             "and chrF are sacrebleu's; exact match and F1 of answers follow SQuAD. Intervals and "
             "differences from nulls are of bootstrap samples of the sources, the same for all."
         )

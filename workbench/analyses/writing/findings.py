@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
+from workbench.analyses.writing.experiments import DECODINGS
 from workbench.core.findings import (
     Finding,
     Row,
@@ -28,10 +29,7 @@ BY = {  # nulls that need no model
     "most frequent": "always the most frequent text",
     "another's": "what the model writes for another text",
 }
-HOW = {
-    "greedy": "greedy decoding", "beams": "beam search", "sampling": "sampling",
-    "spans": "the best span",
-}  # fmt: skip
+HOW = {**DECODINGS, "spans": "the best span"}
 USES = {
     "another's": ("What is written", "the source", "a text for another source"),
     "other question": ("The answer", "the question", "the answer to another question"),
