@@ -118,7 +118,7 @@ def test_a_reader_that_knows_what_has_no_answer() -> None:
 
 @pytest.mark.parametrize("name", ["mini:t5", "mini:gpt"])
 def test_a_writer_that_does_not_read_is_found_out(name: str) -> None:
-    settings: Any = {"max_sentences": 30, "max_pieces": 4}
+    settings: Any = {"max_sentences": 12, "max_pieces": 4}
     tables = run_here(
         "text-to-text", constant(name), wb.read("primer/questions"), **settings
     ).tables
@@ -130,15 +130,22 @@ def test_a_writer_that_does_not_read_is_found_out(name: str) -> None:
     assert found["F1"].verdict == "not supported" and "no better than" in found["F1"].claim
 
 
-@pytest.mark.parametrize("ref", ["primer/rewrites", "primer/questions"])
-@pytest.mark.parametrize("name", ["mini:t5", "mini:gpt", "reader"])
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 9))]
+    ("name", "ref", "seed"),
+    [
+        ("mini:t5", "primer/rewrites", 0),
+        ("reader", "primer/questions", 0),
+        *(
+            pytest.param(name, f"primer/{task}", seed, marks=pytest.mark.slow)
+            for name in ("mini:t5", "mini:gpt", "reader")
+            for task in ("rewrites", "questions")
+            for seed in range(1, 9)
+            if (name, task) != ("reader", "rewrites")
+        ),
+    ],
 )
-def test_random_twins_find_nothing(ref: str, name: str, seed: int) -> None:
+def test_random_twins_find_nothing(name: str, ref: str, seed: int) -> None:
     if name == "reader":
-        if ref == "primer/rewrites":
-            return
         model: Any = headed.made("bert", "BertForQuestionAnswering")
         torch.manual_seed(seed)
         torch.nn.init.normal_(model.net.qa_outputs.weight)
