@@ -13,6 +13,7 @@ from workbench.corpora.primer.draw import PERSON, Draw
 from workbench.corpora.primer.exchanges import counterfactuals
 from workbench.corpora.primer.lexicon import Frame
 from workbench.corpora.primer.pairs import entailment, paraphrase, relatedness
+from workbench.corpora.primer.rewrites import rewrites
 from workbench.corpora.primer.stories import StoryGenerator
 from workbench.corpora.primer.structures import NP, Clause, Item, Question, Range, Sentence, Tense
 from workbench.corpora.primer.syntax import realise
@@ -178,5 +179,6 @@ TASKS: Mapping[str, Callable[[Draw], Iterator[tuple[Item, ...]]]] = {
     "paraphrase": paraphrase,
     "questions": questions,
     "relatedness": relatedness,
+    "rewrites": rewrites,
     "sentiment": sentiment,
 }

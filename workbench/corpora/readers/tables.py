@@ -131,6 +131,9 @@ _PAIRS = (
     ("text1", "text2"),
     ("sentence_a", "sentence_b"),
     ("sentence_good", "sentence_bad"),
+    ("source", "target"),
+    ("document", "summary"),
+    ("article", "highlights"),
     ("s1", "s2"),
     ("#1 string", "#2 string"),
 )
@@ -239,6 +242,17 @@ def _texts(names: Collection[str], where: str) -> tuple[str, ...]:
     for known in (*_PAIRS, ("sentence",), ("text",)):
         if found := _named_so(names, known):
             return found
+    lower = {name.lower() for name in names}
+    for pair in _PAIRS:
+        if len(missing := [name for name in pair if name not in lower]) == 1:
+            (other,) = set(pair) - set(missing)
+            raise WorkbenchError(
+                f"there is a column {other!r}, and no column {missing[0]!r}.",
+                code="column-not-found",
+                where=where,
+                remedy=f"Name the columns {pair[0]} and {pair[1]} in the first row, or name the "
+                "text columns with text= (--text).",
+            )
     listed = [repr(f"{name:.40}") for name in names]
     shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
     raise WorkbenchError(
