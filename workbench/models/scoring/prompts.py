@@ -14,7 +14,7 @@ calibration.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from string import Formatter
 from typing import Literal, NamedTuple
 
@@ -67,14 +67,12 @@ class PromptDesign:
         separator: What stands between two demonstrations.
         whole_output: The label is all that an encoder-decoder writes, as in a model fine-tuned to
             write labels (default: it fills the gap).
-        other_words: Words of labels that are shown, but never predicted.
     """
 
     template: str
     words: Mapping[str, str]
     separator: str = " "
     whole_output: bool = False
-    other_words: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -103,13 +101,20 @@ class PromptDesign:
         return tuple(self.words)
 
     def prompt(self, demonstrations: Sequence[Demonstration], text: Text | None) -> tuple[str, str]:
-        """What is before the words of the label, and after them; without a text its template."""
-        shown = {**self.other_words, **self.words}
+        """What is before the words of the label, and after them; without a text its template.
+
+        A demonstration whose label has no words shows the label itself.
+        """
         blocks = [
-            "".join((*self._around(each.text, before=True), shown[each.label],
-                     *self._around(each.text, before=False)))
+            "".join(
+                (
+                    *self._around(each.text, before=True),
+                    self.words.get(each.label, each.label),
+                    *self._around(each.text, before=False),
+                )
+            )
             for each in demonstrations
-        ]  # fmt: skip
+        ]
         query = "".join(self._around(text or "", before=True)).lstrip(" ")
         before = self.separator.join([*blocks, query])
         return before, "".join(self._around(text or "", before=False))
