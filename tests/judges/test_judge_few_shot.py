@@ -109,7 +109,7 @@ def test_accuracies_are_those_of_plain_prompts() -> None:
     words = {"negative": "sad", "positive": "happy"}
     result = run_here(
         "few-shot", model, corpus, max_sentences=8, shots=(1,), seeds=(0,),
-        templates=("{text} It is {label} now.",), label_words=("negative=sad, positive=happy",),
+        templates=("{text} It is {label} now.",), label_words=("negative=sad; positive=happy",),
     )  # fmt: skip
     items = result.tables["items"]
     nats = np.array(

@@ -10,7 +10,7 @@ from tests.planted import gpt2
 from workbench.models.huggingface import HuggingFace
 
 TEMPLATE = "{text} {label}"
-CLASS_OF = {"Anna": "boat", "Tom": "boat", "Peter": "dog", "Ben": "dog"}
+CLASS_OF = {"Anna": "boat", "Mara": "boat", "Nell": "dog", "Ruth": "dog"}
 
 
 def copier(bias: float = 0.0, towards: str = "dog") -> HuggingFace:

@@ -24,12 +24,14 @@ WORDS = {"negative": "sad", "positive": "happy"}
 DESIGN = PromptDesign("{text} It was {label}.", WORDS)
 SHORT: dict[str, Any] = {
     "max_sentences": 6, "shots": (1,), "seeds": (0, 1), "templates": ("{text} It was {label}.",),
-    "label_words": ("negative=sad, positive=happy",),
+    "label_words": ("negative=sad; positive=happy",),
 }  # fmt: skip
 
 
 def planted(model: Any, **settings: Any) -> Result:
-    chosen = {"shots": (2, 6), "seeds": (0, 1, 2), "max_sentences": 16, "calibration": "none"}
+    chosen = {
+        "shots": (2, 6), "seeds": (0, 1, 2), "max_sentences": 16, "calibration": "none", "heads": 1
+    }  # fmt: skip
     return run_here("few-shot", model, names(), templates=(TEMPLATE,), **chosen | settings)
 
 
@@ -59,6 +61,15 @@ def test_a_copier_learns_from_right_labels() -> None:
     assert found["texts whose prediction depends on the order"].value == 0
 
 
+def test_a_copier_decides_by_its_induction_head() -> None:
+    layers = copied().tables["layers"].set_index("layer")
+    assert layers.loc[1, "accuracy"] == 0.5 and layers.loc[2, "accuracy"] == 1
+    heads = copied().tables["heads"].set_index("removed")
+    assert heads.loc["induction", "heads"] == "2.2"  # of the planted heads, counted from 1
+    assert heads.loc["induction", "accuracy"] == 0.5
+    assert claims(copied())["accuracy without induction heads"].verdict == "supported"
+
+
 def test_the_steps_add_up_to_the_gain() -> None:
     table = gains(copied())["difference"]
     parts = ("format", "label words", "texts of the task", "right labels")
@@ -76,8 +87,10 @@ def test_calibration_repairs_a_preference() -> None:
 
 
 def test_a_random_twin_learns_nothing() -> None:
-    found = planted(copier().reinitialised(0), shots=(6,), calibration="contextual")
-    assert not [each for each in claims(found).values() if each.verdict == "supported"]
+    """That the order of demonstrations moves its predictions is true of random weights, too."""
+    found = claims(planted(copier().reinitialised(0), shots=(6,), calibration="contextual"))
+    found.pop("texts whose prediction depends on the order")
+    assert not [each for each in found.values() if each.verdict == "supported"]
 
 
 @pytest.mark.slow
@@ -132,7 +145,7 @@ def test_pairs_and_labels_without_words() -> None:
     assert before == "One. So, Two. yes!\n{Three}. So,  maybe!\nFour. So, Five. "
     assert after == "!" and design.prompt([], None) == ("So,  ", "!")
     corpus = wb.read("primer/entailment")
-    words = "contradiction=no, neutral=new, entailment=old"
+    words = "contradiction=no; neutral=new; entailment=old"
     small = SHORT | {"label_words": (words,), "seeds": (0,), "max_sentences": 2}
     templates = ("{first} {label}: {second}", "{text} {label}")
     with pytest.raises(wb.WorkbenchError, match="before the label"):
@@ -148,7 +161,7 @@ def test_pairs_and_labels_without_words() -> None:
         ({"templates": ("{text} {label} {label}",)}, "template-invalid"),
         ({"templates": ("{text {label}",)}, "template-invalid"),
         ({"label_words": ("positive=good",)}, "label-words-invalid"),
-        ({"label_words": ("positive=good, negative=good",)}, "label-words-invalid"),
+        ({"label_words": ("positive=good; negative=good",)}, "label-words-invalid"),
         ({"task": "relatedness"}, "task-not-found"),
     ],
 )
@@ -171,4 +184,4 @@ def test_texts_of_several_labels_name_the_one_that_is_used() -> None:
     frame["size"] = ["big" if n % 2 else "small" for n in range(30)]
     frame["tone"] = ["old" if n % 3 else "new" for n in range(30)]
     fits(wb.read(frame), FewShot())
-    fits(wb.read(frame), FewShot(task="tone", label_words=("old=old, new=new",)))
+    fits(wb.read(frame), FewShot(task="tone", label_words=("old=old; new=new",)))

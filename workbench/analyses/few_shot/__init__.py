@@ -2,4 +2,8 @@
 
 from workbench.core.analysis import Analysis
 
-ANALYSIS = Analysis(__name__, experiments={"few-shot": "experiments:FEW_SHOT"})
+ANALYSIS = Analysis(
+    __name__,
+    experiments={"few-shot": "experiments:FEW_SHOT"},
+    needs=("workbench.analyses.heads", "workbench.analyses.lenses"),
+)

@@ -40,7 +40,7 @@ class FewShot(Settings):
     )
     label_words: tuple[str, ...] = Field(
         (),
-        description="Words of the labels, a set each, such as 'negative=awful, positive=great' "
+        description="Words of the labels, a set each, such as 'negative=awful; positive=great' "
         "(default: the names of the classes).",
     )
     separator: str = Field(
@@ -58,6 +58,13 @@ class FewShot(Settings):
         le=100,
         description="Number of orders of the same demonstrations, with the first template and "
         "words (default 4).",
+    )
+    heads: int = Field(
+        2,
+        ge=0,
+        le=100,
+        description="Number of induction heads of a causal model that are removed, next to as many "
+        "random heads; 0: none (default 2).",
     )
     whole_output: bool = Field(
         False,
@@ -115,6 +122,19 @@ FEW_SHOT = Experiment(
             "Accuracy of each template, set of label words and draw of demonstrations.",
             ("shots", "template", "words", "seed"),
         ),
+        "layers": Table(
+            "What the lens reads at each layer, of the first piece of each label, less the mean "
+            "over the texts. agrees: share of texts whose label there is that of the last layer, "
+            "with 95 % Wilson interval; chance: of two that are independent. accuracy: share of "
+            "right labels.",
+            ("stack", "layer"),
+        ),
+        "heads": Table(
+            "Accuracy without some heads (first template, words and seed), with 95 % Wilson "
+            "interval. induction: their mean attention to what followed an earlier copy, in random "
+            "blocks that occur twice.",
+            ("set", "removed"),
+        ),
         "items": Table(
             "Each text with its label, its prediction without demonstrations and with most "
             "(first template, words and seed), and the probability of the latter.",
@@ -129,6 +149,7 @@ FEW_SHOT = Experiment(
     papers=(
         "brown-2020-gpt3", "schick-2021-pet", "zhao-2021-calibrate", "holtzman-2021-surface",
         "min-2022-rethinking", "lu-2022-fantastically",
+        "nostalgebraist-2020-lens", "olsson-2022-induction",
     ),
     title="Few-shot learning of",
     presets={"Quick": {"max_sentences": 50, "seeds": (0, 1)}, "Standard": {},
@@ -136,7 +157,9 @@ FEW_SHOT = Experiment(
     demo=Demo(
         "Demonstrations in the prompt of GPT",
         models=("mini:gpt",),
-        settings={"max_sentences": 40, "seeds": (0, 1), "templates": TEMPLATES[:1]},
+        corpora=("primer/sentiment",),
+        settings={"max_sentences": 40, "seeds": (0, 1), "templates": TEMPLATES[:1],
+                  "label_words": ("negative=sad; positive=happy",)},
         order=10,
     ),
 )  # fmt: skip

@@ -86,4 +86,42 @@ def designs(tables: Tables) -> go.Figure:
     return plot(shown, ROW * table["shots"].nunique() + 150, x=SHARE, y=shots)
 
 
-FIGURES: Mapping[str, Draw] = {"accuracy": accuracy, "steps": steps, "designs": designs}
+def layers(tables: Tables) -> go.Figure:
+    """How many of the choices of each layer are those of the last, and how many are right.
+
+    How to read: where the first curve reaches the top, the label is decided; the grey curve is the
+    agreement of two independent choices.
+    """
+    rows = tables["layers"]
+    names = [f"{stack} {layer}" for stack, layer in zip(rows["stack"], rows["layer"], strict=True)]
+    shown = [
+        curve(names, rows["agrees"], "%{x}: %{y:.1%}", "as the last layer",
+              error_y=interval(rows, "agrees")),
+        curve(names, rows["accuracy"], "%{x}: %{y:.1%}", "right", 1),
+        curve(names, rows["chance"], "%{x}: %{y:.1%}", "chance agreement", 2, BASELINE),
+    ]  # fmt: skip
+    return plot(shown, 340, x={"title": "layer", "type": "category"},
+                y={"title": "texts", "tickformat": ".0%"})  # fmt: skip
+
+
+def heads(tables: Tables) -> go.Figure:
+    """Accuracy without the heads of most induction, and without random ones.
+
+    How to read: heads that carry what is learnt from demonstrations lower accuracy when they are
+    removed, and random ones do not.
+    """
+    rows = tables["heads"]
+    names = [
+        f"{kind} ({heads})" if heads else "all heads"
+        for kind, heads in zip(rows["removed"], rows["heads"], strict=True)
+    ]
+    drawn = marks(
+        rows["accuracy"], names, "without %{y}: %{x:.1%}", size=10,
+        error_x=interval(rows, "accuracy"),
+    )  # fmt: skip
+    return plot([drawn], ROW * len(names) + 90, x=SHARE, y={**DOWN, "title": "removed"})
+
+
+FIGURES: Mapping[str, Draw] = {
+    "accuracy": accuracy, "steps": steps, "designs": designs, "layers": layers, "heads": heads,
+}  # fmt: skip

@@ -20,10 +20,11 @@ from workbench.core.findings import (
 
 Tables = Mapping[str, pd.DataFrame]
 MORE = "more texts and seeds"
+DECIDED = 0.9  # share of choices that are those of the last layer
 
 
 def findings(tables: Tables) -> Iterator[Finding]:
-    """Demonstrations, their labels, their format, calibration, orders, and no demonstrations."""
+    """Demonstrations, their labels, their format, calibration, orders, layers and heads."""
     rows = rows_of(tables["gains"])
     gains = {(row["shots"], row["gain"]): row for row in rows if row["gain"] != "calibration"}
     most = max(shots for shots, _ in gains)
@@ -73,13 +74,10 @@ def findings(tables: Tables) -> Iterator[Finding]:
             )  # fmt: skip
     if "orders" in tables:
         yield _of_orders(rows_of(tables["orders"]))
-    row = gains[0, "above majority"]
-    yield _finding(
-        row,
-        f"Without demonstrations accuracy is {before}, {_difference(row)} against always the most "
-        "frequent label.",
-        _beyond(row), "accuracy", "accuracy without demonstrations above the majority",
-    )  # fmt: skip
+    if "layers" in tables:
+        yield _of_layers(rows_of(tables["layers"]), learns)
+    if "heads" in tables:
+        yield _of_heads(rows_of(tables["heads"]), learns)
 
 
 def _beyond(row: Row) -> bool:
@@ -111,4 +109,45 @@ def _of_orders(rows: Sequence[Row]) -> Finding:
         row["changed"], (row["lower"], row["upper"]), 0.0, judged(differs), "orders",
         keys_of(row, "seed"), "designs", measure="texts whose prediction depends on the order",
         unit="%", column="changed", decided_by="more texts", n=plural(row["n"], "text"),
+    )  # fmt: skip
+
+
+def _of_layers(rows: Sequence[Row], learns: bool) -> Finding:
+    """The first layer from which on the choices are those of the last; nothing of a guess."""
+    early = next(
+        n for n in range(len(rows)) if all(row["agrees"] >= DECIDED for row in rows[n:])
+    )  # the last one always
+    row = rows[early]
+    is_early = early < len(rows) - 1
+    place = f"layer {row['layer']} of {rows[-1]['layer']}"
+    if not is_early:
+        claim = f"The label is not decided before the last layer, {place}"
+    elif learns:
+        claim = (
+            f"The label is decided by {place}: from there on at least {percent(DECIDED)} of the "
+            "choices are those of the last layer"
+        )
+    else:
+        claim = f"The model makes its choice by {place}, but no more than a guess"
+    return Finding(
+        f"{claim} ({percent(row['agrees'])}; by chance {percent(row['chance'])}).",
+        row["agrees"], (row["lower"], row["upper"]), row["chance"],
+        judged(is_early and learns and row["lower"] > row["chance"]), "layers", keys_of(row, "stack", "layer"),
+        "layers", measure="agreement with the last layer where the label is decided", unit="%",
+        column="agrees", decided_by=MORE, n=plural(row["n"], "text"),
+    )  # fmt: skip
+
+
+def _of_heads(rows: Sequence[Row], learns: bool) -> Finding:
+    whole, induction, *others = rows
+    highest, lowest = (f(row["accuracy"] for row in others) for f in (max, min))
+    harms = learns and induction["upper"] < whole["accuracy"] and induction["upper"] < lowest
+    return Finding(
+        f"Without the heads of most induction ({induction['heads']}) accuracy is "
+        f"{percent(induction['accuracy'])} instead of {percent(whole['accuracy'])}; without as "
+        f"many random heads it is {percent(lowest)} to {percent(highest)}.",
+        induction["accuracy"], (induction["lower"], induction["upper"]), whole["accuracy"],
+        judged(harms), "heads", keys_of(induction, "set", "removed"), "heads",
+        measure="accuracy without induction heads", unit="%", column="accuracy", decided_by=MORE,
+        n=plural(induction["n"], "text"),
     )  # fmt: skip

@@ -2,14 +2,15 @@
 
 Controls take away one thing after the other: the right labels, the texts of the task, and the words
 of its labels; what then is left of a gain is that of the format (Min et al. 2022). Demonstrations
-are drawn with equally many texts of each class. A prompt is never cut: where the model cannot read
-all prompts with so many demonstrations, fewer are used, and texts that it cannot read without any
-are left out. Costs: for each seed, template and set of label words a forward pass over each text
-with each label, by number of demonstrations and by control.
+are drawn from the shorter half of train, equally many of each class. A prompt is never cut: where
+the model cannot read all prompts with so many demonstrations, fewer are used, and texts that it
+cannot read without any are left out. Costs: for each seed, template and set of label words a
+forward pass over each text with each label, by number of demonstrations and by control.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import factorial
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from workbench.analyses.few_shot.experiments import FewShot
+from workbench.analyses.few_shot.inside import head_table, layer_table
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import (
     difference,
@@ -35,8 +37,9 @@ from workbench.corpora import read
 from workbench.corpora.splits import SplitSizes
 from workbench.corpora.tasks import Examples, Split, corpora_of, split_of, task_of
 from workbench.engine.batch import batch_of
-from workbench.engine.model import Model
+from workbench.engine.model import Model, UnsupportedError
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
+from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.lm_scoring import start_of
 from workbench.models.scoring.prompts import (
     CALIBRATIONS,
@@ -114,8 +117,8 @@ def task_with_classes(corpus: "Corpus", name: str) -> "tuple[Corpus, Task]":
 
 def designs_of(settings: FewShot, task: "Task") -> tuple[PromptDesign, ...]:
     """Each template with each set of label words."""
-    named = settings.label_words or (", ".join(f"{name}={name}" for name in task.names),)
-    sets = [_words(each, task.names) for each in named]
+    sets = [_words(each, task.names) for each in settings.label_words]
+    sets = sets or [{name: name.replace("_", " ") for name in task.names}]
     return tuple(
         PromptDesign(template, words, settings.separator, settings.whole_output)
         for template in settings.templates
@@ -124,13 +127,13 @@ def designs_of(settings: FewShot, task: "Task") -> tuple[PromptDesign, ...]:
 
 
 def _words(written: str, names: Sequence[str]) -> dict[str, str]:
-    pairs = [part.partition("=") for part in written.split(",")]
+    pairs = [part.partition("=") for part in written.split(";")]
     words = {name.strip(): word.strip() for name, _, word in pairs}
     if set(words) != set(names):
         raise WorkbenchError(
             f"the label words {written!r} are not those of {', '.join(names)}.",
             code="label-words-invalid",
-            remedy="Name every label once: " + ", ".join(f"{name}=WORD" for name in names) + ".",
+            remedy=f"Name every label once: {'; '.join(f'{name}=WORD' for name in names)}.",
         )
     return {name: words[name] for name in names}
 
@@ -196,6 +199,7 @@ def run(inputs: Inputs, settings: FewShot, progress: Progress) -> Result:
     }
     if most > 1:
         tables["orders"] = _order_table(ordered, trial.gold, most)
+    tables |= _inside(trial, drawn[settings.seeds[0]][TRUE][:most], settings)
     return Result(tables, caveats=tuple(Caveat(each) for each in notes))
 
 
@@ -257,11 +261,11 @@ def _drawn(split: Split, number: int, seed: int) -> dict[str, list[Demonstration
     """
     random, names = Random(f"demonstrations {seed}"), split.task.names
     texts, gold = _texts(split.train), [names[n] for n in split.train.gold]  # type: ignore[index]
-    left = {
-        name: random.sample(own, len(own))
-        for name in names
-        if (own := [text for text, label in zip(texts, gold, strict=True) if label == name])
-    }
+    middle = np.median([len(" ".join(_parts(text))) for text in texts])
+    left: dict[str, list[Text]] = {}
+    for text, label in random.sample([*zip(texts, gold, strict=True)], len(texts)):
+        if len(" ".join(_parts(text))) <= middle:
+            left.setdefault(label, []).append(text)
     true: list[Demonstration] = []
     while len(true) < number and left:
         for name in random.sample([*left], len(left)):
@@ -324,6 +328,21 @@ def _orders(shown: Shown, number: int, seed: int) -> list[Shown]:
     while len(found) < min(number, factorial(len(shown))):
         found[tuple(random.sample(range(len(shown)), len(shown)))] = None
     return [[shown[n] for n in order] for order in found]
+
+
+def _inside(trial: Trial, shown: Shown, settings: FewShot) -> dict[str, pd.DataFrame]:
+    """The tables `layers` and `heads`, where the model has them."""
+    model, own = trial.model, (trial.designs[0], shown, trial.texts, trial.gold)
+    tables: dict[str, pd.DataFrame] = {}
+    if settings.whole_output:
+        return tables
+    with suppress(UnsupportedError):
+        tables["layers"] = layer_table(model, *own)
+    if settings.heads and isinstance(model, HuggingFace) and model.objective == "causal":
+        with suppress(UnsupportedError):
+            how = (settings.heads, settings.calibration, trial.start, settings.seeds[0])
+            tables["heads"] = head_table(model, *own, *how)
+    return {name: table for name, table in tables.items() if len(table)}
 
 
 # --- predictions ----------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ def fit(
     fits = np.ones(len(prompts) * len(labels), dtype=np.bool_)
     if limit is not None:
         every = [prompt for prompt in prompts for _ in labels]
-        batch, _ = _filled(model, every, labels * len(prompts))
+        batch, _ = filled(model, every, labels * len(prompts))
         pieces = model.encode(batch)
         fits = (pieces.mask.sum(1) + int(start_token is not None) <= limit).numpy()
         fits[[row for row, *_ in pieces.cut]] = False
@@ -223,7 +223,7 @@ def fit(
     return read
 
 
-def _filled(
+def filled(
     model: Model, prompts: Sequence[tuple[str, str]], words: Sequence[str]
 ) -> tuple[Batch, list[tuple[int, int]]]:
     """Prompts with the words of a label, and where those are, as ranges of words.
@@ -261,7 +261,7 @@ def _nats(
     if model.objective == "seq2seq" and isinstance(model, HuggingFace):
         nats, pieces = _written(model, every, words, design.whole_output)
     else:
-        batch, gaps = _filled(model, every, words)
+        batch, gaps = filled(model, every, words)
         found = gap_scores(model, batch, gaps, ("gap",), start_token=start)
         nats, pieces = found.gap, found.pieces
     shape = (len(prompts), len(labels))
@@ -274,7 +274,7 @@ def _written(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Nats of the words that a decoder writes, and their number of pieces.  # [prompts] twice"""
     shown = [(before.rstrip(), "") if whole else (before, after) for before, after in prompts]
-    batch, gaps = _filled(model, shown, ["" if whole else each for each in words])
+    batch, gaps = filled(model, shown, ["" if whole else each for each in words])
     nats, pieces = np.zeros(len(words)), np.zeros(len(words), dtype=np.int64)
     writer = TextHead(Task("", "text", "", (), None, ""))
 
