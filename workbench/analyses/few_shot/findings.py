@@ -129,11 +129,12 @@ def _of_layers(rows: Sequence[Row], learns: bool) -> Finding:
         )
     else:
         claim = f"The model makes its choice by {place}, but no more than a guess"
+    holds = is_early and learns and row["lower"] > row["chance"]
     return Finding(
         f"{claim} ({percent(row['agrees'])}; by chance {percent(row['chance'])}).",
         row["agrees"], (row["lower"], row["upper"]), row["chance"],
-        judged(is_early and learns and row["lower"] > row["chance"]), "layers", keys_of(row, "stack", "layer"),
-        "layers", measure="agreement with the last layer where the label is decided", unit="%",
+        judged(holds), "layers", keys_of(row, "stack", "layer"), "layers",
+        measure="agreement with the last layer where the label is decided", unit="%",
         column="agrees", decided_by=MORE, n=plural(row["n"], "text"),
     )  # fmt: skip
 
