@@ -58,9 +58,9 @@ def layer_table(
             own = logits[:, pieces].double().cpu().numpy()  # [places, labels]
             read.setdefault((point.stack, point.layer), []).append(own)
     chosen = {}
-    for point, parts in read.items():
+    for place, parts in read.items():
         scores = log_softmax(np.concatenate(parts), axis=-1)  # [texts, labels]
-        chosen[point] = (scores - scores.mean(0)).argmax(-1)
+        chosen[place] = (scores - scores.mean(0)).argmax(-1)
     last = [*chosen.values()][-1]
     rows = []
     for (stack, layer), own in chosen.items():
