@@ -217,11 +217,9 @@ def fit(
         every = [prompt for prompt in prompts for _ in labels]
         batch, _ = filled(model, every, labels * len(prompts))
         pieces = model.encode(batch)
-        lengths = pieces.mask.sum(1).numpy() + int(start_token is not None)
-        fits = np.array(lengths <= limit)
+        fits = (pieces.mask.sum(1) + int(start_token is not None) <= limit).numpy()
         fits[[row for row, *_ in pieces.cut]] = False
-    read: Bools = fits.reshape(len(prompts), len(labels)).all(1)
-    return read
+    return np.array(fits.reshape(len(prompts), len(labels)).all(1))
 
 
 def filled(
