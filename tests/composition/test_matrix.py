@@ -27,6 +27,10 @@ TODAY = list(PRODUCERS)[DAY % len(PRODUCERS)]
 FEW: dict[str, Any] = {"max_train": 10, "max_dev": 6, "max_test": 6}
 QUICK: dict[str, Any] = {**FEW, "seeds": (0,), "max_epochs": 1, "learning_rates": (1e-3,)}
 # Settings that keep each experiment small, and its corpus if it is not the producer's own.
+FEW = {
+    "max_sentences": 3, "shots": (1,), "seeds": (0,), "templates": ("{text} So {label}.",),
+    "label_words": ("negative=sad; positive=new",),
+}  # fmt: skip
 EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "attention-averages": (PRIMER, {"max_sentences": 10}),
     "attention-probe": (PRIMER, {"max_sentences": 10, "seeds": (0,)}),
@@ -59,6 +63,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "lens": ("", {"max_sentences": 10, "max_predictions": 10, "random_models": 0}),
     "cloze": ("primer/counterfactuals:size=20", {"max_sentences": 6, "choices": 3}),
     "text-to-text": ("primer/questions:size=20", {"max_sentences": 4, "max_pieces": 3}),
+    "few-shot": ("primer/sentiment:size=60", FEW),
     "minimal-pairs": ("primer/acceptability:size=20", {}),
     "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19, "max_queries": 20}),
     "patching": ("primer/counterfactuals:size=60", {"max_pairs": 3, "random_pairs": 1}),

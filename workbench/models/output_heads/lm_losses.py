@@ -301,9 +301,12 @@ def with_context(text: Pieces) -> Tensor:
     return candidates(text) & functional.pad(text.mask[:, :-1], (1, 0))  # [batch, pieces]
 
 
-def causal_losses(model: Model, text: Pieces) -> Losses:
-    """Losses of each piece given the pieces before it; a piece without context is not scored."""
-    scored = with_context(text)
+def causal_losses(model: Model, text: Pieces, wanted: Tensor | None = None) -> Losses:
+    """Losses of each piece given the pieces before it; a piece without context is not scored.
+
+    `wanted` as in `pseudo_losses`.
+    """
+    scored = with_context(text) if wanted is None else with_context(text) & wanted
     before = functional.pad(scored[:, 1:], (0, 1))  # [batch, pieces], the predicting pieces
     return _losses(text, scored, logits_of(model, text, before))
 

@@ -55,7 +55,7 @@ def gap_scores(
     seed: int = 0,
     start_token: int | None = None,
 ) -> GapScores:
-    """Score the gaps of some texts; other parts than those named are 0 in pseudo-likelihood.
+    """Score the gaps of some texts; other parts than those named are 0, except in ELMo.
 
     `start_token` as in `lm_scoring.score`.
     """

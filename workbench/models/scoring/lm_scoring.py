@@ -136,7 +136,8 @@ def losses_of(
 ) -> Iterator[Losses]:
     """Losses per piece, for a model that reads pieces; documents come in any order.
 
-    `wanted` says which pieces of a batch pseudo-likelihood scores (default: all).
+    `wanted` says which pieces of a batch are scored, by a causal model or by pseudo-likelihood
+    (default: all).
     """
     net = _with_head(model, pseudo)
     assert isinstance(net, HuggingFace), f"{model.family} reads words"
@@ -281,9 +282,9 @@ def _scorer(
     mask = mask_of(net.net, net.tokenizer) if net.objective == "masked" else None
 
     def scored(text: Pieces) -> Losses:
-        if net.objective == "causal":
-            return causal_losses(net, text.to(device))
         some = None if wanted is None else wanted(text)
+        if net.objective == "causal":
+            return causal_losses(net, text.to(device), None if some is None else some.to(device))
         if net.objective == "seq2seq" and pseudo:
             return pseudo_denoising_losses(net, text, special_pieces, limit, pseudo, some)
         if net.objective == "seq2seq":

@@ -1,0 +1,190 @@
+"""Models whose answers are known: one copies labels, one prefers a label, random ones know none."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import workbench as wb
+from tests.analyses.few_shot.planted import TEMPLATE, copier, names
+from tests.judges.odd import run_here
+from workbench.analyses.few_shot.experiments import FEW_SHOT, FewShot
+from workbench.analyses.few_shot.figures import FIGURES
+from workbench.analyses.few_shot.prompting import cochran_p_value, fits
+from workbench.experiment import Result
+from workbench.models.scoring.prompts import (
+    Demonstration,
+    PromptDesign,
+    label_probabilities,
+)
+
+WORDS = {"negative": "sad", "positive": "happy"}
+DESIGN = PromptDesign("{text} It was {label}.", WORDS)
+SHORT: dict[str, Any] = {
+    "max_sentences": 6, "shots": (1,), "seeds": (0, 1), "templates": ("{text} It was {label}.",),
+    "label_words": ("negative=sad; positive=happy",),
+}  # fmt: skip
+
+
+def planted(model: Any, **settings: Any) -> Result:
+    chosen = {
+        "shots": (2, 6), "seeds": (0, 1, 2), "max_sentences": 16, "calibration": "none", "heads": 1
+    }  # fmt: skip
+    return run_here("few-shot", model, names(), templates=(TEMPLATE,), **chosen | settings)
+
+
+@cache
+def copied() -> Result:
+    return planted(copier())
+
+
+def gains(result: Result) -> Any:
+    return result.tables["gains"].set_index(["shots", "gain", "calibration"])
+
+
+def claims(result: Result) -> dict[str, wb.Finding]:
+    return {each.measure: each for each in FEW_SHOT.findings_of(result.tables)}
+
+
+def test_a_copier_learns_from_right_labels() -> None:
+    scores = copied().tables["scores"].set_index(["shots", "prompt", "calibration"])["accuracy"]
+    assert scores[0, "none", "none"] == 0.5
+    assert scores[6, "demonstrations", "none"] > scores[2, "demonstrations", "none"] > 0.6
+    assert scores[6, "other texts", "none"] == scores[6, "other words", "none"] == 0.5
+    found = claims(copied())
+    assert found["gain from demonstrations"].verdict == "supported"
+    assert found["gain from the right labels"].verdict == "supported"
+    assert found["gain from the format"].value == 0
+    # every demonstration of a name says the same, in any order
+    assert found["texts whose prediction depends on the order"].value == 0
+
+
+def test_a_copier_decides_by_its_induction_head() -> None:
+    layers = copied().tables["layers"].set_index("layer")
+    assert layers.loc[1, "accuracy"] == 0.5 and layers.loc[2, "accuracy"] == 1
+    heads = copied().tables["heads"].set_index("removed")
+    assert heads.loc["induction", "heads"] == "2.2"  # of the planted heads, counted from 1
+    assert heads.loc["induction", "accuracy"] == 0.5
+    assert claims(copied())["accuracy without induction heads"].verdict == "supported"
+
+
+def test_the_steps_add_up_to_the_gain() -> None:
+    table = gains(copied())["difference"]
+    parts = ("format", "label words", "texts of the task", "right labels")
+    total = sum(table[6, part, "none"] for part in parts)
+    assert total == pytest.approx(table[6, "demonstrations", "none"])
+
+
+def test_calibration_repairs_a_preference() -> None:
+    found = planted(copier(bias=40.0), shots=(6,), seeds=(0, 1), max_sentences=32, heads=0)
+    row = gains(found).loc[6, "calibration", "contextual"]
+    assert row["difference"] > 0.3 and row["lower"] > 0
+    assert gains(found).loc[(6, "demonstrations", "none"), "difference"] == 0
+    assert claims(found)["gain from contextual calibration"].verdict == "supported"
+    assert "no in-context learning" in claims(found)["gain from demonstrations"].claim
+
+
+def test_a_random_twin_learns_nothing() -> None:
+    """That the order of demonstrations moves its predictions is true of random weights, too."""
+    found = claims(
+        planted(copier().reinitialised(0), shots=(6,), calibration="contextual", seeds=(0, 1))
+    )
+    found.pop("texts whose prediction depends on the order")
+    assert not [each for each in found.values() if each.verdict == "supported"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_random_twins_find_nothing(seed: int) -> None:
+    model = wb.load("mini:gpt@random", device="cpu", seed=seed)
+    found = run_here(
+        "few-shot", model, wb.read("primer/sentiment"), seed=seed, **SHORT | {"max_sentences": 60}
+    )
+    of_learning = ("gain from demonstrations", "gain from the right labels")
+    assert all(claims(found)[each].verdict != "supported" for each in of_learning)
+
+
+def test_a_model_that_fills_gaps_and_a_finding_of_none() -> None:
+    found = run_here("few-shot", wb.load("mini:bert", device="cpu"), wb.read("primer"), **SHORT)
+    assert "no in-context learning" in claims(found)["gain from demonstrations"].claim
+    assert "orders" not in found.tables  # of one demonstration
+    assert all(len(draw(found.tables).data) for name, draw in FIGURES.items() if name != "heads")
+    assert len(FIGURES["heads"](copied().tables).data)
+    assert set(found.tables["scores"]["calibration"]) == {"none", "length", "contextual", "domain"}
+
+
+def test_a_prompt_is_never_cut() -> None:
+    model = wb.load("mini:gpt", device="cpu")
+    shown = [Demonstration("The dog saw the old house near the hill.", "positive")] * 8
+    with pytest.raises(wb.WorkbenchError, match="8 demonstrations") as error:
+        label_probabilities(model, DESIGN, shown, ["Ben runs."])
+    assert error.value.code == "prompt-too-long"
+    found = run_here(
+        "few-shot", model, wb.read("primer/sentiment"), **SHORT | {"shots": (1, 50), "seeds": (0,)}
+    )
+    assert any("at most" in each.text for each in found.caveats)
+    assert found.tables["scores"]["shots"].max() < 5
+
+
+def test_a_label_as_the_whole_output_of_a_decoder() -> None:
+    model: Any = wb.load("mini:t5", device="cpu")
+    design = PromptDesign("{text} It was {label}.", WORDS, whole_output=True)
+    shown = [Demonstration("Ben runs.", "positive")]
+    found = label_probabilities(model, design, shown, ["Anna sings."])
+    read = model.tokenizer("Ben runs. It was happy. Anna sings. It was", return_tensors="pt")
+    for index, word in enumerate(WORDS.values()):
+        gold = model.tokenizer(word, return_tensors="pt")["input_ids"]
+        scores = model.net(**read, labels=gold).logits[0].log_softmax(-1)
+        expected = -scores.gather(1, gold[0][:, None]).sum().item()
+        assert found.nats[0, index] == pytest.approx(expected, abs=1e-4)
+
+
+def test_pairs_and_labels_without_words() -> None:
+    design = PromptDesign("{first} So, {second} {label}!", {"a": "yes", "b": "no"}, separator="\n")
+    shown = [Demonstration(("One.", "Two."), "a"), Demonstration(("{Three}.", ""), "maybe")]
+    before, after = design.prompt(shown, ("Four.", "Five."))
+    assert before == "One. So, Two. yes!\n{Three}. So,  maybe!\nFour. So, Five. "
+    assert after == "!" and design.prompt([], None) == ("So,  ", "!")
+    corpus = wb.read("primer/entailment")
+    words = "contradiction=no; neutral=new; entailment=old"
+    small = SHORT | {"label_words": (words,), "seeds": (0,), "max_sentences": 2}
+    templates = ("{first} {label}: {second}", "{text} {label}")
+    with pytest.raises(wb.WorkbenchError, match="before the label"):
+        run_here("few-shot", wb.load("mini:gpt", device="cpu"), corpus,
+                 **small | {"templates": templates[1:], "calibration": "domain"})  # fmt: skip
+    fits(corpus, FewShot(**small | {"templates": templates}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"templates": ("no gap",)}, "template-invalid"),
+        ({"templates": ("{text} {label} {label}",)}, "template-invalid"),
+        ({"templates": ("{text {label}",)}, "template-invalid"),
+        ({"label_words": ("positive=good",)}, "label-words-invalid"),
+        ({"label_words": ("positive=good; negative=good",)}, "label-words-invalid"),
+        ({"task": "relatedness"}, "task-not-found"),
+    ],
+)
+def test_mistakes_are_named_before_a_run(settings: dict[str, Any], code: str) -> None:
+    with pytest.raises(wb.WorkbenchError) as error:
+        fits(wb.read("primer"), FewShot(**settings))
+    assert error.value.code == code and error.value.remedy
+
+
+def test_cochrans_q_is_that_of_a_textbook() -> None:
+    """Of two orders it is McNemar's test; with none that differs there is nothing to test."""
+    right = np.zeros((2, 30), dtype=np.bool_)
+    right[0, :12] = right[1, 10:14] = True  # 10 and 2 disagree
+    assert cochran_p_value(right) == pytest.approx(0.02092, abs=1e-4)  # chi2 = 64 / 12
+    assert cochran_p_value(right[:1].repeat(3, 0)) == 1.0
+
+
+def test_texts_of_several_labels_name_the_one_that_is_used() -> None:
+    frame = pd.DataFrame({"text": [f"Ben has {n} hats." for n in range(30)]})
+    frame["size"] = ["big" if n % 2 else "small" for n in range(30)]
+    frame["tone"] = ["old" if n % 3 else "new" for n in range(30)]
+    fits(wb.read(frame), FewShot())
+    fits(wb.read(frame), FewShot(task="tone", label_words=("old=old; new=new",)))
