@@ -59,6 +59,9 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "lens": ("", {"max_sentences": 10, "max_predictions": 10, "random_models": 0}),
     "cloze": ("primer/counterfactuals:size=20", {"max_sentences": 6, "choices": 3}),
     "minimal-pairs": ("primer/acceptability:size=20", {}),
+    "retrieve": (
+        PRIMER, {"max_sentences": 10, "questions": 3, "k": 2, "retrievers": ("bm25", "states")}
+    ),
     "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19, "max_queries": 20}),
     "patching": ("primer/counterfactuals:size=60", {"max_pairs": 3, "random_pairs": 1}),
     "architectures": ("", {}),
@@ -116,6 +119,7 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
         "attribution": kind in ("", "text"),
         "contributions": no_attention or added or kind in ("", "score", "answers", "text"),
         "lens": kind in ("", "score", "text"),
+        "retrieve": kind not in ("causal", "seq2seq", "text"),
         "train": added or name.startswith("pruned") or name == "train-distilbert",
     }.get(experiment, False)
 

@@ -29,7 +29,7 @@ class Question(NamedTuple):
     """A question, or a text with a gap, and its answer."""
 
     before: str  # the question, or the text before the gap
-    after: str | None  # the text after the gap; None: a question
+    after: str | None  # the text after the gap, with its first space; None: a question
     answer: str
     passage: int  # index of the passage with the answer
     kind: str  # answers of one kind can replace one another
@@ -37,7 +37,7 @@ class Question(NamedTuple):
     @property
     def text(self) -> str:
         """The question without its answer, as a retriever reads it."""
-        return self.before if self.after is None else f"{self.before} {self.after}".strip()
+        return self.before if self.after is None else f"{self.before}{self.after}"
 
 
 @dataclass
@@ -132,7 +132,7 @@ def _add_gaps(found: Passages, window: "Sequence[Span]", name: str, random: Rand
         if nouns:
             word, first = nouns[-1], sentence.start_char
             before = sentence.text[: word.idx - first].strip()
-            after = sentence.text[word.idx - first + len(word) :].strip()
+            after = sentence.text[word.idx - first + len(word) :].rstrip()
             found.questions.append(Question(before, after, word.text, passage, word.pos_))
     if len(window) > 1:
         chosen = random.randrange(len(window))

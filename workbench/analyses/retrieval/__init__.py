@@ -6,4 +6,4 @@ them, as in RAG.
 
 from workbench.core.analysis import Analysis
 
-ANALYSIS = Analysis(__name__)
+ANALYSIS = Analysis(__name__, experiments={"retrieve": "experiments:RETRIEVE"})
