@@ -89,7 +89,7 @@ def trained(
         chosen = torch.randint(len(learning), (BATCH,), generator=draw)
         optimiser.zero_grad()
         with torch.enable_grad():
-            loss(learning[chosen]).backward()
+            loss(learning[chosen]).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimiser.step()
         on_step(step + 1)

@@ -119,8 +119,7 @@ RETRIEVE = Experiment(
         "swaps": Table(
             "Another answer of the same kind against the right one. other: share of questions in "
             "which the other one is more probable, with 95 % interval. log_odds: mean of log p "
-            "(other) - log p (right). p: that the log odds are above those with the right "
-            "passage.",
+            "(other) - log p (right). p: that the share is above that with the right passage.",
             ("passage",),
         ),
         "items": Table(

@@ -76,7 +76,7 @@ def _found(row: Row) -> Finding:
 def _follows(rows: Mapping[str, Row]) -> Finding:
     row, with_right = rows["answer exchanged"], rows["with the answer"]
     follows = row["p"] < 0.05
-    how = "The model follows its passage" if follows else "The model does not follow its passage"
+    how = f"The model {'follows' if follows else 'does not follow'} its passage"
     return Finding(
         f"{how}: with the answer in it exchanged for another one, the other one is the more "
         f"probable answer in {percent(row['other'])} of the questions (95 % "

@@ -66,7 +66,7 @@ def run(inputs: Inputs, settings: Retrieve, progress: Progress) -> Result:
     words = settings.passage_words or min(WORDS, (model.max_pieces or 3 * WORDS) // 3)
     corpus = passages_of(inputs.corpus.docs(inputs.split, inputs.limit), words, inputs.seed)
     questions = _drawn(corpus, inputs.corpus.name, settings.questions, inputs.seed)
-    sample = ClusterSample.of([question.passage for question in questions], inputs.seed)
+    sample = ClusterSample.of(np.array([question.passage for question in questions]), inputs.seed)
     caveats: list[Caveat] = []
     found = _retrievers(inputs, settings, corpus, words, progress, caveats)
     ranks = {
@@ -468,15 +468,15 @@ def _swaps(reads: _Reads, sample: ClusterSample) -> pd.DataFrame:
     if not has.any():
         return pd.DataFrame()
     own = sample.take(has)
+    prefers = {name: (odds[has] > 0).astype(np.float64) for name, odds in reads.odds.items()}
     rows = []
-    for name, odds in reads.odds.items():
-        prefers = (odds[has] > 0).astype(np.float64)
-        lower, upper = own.mean_interval(prefers)
+    for name, chosen in prefers.items():
+        lower, upper = own.mean_interval(chosen)
         rows.append(
             {
-                "passage": name, "other": prefers.mean(), "lower": float(lower),
-                "upper": float(upper), "log_odds": odds[has].mean(), "n": int(has.sum()),
-                "p": own.p_above_zero((odds - reads.odds[GOLD])[has]) if name == SWAPPED else 1.0,
+                "passage": name, "other": chosen.mean(), "lower": float(lower),
+                "upper": float(upper), "log_odds": reads.odds[name][has].mean(),
+                "n": int(has.sum()), "p": own.p_above_zero(chosen - prefers[GOLD]),
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
