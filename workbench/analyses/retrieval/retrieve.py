@@ -25,6 +25,7 @@ from workbench.analyses.retrieval.index import (
 from workbench.analyses.retrieval.search import WORDS, layer_of, require_passages
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
+from workbench.core.head_names import state_name
 from workbench.core.metrics import answer_scores, normalised
 from workbench.core.stats import holm
 from workbench.corpora.encode import encode
@@ -151,9 +152,7 @@ def _retrievers(
             else:
                 found.indices[RANDOM_STATES] = vector_index(twin, texts, layer, indexed)
             caveats.append(
-                Caveat(
-                    f"Mean states are those of layer {layer} (0: the embeddings).", ("retrieval",)
-                )
+                Caveat(f"Mean states are those of this layer: {state_name(layer)}.", ("retrieval",))
             )
         elif len(pairs) <= BATCH:
             caveats.append(

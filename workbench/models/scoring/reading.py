@@ -51,7 +51,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Reader:
-    """A model that answers, and how it is asked."""
+    """A model that answers, and the form of its prompts."""
 
     model: HuggingFace
     template: str = PROMPT
