@@ -152,10 +152,12 @@ def test_a_reader_that_ignores_its_passage_gains_nothing() -> None:
     assert "does not follow" in claim
 
 
-def test_random_weights_know_nothing() -> None:
-    model = wb.load("mini:gpt@random", device="cpu")
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_random_weights_know_nothing(seed: int) -> None:
+    model = wb.load("mini:gpt@random", device="cpu", seed=seed)
     tables = retrieved(
-        model, wb.read("primer:size=200"), retrievers=("bm25", "states"), questions=20, k=2
+        model, wb.read("primer:size=600"), retrievers=("bm25", "states"), questions=40, k=2
     )
     found = findings_of("retrieve", tables)
     assert found["exchanged answer preferred"].verdict != "supported"

@@ -99,4 +99,4 @@ def trained(
 def _vectors(net: Model, text: Pieces) -> Tensor:
     """Vectors of a batch.  # [batch, width], with norm 1"""
     text = text.to(net.device)
-    return normalize(mean_of(net.states(text)[-1], text).float(), dim=1)
+    return normalize(mean_of(net.states(text)[-1], text), dim=1)

@@ -204,7 +204,7 @@ def mean_states(model: Model, texts: Sequence[str], layers: Sequence[int]) -> Te
     def use(text: Pieces, output: Output) -> None:
         hidden = output.hidden[model.stacks[0].name]
         chosen = torch.stack([mean_of(hidden[layer], text) for layer in layers])
-        means[:, text.order] = chosen.float().cpu()
+        means[:, text.order] = chosen.cpu()
 
     forward(model, batch, use)
     if not bool(means.isfinite().all()):
@@ -213,13 +213,13 @@ def mean_states(model: Model, texts: Sequence[str], layers: Sequence[int]) -> Te
 
 
 def mean_of(states: Tensor, text: Pieces) -> Tensor:
-    """The mean over the pieces of each text, without special ones if there are others.
+    """The mean over the pieces of each text in float32, without special ones if there are others.
 
     # [batch, pieces, width] -> [batch, width]
     """
     plain = text.mask & ~text.special
     read = torch.where(plain.any(1, keepdim=True), plain, text.mask)[..., None]
-    return (states * read).sum(1) / read.sum(1).clamp(min=1)
+    return (states.float() * read).sum(1) / read.sum(1).clamp(min=1)
 
 
 def probabilities(scores: Floats) -> Floats:
