@@ -65,6 +65,9 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "text-to-text": ("primer/questions:size=20", {"max_sentences": 4, "max_pieces": 3}),
     "few-shot": ("primer/sentiment:size=60", FEW),
     "minimal-pairs": ("primer/acceptability:size=20", {}),
+    "retrieve": (
+        PRIMER, {"max_sentences": 10, "questions": 3, "k": 2, "retrievers": ("bm25", "states")}
+    ),
     "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19, "max_queries": 20}),
     "patching": ("primer/counterfactuals:size=60", {"max_pairs": 3, "random_pairs": 1}),
     "architectures": ("", {}),
@@ -124,6 +127,7 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
         "lens": kind in ("", "score", "text"),
         "text-to-text": kind not in ("causal", "seq2seq", "answers")
         and name != "finetune-t5-answers-text",
+        "retrieve": kind not in ("causal", "seq2seq", "text"),
         "train": added or name.startswith("pruned") or name == "train-distilbert",
     }.get(experiment, False)
 

@@ -1,0 +1,169 @@
+"""Planted retrievers and readers: known neighbours, a reader that copies, one that ignores."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.analyses.retrieval.planted import copying, ignoring
+from tests.findings import findings_of
+from tests.judges.odd import run_here
+from tests.models import headed
+from workbench import WorkbenchError
+from workbench.analyses.retrieval.bi_encoder import trained
+from workbench.analyses.retrieval.experiments import RETRIEVE
+from workbench.analyses.retrieval.index import bm25_index, vector_index
+from workbench.analyses.retrieval.search import find_passages
+from workbench.corpora.passages import passages_of, with_answer
+
+NAMES = "Ann Ben Mary Peter Tom Eve Karl Ida Hugo Rosa Emil Olga".split()
+THINGS = "dog boat letter hat cake song key lamp coat drum ball nest".split()
+TEXTS = [f"{name} has the {thing}." for name, thing in zip(NAMES, THINGS, strict=True)]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    return tmp_path
+
+
+def retrieved(model: Any, corpus: Any, **settings: Any) -> dict[str, Any]:
+    return dict(run_here("retrieve", model, corpus, **settings).tables)
+
+
+def by(table: Any, *keys: str) -> Any:
+    return table.set_index(list(keys))
+
+
+# --- passages and questions -----------------------------------------------------------------------
+
+
+def test_questions_find_their_answers_in_their_passages() -> None:
+    for ref in ("primer/questions:size=40", "primer:size=200"):
+        found = passages_of(wb.read(ref).docs(), 20)
+        assert len(found.questions) > 20
+        for question in found.questions:
+            assert question.answer in found.texts[question.passage]
+            assert max(len(text.split()) for text in found.texts) < 30
+    gap = found.questions[0]
+    assert gap.after is not None
+    assert f"{gap.before} {gap.answer}{gap.after}" in found.texts[gap.passage]
+
+
+def test_pairs_of_a_text_are_a_sentence_and_the_others_of_its_passage() -> None:
+    pairs = passages_of(wb.read("primer:size=800").docs("train"), 20).pairs
+    kept = [sentence in passage for sentence, passage in pairs]
+    assert 0.02 < np.mean(kept) < 0.2
+    assert all(passage for _, passage in pairs)
+
+
+def test_an_answer_is_exchanged_as_a_word() -> None:
+    assert with_answer("The cat sees a cattle cat.", "cat", "dog") == "The dog sees a cattle dog."
+
+
+# --- retrievers -----------------------------------------------------------------------------------
+
+
+def test_vectors_with_known_neighbours(tmp_path: Path) -> None:
+    words = "red green blue apple pear sky".split()
+    rows = [
+        f"{word} {' '.join(map(str, row))}"
+        for word, row in zip(words, np.eye(6, dtype=int), strict=True)
+    ]
+    (tmp_path / "one-hot.txt").write_text("\n".join(rows))
+    model = wb.load(f"vectors:{tmp_path / 'one-hot.txt'}")
+    texts = ["red apple", "green pear", "blue sky"]
+    index = vector_index(model, texts, 0)
+    found, scores = index.top(["green", "apple pear red", "sky"], 3)
+    assert found[:, 0].tolist() == [1, 0, 2]
+    assert (np.diff(scores) <= 0).all()
+    again = vector_index(model, texts, 0)  # of the file
+    assert again.top(["sky"], 1)[0].tolist() == [[2]]
+    assert len(list((tmp_path / "passages").iterdir())) == 1
+
+
+def test_words_are_found_without_case_and_unknown_ones_are_nothing() -> None:
+    index = bm25_index(TEXTS)
+    assert index.top(["who has the DRUM?"], 1)[0].tolist() == [[9]]
+    assert not index.scores("zebra").any()
+
+
+def test_find_passages_says_what_is_wrong() -> None:
+    corpus = wb.read(TEXTS)
+    found = find_passages("the lamp", corpus, 3)
+    assert found[0].text == TEXTS[7] and len(found) == 3
+    assert sum(each.probability for each in found) == pytest.approx(1)
+    assert len(find_passages("the lamp", corpus, 99)) == len(TEXTS)
+    with pytest.raises(WorkbenchError, match="empty"):
+        find_passages(" ", corpus)
+    with pytest.raises(WorkbenchError, match="k is 0"):
+        find_passages("lamp", corpus, 0)
+    with pytest.raises(WorkbenchError, match="layer 9"):
+        find_passages("lamp", corpus, model=wb.load("mini:bert", device="cpu"), layer=9)
+
+
+def test_a_bi_encoder_learns_what_it_is_shown() -> None:
+    """Words of one list stand for those of another: no retriever can know that."""
+    pairs = [(f"the {one}", f"a {other}") for one in NAMES for other in [THINGS[NAMES.index(one)]]]
+    found = trained(headed.made("t5", "T5ForConditionalGeneration"), 8 * pairs, 30, 0, print)
+    assert found.after < 0.8 * found.before and found.pairs == 64
+    index = found.index([passage for _, passage in pairs])
+    first = index.top([question for question, _ in pairs], 1)[0][:, 0]
+    assert (first == np.arange(len(pairs))).mean() > 0.5
+
+
+@pytest.mark.slow
+def test_a_bi_encoder_learns_from_questions() -> None:
+    corpus = wb.read("primer/questions:size=1000")
+    tables = retrieved(
+        wb.load("mini:t5", device="cpu"), corpus, retrievers=("bi-encoder", "bm25"), questions=50,
+        k=1, steps=100,
+    )  # fmt: skip
+    training = tables["training"].iloc[0]
+    assert training["loss_after"] < 0.8 * training["loss_before"] and training["learnt"]
+
+
+# --- readers --------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_copies_follows_an_exchanged_answer() -> None:
+    tables = retrieved(copying(), wb.read(TEXTS), retrievers=("bm25",), k=2)
+    answers, swaps = by(tables["answers"], "passages"), by(tables["swaps"], "passage")
+    assert answers.loc["with the answer", "exact"] == 1 > answers.loc["random", "exact"]
+    assert answers.loc["RAG-sequence", "exact"] == answers.loc["RAG-token", "exact"] == 1
+    assert swaps.loc["with the answer", "other"] == 0 < swaps.loc["answer exchanged", "other"] == 1
+    found = findings_of("retrieve", tables)
+    assert found["exchanged answer preferred"].verdict == "supported"
+    assert found["gain: with the answer over random"].verdict == "supported"
+    for draw in RETRIEVE.drawings().values():
+        assert len(draw(tables).data)
+
+
+def test_a_reader_that_ignores_its_passage_gains_nothing() -> None:
+    tables = retrieved(ignoring(), wb.read(TEXTS), retrievers=("bm25",), k=3)
+    assert tables["gains"]["difference"].abs().max() < 1e-5
+    found = findings_of("retrieve", tables)
+    assert found["passage found first"].verdict == "supported"
+    supported = [each.measure for each in found.values() if each.verdict == "supported"]
+    assert supported == ["passage found first"]
+    claim = found["exchanged answer preferred"].claim
+    assert "does not follow" in claim
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_random_weights_know_nothing(seed: int) -> None:
+    model = wb.load("mini:gpt@random", device="cpu", seed=seed)
+    tables = retrieved(
+        model, wb.read("primer:size=600"), retrievers=("bm25", "states"), questions=40, k=2
+    )
+    found = findings_of("retrieve", tables)
+    assert found["exchanged answer preferred"].verdict != "supported"
+    assert found["MRR: states over states, random weights"].verdict != "supported"
+
+
+def test_a_corpus_without_questions_is_refused() -> None:
+    with pytest.raises(WorkbenchError, match="questions"):
+        retrieved(ignoring(), wb.read(["Ann runs."]), retrievers=("bm25",))

@@ -1,0 +1,158 @@
+"""The experiment `retrieve`: its settings and tables. Costs: nothing."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from workbench.core.findings import listing
+from workbench.experiment.definition import Demo, Experiment, Need, Settings, Table
+
+RetrieverName = Literal["bm25", "states", "bi-encoder"]
+PASSAGE, QUESTION = "{passage}", "{question}"
+WRITES = Need(
+    "a language model that writes text (causal, or an encoder-decoder)",
+    lambda facts: facts["objective"] in ("causal", "seq2seq") or facts["task"] == "text",
+    "Choose a model such as gpt2 or t5-small, mini:gpt or mini:t5, or a run of finetune with "
+    "head=text.",
+)
+
+
+class Retrieve(Settings):
+    """How passages are found and read."""
+
+    retrievers: tuple[RetrieverName, ...] = Field(
+        ("bm25", "states", "bi-encoder"),
+        min_length=1,
+        description="How passages are found: by shared words (bm25), by the mean states of a "
+        "layer (states), or by mean states trained on questions and their passages (bi-encoder). "
+        "The model reads the passages of the first one. Default: all, bm25 first.",
+    )
+    k: int = Field(5, ge=1, le=100, description="Passages that the model reads (default 5).")
+    questions: int = Field(
+        200, ge=1, description="Maximum number of questions, drawn at random (default 200)."
+    )
+    passage_words: int | None = Field(
+        None,
+        ge=1,
+        description="Maximum number of words of a passage (default: 100, or a third of the pieces "
+        "that the model reads).",
+    )
+    layer: int | None = Field(
+        None,
+        ge=0,
+        description="Layer of the mean states, 0 the embeddings (default: the best one on "
+        "questions of the training split, or the middle one).",
+    )
+    prompt: str = Field(
+        f"{PASSAGE} {QUESTION}",
+        description="Text that a decoder continues with the answer (default: {passage} "
+        "{question}).",
+    )
+    pairs: int = Field(
+        2000, ge=2, description="Maximum number of pairs to train the bi-encoder on (default 2000)."
+    )
+    steps: int = Field(
+        200, ge=1, description="Training steps of the bi-encoder, of 32 pairs each (default 200)."
+    )
+
+    @field_validator("prompt")
+    @classmethod
+    def _has_both(cls, prompt: str) -> str:
+        if PASSAGE not in prompt or QUESTION not in prompt:
+            raise ValueError(f"write {PASSAGE} and {QUESTION} where they belong")
+        return prompt
+
+    def in_prose(self) -> str:
+        return (
+            f"Passages were found by {listing(self.retrievers)}. The model read the {self.k} best "
+            f"passages of {self.retrievers[0]}, each alone; answers were combined by the "
+            "probabilities of the passages among these, for the whole answer (RAG-sequence) or for "
+            "each piece (RAG-token). Controls: no passage, a random one, the one with the answer, "
+            "and the same with the answer exchanged for another of its kind. Intervals draw, and "
+            "tests flip, all questions about one passage together."
+        )
+
+
+RETRIEVE = Experiment(
+    name="retrieve",
+    question="Does a model find the passage with the answer, and read it?",
+    about="How often is the passage with the answer found, and does a model answer from the "
+    "passage or from its weights?",
+    subject="Predictions",
+    settings=Retrieve,
+    run="workbench.analyses.retrieval.retrieve:run",
+    tables={
+        "retrieval": Table(
+            "retriever: bm25, states, bi-encoder, or states of random weights. measure: recall@k "
+            "(the passage is among the first k) or MRR (mean of 1 / rank, 0 beyond rank 100). "
+            "value: with 95 % interval (bootstrap over passages). chance: of a random order. p: "
+            "that the value is above chance (sign flips, Holm over the rows).",
+            ("retriever", "measure"),
+        ),
+        "compared": Table(
+            "Differences of MRR between two retrievers on the same questions, with 95 % interval; "
+            "p: two-sided, corrected over the rows.",
+            ("first", "second"),
+        ),
+        "layers": Table(
+            "MRR of the mean states of each layer on questions of the training split, by which the "
+            "layer was chosen.",
+            ("layer",),
+            ("layer",),
+        ),
+        "training": Table(
+            "Training of the bi-encoder. loss: of finding the passage of each of 32 pairs, on "
+            "pairs that were not trained on, before and after; chance is log 32. learnt: whether "
+            "it fell.",
+            ("retriever",),
+        ),
+        "answers": Table(
+            "passages: what the model reads. nats: -log p of the right answer, with 95 % interval. "
+            "exact, f1: of the answer that it writes (SQuAD's), with 95 % interval.",
+            ("passages",),
+        ),
+        "gains": Table(
+            "Nats that the first kind of passages adds to the right answer, compared with the "
+            "second, with 95 % interval. p: two-sided, corrected over the rows.",
+            ("first", "second"),
+        ),
+        "swaps": Table(
+            "Another answer of the same kind against the right one. other: share of questions in "
+            "which the other one is more probable, with 95 % interval. log_odds: mean of log p "
+            "(other) - log p (right). p: that the share is above that with the right passage.",
+            ("passage",),
+        ),
+        "items": Table(
+            "The questions. rank: of the passage with the answer. Nats of the answer and the "
+            "written answer, by RAG-sequence and by RAG-token.",
+            ("item",),
+        ),
+        "passages": Table(
+            "The passages that the model read. prior: p(passage | question) among them. answer: "
+            "p(answer | question, passage). posterior: the share that the passage has in the "
+            "answer's probability. written: the answer that the model writes from it alone.",
+            ("item", "rank"),
+        ),
+    },
+    needs=(WRITES,),
+    measures=True,
+    split="held-out",
+    figures="workbench.analyses.retrieval.figures:FIGURES",
+    findings="workbench.analyses.retrieval.findings:findings",
+    papers=(
+        "lewis-2020-rag", "guu-2020-realm", "karpukhin-2020-dpr", "lee-2019-latent",
+        "robertson-2009-bm25", "rajpurkar-2016-squad",
+    ),
+    title="Passages found and read by",
+    presets={
+        "Quick": {"questions": 50, "max_sentences": 500, "steps": 100},
+        "Standard": {},
+        "Full": {"questions": 1000, "pairs": 20_000, "steps": 1000},
+    },
+    demo=Demo(
+        "Passages for questions, found by words and by states",
+        models=("mini:t5",),
+        settings={"questions": 60, "max_sentences": 300, "steps": 60, "pairs": 400, "k": 3},
+        order=10,
+    ),
+)  # fmt: skip

@@ -1,0 +1,63 @@
+"""Figures of `retrieve`. Pure functions of the tables; costs: milliseconds."""
+
+from collections.abc import Mapping
+
+import plotly.graph_objects as go
+
+from workbench.drawing.primitives import DOWN, Draw, Tables, interval, marks, panels
+from workbench.drawing.theme import BASELINE, MODEL
+
+ROW = 36  # pixels of a row
+
+
+def retrieval(tables: Tables) -> go.Figure:
+    """How often the passage with the answer is found, by retriever, with 95 % intervals.
+
+    How to read: a panel per measure; MRR is the mean of 1 / rank. A grey diamond is a random order.
+    """
+    parts = []
+    for measure, rows in tables["retrieval"].groupby("measure", sort=False):
+        chance = marks(
+            rows["chance"], rows["retriever"], "random order: %{x:.1%}", "random order", BASELINE,
+            "diamond", size=8,
+        )  # fmt: skip
+        own = marks(
+            rows["value"], rows["retriever"], f"%{{y}}: {measure} %{{x:.1%}}", "found", MODEL,
+            "circle", size=10, error_x={**interval(rows, "value"), "color": MODEL},
+        )  # fmt: skip
+        parts.append((str(measure), [chance, own]))
+    n_rows = tables["retrieval"]["retriever"].nunique()
+    return panels(parts, ROW * n_rows + 20, x={"tickformat": ".0%", "range": [-0.02, 1.04]}, y=DOWN)
+
+
+def answers(tables: Tables) -> go.Figure:
+    """Nats of the right answer, by what the model reads before it, with 95 % intervals.
+
+    How to read: fewer nats are a more probable answer. A model that reads needs fewest with the
+    passage that has the answer, and a random passage is no better than none.
+    """
+    rows = tables["answers"]
+    own = marks(
+        rows["nats"], rows["passages"], "%{y}: %{x:.2f} nats", "right answer", MODEL, "circle",
+        size=10, error_x={**interval(rows, "nats", "nats_lower", "nats_upper"), "color": MODEL},
+    )  # fmt: skip
+    x = {"title": "nats of the right answer", "rangemode": "tozero"}
+    return panels([("", [own])], ROW * len(rows) + 20, x=x, y=DOWN)
+
+
+def swaps(tables: Tables) -> go.Figure:
+    """Share of questions in which another answer is more probable than the right one, by passage.
+
+    How to read: with the answer exchanged, the passage says the other one. A model that follows its
+    passage prefers it there only; one that goes by its weights prefers it equally often everywhere.
+    """
+    rows = tables["swaps"]
+    own = marks(
+        rows["other"], rows["passage"], "%{y}: %{x:.1%}", "other answer preferred", MODEL, "circle",
+        size=10, error_x={**interval(rows, "other"), "color": MODEL},
+    )  # fmt: skip
+    x = {"title": "other answer preferred", "tickformat": ".0%", "range": [-0.02, 1.04]}
+    return panels([("", [own])], ROW * len(rows) + 20, x=x, y=DOWN)
+
+
+FIGURES: Mapping[str, Draw] = {"retrieval": retrieval, "swaps": swaps, "answers": answers}
