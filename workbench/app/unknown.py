@@ -14,7 +14,7 @@ from workbench.app.text import plain, show_error
 from workbench.core import names
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.names import Kind
-from workbench.models.references import BUILT_IN_MODELS, PREFIXED, RANDOM, is_local, located
+from workbench.models.references import BUILT_IN_MODELS, PREFIXED, is_local, located, split_ref
 
 NEAREST = 3  # names, at most
 LONGEST = 80  # characters of a name that are shown
@@ -75,7 +75,7 @@ def problem(kind: Kind, ref: str) -> WorkbenchError | None:
 
 
 def _is_model(ref: str) -> bool:
-    source = ref.removesuffix(RANDOM)
+    source = split_ref(ref).source
     if source in BUILT_IN_MODELS or source.startswith(PREFIXED):
         return True
     try:

@@ -68,6 +68,10 @@ class Transformer(Model):
     def copy(self, in_fp32: bool = False) -> Self:
         """A copy with weights of its own."""
 
+    def in_weights(self) -> Self:
+        """The model with all that is changed in its passes in its weights."""
+        return self
+
     @property
     def n_removed_heads(self) -> int:
         """How many heads were removed."""
