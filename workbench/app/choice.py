@@ -6,6 +6,7 @@ A reference is opened only by a page that needs it. Costs: listing the folders o
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from workbench.models.references import (
     name_of_model,
     shape_of,
     split_ref,
+    with_edit,
     with_local_names,
     without_local_names,
 )
@@ -356,6 +358,9 @@ def named(ref: str, kind: Kind) -> str:
 
 def _of_address(label: str, kind: Kind) -> str:
     """The reference that an address names: by a name that it has, or had."""
+    if kind == "models":
+        with suppress(WorkbenchError):  # an edit that cannot be read stays as it is
+            label = with_edit(label, "")
     source, suffix, *_ = split_ref(label)
     for ref in names.all_given(kind):
         if names.given(kind, ref) == source:

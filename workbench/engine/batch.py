@@ -103,7 +103,7 @@ def one_text(text: str, words: NDArray[Any]) -> Batch:
 def of_texts(texts: Sequence[str]) -> Batch:
     """A batch of texts, whose words are what white space separates."""
     words = [[word.span() for word in re.finditer(r"\S+", text)] for text in texts]
-    whole = one_text("".join(texts), [span for own in words for span in own])
+    whole = one_text("".join(texts), np.array([span for own in words for span in own]))
     ends = np.cumsum([len(text.encode()) for text in texts])
     counts = [len(own) for own in words]
     return replace(

@@ -128,7 +128,9 @@ def load(
     """
     if isinstance(ref, nn.Module):
         model = _opened_net(ref, tokenizer, device, precision, name)
-        return with_objective(model, objective).edited(edit)
+        model = with_objective(model, objective).edited(edit)
+        model.name = name or model.name
+        return model
     if tokenizer is not None or not isinstance(device, str | None):
         raise WorkbenchError(
             "a tokenizer is passed with a net in memory only.",

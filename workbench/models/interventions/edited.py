@@ -66,7 +66,8 @@ class NamedEdit(EditedNet):
         """Documents of a batch in pieces; a net in memory may have got other weights since."""
         pieces = self.unedited.encode(batch, documents)
         if self.unedited.net is not self.viewed:
-            vars(self).update(vars(edited(self.unedited, self.edit, self.texts)))
+            again = edited(self.unedited, self.edit, self.texts)
+            vars(self).update(vars(again) | {"name": self.name})
         return pieces
 
     def copy(self, in_fp32: bool = False) -> "NamedEdit":
