@@ -196,4 +196,4 @@ def test_an_edited_model_is_a_model_of_the_app() -> None:
     assert found.equal(of_word(python, DOC, 2).logits())
     for edit, reason in (("3.9=0", "3.4"), ("3.2", "not an edit")):
         app = opened("predict", model=f"mini:bert@edit:{edit}", text="The girls were tall.")
-        assert reason in "\n".join(str(error.value) for error in app.error)
+        assert app.error and reason in said(app)

@@ -6,6 +6,7 @@ returns (attentions, MLPs) is scaled, or replaced by its mean in a loop over tex
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,21 @@ def test_an_edit_in_the_weights_computes_the_same(family: str, tmp_path: Path) -
         smaller = without(twin, [(2, 1)])  # the head that is off
         assert smaller.n_removed_heads == 1
         torch.testing.assert_close(logits(smaller, family), expected, **scale)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [name for name in zoo.NAMES if name != "albert"])
+def test_every_architecture_computes_an_edit_in_its_passes_and_in_its_weights(family: str) -> None:
+    """Two ways that share no code, bit for bit: the factors are powers of two."""
+    model = HuggingFace(deepcopy(zoo.built(family)), zoo.words_of(family), family)
+    text, stack = pieces(model, 2, 8, False), model.stacks[-1].name
+    for edit in ("1.2=0,1.n3=2,2.mlp=0.5", "2.attention=0.5,2.n5=0"):
+        twin: Any = model.edited(edit)
+        with torch.no_grad():
+            plain, found, saved = (
+                each.forward(text).final[stack] for each in (model, twin, twin.in_weights())
+            )
+        assert torch.equal(found, saved) and (found - plain).abs().max() > 1e-2
 
 
 @pytest.mark.parametrize(("family", "name", "edit"), [

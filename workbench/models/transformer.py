@@ -95,7 +95,7 @@ class Transformer(Model):
         """A weight's name without the prefix of the body, which models with a head add."""
         return name.removeprefix(f"{self.net.base_model_prefix}.")
 
-    def take_heads(self, other: Self) -> None:
+    def take_heads(self, other: "Transformer") -> None:
         """Take the description of the task, and the heads outside the net, of another model."""
         self.task_head, self.language_head = other.task_head, other.language_head
 

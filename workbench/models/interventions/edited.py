@@ -79,7 +79,7 @@ class NamedEdit(EditedNet):
     def for_objective(self, task: Task) -> Model:
         return edited(self.unedited.for_objective(task), self.edit, self.texts)
 
-    def in_weights(self) -> HuggingFace:
+    def in_weights(self) -> HuggingFace:  # type: ignore[override]
         return _in_weights(self)
 
 
@@ -182,8 +182,9 @@ def _projection(
         points = patch_points(model, "neurons")
         name = f"{term.stack} neuron {term.layer}.{term.number or 1}".strip()
         point = place_of(model, name, lambda *_: points).point
+        own: nn.Module = points.projected[point.stack, point.layer][0][0]
         every = [reads for each in points.projected.values() for reads, _ in each]
-        return points.projected[point.stack, point.layer][0][0], every, points.heads[point]
+        return own, [*every], points.heads[point]
     is_cross = term.part.startswith("cross")
     site = next(
         each
