@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.analyses.predictions.task_folders import with_head
 from tests.app.pages import home, opened, said  # noqa: F401
+from workbench.analyses.predictions.prediction import of_word
 from workbench.analyses.predictions.views.edits import Edit, Slot, edited_doc, slots
+from workbench.app import cache
 from workbench.app.token_views.component import message_of, standalone
 from workbench.app.token_views.views import Token, index_in, strip
 from workbench.corpora.encode import doc_of
@@ -181,3 +183,17 @@ def test_choices_of_other_tokens_are_not_taken() -> None:
     one, other = ([strip("s", "", [Token(text, 0)])] for text in ("a", "b"))
     assert message_of(one)["id"] != message_of(other)["id"]
     assert message_of(one)["id"] == message_of([{**one[0], "selected": 0}])["id"]
+
+
+@pytest.mark.usefixtures("home")
+def test_an_edited_model_is_a_model_of_the_app() -> None:
+    """The chip names it, and the page predicts what Python does, to the last digit."""
+    ref = "mini:bert@edit:2.1=2,3.2=0"
+    app = opened("predict", model="mini:bert@edit:3.2=0,2.1=2", text="The girls were tall.")
+    assert not app.error and ref in app.query_params["model"]
+    found = of_word(cache.model_of_machine(ref), DOC, 2).logits()
+    python = wb.load("mini:bert", device="cpu").edited("3.2=0,2.1=2")
+    assert found.equal(of_word(python, DOC, 2).logits())
+    for edit, reason in (("3.9=0", "3.4"), ("3.2", "not an edit")):
+        app = opened("predict", model=f"mini:bert@edit:{edit}", text="The girls were tall.")
+        assert app.error and reason in said(app)

@@ -69,3 +69,14 @@ def test_mistakes_end_with_a_code_and_a_remedy(
     assert answer.code == 2
     assert code in answer.err
     assert answer.out == ""
+
+
+def test_an_edited_model_predicts_the_same_as_in_python(workbench: Command) -> None:
+    ref, text = "mini:bert@edit:2.1=2,3.2=0", "Ben [MASK] to the hill."
+    model = wb.load("mini:bert", device="cpu").edited("3.2=0,2.1=2")
+    (data,) = json.loads(workbench(*PREDICT, ref, text, "--json").out)["predictions"]
+    rows = wb.fill(model, text).table
+    assert data["model"] == model.name == ref
+    assert [row["probability"] for row in data["rows"]] == rows["probability"].tolist()
+    answer = workbench(*PREDICT, "mini:bert@edit:3.9=0", text)
+    assert answer.code == 2 and "3.4" in answer.err

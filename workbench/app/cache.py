@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.core.errors import WorkbenchError
-from workbench.models.references import BUILT_IN_MODELS, GGUF, HUB_ID, RANDOM, folder_of, located
+from workbench.models.references import BUILT_IN_MODELS, GGUF, HUB_ID, folder_of, located, split_ref
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -83,14 +83,14 @@ def model_stamp(ref: str) -> str:
     from workbench.runs.model_facts import files_of
 
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
-        files = [path for path in files_of(ref.removesuffix(RANDOM)) if path.is_file()]
+        files = [path for path in files_of(split_ref(ref).source) if path.is_file()]
         return repr([(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files])
     return ""
 
 
 def is_remote_model(ref: str) -> bool:
     """Whether opening the model needs the network."""
-    source = ref.removesuffix(RANDOM)
+    source = split_ref(ref).source
     if source in BUILT_IN_MODELS or source.endswith(GGUF) or not HUB_ID.fullmatch(source):
         return False
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
@@ -119,9 +119,17 @@ def model_of_machine(ref: str) -> "Model":
     """The model of a reference that is on this machine; for calls outside of a page, too."""
     from workbench.runs.model_facts import is_known, known
 
-    if ref.removesuffix(RANDOM) not in BUILT_IN_MODELS and not is_known(ref):
+    if edit := split_ref(ref).edit:
+        return _edited(ref, edit, known(ref).hash)
+    if split_ref(ref).source not in BUILT_IN_MODELS and not is_known(ref):
         facts(ref)  # in a process with limits of memory and time: files may be hostile
     return _model(ref, known(ref).hash)
+
+
+@st.cache_resource(max_entries=MODELS, show_spinner=False)
+def _edited(ref: str, edit: str, content: str) -> "Model":
+    """An edited model, which shares the weights of the model without the edit."""
+    return model_of_machine(split_ref(ref).unedited).edited(edit)
 
 
 @st.cache_resource(max_entries=MODELS, show_spinner=False)

@@ -6,6 +6,7 @@ A reference is opened only by a page that needs it. Costs: listing the folders o
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,11 @@ from workbench.models.references import (
     MINI,
     NOVELS,
     PREFIXED,
-    RANDOM,
     TRAINED,
     name_of_model,
     shape_of,
+    split_ref,
+    with_edit,
     with_local_names,
     without_local_names,
 )
@@ -226,7 +228,7 @@ def _offer_recent(ref: str, key: str, kind: Kind) -> None:
 
 def offer_name(ref: str, kind: Kind, place: str = "bar") -> None:
     """Draw a box for the name of a reference, in one of the places that have it."""
-    source = ref.removesuffix(RANDOM)
+    source = split_ref(ref).source
     key = f"name of the {names.ONE[kind]} {source} in the {place}"
 
     def changed() -> None:
@@ -345,9 +347,9 @@ def showing(split: str, sentence: int) -> dict[str, str]:
 
 def named(ref: str, kind: Kind) -> str:
     """A reference as the address has it: its name if it was given one, and no folders."""
-    source = ref.removesuffix(RANDOM)
+    source, suffix, *_ = split_ref(ref)
     if given := names.given(kind, source):
-        return f"{given}{ref[len(source) :]}"
+        return f"{given}{suffix}"
     paths = source.partition(":")[2] if source.startswith(PREFIXED) else source
     if not all(path.startswith("/") and Path(path).exists() for path in paths.split(",")):
         return ref
@@ -356,8 +358,10 @@ def named(ref: str, kind: Kind) -> str:
 
 def _of_address(label: str, kind: Kind) -> str:
     """The reference that an address names: by a name that it has, or had."""
-    source = label.removesuffix(RANDOM)
-    suffix = label[len(source) :]
+    if kind == "models":
+        with suppress(WorkbenchError):  # an edit that cannot be read stays as it is
+            label = with_edit(label, "")
+    source, suffix, *_ = split_ref(label)
     for ref in names.all_given(kind):
         if names.given(kind, ref) == source:
             return f"{ref}{suffix}"

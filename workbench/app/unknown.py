@@ -14,7 +14,9 @@ from workbench.app.text import plain, show_error
 from workbench.core import names
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.names import Kind
-from workbench.models.references import BUILT_IN_MODELS, PREFIXED, RANDOM, is_local, located
+from workbench.models.edit_terms import terms_of
+from workbench.models.references import BUILT_IN_MODELS, PREFIXED, is_local, located, split_ref
+from workbench.runs.model_facts import stored
 
 NEAREST = 3  # names, at most
 LONGEST = 80  # characters of a name that are shown
@@ -57,6 +59,12 @@ def is_drawn(page: str) -> bool:
 
 def problem(kind: Kind, ref: str) -> WorkbenchError | None:
     """Why nothing is there by this name; None if something is, or only a download can tell."""
+    if kind == "models":
+        try:
+            terms_of(split_ref(ref).edit)
+            stored(ref)  # raises if it lacks what is edited
+        except WorkbenchError as error:
+            return error
     if (_is_model if kind == "models" else _is_corpus)(ref):
         return None
     one = names.ONE[kind]
@@ -75,7 +83,7 @@ def problem(kind: Kind, ref: str) -> WorkbenchError | None:
 
 
 def _is_model(ref: str) -> bool:
-    source = ref.removesuffix(RANDOM)
+    source = split_ref(ref).source
     if source in BUILT_IN_MODELS or source.startswith(PREFIXED):
         return True
     try:

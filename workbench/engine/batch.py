@@ -6,6 +6,7 @@ are character ranges. Costs: the bytes of the text, 9 bytes per word, and about 
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -103,6 +104,11 @@ def batch_of(texts: Sequence[str], words: Sequence[Sequence[tuple[int, int]]]) -
 def one_text(text: str, words: Iterable[tuple[int, int]]) -> Batch:
     """A batch of one text; `words` are character ranges."""
     return batch_of([text], [list(words)])
+
+
+def of_texts(texts: Sequence[str]) -> Batch:
+    """A batch of texts, whose words are what white space separates."""
+    return batch_of(texts, [[word.span() for word in re.finditer(r"\S+", text)] for text in texts])
 
 
 _ARRAYS = ("text", "text_offsets", "words", "word_offsets", "segments", "order")

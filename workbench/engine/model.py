@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from workbench.core.display import html_of
 from workbench.core.errors import WorkbenchError
+from workbench.core.registry import imported
 from workbench.engine.batch import NO_WORD, Batch, Pieces, one_text
 from workbench.engine.taps import Kind, Site, StackName, Tap, reads_attention
 from workbench.engine.task import LanguageModel, Task, language_model
@@ -200,6 +201,7 @@ class Model(Protocol):
         """The attention sites without those whose heads have all been removed."""
         return tuple(site for site in self.sites if site.heads)
 
+    edit: str = ""  # what is changed in every pass, as `models.edit_terms` writes it
     stored_as: str = ""  # how its file holds the weights, where that is not as they are
 
     @property
@@ -388,6 +390,34 @@ class Model(Protocol):
 
     # --- its weights ------------------------------------------------------------------------------
 
+    def edited(self, edit: str, texts: Sequence[str] = ()) -> "Model":
+        """The model with parts turned off, scaled, or set to their means, in every pass.
+
+        The weights are shared, and the model itself is not changed. An edit of an edited model
+        adds to its edit.
+
+        Args:
+            edit: The parts, each with a factor or `mean`: `3.7=0` (head 7 of layer 3),
+                `4.attention=2`, `4.mlp=0.5`, `3.n45=mean` (a neuron of the MLP), separated by
+                commas; before each, `decoder.` for the decoder of an encoder-decoder. Layers,
+                heads and neurons are counted from 1.
+            texts: Over whose pieces means are taken (default: 64 sentences of primer).
+
+        Returns:
+            A `Model`; its name is the reference that opens it, if texts are the default.
+
+        Raises:
+            WorkbenchError: The edit cannot be read, or the model has no such part.
+
+        Example:
+            >>> wb.load("mini:bert", device="cpu").edited("2.1=2,1.4=0").name
+            'mini:bert@edit:1.4=0,2.1=2'
+        """
+        if not edit:
+            return self
+        edited: Model = imported(_EDITED, "the editing of models")(self, edit, texts)
+        return edited
+
     def copy(self, in_fp32: bool = False) -> "Model":
         """A copy of the model with its own weights."""
         raise refusal(self, "cannot be copied", _ANOTHER)
@@ -424,6 +454,7 @@ class Model(Protocol):
         return
 
 
+_EDITED = "workbench.models.interventions.edited:edited"  # above this floor
 _ANOTHER = "Choose a transformers model such as mini:bert, or a word model such as mini:elmo."
 
 

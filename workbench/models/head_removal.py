@@ -125,7 +125,7 @@ def without(model: T, heads: Iterable[tuple[int, int]]) -> T:
         site.index: [head for head in range(site.heads) if (site.index, head) not in removed]
         for site in model.sites
     }
-    return cut(model.copy(), kept)
+    return cut(model.in_weights().copy(), kept)
 
 
 def cut(model: T, kept: Kept) -> T:

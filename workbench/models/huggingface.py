@@ -51,6 +51,7 @@ from workbench.models.output_heads.lm_heads import (
     symbols,
 )
 from workbench.models.output_heads.standard_heads import standard_head, with_language_head
+from workbench.models.references import as_random
 from workbench.models.segmentation import Segmenter
 from workbench.models.split import layers_of
 from workbench.models.tokenization import tokenize_batch, written
@@ -601,7 +602,7 @@ class HuggingFace(Transformer):
             torch.manual_seed(seed)
             net = type(self.net)(copy.deepcopy(self.net.config))
         placed(net, self.device, self.net.dtype)
-        twin = HuggingFace(net, self.tokenizer, f"{self.name}@random")
+        twin = HuggingFace(net, self.tokenizer, as_random(self.name))
         return head_removal.cut(twin, self.kept) if twin.sites != self.sites else twin
 
     def save(self, folder: Path) -> None:

@@ -40,7 +40,6 @@ from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.lm_heads import placed
 from workbench.models.output_heads.standard_heads import HEADS
 from workbench.models.references import (
-    RANDOM,
     facts,
     folder_of,
     gguf_of,
@@ -49,6 +48,7 @@ from workbench.models.references import (
     located,
     net_folder,
     require_model,
+    split_ref,
 )
 from workbench.models.word_models import ELMO, VECTORS, Opener, open_elmo, open_vectors, word_folder
 
@@ -77,6 +77,7 @@ def load(
     seed: int = 0,
     pickled: bool = False,
     objective: str = "",
+    edit: str = "",
 ) -> Model:
     """Open a model by its reference, or a net of transformers that is in memory.
 
@@ -90,7 +91,8 @@ def load(
             file, a hub id, the name of a run that trained a model,
             `elmo:OPTIONS.json,WEIGHTS.hdf5`, `vectors:FILE`, or a built-in name (`mini:bert`,
             `mini:gpt`, `mini:elmo`, `mini:t5`).
-            `REF@random` is the same architecture with random weights. Or a net.
+            `REF@random` is the same architecture with random weights, `REF@edit:3.7=0` the model
+            without head 7 of layer 3. Or a net.
         device: `cpu`, `cuda`, `cuda:1`, or several GPUs (`cuda:0,cuda:1`) over which the model's
             blocks are split; inputs go to the first GPU, and states stay on the GPU of their layer
             (default: a GPU if available). After a net, its tokenizer.
@@ -103,6 +105,7 @@ def load(
         objective: What the model is used for, of what it predicts: `language-model` of a fine-tuned
             model, for example (default: the task that it was fine-tuned for, else its language
             model).
+        edit: Parts that are turned off, scaled or set to their means, as for `Model.edited`.
 
     Returns:
         A `Model`.
@@ -124,7 +127,10 @@ def load(
         True
     """
     if isinstance(ref, nn.Module):
-        return with_objective(_opened_net(ref, tokenizer, device, precision, name), objective)
+        model = _opened_net(ref, tokenizer, device, precision, name)
+        model = with_objective(model, objective).edited(edit)
+        model.name = name or model.name
+        return model
     if tokenizer is not None or not isinstance(device, str | None):
         raise WorkbenchError(
             "a tokenizer is passed with a net in memory only.",
@@ -132,15 +138,17 @@ def load(
             where=os.fspath(ref),
             remedy="Leave it out: a model is opened with the tokenizer that is next to its files.",
         )
-    given, name = name, os.fspath(ref)
+    whole = split_ref(os.fspath(ref))
     with _lock:
-        model = _opened(located(name), device, precision, seed, pickled)
-    model.name = given or name
-    if not name.endswith(RANDOM) and (folder := folder_of(name)) is not None:
+        model = _opened(located(whole.unedited), device, precision, seed, pickled)
+    model.name = whole.unedited
+    if (folder := folder_of(whole.unedited)) is not None:
         task_checkpoint.restore_head(model, folder)
         if isinstance(model, HuggingFace):
             task_checkpoint.restore_parts(model, folder)
-    return with_objective(model, objective)
+    model = with_objective(model, objective).edited(",".join(filter(None, (whole.edit, edit))))
+    model.name = name or model.name
+    return model
 
 
 def _opened_net(
@@ -172,7 +180,7 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
     transformers.utils.logging.disable_progress_bar()
     devices = resolve_devices(device)
     first, several = devices[0], len(devices) > 1
-    source, is_random = name.removesuffix(RANDOM), name.endswith(RANDOM)
+    source, _, is_random, _ = split_ref(name)
     local = is_folder(source)
     if opener := _word_model_opener(name, Path(source).expanduser() if local else None):
         _require_one(several, "a whole-word model", name)
@@ -313,7 +321,7 @@ def precision_of_files(ref: str) -> str:
     """The precision of a model's safetensors; fp32 if they have several or none."""
     name = located(ref)
     folder = folder_of(name)
-    if name.endswith(RANDOM) or folder is None or _word_model_opener(name, folder):
+    if folder is None or _word_model_opener(name, folder):
         return "fp32"
     if has_adapter(folder):
         return "fp32"

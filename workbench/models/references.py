@@ -4,7 +4,9 @@
     novels:gpt           built in; see `workbench train novels`
     train-0123456789ab   a run that trained a model, or the beginning of its name
 
-Both stand for a folder, which opens like any other. Costs: a listing of the folder of runs.
+Both stand for a folder, which opens like any other. Suffixes follow any source, in this order:
+`@random` for random weights, `@edit:…` for an edit (`models.edit_terms`). Costs: a listing of the
+folder of runs.
 """
 
 import re
@@ -12,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workbench.core import machine, names
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parse_json, read_regular
 from workbench.engine.task import as_data
+from workbench.models.edit_terms import written
 
 if TYPE_CHECKING:
     from workbench.engine.model import Model
@@ -36,7 +39,8 @@ _READ = {  # what each set was trained on
 }
 TRAINED = "model"  # the subfolder of a run with the model that it trained
 MINI_CORPUS = "primer:size=80000"  # that they were trained on
-RANDOM = "@random"
+RANDOM, EDIT = "@random", "@edit:"
+_SUFFIX = re.compile(rf"(?P<random>{RANDOM})?(?:{EDIT}(?P<edit>[^@/]*))?\Z")
 PREFIXED = ("elmo", "vectors")  # references with files after a colon
 # what pseudo-likelihood hides: `lm_losses.hidden_with`, or of XLNet `lm_losses.permuted_losses`
 Pseudo = Literal["within-word", "original", "permuted"]
@@ -56,11 +60,53 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".json")  # endings of files that are
 _RUN = re.compile(rf"(?:{'|'.join(TRAINING_EXPERIMENTS)})-\w*")
 
 
+class Reference(NamedTuple):
+    """A reference in its parts."""
+
+    source: str  # a folder, a hub id, a built-in name, …
+    suffix: str = ""  # @random, @edit:… or both
+    is_random: bool = False
+    edit: str = ""
+
+    @property
+    def unedited(self) -> str:
+        """The model that is edited."""
+        return f"{self.source}{RANDOM * self.is_random}"
+
+
+def split_ref(ref: str) -> Reference:
+    """A reference in its parts, as it is written.
+
+    >>> split_ref("mini:bert@random@edit:3.7=0")[2:]
+    (True, '3.7=0')
+    """
+    found = _SUFFIX.search(ref)
+    assert found is not None, "it also fits no suffix"
+    source, suffix = ref[: found.start()], ref[found.start() :]
+    return Reference(source, suffix, bool(found["random"]), found["edit"] or "")
+
+
+def with_edit(ref: str, edit: str) -> str:
+    """The reference of a model with an edit, beside any that it has, as an edit is written.
+
+    >>> with_edit("mini:bert@edit:3.7=0.0", "2.1=2")
+    'mini:bert@edit:2.1=2,3.7=0'
+    """
+    parts = split_ref(ref)
+    whole = written(f"{parts.edit},{edit}")
+    return f"{parts.unedited}{EDIT}{whole}" if whole else parts.unedited
+
+
+def as_random(ref: str) -> str:
+    """The reference, or name, of the same model with random weights; an edit stays."""
+    source, suffix, is_random, _ = split_ref(ref)
+    return ref if is_random else f"{source}{RANDOM}{suffix}"
+
+
 def located(ref: str) -> str:
-    """The folder of a built-in or trained model, with @random kept; other references unchanged."""
+    """The folder of a built-in or trained model, with suffixes kept; other references unchanged."""
     ref = without_local_names(ref)
-    source = ref.removesuffix(RANDOM)
-    suffix = ref[len(source) :]
+    source, suffix, *_ = split_ref(ref)
     if is_built_in(source):
         return f"{_built_in(source)}{suffix}"
     if not _RUN.fullmatch(source):
@@ -79,17 +125,18 @@ def is_built_in(source: str) -> bool:
 
 def has_read(ref: str) -> str:
     """What a built-in model was trained on, in words; "" for others, and for random weights."""
-    return _READ.get(ref.partition(":")[0], "") if ref in BUILT_IN_MODELS else ""
+    unedited = split_ref(ref).unedited
+    return _READ.get(ref.partition(":")[0], "") if unedited in BUILT_IN_MODELS else ""
 
 
 def without_local_names(ref: str) -> str:
     """A reference with the paths that each `local:NAME` in it stands for."""
     if names.LOCAL not in ref:
         return ref
-    source = ref.removesuffix(RANDOM)
+    source, suffix, *_ = split_ref(ref)
     prefix, paths = _prefix(source)
     found = ",".join(names.path_of("models", path) for path in paths.split(","))
-    return f"{prefix}{found}{ref[len(source) :]}"
+    return f"{prefix}{found}{suffix}"
 
 
 def with_local_names(ref: str) -> str:
@@ -97,17 +144,17 @@ def with_local_names(ref: str) -> str:
 
     A model that a run here trained is named by the run.
     """
-    source = ref.removesuffix(RANDOM)
+    source, suffix, *_ = split_ref(ref)
     prefix, paths = _prefix(source)
     if not prefix and not source.startswith("/"):
         return ref
     run = trained_by(Path(source))
     if run and Path(source).parent == machine.runs() / run:
-        return f"{run}{ref[len(source) :]}"
+        return f"{run}{suffix}"
     found = [
         names.local("models", path) if path.startswith("/") else path for path in paths.split(",")
     ]
-    return f"{prefix}{','.join(found)}{ref[len(source) :]}"
+    return f"{prefix}{','.join(found)}{suffix}"
 
 
 def _prefix(source: str) -> tuple[str, str]:
@@ -118,7 +165,7 @@ def _prefix(source: str) -> tuple[str, str]:
 
 def require_model(ref: str) -> None:
     """Raise if a reference cannot name a model, or its folder has no tokenizer."""
-    source = located(ref).removesuffix(RANDOM)
+    source = split_ref(located(ref)).source
     if source.startswith(("elmo:", "vectors:")) or gguf_of(source) is not None:
         return
     if not is_folder(source):
@@ -185,8 +232,7 @@ def _require_hub_id(name: str) -> None:
 
 def name_of_model(ref: str) -> str:
     """The name of a model by its reference: as a user gave it, else without folders."""
-    source = ref.removesuffix(RANDOM)
-    suffix = ref[len(source) :]
+    source, suffix, *_ = split_ref(ref)
     if given := names.given("models", source):
         return f"{given}{suffix}"
     if is_local(source):
@@ -235,8 +281,8 @@ def net_folder(folder: Path) -> Path:
 
 def folder_of(ref: str) -> Path | None:
     """The local folder that a model is read from; None if there is no single folder."""
-    source = located(ref)
-    if source.endswith(RANDOM):
+    source, _, is_random, _ = split_ref(located(ref))
+    if is_random:
         return None
     folder = Path(source.removeprefix("vectors:")).expanduser()
     return folder if folder.is_dir() else cached(source)
@@ -245,7 +291,7 @@ def folder_of(ref: str) -> Path | None:
 def shape_of(ref: str) -> tuple[int, int] | None:
     """The number of layers, and of heads in each, by the model's `config.json`; None if unknown."""
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
-        folder = folder_of(ref.removesuffix(RANDOM))
+        folder = folder_of(split_ref(ref).source)
         config = parse_json(read_regular(net_folder(folder) / "config.json")) if folder else {}
         counts = (next(filter(None, map(config.get, keys)), None) for keys in (_LAYERS, _HEADS))
         layers, heads = counts
@@ -362,6 +408,7 @@ REFERENCES = {
     "vectors:FILE": "word2vec or GloVe vectors, or a folder saved by Workbench",
     "local:NAME": "what has this name on this machine: given by you, or in the command of a report",
     "REF@random": "any of these with random weights",
+    "REF@edit:3.7=0": "any of these without head 7 of layer 3; see the how-to about edits",
 }
 
 
@@ -389,6 +436,7 @@ def facts(model: "Model", *, hashed: bool = True) -> dict[str, Any]:
         "task": model.task_head.task.kind if model.task_head is not None else "",
         "added": "" if getattr(model, "added", None) is None else model.added.kind,  # type: ignore[attr-defined]
         "removed_heads": model.n_removed_heads,
+        "edit": model.edit,
         **({"content_hash": model.content_hash} if hashed else {}),
         "limits": "; ".join(filter(None, _limits(model))),
     }

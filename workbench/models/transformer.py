@@ -68,6 +68,10 @@ class Transformer(Model):
     def copy(self, in_fp32: bool = False) -> Self:
         """A copy with weights of its own."""
 
+    def in_weights(self) -> Self:
+        """The model with all that is changed in its passes in its weights."""
+        return self
+
     @property
     def n_removed_heads(self) -> int:
         """How many heads were removed."""
@@ -91,7 +95,7 @@ class Transformer(Model):
         """A weight's name without the prefix of the body, which models with a head add."""
         return name.removeprefix(f"{self.net.base_model_prefix}.")
 
-    def take_heads(self, other: Self) -> None:
+    def take_heads(self, other: "Transformer") -> None:
         """Take the description of the task, and the heads outside the net, of another model."""
         self.task_head, self.language_head = other.task_head, other.language_head
 

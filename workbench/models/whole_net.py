@@ -64,7 +64,7 @@ def require_plain(model: Model) -> HuggingFace:
             f"wb.load({model.name!r}) opens it. To use it in transformers, fine-tune with head "
             "standard; --objective language-model exports its language model.",
         )
-    return model
+    return model.in_weights()
 
 
 def _not_plain(model: Model, why: str, remedy: str) -> WorkbenchError:

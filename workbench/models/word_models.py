@@ -42,6 +42,7 @@ from workbench.engine.model import (
 from workbench.engine.taps import StackName, Tap, hooked, session
 from workbench.engine.text_pieces import NO_ID, Algorithm, Segmentation, Segmented, Step, TextPiece
 from workbench.models.bilm import MODEL, BiLM, is_trained, load_trained
+from workbench.models.edit_terms import changed_hash
 from workbench.models.elmo import (
     OPTIONS,
     WEIGHTS,
@@ -52,6 +53,7 @@ from workbench.models.elmo import (
     spelling,
 )
 from workbench.models.formats import task_checkpoint
+from workbench.models.references import as_random, split_ref
 
 # --- static word vectors: a context-free model with one layer -------------------------------------
 #
@@ -170,7 +172,6 @@ def _read_saved(folder: Path, name: str = TABLE) -> Vectors:
 
 # --- whole-word models ----------------------------------------------------------------------------
 
-RANDOM = "@random"
 ELMO, VECTORS = "elmo:", "vectors:"
 MEAN_OF = 1_000  # words in the mean input vector
 SOFTMAX = "softmax/"  # prefix of the softmax's weights
@@ -226,7 +227,7 @@ class WordModel(Model):
         self._below: Sequence[Tensor] = ()  # the layers that passes do not compute
         self._change: Change | None = None  # of the layers that passes compute
         self._entered: AbstractContextManager[None] | None = None  # of an edited model
-        self.edit = ""  # hash of what `interventions.edited_model` changes in every pass
+        self.changes = ""  # digest of what is changed in every pass, by `interventions.states`
 
     @property
     def device(self) -> torch.device:
@@ -243,9 +244,9 @@ class WordModel(Model):
         for key, tensor in sorted(self.weights.items()):
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        digest.update(("\0".join(self.words) + self.edit).encode())
+        digest.update("\0".join(self.words).encode())
         task_checkpoint.update_hash(digest, self)
-        return digest.hexdigest()
+        return changed_hash(digest.hexdigest(), self.changes)
 
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
         chosen = range(len(batch)) if documents is None else documents
@@ -359,24 +360,24 @@ class WordModel(Model):
         finally:
             self._change = outer
 
-    def edited(
+    def changed(
         self,
         on: "Callable[[WordModel], AbstractContextManager[None]]",
-        edit: str,
+        changes: str,
         name: str,
     ) -> "WordModel":
         """A model with the same weights, in whose passes a context is always open.
 
-        `edit` is a hash of what the context changes.
+        `changes` is a digest of what the context changes.
         """
         twin = copy.copy(self)
         vars(twin).pop("content_hash", None)  # cached of the model without the change
-        twin.name, twin.edit = name, edit
+        twin.name, twin.changes = name, changes
         if self._make_copy is not None:
-            twin._make_copy = lambda: cast(WordModel, self.copy()).edited(on, edit, name)
+            twin._make_copy = lambda: cast(WordModel, self.copy()).changed(on, changes, name)
         if self._make_random is not None:
-            twin._make_random = lambda seed: cast(WordModel, self.reinitialised(seed)).edited(
-                on, edit, f"{name}{RANDOM}"
+            twin._make_random = lambda seed: cast(WordModel, self.reinitialised(seed)).changed(
+                on, changes, as_random(name)
             )
         twin._save = None  # the change is not in the weights
         twin._entered = on(twin)
@@ -542,7 +543,7 @@ def open_bilm(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> 
     """Open a folder of ELMo with its softmax and vocabulary; with `@random`, random weights."""
     _only_fp32(dtype, ref)
     net = load_trained(_folder(ref))
-    if ref.endswith(RANDOM):
+    if split_ref(ref).is_random:
         net = BiLM.fresh(net.elmo.options, net.words, len(net.bias), seed).eval()
     net = net.to(device)
     return _elmo_model(ref, net.elmo, net)
@@ -553,9 +554,9 @@ def open_elmo(ref: str, device: torch.device, dtype: torch.dtype, seed: int) -> 
 
     With `@random` only the options are needed.
     """
-    is_random = ref.endswith(RANDOM)
-    if ref.startswith(ELMO):
-        options, _, weights = ref.removeprefix(ELMO).removesuffix(RANDOM).partition(",")
+    source, _, is_random, _ = split_ref(ref)
+    if source.startswith(ELMO):
+        options, _, weights = source.removeprefix(ELMO).partition(",")
     else:
         options, weights = str(_folder(ref) / OPTIONS), str(_folder(ref) / WEIGHTS)
     if not options or not (weights or is_random):
@@ -579,7 +580,7 @@ def open_vectors(ref: str, device: torch.device, dtype: torch.dtype, seed: int) 
     """Open `vectors:FILE`, or a folder that `Vectors.save` wrote."""
     _only_fp32(dtype, ref)
     vectors: Vectors = read_vectors(_folder(ref.removeprefix(VECTORS)))
-    if ref.endswith(RANDOM):
+    if split_ref(ref).is_random:
         vectors = vectors.random(seed)
     vectors.table = vectors.table.float().to(device)
     return _vectors_model(ref, vectors, device, dtype)
@@ -605,7 +606,7 @@ def _vectors_model(
         {"table": vectors.table},
         states,
         vectors.rows,
-        make_random=lambda seed: open_vectors(_random(ref), device, dtype, seed),
+        make_random=lambda seed: open_vectors(as_random(ref), device, dtype, seed),
         make_copy=lambda: _vectors_model(
             ref, Vectors(list(vectors.rows), vectors.table.detach().clone()), device, dtype
         ),
@@ -635,9 +636,9 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
     def make_random(seed: int) -> WordModel:
         device = next(iter(weights.values())).device
         if bilm is None:
-            return _elmo_model(_random(ref), Elmo.random(elmo.options, seed).to(device))
+            return _elmo_model(as_random(ref), Elmo.random(elmo.options, seed).to(device))
         fresh = BiLM.fresh(elmo.options, bilm.words, len(bilm.bias), seed).to(device)
-        return _elmo_model(_random(ref), fresh.elmo, fresh)
+        return _elmo_model(as_random(ref), fresh.elmo, fresh)
 
     return WordModel(
         ref,
@@ -658,12 +659,8 @@ def _elmo_model(ref: str, elmo: Elmo, bilm: BiLM | None = None) -> WordModel:
     )
 
 
-def _random(ref: str) -> str:
-    return ref.removesuffix(RANDOM) + RANDOM
-
-
 def _folder(ref: str) -> Path:
-    return require_allowed(Path(ref.removesuffix(RANDOM)).expanduser())
+    return require_allowed(Path(split_ref(ref).source).expanduser())
 
 
 def _only_fp32(dtype: torch.dtype, ref: str) -> None:

@@ -26,7 +26,7 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.core.machine import is_out_of_memory, limit_memory, machine_memory
-from workbench.models.references import BUILT_IN_MODELS, RANDOM, require_model
+from workbench.models.references import BUILT_IN_MODELS, require_model, split_ref
 from workbench.runs.model_facts import Known, files_of, known, stored
 from workbench.runs.processes import starter
 from workbench.runs.processes.forked_call import forked_call
@@ -54,7 +54,7 @@ def look(ref: str, kind: Question, fetch: bool = False) -> dict[str, Any]:
     require_model(ref)  # checked here, so that a mistyped name fails at once
     if not fetch and (known_before := _stored(ref, kind)):
         return known_before
-    if ref.removesuffix(RANDOM) in BUILT_IN_MODELS and starter.is_ready():
+    if split_ref(ref).source in BUILT_IN_MODELS and starter.is_ready():
         return forked_call(facts_or_parts, ref, kind)  # its files are ours
     offline = {} if fetch else {"HF_HUB_OFFLINE": "1"}
     memory, seconds = limits(ref, fetch)
@@ -94,13 +94,13 @@ def limits(ref: str, fetch: bool = False) -> tuple[int, float]:
     """Return the maximum bytes of memory and the maximum seconds for opening a model."""
     available = machine_memory()
     try:
-        size = sum(path.stat().st_size for path in files_of(ref.removesuffix(RANDOM)))
+        size = sum(path.stat().st_size for path in files_of(split_ref(ref).source))
     except (OSError, ValueError, RuntimeError):
         size = 0  # opening it reports the error
     memory = int(min(SHARE * available, ROOM + COPIES * size))
     if fetch or not size:
         return int(SHARE * available), FETCHING if fetch else PATIENCE
-    if ref.endswith(RANDOM):
+    if split_ref(ref).is_random:
         memory = max(memory, available // 2)
     return memory, PATIENCE + size / SPEED
 

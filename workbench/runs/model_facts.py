@@ -22,10 +22,19 @@ from typing import IO, Any
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
-from workbench.models.references import PARTS, RANDOM, folder_of, gguf_of, has_adapter, located
+from workbench.models.edit_terms import changed_hash, digest_of, require_parts, terms_of, written
+from workbench.models.references import (
+    PARTS,
+    folder_of,
+    gguf_of,
+    has_adapter,
+    located,
+    split_ref,
+    with_edit,
+)
 from workbench.runs.processes.forked_call import forked_call
 
-FORMAT = 5
+FORMAT = 6
 LARGE = 64 << 20  # bytes from which the hash of a file is cached
 SETTLED = 2.0  # seconds after a change, from which a new change is visible in a file's times
 _PARTS = {".safetensors", ".json", ".txt", ".model", ".hdf5", ".bin", ".npy", ".jinja", ".tiktoken"}
@@ -41,6 +50,9 @@ class Known:
 
 def known(ref: str, seed: int = 0, pickled: bool = False) -> Known:
     """Return the content hash and facts of a model; open it only if its files are new."""
+    whole = split_ref(ref)
+    if whole.edit:
+        return _edited(known(whole.unedited, seed, pickled), whole.edit)
     key = files_hash(ref, seed, pickled)
     path = machine.home() / "known" / f"{key}.json"
     if key and (cached := _cached(path)):
@@ -61,8 +73,18 @@ def opened_facts(ref: str, seed: int, pickled: bool) -> dict[str, Any]:
 
 def stored(ref: str) -> Known | None:
     """Return what is known of a model that was opened before, with the same files; else None."""
+    whole = split_ref(ref)
     key = files_hash(ref)
-    return _cached(machine.home() / "known" / f"{key}.json") if key else None
+    model = _cached(machine.home() / "known" / f"{key}.json") if key else None
+    return _edited(model, whole.edit) if model and whole.edit else model
+
+
+def _edited(model: Known, edit: str) -> Known:
+    """What is known of a model with an edit; raises if it has not what is edited."""
+    require_parts(terms_of(edit), model.facts["name"], model.facts["family"], model.facts["stacks"])
+    own = {"name": with_edit(model.facts["name"], edit), "edit": written(edit)}
+    content_hash = changed_hash(model.hash, digest_of(own["edit"]))
+    return Known(content_hash, {**model.facts, **own, "content_hash": content_hash})
 
 
 def is_known(ref: str) -> bool:
@@ -85,10 +107,10 @@ def _check(facts: Mapping[str, Any]) -> str:
 
 def files_hash(ref: str, seed: int = 0, pickled: bool = False) -> str:
     """Return a hash of the files and of all that the model depends on; "" without files."""
-    weights_seed = seed if ref.endswith(RANDOM) else None
+    weights_seed = seed if split_ref(ref).is_random else None
     facts: list[object] = [FORMAT, weights_seed, pickled, version("transformers")]
     try:
-        files = [path for path in files_of(ref.removesuffix(RANDOM)) if path.is_file()]
+        files = [path for path in files_of(split_ref(ref).source) if path.is_file()]
         for path in files:
             facts.append([path.name, _hash_of(path)])
     except (OSError, ValueError, RuntimeError):

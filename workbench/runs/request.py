@@ -28,13 +28,14 @@ from workbench.experiment.definition import (
 )
 from workbench.models.references import (
     PREFIXED,
-    RANDOM,
     has_rounded_maps,
     is_built_in,
     is_local,
     located,
     name_of_model,
     only_fp32,
+    split_ref,
+    with_edit,
     without_local_names,
 )
 from workbench.runs.model_facts import known
@@ -350,7 +351,7 @@ def _model(
 ) -> tuple[ModelSpec, Mapping[str, Any]]:
     if isinstance(source, str | Path):
         ref = absolute(_text(str(source)))
-        weights_seed = seed if ref.endswith(RANDOM) else 0
+        weights_seed = seed if split_ref(ref).is_random else 0
         model = _once(seen, (ref, weights_seed), lambda: known(ref, weights_seed, pickled))
         precision = _precision(precision, experiment, device, model.facts)
         name = name_of_model(ref)
@@ -416,15 +417,14 @@ def precision_on_gpu(family: str) -> str:
 
 def absolute(ref: str) -> str:
     """Return a reference with absolute paths, valid from any folder."""
-    ref = without_local_names(ref)
-    prefix, _, paths = ref.partition(":")
+    source, suffix, *_ = split_ref(with_edit(without_local_names(ref), ""))
+    prefix, _, paths = source.partition(":")
     if prefix in PREFIXED and paths:
-        return f"{prefix}:" + ",".join(_absolute_path(path) for path in paths.split(","))
-    source = ref.removesuffix(RANDOM)
+        absolute_paths = ",".join(_absolute_path(path) for path in paths.split(","))
+        return f"{prefix}:{absolute_paths}{suffix}"
     if not is_built_in(source):
-        ref = located(ref)
-        source = ref.removesuffix(RANDOM)
-    return _absolute_path(source) + ref[len(source) :] if is_local(source) else ref
+        source = located(source)
+    return f"{_absolute_path(source) if is_local(source) else source}{suffix}"
 
 
 def _absolute_path(path: str) -> str:

@@ -18,7 +18,7 @@ from workbench.core import names
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular, reason_of
 from workbench.core.names import Kind
-from workbench.models.references import RANDOM
+from workbench.models.references import split_ref
 
 FILE = "spec.json"
 FORMAT = 1
@@ -146,9 +146,9 @@ def names_in(specs: Iterable[Spec]) -> tuple[list[str], list[str]]:
 
 
 def _given(kind: Kind, ref: str) -> str:
-    source = ref.removesuffix(RANDOM)
+    source, suffix, *_ = split_ref(ref)
     given = names.given(kind, source)
-    return f"{given}{ref[len(source) :]}" if given else ""
+    return f"{given}{suffix}" if given else ""
 
 
 def write(folder: Path, spec: Spec) -> None:

@@ -57,7 +57,7 @@ from workbench.experiment.definition import (
     SubrunResult,
 )
 from workbench.models.loading import load
-from workbench.models.references import RANDOM, net_folder
+from workbench.models.references import as_random, net_folder
 from workbench.models.scoring.bits_per_character import (
     Bits,
     bits_per_character,
@@ -185,7 +185,7 @@ def _request(
     }
     if not start:
         own |= _shape(inputs, settings)
-    models = [f"{start}{RANDOM}" if arm == SCRATCH else start] if start else []
+    models = [as_random(start) if arm == SCRATCH else start] if start else []
     return SubrunRequest("train", models, [text.corpus], own, text.trained_on, seed)
 
 

@@ -38,6 +38,7 @@ from workbench.core.findings import (
 from workbench.core.head_names import head_number, state_name
 from workbench.core.metrics import spelt
 from workbench.core.stats import DRAWS, SIGNIFICANT, holm
+from workbench.models.references import as_random
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -1008,7 +1009,7 @@ def _first_and_last(table: pd.DataFrame, stacks: Mapping[str, int]) -> Iterator[
     pairs = [
         (row, twins[twin])
         for row in owners
-        if (twin := (f"{row['model_a']}{TWIN}", row["stack_a"])) in twins
+        if (twin := (as_random(row["model_a"]), row["stack_a"])) in twins
     ]
     if pairs:
         row, other = max(pairs, key=lambda pair: abs(float(pair[0]["cka"] - pair[1]["cka"])))

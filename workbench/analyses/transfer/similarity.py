@@ -31,7 +31,7 @@ from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
-from workbench.models.references import RANDOM
+from workbench.models.references import as_random
 
 # --- moments of states ----------------------------------------------------------------------------
 #
@@ -415,7 +415,7 @@ def run(inputs: Inputs, settings: Similarity, progress: Progress) -> Result:
 def twin_of(model: Model, seed: int) -> Model:
     """The same architecture with random weights, named by the reference that opens it."""
     twin = model.reinitialised(seed)
-    twin.name = f"{model.name.removesuffix(RANDOM)}{RANDOM}"
+    twin.name = as_random(model.name)
     return twin
 
 

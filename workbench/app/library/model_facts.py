@@ -78,6 +78,7 @@ def draw_facts(facts: Mapping[str, Any]) -> None:
             **({"Has read": read} if (read := has_read(facts["name"])) else {}),
             "Predicts": plain(_predicted(facts["objectives"][:1])),
             **_also(facts),
+            **({"Edit": f"`{facts['edit']}` in every pass"} if facts["edit"] else {}),
             **({"Added modules": plain(facts["added"])} if facts["added"] else {}),
             "Precision": f"{facts['precision']} on this page; a run can use another precision",
             "Device": f"{facts['device']} on this page; a run uses a GPU if there is one",

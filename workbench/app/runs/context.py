@@ -16,7 +16,7 @@ from workbench.app.runs import run_list
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.experiment.definition import Experiment
-from workbench.models.references import RANDOM, trained_by
+from workbench.models.references import split_ref, trained_by
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -54,7 +54,7 @@ def followed(run: "Run") -> "Run | None":
 
 
 def _first(refs: Sequence[str]) -> str:
-    return next((ref for ref in refs if not ref.endswith(RANDOM)), refs[0])
+    return next((ref for ref in refs if not split_ref(ref).is_random), refs[0])
 
 
 def result_of(experiment: Experiment[Any]) -> "Run | None":

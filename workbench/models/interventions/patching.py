@@ -20,10 +20,12 @@ for each text, and for all patches of a layer a batch of as many rows through th
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
 from workbench.core.public import require_choice
 from workbench.engine.batch import sent
@@ -44,7 +46,7 @@ from workbench.models.interventions.prefix_cache import recorded as recorded_pre
 from workbench.models.interventions.residual_stream import additions
 from workbench.models.net_parts import probe
 
-What = Literal["states", "heads", "mlps", "attentions"]
+What = Literal["states", "heads", "mlps", "attentions", "neurons"]
 Vectors = Literal["queries", "keys", "values"]  # what a projection makes of states, by head
 # From a number of rows to the numbers of a pass over as many copies of the text.  # -> [rows]
 Run = Callable[[int, "Passing | None"], Tensor]
@@ -181,6 +183,7 @@ _NAMES = {
     "heads": "heads",
     "mlps": "MLPs",
     "attentions": "attentions",
+    "neurons": "neurons",
     "queries": "queries",
     "keys": "keys",
     "values": "values",
@@ -207,6 +210,8 @@ def _found(net: HuggingFace, what: What | Vectors, streams: int) -> _Found:
         raise refusal(net, "has no attention heads", _REMEDY)
     if what == "heads":
         return _head_points(net)
+    if what == "neurons":
+        return _neuron_points(net)
     if what in ("queries", "keys", "values"):
         return _vector_points(net, what)
     found = _Found([])
@@ -235,6 +240,47 @@ def _head_points(net: HuggingFace) -> _Found:
                 found.points.append(point)
                 found.heads[point] = site.heads
                 found.projected.setdefault((stack, layer), []).append((reads, point))
+    return found
+
+
+def _neuron_points(net: HuggingFace) -> _Found:
+    """The projection that reads the neurons of each MLP, each as a head of width 1.
+
+    It is the last layer of a block that returns states, found by a pass over four pieces.
+    """
+    found = _Found([])
+    last: dict[tuple[StackName, int], nn.Linear | Conv1D] = {}
+    calls = dict.fromkeys((stack.name for stack in net.stacks), -1)
+    inside: list[tuple[StackName, int]] = []
+
+    def begin(block: nn.Module, args: tuple[Any, ...], stack: StackName) -> None:
+        calls[stack] += 1
+        inside[:] = [(stack, calls[stack])]
+
+    def projected(module: Any, args: tuple[Any, ...], output: Tensor) -> None:
+        if inside and output.shape[-1] == net.width:
+            last[inside[0]] = module
+
+    with ExitStack() as hooks, torch.no_grad():
+        for stack, blocks in zip(net.stacks, blocks_of(net), strict=True):
+            for block in blocks:
+                own = partial(begin, stack=stack.name)
+                hooks.callback(block.register_forward_pre_hook(own).remove)
+                hooks.callback(block.register_forward_hook(lambda *_: inside.clear()).remove)
+        for module in net.net.modules():
+            if isinstance(module, nn.Linear | Conv1D):
+                hooks.callback(module.register_forward_hook(projected).remove)
+        net.forward(probe(net.net), hidden=False)
+    attention = {id(part.output) for part in parts(net)}
+    for (name, layer), reads in last.items():
+        if id(reads) in attention:
+            raise refusal(
+                net, f"has no linear layer that reads the MLP of layer {layer + 1}", _REMEDY
+            )
+        point = Point("neurons", name, layer)
+        found.points.append(point)
+        found.heads[point] = reads.weight.shape[0 if isinstance(reads, Conv1D) else 1]
+        found.projected[name, layer] = [(reads, point)]
     return found
 
 

@@ -9,8 +9,9 @@
 
 The names are those of `docs/guides/numbering.md`, the same for every model: `embeddings`,
 `block 5` (what it returns), `block 5 attention`, `block 5 mlp` (what each adds to the residual
-stream), `block 5 queries`, `keys`, `values` and `heads` (before the output projection), and
-`head 5.3`, `head 5.3 queries`, … of one head. `encoder` or `decoder` before a name chooses the
+stream), `block 5 queries`, `keys`, `values` and `heads` (before the output projection),
+`head 5.3`, `head 5.3 queries`, … of one head, `block 5 neurons` (what the last projection of its
+MLP reads), and `neuron 5.120`. `encoder` or `decoder` before a name chooses the
 stack (default: the one that reads the text), and `cross-attention` the decoder's attention to the
 encoder: `decoder block 2 cross-attention`, `cross-attention head 2.1`. ELMo has embeddings and
 blocks. `patching.passing` finds the modules and hooks them.
@@ -28,7 +29,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -39,6 +40,7 @@ from workbench.core.public import check_fields, public
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model, refusal
 from workbench.engine.taps import StackName, Tap, current
+from workbench.models.edit_terms import changed_hash
 from workbench.models.huggingface import HuggingFace
 from workbench.models.interventions.patching import (
     Passing,
@@ -49,8 +51,10 @@ from workbench.models.interventions.patching import (
     passing,
     patch_points,
 )
+from workbench.models.references import as_random
 from workbench.models.word_models import WordModel
 
+E = TypeVar("E", bound="EditedNet")
 Change = Callable[[Tensor], Tensor]
 Positions = int | Sequence[int] | slice | None
 
@@ -58,7 +62,8 @@ _ATTENTION = "(?:(?P<kind>cross-attention|attention) )?"
 _SITE = re.compile(
     "(?:(?P<stack>encoder|decoder) )?(?:(?P<embeddings>embeddings)"
     "|(?:block|layer) (?P<block>[1-9][0-9]{0,5})(?: (?P<of>cross-attention|attention))?"
-    "(?: (?P<what>mlp|heads|queries|keys|values))?"
+    "(?: (?P<what>mlp|heads|neurons|queries|keys|values))?"
+    "|neuron (?P<in_block>[1-9][0-9]{0,5})\\.(?P<neuron>[1-9][0-9]{0,5})"
     f"|{_ATTENTION}head (?P<layer>[1-9][0-9]{{0,5}})\\.(?P<head>[1-9][0-9]{{0,5}})"
     "(?: (?P<vectors>queries|keys|values))?)"
 )
@@ -450,7 +455,7 @@ def place_of(
         raise _missing(model, name, f"it has no {stack}", "layer-missing")
     if part["embeddings"]:
         return Place(Point("states", cast(StackName, stack), 0))
-    what, layer = _what(part), int(part["block"] or part["layer"])
+    what, layer = _what(part), int(part["block"] or part["layer"] or part["in_block"])
     n_layers = next(each.layers for each in model.stacks if each.name == stack)
     if layer > n_layers:
         reason = f"its {stack} has blocks 1 to {n_layers}"
@@ -462,15 +467,17 @@ def place_of(
         each
         for each in own.points
         if (each.stack, each.layer) == (stack, layer - FIRST)
-        and (what == "mlps" or (each.kind == "cross") == (kind == "cross-attention"))
+        and (what in ("mlps", "neurons") or (each.kind == "cross") == (kind == "cross-attention"))
     ]
     if not alike:
         raise _missing(model, name, f"this block has no such {kind or 'part'}", "layer-missing")
-    if part["head"] is None:
+    number = part["head"] or part["neuron"]
+    if number is None:
         return Place(alike[0])
-    n_heads, head = _heads(own, alike[0]), int(part["head"]) - FIRST
+    n_heads, head = _heads(own, alike[0]), int(number) - FIRST
     if head >= n_heads:
-        reason = f"block {layer} has heads {layer}.1 to {layer}.{n_heads}"
+        of = "neurons" if part["neuron"] else "heads"
+        reason = f"block {layer} has {of} {layer}.1 to {layer}.{n_heads}"
         raise _missing(model, name, reason, "head-missing")
     return Place(alike[0], head * own.heads[alike[0]] // n_heads)
 
@@ -486,7 +493,8 @@ def _heads(points: PatchPoints, point: Point) -> int:
 
 
 def _what(part: dict[str, str | None]) -> What | Vectors:
-    named = part["what"] or part["vectors"] or ("heads" if part["head"] else None)
+    one = "heads" if part["head"] else "neurons" if part["neuron"] else None
+    named = part["what"] or part["vectors"] or one
     if named is None:
         return "attentions" if part["of"] else "states"
     return "mlps" if named == "mlp" else cast("What | Vectors", named)
@@ -513,36 +521,41 @@ class EditedNet(HuggingFace):
     @cached_property
     def content_hash(self) -> str:
         """Hash of the base's content, and of what is changed."""
-        return _hash(self._hashed({}), self.writes)
+        return changed_hash(self._hashed({}), _digest("", self.writes))
 
     def content_hash_in_fp32(self) -> str | None:
         return None
 
-    def take_heads(self, other: Any) -> None:
-        super().take_heads(other)
-        if isinstance(other, EditedNet):
-            self.base, self.writes, self._entered = other.base, other.writes, other._entered
-
     def copy(self, in_fp32: bool = False) -> "EditedNet":
-        return _edited_net(self.base.copy(in_fp32), self.writes)
+        return edited_net(self.base.copy(in_fp32), self.writes, self.name, EditedNet)
 
     def reinitialised(self, seed: int) -> "EditedNet":
-        return _edited_net(self.base.reinitialised(seed), self.writes)
+        return edited_net(
+            self.base.reinitialised(seed), self.writes, as_random(self.name), EditedNet
+        )
 
     def save(self, folder: Path) -> None:
-        raise _not_saved(self)
+        self.in_weights().save(folder)
+
+    def in_weights(self) -> Any:
+        raise refusal(
+            self,
+            "is changed in its passes, not in its weights, so it cannot be saved, and no heads of "
+            "it can be removed",
+            "Save the model that was changed, and write the same changes into it again.",
+        )
 
 
 def edited(model: Model, writes: Sequence[Write]) -> Model:
     """A model that makes changes in every pass; see `Write.into`."""
     if isinstance(model, EditedNet):
-        return _edited_net(model.base, (*model.writes, *writes))
+        return edited_net(model.base, (*model.writes, *writes), _name(model, writes), EditedNet)
     if isinstance(model, HuggingFace):
-        return _edited_net(model, tuple(writes))
+        return edited_net(model, tuple(writes), _name(model, writes), EditedNet)
     if isinstance(model, WordModel) and model.elmo is not None:
-        return model.edited(
+        return model.changed(
             lambda twin: opened(twin, [copy.copy(each) for each in writes]),
-            _hash(model.edit, writes),
+            _digest(model.changes, writes),
             _name(model, writes),
         )
     raise refusal(
@@ -552,13 +565,14 @@ def edited(model: Model, writes: Sequence[Write]) -> Model:
     )
 
 
-def _edited_net(base: HuggingFace, writes: tuple[Write, ...]) -> EditedNet:
+def edited_net(base: HuggingFace, writes: tuple[Write, ...], name: str, kind: type[E]) -> E:
+    """The model with some changes in every pass."""
     modules = [base.net] if base.added is None else [base.net, base.added.modules]
     shared: dict[int, Any] = {
         id(each): each for module in modules for each in (*module.parameters(), *module.buffers())
     }
     net, added = copy.deepcopy((base.net, base.added), shared)
-    twin = EditedNet(net, base.tokenizer, _name(base, writes), sites=base.sites)
+    twin = kind(net, base.tokenizer, name, sites=base.sites)
     twin.kept, twin.whole, twin.added = base.kept, base.whole, added
     twin.max_pieces = base.max_pieces
     twin.take_heads(base)
@@ -572,14 +586,5 @@ def _name(base: Model, writes: Sequence[Write]) -> str:
     return f"{base.name} ({sites} changed)"
 
 
-def _hash(base: str, writes: Sequence[Write]) -> str:
-    text = " ".join([base, *(each.digest for each in writes)])
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _not_saved(model: Model) -> WorkbenchError:
-    return refusal(
-        model,
-        "is changed in its passes, not in its weights, so it cannot be saved",
-        "Save the model that was changed, and write the same changes into it again.",
-    )
+def _digest(before: str, writes: Sequence[Write]) -> str:
+    return " ".join(filter(None, [before, *(each.digest for each in writes)]))

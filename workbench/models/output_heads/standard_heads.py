@@ -167,6 +167,7 @@ def finish(model: Any) -> None:
 
 def _same_body(model: T, build: Callable[[], PreTrainedModel]) -> T:
     """A new net around a copy of the model's body, with its removed heads and added modules."""
+    model = model.in_weights()
     net: Any = build()
     net.train(False)
     made = type(model)(net, model.tokenizer, model.name)

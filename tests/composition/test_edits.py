@@ -1,0 +1,67 @@
+"""Experiments on an edited model by its reference: they read the model with the edit in it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.composition.producers import PRIMER
+from tests.composition.test_matrix import EXPERIMENT_SETTINGS, corpus_of, home  # noqa: F401
+from workbench import WorkbenchError
+
+EDIT = "mini:bert@edit:1.mlp=0.5,3.2=0"
+SLOW = ("attribution", "contributions", "drift", "edge-probing", "finetune", "head-pruning",
+        "neighbours", "geometry")  # fmt: skip
+
+
+def run(name: str, model: wb.Model | str, **more: Any) -> wb.Run:
+    corpus, settings = EXPERIMENT_SETTINGS[name]
+    return wb.run(
+        name, model=model, corpus=corpus_of(corpus or PRIMER), device="cpu",
+        progress=lambda event: None, **{**settings, **more},
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "heads",
+        "lens",
+        "minimal-pairs",
+        "patching",
+        *(pytest.param(e, marks=pytest.mark.slow) for e in SLOW),
+    ],
+)
+def test_an_experiment_takes_a_model_with_an_edit(name: str) -> None:
+    found = run(name, EDIT)
+    again = wb.open_run(found.name)
+    assert again.spec.models[0].name == again.spec.models[0].ref == EDIT
+    assert again.findings == found.findings
+
+
+@pytest.mark.usefixtures("home")
+def test_its_loss_is_that_of_the_edited_model_in_python() -> None:
+    model = wb.load("mini:bert", device="cpu").edited("3.2=0").edited("1.mlp=0.5")
+    runs = [run("profile", each) for each in (EDIT, model, "mini:bert")]
+    assert runs[0].name == runs[1].name != runs[2].name, "the same content, the same run"
+    here, plain = (each.tables["losses"] for each in runs[1:])
+    assert not here.equals(plain)
+
+
+@pytest.mark.usefixtures("home")
+def test_an_ablation_counts_an_edited_head_as_it_is() -> None:
+    """A head that is off changes nothing when it is removed; another one changes something."""
+    table = run("head-ablation", EDIT).tables["ablation"].query("metric == 'loss'")
+    changes = table.set_index(["layer", "head"])["delta"]
+    assert changes[2, 1] == 0 and (changes.drop((2, 1)) != 0).all()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_request_with_a_wrong_edit_is_refused_before_it_runs(tmp_path: Path) -> None:
+    for edit, code in (("3.9=0", "head-missing"), ("3.2", "edit-invalid")):
+        with pytest.raises(WorkbenchError) as caught:
+            run("profile", f"mini:bert@edit:{edit}")
+        assert caught.value.code == code
+    assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").glob("profile*"))
