@@ -14,7 +14,7 @@ from torch import nn
 
 from workbench.core.errors import WorkbenchError, require_extra
 from workbench.engine.model import refusal
-from workbench.models.compression.rebuilding import require_whole
+from workbench.models.compression.rebuilding import mark_read, require_whole
 from workbench.models.formats.checkpoint import silenced
 from workbench.models.huggingface import HuggingFace
 
@@ -64,6 +64,7 @@ def quantise(
             local_files_only=True,
         )
     net.to(model.device).train(False)
+    mark_read(net, model)
     smaller = HuggingFace(net, model.tokenizer, model.name, sites=model.sites)
     smaller.take_heads(model)
     return smaller

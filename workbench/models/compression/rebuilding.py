@@ -18,6 +18,7 @@ from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.output_heads.lm_heads import placed
 
 Order = Literal["best", "random", "reversed"]  # of what goes first: by the method's own scores
+READ = "_is_hf_initialized"  # transformers' mark of weights that were read from a file
 Choose = Callable[[str, Tensor, torch.Size], Tensor]  # name, weights, new shape -> new weights
 
 
@@ -76,11 +77,19 @@ def rebuilt(
     net = built(model, config, "cpu")
     net.load_state_dict(state)
     net.tie_weights()
+    mark_read(net, model)
     placed(net, model.device, model.net.dtype)
     smaller = HuggingFace(net, tokenizer or model.tokenizer, model.name)
     smaller.take_heads(model)
     smaller.task_head = copy.deepcopy(model.task_head)
     return smaller
+
+
+def mark_read(net: Any, model: HuggingFace) -> None:
+    """Mark the weights that were read from files, as in the model: see `lm_heads.partly_random`."""
+    marks = {name: getattr(old, READ, False) for name, old in model.net.named_parameters()}
+    for name, weights in net.named_parameters():
+        setattr(weights, READ, marks[name])
 
 
 def cut_state(model: HuggingFace, config: PretrainedConfig, choose: Choose) -> dict[str, Tensor]:

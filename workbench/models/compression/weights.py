@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
-from workbench.models.compression.rebuilding import Order, number_left
+from workbench.models.compression.rebuilding import Order, mark_read, number_left
 from workbench.models.huggingface import HuggingFace, require_transformer
 
 Scope = Literal["global", "matrix"]
@@ -44,6 +44,7 @@ def prune_weights(
             prune.l1_unstructured(module, name, amount, scores[module, name])  # type: ignore[no-untyped-call]
     for module, name in found:
         prune.remove(module, name)  # type: ignore[no-untyped-call]
+    mark_read(twin.net, model)
     return twin
 
 
