@@ -308,7 +308,7 @@ def _operations(bench: Bench, model: HuggingFace) -> float:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         pieces = model.encode(few).to(model.device)
         model.forward(pieces, hidden=False, logits=True)
-    return counter.get_total_flops() / len(few) / 1e6
+    return float(counter.get_total_flops() / len(few) / 1e6)
 
 
 def _each_layer(bench: Bench, progress: Progress) -> list[dict[str, Any]]:
@@ -399,12 +399,12 @@ def _front(bench: Bench, rows: Sequence[Measured]) -> list[bool]:
 def _orders(bench: Bench, rows: Sequence[Measured]) -> pd.DataFrame:
     """Each order's value against those of random orders of the same method and amount."""
     sign = 1 if bench.metric == "loss" else -1
-    values: dict[tuple[str, str], dict[str, list[float]]] = {}
+    values: dict[tuple[str, ...], dict[str, list[float]]] = {}
     for row in rows:
         if row.point.method in CUT:
-            own = values.setdefault(tuple(row.point.keys.values()), {})  # type: ignore[arg-type]
+            own = values.setdefault(tuple(row.point.keys.values()), {})
             own.setdefault(row.point.order, []).append(row.texts.value(bench.metric))
-    table = []
+    table: list[dict[str, Any]] = []
     for (method, amount), own in values.items():
         if "best" not in own:
             continue

@@ -108,7 +108,7 @@ def orders(tables: Tables) -> go.Figure:
 
     How to read: where the three agree, the method does not know what the model needs least.
     """
-    parts = []
+    parts: list[tuple[str, list[go.Scatter]]] = []
     for name, rows in tables["orders"].groupby("method", sort=False):
         shown = [
             marks(

@@ -4,12 +4,14 @@ Pure functions of the tables.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pandas as pd
 
 from workbench.core.findings import (
     Finding,
     Row,
+    Unit,
     capital,
     decimal,
     judged,
@@ -35,6 +37,15 @@ NAMED = 3  # orders with a finding of their own
 
 
 def findings(tables: Tables) -> Iterator[Finding]:
+    """What is found; of a model that has learnt nothing, only speed is supported."""
+    for each in _stated(tables):
+        if each.verdict == "supported" and each.table != "cost" and not _has_learnt(tables):
+            yield replace(each, verdict="not supported")
+        else:
+            yield each
+
+
+def _stated(tables: Tables) -> Iterator[Finding]:
     """Size, time, combinations, what was lost, orders, and the layer that needs its bits most."""
     points = tables["points"][tables["points"]["order"] == "best"]
     saved = points[(points["method"] != ORIGINAL) & (points["disk"] > 0)]
@@ -58,7 +69,7 @@ def _name(row: Row) -> str:
 
 def _smallest(tables: Tables, points: pd.DataFrame, saved: pd.DataFrame) -> Finding:
     whole = rows_of(points[points["method"] == ORIGINAL])[0]
-    unit = "%" if whole["metric"] == "accuracy" else ""
+    unit: Unit = "%" if whole["metric"] == "accuracy" else ""
     enough = saved[(saved["kept"] >= saved["needed"]) & (saved["disk"] < whole["disk"])]
     what, needed = measured(tables, whole["metric"]), whole["needed"]
     bound = (
@@ -89,17 +100,20 @@ def _smallest(tables: Tables, points: pd.DataFrame, saved: pd.DataFrame) -> Find
     )
     return Finding(
         claim, best["value"], (best["value_lower"], best["value_upper"]), best["random_weights"],
-        judged(_knows(tables, best)), "points",
+        judged(_above_random(best)), "points",
         keys_of(best, "method", "amount", "order"), "front", measure="smallest model", unit=unit,
         column="value", decided_by=MORE, n=f"{best['n']} texts",
     )  # fmt: skip
 
 
-def _knows(tables: Tables, row: Row) -> bool:
-    """Whether the original beats its trivial baseline, and this model random weights."""
-    trivial = tables["baseline"].set_index("metric")
-    if not trivial.loc[row["metric"], "better"]:
-        return False
+def _has_learnt(tables: Tables) -> bool:
+    """Whether the original beats its trivial baseline: else there is nothing to keep or to lose."""
+    trivial = tables["baseline"].set_index("metric")["better"]
+    return bool(trivial[tables["points"]["metric"].iloc[0]])
+
+
+def _above_random(row: Row) -> bool:
+    """Whether the measure is better than with random weights."""
     if row["metric"] == "loss":
         return bool(row["value_upper"] < row["random_weights"])
     return bool(row["value_lower"] > row["random_weights"])
@@ -151,7 +165,7 @@ def _lost(tables: Tables) -> Finding:
     is_words = row["kind"] in ("part of speech", "relation", "length") and (
         tables["objective"]["metric"].iloc[0] == "loss"
     )
-    unit = "" if is_words else "points"
+    unit: Unit = "" if is_words else "points"
     if further.empty:
         claim = (
             f"In none of {len(models)} smaller models did a group fall significantly further than "
@@ -180,7 +194,7 @@ def _orders(tables: Tables) -> Finding:
     table = tables["orders"]
     better = table[table["p"] < SIGNIFICANT]
     row = rows_of((better if len(better) else table).sort_values("p", ascending=False))[-1]
-    unit = "%" if row["metric"] == "accuracy" else ""
+    unit: Unit = "%" if row["metric"] == "accuracy" else ""
     tested = bool((table["random_orders"] > 1).any())
     random = (
         f" instead of {with_unit(row['random'], unit)} in random order ({p_text(row['p'])})"
@@ -205,7 +219,7 @@ def _layer(tables: Tables) -> Finding:
     table = tables["layers"]
     is_loss = table["metric"].iloc[0] == "loss"
     row = rows_of(table.sort_values("change"))[-1 if is_loss else 0]
-    unit = "points" if table["metric"].iloc[0] == "accuracy" else ""
+    unit: Unit = "points" if table["metric"].iloc[0] == "accuracy" else ""
     worse = row["change"] > 0 if is_loss else row["change"] < 0
     return Finding(
         capital(
