@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from workbench.analyses.compression import cost
 from workbench.analyses.compression.experiments import BitsName, Compress
 from workbench.analyses.compression.lost import lost
-from workbench.analyses.compression.scores import Scored, of_model, same_items, scored
+from workbench.analyses.compression.scores import Scored, of_model, same_pieces, scored
 from workbench.analyses.pruning.evaluation import (
     Evaluation,
     Floats,
@@ -146,11 +146,13 @@ def run(inputs: Inputs, settings: Compress, progress: Progress) -> Result:
         "points": _points(bench, rows),
         "orders": _orders(bench, rows),
         "cost": pd.DataFrame(
-            [
-                {**row.point.keys, "texts": int(size), **values}
-                for row in rows
-                for size, values in row.cost.items()
-            ]
+            cost.judged_together(
+                [
+                    {**row.point.keys, "texts": int(size), **values}
+                    for row in rows
+                    for size, values in row.cost.items()
+                ]
+            )
         ),
         "lost": pd.DataFrame(
             [{**row.point.keys, **each} for row in rows for each in row.lost]
@@ -257,11 +259,16 @@ def _measured(bench: Bench, progress: Progress) -> list[Measured]:
 
 def _scored_row(bench: Bench, point: Point, model: HuggingFace) -> Measured | None:
     """The scores of a model; None where its losses are of other pieces than the original's."""
-    evaluation = of_model(bench.held_out, model, point.method == "vocabulary")
+    is_recut = point.method == "vocabulary"
+    evaluation = of_model(bench.held_out, model, is_recut)
+    if (
+        is_recut
+        and bench.held_out.aim.task.is_language_model
+        and not same_pieces(bench.held_out, evaluation)
+    ):
+        return None
     is_best = point.order == "best"
     found = scored(evaluation, bench.docs, bench.pairs if is_best else ())
-    if not same_items(bench.original, found):
-        return None
     operations = _operations(bench, model) if is_best else np.nan
     row = Measured(point, found.texts, model.parameters, _nonzero(model), operations)
     if is_best:

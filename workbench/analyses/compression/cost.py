@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.machine import MEBI, stretch
-from workbench.core.stats import interval_around
+from workbench.core.stats import SIGNIFICANT, binomial_p_values, holm, interval_around
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
 from workbench.runs.processes import starter
@@ -120,7 +120,7 @@ def _pairs(
 
 
 def speedup(seconds: "list[list[float]]", seed: int) -> dict[str, Any]:
-    """Median milliseconds of both models, their ratio, its interval, and whether it is above 1."""
+    """Median milliseconds of both models, their ratio with its interval, and the p-value of > 1."""
     pairs = np.array(seconds)  # [rounds, 2]
     ratios = pairs[:, 0] / pairs[:, 1]
     random = np.random.default_rng([seed, len(ratios)])
@@ -128,10 +128,20 @@ def speedup(seconds: "list[list[float]]", seed: int) -> dict[str, Any]:
     value = float(np.median(ratios))
     lower, upper = (float(end) for end in interval_around(value, draws))
     before, after = 1000 * np.median(pairs, 0)
+    p = binomial_p_values(np.array((ratios > 1).sum()), np.array(len(ratios)), 0.5)
     return {
         "original": before, "compressed": after, "speedup": value, "lower": lower, "upper": upper,
-        "faster": lower > 1,
+        "p": float(p),
     }  # fmt: skip
+
+
+def judged_together(rows: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+    """The rows with corrected p-values: faster if the interval is above 1, too."""
+    p_values = holm([row["p"] for row in rows])
+    return [
+        {**row, "p": float(p), "faster": bool(row["lower"] > 1 and p < SIGNIFICANT)}
+        for row, p in zip(rows, p_values, strict=True)
+    ]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from workbench.analyses.compression.lost import Items
 from workbench.analyses.pruning.evaluation import Evaluation, Floats, TextScores, score_texts
 from workbench.core.stats import ratio
 from workbench.corpora.readers.tables import Pair
+from workbench.engine.forward_pass import CHUNK, chunks
 from workbench.engine.halving import Limit, in_halves
 from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import Question
@@ -112,9 +113,18 @@ def _texts(texts: TextScores, docs: "Sequence[Doc]", evaluation: Evaluation) -> 
             yield Items(kind, np.array(values, dtype=object), units, scores)
 
 
-def same_items(one: Scored, other: Scored) -> bool:
-    """Whether both models predict as many pieces of every text: only then losses compare."""
-    return bool(np.array_equal(one.texts.number, other.texts.number))
+def same_pieces(one: Evaluation, other: Evaluation) -> bool:
+    """Whether both models split every text alike: only then are losses of the same pieces."""
+    batch = one.batch
+    for documents in chunks(range(len(batch)), CHUNK):
+        both = []
+        for model in (one.model, other.model):
+            pieces = model.encode(batch, documents)
+            both.append([model.piece_texts(row[m].tolist()) for row, m in zip(
+                pieces.ids, pieces.mask, strict=True)])  # fmt: skip
+        if both[0] != both[1]:
+            return False
+    return True
 
 
 def of_model(evaluation: Evaluation, model: HuggingFace, recut: bool) -> Evaluation:
