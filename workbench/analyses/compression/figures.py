@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.drawing.primitives import Draw, Tables, interval, marks, panels
-from workbench.drawing.theme import BASELINE, SERIES
+from workbench.drawing.theme import BASELINE, CONTROL, SERIES
 from workbench.experiment.measured import measured
 
 ORIGINAL = "original"
@@ -31,7 +31,7 @@ def front(tables: Tables) -> go.Figure:
     """The measure of each saved model against its size on disk; the line is the front.
 
     How to read: for accuracy, models towards the upper left are better; for a loss, towards the
-    lower left. No model is both smaller and better than one on the line. The black star is the
+    lower left. No model is both smaller and better than one on the line. The grey star is the
     original.
     """
     points = tables["points"]
@@ -45,7 +45,7 @@ def front(tables: Tables) -> go.Figure:
     ]  # fmt: skip
     for name, rows in points.groupby("method", sort=False):
         look = (
-            {"colour": "black", "symbol": "star"} if name == ORIGINAL else _look(tables, str(name))
+            {"colour": CONTROL, "symbol": "star"} if name == ORIGINAL else _look(tables, str(name))
         )
         drawn.append(
             marks(
