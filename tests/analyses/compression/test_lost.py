@@ -34,14 +34,12 @@ def test_a_group_that_fell_further_is_found() -> None:
     assert found(simulated(0)) == set()
 
 
-@pytest.mark.slow
 def test_a_planted_group_is_mostly_found_and_others_are_not() -> None:
     runs = [found(simulated(seed, 2.5)) for seed in range(40)]
     assert sum("a" in run for run in runs) > 36
     assert sum(bool(run - {"a"}) for run in runs) <= 5
 
 
-@pytest.mark.slow
 def test_of_200_simulated_losses_few_have_a_false_claim() -> None:
     false = sum(bool(found(simulated(seed))) for seed in range(200))
     assert false <= 18  # 99.5 % of runs with 5 %
