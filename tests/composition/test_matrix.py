@@ -35,6 +35,11 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "attention-averages": (PRIMER, {"max_sentences": 10}),
     "attention-probe": (PRIMER, {"max_sentences": 10, "seeds": (0,)}),
     "attribution": ("", {"max_sentences": 10, "max_predictions": 2, "random_models": 0}),
+    "compress": (
+        "",
+        {"max_sentences": 10, "methods": ("weights", "neurons", "layers"), "amounts": (0.5,),
+         "random_orders": 0, "rounds": 0, "max_pairs": 10},
+    ),
     "contributions": ("", {"max_sentences": 10, "max_words": 10, "n_permutations": 19}),
     "describe": ("", {}),
     "description-length": (
@@ -115,7 +120,7 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
     added = name.endswith(("adapters", "prefix", "prompt"))
     if experiment in ("attention-averages", "attention-probe", "heads"):
         return no_attention
-    if experiment in ("head-ablation", "head-gates", "head-importance", "head-pruning"):
+    if experiment in ("head-ablation", "head-gates", "head-importance", "head-pruning", "compress"):
         return no_attention or not kind
     if experiment in (
         "erasure", "minimal-pairs", "patching", "steering", "trigram", "tuned-lens",

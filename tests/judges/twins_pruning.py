@@ -151,9 +151,19 @@ def findings(twin: Any, corpus: Corpus, seed: int) -> Claims:
     return len(tables), false, SIGNIFICANT
 
 
+def compressed(twin: Any, corpus: Corpus, seed: int) -> Claims:
+    """`compress`: some finding is supported (knowledge)."""
+    tables = run_here(
+        "compress", twin, corpus, seed, max_sentences=FEW, amounts=(0.5,), rounds=0, max_pairs=0,
+        methods=("weights", "neurons", "layers"), random_orders=3,
+    ).tables  # fmt: skip
+    found = EXPERIMENTS["compress"].findings_of(tables)
+    return 1, int(any(each.verdict == "supported" for each in found)), 0.025  # as `baseline`
+
+
 CLAIMS = (
     baseline, ablation, ablation_signs, ablation_calibration, pruning, pruning_kept,
-    pruning_calibration, gates, findings,
+    pruning_calibration, gates, findings, compressed,
 )  # fmt: skip
 
 

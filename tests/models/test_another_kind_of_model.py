@@ -33,6 +33,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
             "max_epochs": 5,
         },
     ),
+    "compress": (PRIMER, {}),
     "domain": ((PRIMER, SENTIMENT), {}),
     "drift": (PRIMER, {"max_sentences": 20}),
     "family": (PRIMER, {"max_sentences": 20, "parts": ("text", "cost")}),
@@ -77,6 +78,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 # Those that refuse a model without heads, or without a head that predicts, whatever else it does.
 REFUSES = {
+    "compress": "attention heads",
     "domain": "family",
     "attention-averages": "attention heads",
     "attention-probe": "attention heads",

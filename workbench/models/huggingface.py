@@ -704,6 +704,9 @@ def _update_hash(
             _update_hash(digest, f"{key}.{index}", part, widened)
     elif not isinstance(value, Tensor) or value.is_meta:
         digest.update(f"{key} {_shown(value)}".encode())
+    elif hasattr(value, "__tensor_flatten__"):  # torchao's, of several plain tensors
+        for part in value.__tensor_flatten__()[0]:
+            _update_hash(digest, f"{key}.{part}", getattr(value, part), {})
     elif value.is_quantized:
         _update_hash(digest, key, value.int_repr(), {})
         _update_hash(digest, f"{key} as numbers", value.dequantize(), {})

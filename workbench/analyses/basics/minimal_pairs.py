@@ -12,7 +12,7 @@ is better. Costs: a forward pass over both sentences, or one for each of their p
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ MANY = 4  # minimum number of pieces of a word that is foreign to the vocabulary
 FOREIGN = 0.05  # share of foreign words from which there is a caveat
 
 Floats = NDArray[np.float64]
+OnProgress = Callable[[int, int, str], object]
 Ints = NDArray[np.int64]
 
 
@@ -74,7 +75,7 @@ def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
     use_start = settings.start_token == "auto" and first
     start = start_of(model, encode(first)) if use_start else None
     pseudo = settings.pseudo_likelihood
-    scored = _scored(inputs, pairs, pseudo, start, progress)
+    scored = _scored(model, pairs, pseudo, start, inputs.seed, progress)
     vocabulary = _vocabulary(model, pairs)
     tests = _Tests(pairs, scored, inputs.seed)
     tables = {"pairs": tests.table("phenomenon", [pair.phenomenon for pair in pairs], whole=True)}
@@ -107,13 +108,13 @@ def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
 
 
 def _scored(
-    inputs: Inputs,
+    model: Model,
     pairs: Sequence[Pair],
     pseudo: Pseudo,
     start: int | None,
-    progress: Progress,
+    seed: int,
+    on_progress: OnProgress,
 ) -> _Scored:
-    model, seed = inputs.model, inputs.seed
     pseudo_score = pseudo if model.objective in PSEUDO else None
     nats: list[list[Floats]] = [[], []]  # of right sentences and wrong ones, [orders, pairs] each
     pieces: list[list[int]] = [[], []]
@@ -128,7 +129,7 @@ def _scored(
             nats[side].append(np.array([scores.nats for scores in orders]))
             pieces[side] += orders[0].pieces.tolist()
             unscored[side] += orders[0].bare.tolist()
-        progress(len(pieces[0]), len(pairs), "scoring pairs")
+        on_progress(len(pieces[0]), len(pairs), "scoring pairs")
     longer = np.sign(
         np.array(pieces[1]) - np.array(pieces[0])
     )  # [pairs], 1 if the wrong sentence is longer
@@ -149,6 +150,13 @@ def _of_orders(gaps: Floats) -> dict[str, Any]:
         "orders": len(gaps),
         "accuracy of an order": f"{accuracy:.4f} ({lower:.4f} to {upper:.4f})",
     }
+
+
+def score_pairs(
+    model: Model, pairs: Sequence[Pair], pseudo: Pseudo = "within-word", seed: int = 0
+) -> Floats:
+    """Nats of the wrong sentence minus those of the right one, of each pair.  # [pairs]"""
+    return _scored(model, pairs, pseudo, None, seed, lambda done, total, doing: None).gap
 
 
 def _vocabulary(model: Model, pairs: Sequence[Pair]) -> _Words:

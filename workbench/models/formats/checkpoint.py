@@ -322,6 +322,8 @@ def _check_numbers(fields: Mapping[str, Any], source: str) -> None:
 def _numbers(fields: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
     """Every number of a config and of its nested configs, by name."""
     for name, value in fields.items():
+        if name == "quantization_config":  # sizes of blocks, and -1 for a last dimension
+            continue
         if isinstance(value, Mapping):
             yield from _numbers(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):

@@ -139,7 +139,7 @@ class EvalTask:
             read = head.read(model, texts.text, texts.segments, taps)
             scores: BatchScores = head.scores(head(read), texts.gold, read)
             return scores
-        losses = self._losses(Tapped(model, list(taps)), model, texts)
+        losses = self.losses(model, texts, taps)
         right = (losses.right & losses.scored).sum(1)
         return BatchScores(losses.nats.sum(1), right, losses.scored.sum(1))
 
@@ -187,7 +187,9 @@ class EvalTask:
             logits = logits_of(tapped, inputs, mask)
         return logits.argmax(-1)
 
-    def _losses(self, tapped: Any, model: HuggingFace, texts: Question) -> Losses:
+    def losses(self, model: HuggingFace, texts: Question, taps: Iterable[Tap] = ()) -> Losses:
+        """The loss of every predicted piece, of a language model."""
+        tapped: Any = Tapped(model, list(taps))
         if self.task.kind == "causal":
             return causal_losses(tapped, texts.text)
         if self.task.kind == "seq2seq":

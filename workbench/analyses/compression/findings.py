@@ -1,0 +1,233 @@
+"""Findings of `compress`: how small, how fast, against random orders, and what was lost.
+
+Pure functions of the tables.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pandas as pd
+
+from workbench.core.findings import (
+    Finding,
+    Row,
+    Unit,
+    capital,
+    decimal,
+    judged,
+    keys_of,
+    listing,
+    of_all,
+    p_text,
+    percent,
+    rows_of,
+    shown,
+    span,
+    verb_of,
+    with_unit,
+)
+from workbench.core.stats import SIGNIFICANT
+from workbench.experiment.measured import measured
+
+Tables = Mapping[str, pd.DataFrame]
+MORE = "more texts"
+ORIGINAL = "original"
+CUT = ("weights", "neurons", "layers", "vocabulary")
+NAMED = 3  # orders with a finding of their own
+
+
+def findings(tables: Tables) -> Iterator[Finding]:
+    """What is found; of a model that has learnt nothing, only speed is supported."""
+    for each in _stated(tables):
+        if each.verdict == "supported" and each.table != "cost" and not _has_learnt(tables):
+            yield replace(each, verdict="not supported")
+        else:
+            yield each
+
+
+def _stated(tables: Tables) -> Iterator[Finding]:
+    """Size, time, combinations, what was lost, orders, and the layer that needs its bits most."""
+    points = tables["points"][tables["points"]["order"] == "best"]
+    saved = points[(points["method"] != ORIGINAL) & (points["disk"] > 0)]
+    if len(saved):
+        yield _smallest(tables, points, saved)
+    if "cost" in tables:
+        yield _faster(tables["cost"])
+    if saved["method"].str.endswith(" and bits").any():
+        yield _combined(tables, saved)
+    if "lost" in tables:
+        yield _lost(tables)
+    if "orders" in tables:
+        yield _orders(tables)
+    if "layers" in tables:
+        yield _layer(tables)
+
+
+def _name(row: Row) -> str:
+    return f"{row['method']} ({row['amount']})"
+
+
+def _smallest(tables: Tables, points: pd.DataFrame, saved: pd.DataFrame) -> Finding:
+    whole = rows_of(points[points["method"] == ORIGINAL])[0]
+    unit: Unit = "%" if whole["metric"] == "accuracy" else ""
+    enough = saved[(saved["kept"] >= saved["needed"]) & (saved["disk"] < whole["disk"])]
+    what, needed = measured(tables, whole["metric"]), whole["needed"]
+    bound = (
+        f"whose {what} is within {percent(1 / needed - 1)} of the original's"
+        if whole["metric"] == "loss"
+        else f"that keeps {percent(needed)} of the {what}"
+    )
+    if enough.empty:
+        nearest = rows_of(saved.sort_values("kept"))[-1]
+        claim = (
+            f"There is no smaller model {bound}; nearest is {_name(nearest)}: "
+            f"{with_unit(nearest['value'], unit)} instead of {with_unit(whole['value'], unit)}."
+        )
+        return Finding(
+            claim, nearest["value"], (nearest["value_lower"], nearest["value_upper"]),
+            whole["value"], "not supported", "points",
+            keys_of(nearest, "method", "amount", "order"), "front", measure="smallest model",
+            unit=unit, column="value", n=f"{nearest['n']} texts",
+        )  # fmt: skip
+    best = rows_of(enough.sort_values("disk"))[0]
+    claim = (
+        f"The smallest model {bound} is {_name(best)}: "
+        f"{decimal(best['disk'])} instead of {decimal(whole['disk'])} MiB "
+        f"({percent(best['disk'] / whole['disk'])}), {with_unit(best['value'], unit)} instead of "
+        f"{with_unit(whole['value'], unit)} (change {shown(best['change'], unit)}, 95 % "
+        f"{span(best['lower'], best['upper'], unit)}; with random weights "
+        f"{with_unit(best['random_weights'], unit)})."
+    )
+    return Finding(
+        claim, best["value"], (best["value_lower"], best["value_upper"]), best["random_weights"],
+        judged(_above_random(best)), "points",
+        keys_of(best, "method", "amount", "order"), "front", measure="smallest model", unit=unit,
+        column="value", decided_by=MORE, n=f"{best['n']} texts",
+    )  # fmt: skip
+
+
+def _has_learnt(tables: Tables) -> bool:
+    """Whether the original beats its trivial baseline: else there is nothing to keep or to lose."""
+    trivial = tables["baseline"].set_index("metric")["better"]
+    return bool(trivial[tables["points"]["metric"].iloc[0]])
+
+
+def _above_random(row: Row) -> bool:
+    """Whether the measure is better than with random weights."""
+    if row["metric"] == "loss":
+        return bool(row["value_upper"] < row["random_weights"])
+    return bool(row["value_lower"] > row["random_weights"])
+
+
+def _faster(costs: pd.DataFrame) -> Finding:
+    faster = costs[costs["faster"].astype(bool)]
+    count = of_all(len(faster), len(costs), "measurement")
+    row = rows_of((faster if len(faster) else costs).sort_values("speedup"))[-1]
+    texts = f"{row['texts']} text{'s' * (row['texts'] > 1)}"
+    claim = (
+        f"A saved model is faster than the original in {count} of models and batches; "
+        f"{_name(row)} is {decimal(row['speedup'], 2)} times as fast with {texts} (95 % "
+        f"{decimal(row['lower'], 2)} to {decimal(row['upper'], 2)}; {p_text(row['p'])})."
+    )
+    return Finding(
+        claim, row["speedup"], (row["lower"], row["upper"]), 1.0, judged(row["faster"]), "cost",
+        keys_of(row, "method", "amount", "texts"), "speed", measure="largest speedup",
+        column="speedup",
+    )  # fmt: skip
+
+
+def _combined(tables: Tables, saved: pd.DataFrame) -> Finding:
+    both = saved[saved["method"].str.endswith(" and bits")]
+    ahead = both[both["front"].astype(bool)]
+    row = rows_of((ahead if len(ahead) else both).sort_values("kept"))[-1]
+    verb = verb_of(len(ahead), "is", "are")
+    claim = (
+        f"Of {len(both)} combinations, {len(ahead)} {verb} on the front of bytes and "
+        f"{measured(tables, row['metric'])}"
+        + (
+            f": no single method is both smaller and better than {_name(row)}, "
+            f"{decimal(row['disk'])} MiB."
+            if len(ahead)
+            else ": a single method is smaller or better than each of them."
+        )
+    )
+    return Finding(
+        claim, len(ahead), None, 0, judged(len(ahead)), "points",
+        keys_of(row, "method", "amount", "order"), "front", measure="combinations on the front",
+    )  # fmt: skip
+
+
+def _lost(tables: Tables) -> Finding:
+    table = tables["lost"]
+    further = table[(table["p"] < SIGNIFICANT) & (table["difference"] > 0)]
+    models = table[["method", "amount"]].drop_duplicates()
+    row = rows_of((further if len(further) else table).sort_values("p", ascending=False))[-1]
+    is_words = row["kind"] in ("part of speech", "relation", "length") and (
+        tables["objective"]["metric"].iloc[0] == "loss"
+    )
+    unit: Unit = "" if is_words else "points"
+    if further.empty:
+        claim = (
+            f"In none of {len(models)} smaller models did a group fall significantly further than "
+            f"the rest; nearest is {row['group']} ({row['kind']}) of {_name(row)}, "
+            f"{with_unit(row['difference'], unit)} (95 % {span(row['lower'], row['upper'], unit)}; "
+            f"{p_text(row['p'])})."
+        )
+    else:
+        n = len(further[["method", "amount"]].drop_duplicates())
+        names = listing(list(dict.fromkeys(further.sort_values("p")["group"])))
+        claim = (
+            f"In {of_all(n, len(models), 'smaller model')}, some groups fell significantly "
+            f"further than the rest: {names}. The surest is {row['group']} ({row['kind']}) of "
+            f"{_name(row)}: {shown(row['fall'], unit)} instead of {shown(row['rest'], unit)}"
+            f"{' points' if unit else ' nats'} (difference 95 % "
+            f"{span(row['lower'], row['upper'], unit)}; {p_text(row['p'])})."
+        )
+    return Finding(
+        claim, row["difference"], (row["lower"], row["upper"]), 0.0, judged(len(further)), "lost",
+        keys_of(row, "method", "amount", "kind", "group"), "lost", measure="fell further",
+        unit=unit, column="difference", n=f"{row['n']} units",
+    )  # fmt: skip
+
+
+def _orders(tables: Tables) -> Finding:
+    table = tables["orders"]
+    better = table[table["p"] < SIGNIFICANT]
+    row = rows_of((better if len(better) else table).sort_values("p", ascending=False))[-1]
+    unit: Unit = "%" if row["metric"] == "accuracy" else ""
+    tested = bool((table["random_orders"] > 1).any())
+    random = (
+        f" instead of {with_unit(row['random'], unit)} in random order ({p_text(row['p'])})"
+        if row["random_orders"]
+        else ""
+    )
+    claim = (
+        f"What a method removes first is removed better than at random in "
+        f"{of_all(len(better), len(table), 'case')}: without {row['amount']} of the "
+        f"{row['method']}, {measured(tables, row['metric'])} is "
+        f"{with_unit(row['value'], unit)}{random}."
+    )
+    return Finding(
+        claim, row["value"], None, row["random"] if row["random_orders"] else None,
+        judged(len(better), tested), "orders", keys_of(row, "method", "amount"), "orders",
+        measure="order against random orders", unit=unit, column="value",
+        decided_by="random orders (random_orders=5)",
+    )  # fmt: skip
+
+
+def _layer(tables: Tables) -> Finding:
+    table = tables["layers"]
+    is_loss = table["metric"].iloc[0] == "loss"
+    row = rows_of(table.sort_values("change"))[-1 if is_loss else 0]
+    unit: Unit = "points" if table["metric"].iloc[0] == "accuracy" else ""
+    worse = row["change"] > 0 if is_loss else row["change"] < 0
+    return Finding(
+        capital(
+            f"of single layers in 4 bits, layer {row['layer']} suffers most: "
+            f"{measured(tables, row['metric'])} changes by {with_unit(row['change'], unit)} (95 % "
+            f"{span(row['lower'], row['upper'], unit)}; {p_text(row['p'])})."
+        ),
+        row["change"], (row["lower"], row["upper"]), 0.0,
+        judged(worse and row["p"] < SIGNIFICANT), "layers", keys_of(row, "stack", "layer"),
+        "layers", measure="layer that suffers most", unit=unit, column="change", decided_by=MORE,
+    )  # fmt: skip
