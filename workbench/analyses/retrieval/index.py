@@ -8,8 +8,8 @@ b = 0.75), over words in lower case, neither stemmed nor stopped. A vector is th
 states in one layer, minus the mean of all passages, with norm 1; more than 128 dimensions are
 projected on the first 128 principal components of the first 20,000 passages. Search is exact:
 every passage is scored, in blocks of a memory-mapped file. Costs: 20 µs a passage to index for
-BM25, a forward pass for vectors; of a million passages 0.3 GB of vectors, and some 30 ms a query on
-one core (`tests/benchmarks/retrieval.py`).
+BM25, a forward pass for vectors, and 0.3 GB for a million of them. Time of a query grows with the
+number of passages: see `tests/benchmarks/retrieval.py`.
 """
 
 import hashlib
