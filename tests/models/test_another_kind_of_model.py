@@ -34,6 +34,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "domain": ((PRIMER, SENTIMENT), {}),
+    "distil": (PRIMER, {}),
     "drift": (PRIMER, {"max_sentences": 20}),
     "family": (PRIMER, {"max_sentences": 20, "parts": ("text", "cost")}),
     "edge-probing": (
@@ -79,6 +80,7 @@ REFUSES = {
     "attention-probe": "attention heads",
     "attribution": "language-model head",
     "contributions": "language-model head",
+    "distil": "language-model head",
     "describe": "no model",
     "head-ablation": "attention heads",
     "head-gates": "attention heads",

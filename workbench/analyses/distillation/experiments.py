@@ -189,6 +189,16 @@ def _needs(settings: Distil) -> Iterator[Need]:
         "Choose the model without them, or one fine-tuned by another method.",
     )
     yield Need(
+        "a task head of transformers, not one on a mix of layers",
+        lambda facts: not facts["mixes_layers"],
+        "Fine-tune the teacher with head standard and a method other than frozen.",
+    )
+    yield Need(
+        "attention that can be compared in training, which XLNet and Longformer do not have",
+        lambda facts: facts["family"] not in ("xlnet", "longformer"),
+        "Choose another model, such as a BERT.",
+    )
+    yield Need(
         "a model that predicts pieces, or classes or the score of texts",
         lambda facts: (
             facts["task"] in ("class", "score")
