@@ -247,7 +247,7 @@ class _Encoded:
         self._orders: dict[tuple[int, int], Any] = {}
 
     def at(self, position: int, seed: int) -> int:
-        """The text at a position of an endless order, shuffled anew in each epoch."""
+        """The text at a position of an endless order, shuffled in each epoch."""
         epoch, place = divmod(position, len(self.gold))
         if (seed, epoch) not in self._orders:
             self._orders = {
