@@ -133,31 +133,11 @@ class Adapting(SplitSettings):
         8, ge=1, le=512, description="Number of vectors of a prefix or a prompt (default 8)."
     )
 
-    n_adapters: int = Field(
-        4, ge=1, le=64, description="Adapters per block, for method adamix (default 4)."
-    )
-    share_up: bool = Field(
-        True,
-        description="Whether the adapters of a block share the second of their maps, for method "
-        "adamix (default: yes).",
-    )
-    keep_adapters: Literal["average", "first"] = Field(
-        "average",
-        description="What is left of the adapters of a block after training, for method adamix: "
-        "their average, or the first one, as where all texts are routed to it (default average).",
-    )
-    consistency: float = Field(
-        1.0,
-        ge=0,
-        le=1000,
-        description="Weight of the divergence between two random routes, for method adamix "
-        "(default 1; 0: one route per step).",
-    )
-
     @property
     def part_sizes(self) -> Sizes:
         """Sizes of the parts that learn, or that are added to the model."""
-        return Sizes(**{field.name: getattr(self, field.name) for field in fields(Sizes)})
+        names = [each.name for each in fields(Sizes) if each.name in type(self).model_fields]
+        return Sizes(**{name: getattr(self, name) for name in names})
 
     def adapted(self, method: Method) -> str:
         """How a method adapts a model, in the words of a method section."""
@@ -236,6 +216,26 @@ class Finetune(Adapting):
         "as BertForSequenceClassification, so plain transformers opens the model), plain (linear, "
         "on a learnt mix of all layers), lstm (stronger), or text (the model writes the label; T5, "
         "BART). Default: standard if the model itself learns and has one, else plain.",
+    )
+    n_adapters: int = Field(
+        4, ge=1, le=64, description="Adapters per block, for method adamix (default 4)."
+    )
+    share_up: bool = Field(
+        True,
+        description="Whether the adapters of a block share the second of their maps, for method "
+        "adamix (default: yes).",
+    )
+    keep_adapters: Literal["average", "first"] = Field(
+        "average",
+        description="What is left of the adapters of a block after training, for method adamix: "
+        "their average, or the first one, as where all texts are routed to it (default average).",
+    )
+    consistency: float = Field(
+        1.0,
+        ge=0,
+        le=1000,
+        description="Weight of the divergence between two random routes, for method adamix "
+        "(default 1; 0: one route per step).",
     )
     save_model: bool = Field(True, description="Save the model of the best seed.")
     merge: bool = Field(

@@ -638,7 +638,7 @@ def _head(adapter: Adapter, body: Body, seed: int) -> Predictor:
                 where=adapter.model.name,
                 remedy="Set another method, or set head to plain.",
             )
-        if adapter.method == "adamix" and adapter.settings.consistency:
+        if adapter.method == "adamix" and adapter.settings.part_sizes.consistency:
             raise WorkbenchError(
                 "a model that writes its label makes no prediction whose consistency can be "
                 "measured.",
