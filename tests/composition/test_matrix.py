@@ -81,6 +81,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "scaling": ("", {}),
     "pretraining": ("", {}),
     "domain": ("", {}),
+    "distil": ("", {"steps": 1, "batch_size": 4, "seeds": (0,), "max_test": 6}),
     "profile": (PRIMER, {"max_sentences": 10}),
     "similarity": (PRIMER, {"max_sentences": 10}),
     "steering": (
@@ -117,7 +118,7 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
     """Whether an experiment cannot take what a producer makes, for a reason of its method."""
     name, kind = producer.name, producer.kind
     no_attention = "elmo" in name or "vectors" in name
-    added = name.endswith(("adapters", "prefix", "prompt"))
+    added = name.endswith(("adapters", "adamix", "prefix", "prompt"))
     if experiment in ("attention-averages", "attention-probe", "heads"):
         return no_attention
     if experiment in ("head-ablation", "head-gates", "head-importance", "head-pruning", "compress"):
@@ -129,6 +130,10 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
     return {
         "attribution": kind in ("", "text"),
         "contributions": no_attention or added or kind in ("", "score", "answers", "text"),
+        "distil": added
+        or name.startswith("pruned")
+        or kind in ("", "bidirectional", "tags", "entities", "answers", "text")
+        or name.endswith(("frozen", "plain", "lstm", "xlnet", "longformer", "t5-class")),
         "lens": kind in ("", "score", "text"),
         "text-to-text": kind not in ("causal", "seq2seq", "answers")
         and name != "finetune-t5-answers-text",

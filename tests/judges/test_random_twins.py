@@ -71,7 +71,8 @@ def one(name: str, claim: Callable[[Any, Corpus, int], Tried]) -> Claim:
 # `attention-averages`, `describe`, `profile`, `similarity` and `train` describe and claim nothing;
 # `tokenization` uses no weights;
 # `head-importance` claims what its baseline does, `pretraining` what `frozen-vs-finetuned` does;
-# `domain` compares trained models, and is tried on equal texts in its own tests.
+# `domain` compares trained models, and is tried on equal texts in its own tests;
+# `distil` has a random teacher as its own null, and is tried on random teachers there.
 CLAIMS: Mapping[str, Claim] = {
     "heads": twins_heads.heads,
     "attribution": twins_attribution.attribution,

@@ -35,6 +35,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "compress": (PRIMER, {}),
     "domain": ((PRIMER, SENTIMENT), {}),
+    "distil": (PRIMER, {}),
     "drift": (PRIMER, {"max_sentences": 20}),
     "family": (PRIMER, {"max_sentences": 20, "parts": ("text", "cost")}),
     "edge-probing": (
@@ -84,6 +85,7 @@ REFUSES = {
     "attention-probe": "attention heads",
     "attribution": "language-model head",
     "contributions": "language-model head",
+    "distil": "language-model head",
     "describe": "no model",
     "head-ablation": "attention heads",
     "head-gates": "attention heads",

@@ -821,7 +821,7 @@ def in_bytes(number: int) -> str:
 
 def print_model(facts: Mapping[str, Any]) -> None:
     """Print the facts of an open model."""
-    separate = {"stacks", "memory", "objective", "classes", "task", "added"}
+    separate = {"stacks", "memory", "objective", "classes", "task", "added", "mixes_layers"}
     first, *others = map(described, facts["objectives"]) if facts["objectives"] else ["nothing"]
     shown_as = {"predicts": first, "objectives": "; ".join(others)}
     names = {key: key.replace("_", " ") for key in facts} | {"objectives": "also predicts"}

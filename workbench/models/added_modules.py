@@ -3,7 +3,8 @@
     added = add(model, "adapters", 32, seed=0)   # `model.added`; its modules learn
     added = restored(model, folder)              # what `save` wrote
 
-Adapters are bottlenecks after every block (Houlsby et al. 2019). A prompt is a few learnt vectors
+Adapters are bottlenecks after every block (Houlsby et al. 2019), or mixtures of several until they
+are merged (AdaMix, Wang et al. 2022). A prompt is a few learnt vectors
 before the text; a prefix has such vectors before every layer (P-tuning v2), which attention reads
 as keys and values. They replace `forward` of the net's own blocks, so they work for every
 architecture, run in every pass, and go along when a model is copied. Costs: the parameters added.
@@ -11,8 +12,9 @@ architecture, run in every pass, and go along when a model is copied. Costs: the
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +46,51 @@ class Adapter(nn.Module):
         return adapted
 
 
+@dataclass(frozen=True)
+class Mixing:
+    """How many adapters a mixture has, whether they share their second map, and what is left."""
+
+    count: int = 4
+    share_up: bool = True
+    keep: Literal["average", "first"] = "average"
+
+
+class Mixture(nn.Module):
+    """Several adapters: in training a pass takes maps at random, else those that are kept."""
+
+    def __init__(self, width: int, inner: int, mixing: Mixing) -> None:
+        super().__init__()
+        self.keep = mixing.keep
+        made = [Adapter(width, inner) for _ in range(mixing.count)]
+        self.down = nn.ModuleList(each.down for each in made)
+        self.up = nn.ModuleList(each.up for each in (made[:1] if mixing.share_up else made))
+
+    def forward(self, states: Tensor) -> Tensor:
+        down, up = map(self._chosen, (self.down, self.up))
+        inner = functional.gelu(functional.linear(states, *down))
+        return states + functional.linear(inner, *up)
+
+    def _chosen(self, maps: nn.ModuleList) -> tuple[Tensor, Tensor]:
+        """The weight and bias of a map at random, or of the mean or the first of the maps."""
+        layers: list[Any] = [*maps]
+        if self.training:
+            layers = [layers[int(torch.randint(len(layers), ()))]]
+        elif self.keep == "first":
+            layers = layers[:1]
+        weight = torch.stack([layer.weight for layer in layers]).mean(0)
+        return weight, torch.stack([layer.bias for layer in layers]).mean(0)
+
+    @torch.no_grad()
+    def merged(self) -> Adapter:
+        """One adapter with the maps that are kept."""
+        self.eval()
+        (down, down_bias), (up, up_bias) = map(self._chosen, (self.down, self.up))
+        made = Adapter(down.shape[1], down.shape[0]).to(down.device, down.dtype)
+        parts = {"down.weight": down, "down.bias": down_bias, "up.weight": up, "up.bias": up_bias}
+        made.load_state_dict(parts)
+        return made
+
+
 class Vectors(nn.Module):
     """Learnt vectors."""
 
@@ -52,15 +99,26 @@ class Vectors(nn.Module):
         self.values = nn.Parameter(torch.randn(count, width) * spread)
 
 
-def add(model: Transformer, kind: AddedKind, size: int, seed: int) -> Added:
-    """Add modules with random weights by the seed, in place."""
+def add(
+    model: Transformer, kind: AddedKind, size: int, seed: int, mixing: Mixing | None = None
+) -> Added:
+    """Add modules with random weights by the seed, in place; adapters may be mixtures."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        modules = _MAKERS[kind](model, size)
+        modules = _MAKERS[kind](model, size) if mixing is None else _mixtures(model, size, mixing)
     modules.to(model.device, model.net.dtype)
     added = Added(kind, size, modules)
     _attach(model, added)
     return added
+
+
+def merge(model: Transformer) -> None:
+    """Replace each mixture by one adapter, in place; then they are adapters like any other."""
+    assert model.added is not None, "a model with mixtures has added modules"
+    for name, block in zip(model.added.modules, _blocks(model, "adapters"), strict=True):
+        mixture: Any = model.added.modules[name]
+        adapted: Any = block.forward
+        adapted.adapter = model.added.modules[name] = mixture.merged()
 
 
 def _stack(model: Transformer) -> StackName:
@@ -85,6 +143,11 @@ def _table(model: Transformer) -> Any:
 def _adapters(model: Transformer, size: int) -> nn.ModuleDict:
     number = len(_blocks(model, "adapters"))
     return nn.ModuleDict({str(n): Adapter(model.width, size) for n in range(number)})
+
+
+def _mixtures(model: Transformer, size: int, mixing: Mixing) -> nn.ModuleDict:
+    number = len(_blocks(model, "adapters"))
+    return nn.ModuleDict({str(n): Mixture(model.width, size, mixing) for n in range(number)})
 
 
 def _prompt(model: Transformer, size: int) -> nn.ModuleDict:

@@ -320,19 +320,19 @@ class HuggingFace(Transformer):
         if not self.two_sided:
             pieces = texts.get("encoder") or texts["decoder"]
             net = self.net if logits else self.net.base_model
-            return dict(net(**self._inputs(pieces), output_hidden_states=hidden))
+            return dict(net(**self.net_inputs(pieces), output_hidden_states=hidden))
         source, target = texts["encoder"], texts.get("decoder")
         if logits and target is not None:
             return dict(
                 self.net(
-                    **self._inputs(source),
+                    **self.net_inputs(source),
                     decoder_input_ids=target.ids,
                     decoder_attention_mask=target.mask.long(),
                     output_hidden_states=hidden,
                 )
             )
         encoded = self.body("encoder")(
-            **self._inputs(source, cache=False), output_hidden_states=hidden
+            **self.net_inputs(source, cache=False), output_hidden_states=hidden
         )
         outputs = {
             "encoder_last_hidden_state": encoded.last_hidden_state,
@@ -341,7 +341,7 @@ class HuggingFace(Transformer):
         if target is None:
             return outputs
         decoded = self.body("decoder")(
-            **self._inputs(target),
+            **self.net_inputs(target),
             encoder_hidden_states=encoded.last_hidden_state,
             encoder_attention_mask=source.mask.long(),
             output_hidden_states=hidden,
@@ -378,7 +378,7 @@ class HuggingFace(Transformer):
                     remedy="Move it with .to(model.device).",
                 )
 
-    def _inputs(self, pieces: Pieces, cache: bool = True) -> dict[str, Any]:
+    def net_inputs(self, pieces: Pieces, cache: bool = True) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": pieces.ids, "attention_mask": pieces.mask.long()}
         if pieces.segments is not None:
             inputs["token_type_ids"] = pieces.segments

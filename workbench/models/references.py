@@ -434,6 +434,7 @@ def facts(model: "Model", *, hashed: bool = True) -> dict[str, Any]:
         "objective": model.objective,
         "classes": list(model.classes),
         "task": model.task_head.task.kind if model.task_head is not None else "",
+        "mixes_layers": getattr(model.task_head, "mix", None) is not None,
         "added": "" if getattr(model, "added", None) is None else model.added.kind,  # type: ignore[attr-defined]
         "removed_heads": model.n_removed_heads,
         "edit": model.edit,

@@ -30,7 +30,7 @@ from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.task_heads import MixHead, Scale
 
 CORPUS = parted(of_words, 24, 8)
-PUT_IN = ("lora", "adapters", "prefix", "prompt")
+PUT_IN = ("lora", "adapters", "adamix", "prefix", "prompt")
 SHARED = ("albert",)  # layers of the same weights
 BY_DAY = ("bert", "gpt2", "llama", "t5-3-2", "xlnet")  # by all methods; the others by LoRA
 
@@ -70,7 +70,7 @@ def changed(before: dict[str, Tensor], model: Model) -> set[str]:
     return {name for name in before if not torch.equal(before[name], now[name])}
 
 
-PEFT = ("lora", "adapters", "prefix", "prompt", "bitfit")  # few weights learn
+PEFT = ("lora", "adapters", "adamix", "prefix", "prompt", "bitfit")  # few weights learn
 
 
 @pytest.fixture(scope="module", params=["bert", "gpt", "t5", "elmo"])

@@ -67,7 +67,7 @@ def n_held_out(n_sequences: int, length: int, fraction: float) -> int:
 
 
 def piece_task(
-    objective: str,
+    objective: str | Objective,
     net: nn.Module,
     packing: Packing,
     held_out_index: NDArray[np.int64],
@@ -85,7 +85,7 @@ def piece_task(
     """
     vocabulary = packing.vocabulary
     size = plan.batch_size // plan.micros(world)
-    row = objectives.known()[objective]
+    row = objectives.known()[objective] if isinstance(objective, str) else objective
     corrupt = _corruption(row, vocabulary, plan.seed, unit, static, corruption)
     corrupt_held_out = _corruption(row, vocabulary, plan.seed, unit, static, {}, scored=True)
 

@@ -31,7 +31,7 @@ from workbench.models.formats.task_checkpoint import language_head_of
 from workbench.models.references import net_folder
 from workbench.models.word_models import read_vectors
 
-_AUTO: Mapping[Architecture, Any] = {
+AUTO: Mapping[Architecture, Any] = {
     "decoder": hf.AutoModelForCausalLM,
     "encoder": hf.AutoModelForMaskedLM,
     "encoder-decoder": hf.AutoModelForSeq2SeqLM,
@@ -79,7 +79,7 @@ def _continued_model(name: str, objective: str, folder: Path, progress: Progress
     auto = (
         hf.AutoModelForPreTraining
         if objective in _WITH_PAIRS
-        else _AUTO[known()[objective].architecture]
+        else AUTO[known()[objective].architecture]
     )
     with silenced():
         if objective == "replaced":

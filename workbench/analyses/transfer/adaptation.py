@@ -1,7 +1,7 @@
 """Methods that adapt a model: which weights learn, which modules are added, when and how fast.
 
-Frozen leaves every weight as it is. LoRA comes from peft; adapters, prefixes and prompts are those
-of `models.added_modules`. Costs: the parameters that the method adds.
+Frozen leaves every weight as it is. LoRA comes from peft; adapters, mixtures of them, prefixes and
+prompts are those of `models.added_modules`. Costs: the parameters that the method adds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from workbench.analyses.transfer.backbone import Body
 from workbench.analyses.transfer.experiments import Method, Sizes
 from workbench.core.errors import WorkbenchError
 from workbench.engine.model import Model, refusal
-from workbench.models.added_modules import KINDS, add
+from workbench.models.added_modules import KINDS, Mixing, add
 from workbench.models.formats import peft_adapter
 from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.transformer import AddedKind
@@ -31,6 +31,7 @@ LEARNING_RATES: Mapping[Method, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "top": ((5e-4, 1.5e-3), (2e-5, 5e-5)),
     "lora": ((1e-3, 3e-3), (2e-4, 5e-4)),
     "adapters": ((1e-3, 3e-3), (2e-4, 5e-4)),
+    "adamix": ((1e-3, 3e-3), (2e-4, 5e-4)),
     "prefix": ((3e-3, 1e-2), (1e-3, 5e-3)),
     "prompt": ((3e-3, 1e-2), (3e-3, 1e-2)),
     "bitfit": ((1e-3, 3e-3), (2e-4, 1e-3)),
@@ -38,7 +39,7 @@ LEARNING_RATES: Mapping[Method, tuple[tuple[float, ...], tuple[float, ...]]] = {
 
 
 EPOCHS: Mapping[Method, int] = {  # methods with few weights need more epochs
-    "lora": 6, "adapters": 6, "prefix": 6, "prompt": 6, "bitfit": 6,
+    "lora": 6, "adapters": 6, "adamix": 6, "prefix": 6, "prompt": 6, "bitfit": 6,
 }  # fmt: skip
 DEFAULT_EPOCHS = 5
 LSTM_EPOCHS = 6  # of a frozen model under an LSTM
@@ -60,6 +61,7 @@ class Fitting:
 
     body: Body
     groups: list[Group] = field(default_factory=list)
+    consistency: float = 0.0  # weight of the divergence between two passes
 
     @property
     def trained_weights(self) -> list[Tensor]:
@@ -172,6 +174,15 @@ def _add(kind: AddedKind) -> "Callable[[Fitting, Sizes, int], None]":
     return prepare
 
 
+def _adamix(made: Fitting, sizes: Sizes, seed: int) -> None:
+    """Add mixtures of adapters: a pass takes one per block at random; two passes shall agree."""
+    model = _transformer(made.body.model, "adamix")
+    mixing = Mixing(sizes.n_adapters, sizes.share_up, sizes.keep_adapters)
+    added = add(model, "adapters", sizes.adapter_width, seed, mixing)
+    made.groups.append(Group(list(added.modules.parameters())))
+    made.consistency = sizes.consistency
+
+
 def _transformer(model: Model, method: str) -> HuggingFace:
     why = f"cannot be adapted with {method}: it has no attention blocks"
     return require_transformer(model, why, _remedy(model))
@@ -189,5 +200,6 @@ def _remedy(model: Model) -> str:
 
 _ADDED: Mapping[str, Callable[[Fitting, Sizes, int], None]] = {
     "lora": _lora,
+    "adamix": _adamix,
     **{kind: _add(kind) for kind in KINDS},
 }

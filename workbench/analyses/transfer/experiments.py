@@ -7,7 +7,7 @@ Costs: nothing; the code is imported at the first run.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -19,8 +19,9 @@ from workbench.experiment.growth import Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings
 
 Method = Literal[
-    "frozen", "fine-tuned", "gradual", "top", "lora", "adapters", "prefix", "prompt", "bitfit"
-]
+    "frozen", "fine-tuned", "gradual", "top", "lora", "adapters", "adamix", "prefix", "prompt",
+    "bitfit",
+]  # fmt: skip
 Ridge = Annotated[float, Field(gt=0, le=1e9)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
@@ -31,6 +32,7 @@ METHOD_PAPERS: Mapping[str, str] = {
     "gradual": "howard-2018-ulmfit",
     "lora": "hu-2022-lora",
     "adapters": "houlsby-2019-adapters",
+    "adamix": "wang-2022-adamix",
     "prefix": "li-2021-prefix",
     "prompt": "lester-2021-prompt",
     "bitfit": "benzaken-2022-bitfit",
@@ -50,6 +52,10 @@ class Sizes:
     lora_rank: int = 8
     adapter_width: int = 32
     prefix_length: int = 8  # vectors of a prefix or a prompt
+    n_adapters: int = 4  # of a mixture
+    share_up: bool = True
+    keep_adapters: Literal["average", "first"] = "average"
+    consistency: float = 1.0
 
 
 def counted(number: int, noun: str) -> str:
@@ -110,7 +116,7 @@ class Adapting(SplitSettings):
         ge=1,
         le=1000,
         description="Maximum number of epochs (default: 5 for fine-tuned, gradual and top; 6 for "
-        "lora, adapters, prefix, prompt, bitfit and a frozen model under an LSTM).",
+        "lora, adapters, adamix, prefix, prompt, bitfit and a frozen model under an LSTM).",
     )
     batch_size: int = Field(16, ge=1, le=4096, description="Texts per step (default 16).")
     patience: int = Field(
@@ -130,7 +136,8 @@ class Adapting(SplitSettings):
     @property
     def part_sizes(self) -> Sizes:
         """Sizes of the parts that learn, or that are added to the model."""
-        return Sizes(self.top_layers, self.lora_rank, self.adapter_width, self.prefix_length)
+        names = [each.name for each in fields(Sizes) if each.name in type(self).model_fields]
+        return Sizes(**{name: getattr(self, name) for name in names})
 
     def adapted(self, method: Method) -> str:
         """How a method adapts a model, in the words of a method section."""
@@ -142,6 +149,8 @@ class Adapting(SplitSettings):
             "top": f"by training the top {counted(sizes.top_layers, 'layer')}",
             "lora": f"with LoRA of rank {sizes.lora_rank} (Hu et al. 2022)",
             "adapters": f"with adapters of width {sizes.adapter_width} (Houlsby et al. 2019)",
+            "adamix": f"with a mixture of {counted(sizes.n_adapters, 'adapter')} of width "
+            f"{sizes.adapter_width} (AdaMix, Wang et al. 2022)",
             "prefix": f"with a prefix of {counted(sizes.prefix_length, 'vector')} per layer (Li "
             "and Liang 2021)",
             "prompt": f"with a prompt of {counted(sizes.prefix_length, 'vector')} (Lester et al. "
@@ -207,6 +216,26 @@ class Finetune(Adapting):
         "as BertForSequenceClassification, so plain transformers opens the model), plain (linear, "
         "on a learnt mix of all layers), lstm (stronger), or text (the model writes the label; T5, "
         "BART). Default: standard if the model itself learns and has one, else plain.",
+    )
+    n_adapters: int = Field(
+        4, ge=1, le=64, description="Adapters per block, for method adamix (default 4)."
+    )
+    share_up: bool = Field(
+        True,
+        description="Whether the adapters of a block share the second of their maps, for method "
+        "adamix (default: yes).",
+    )
+    keep_adapters: Literal["average", "first"] = Field(
+        "average",
+        description="What is left of the adapters of a block after training, for method adamix: "
+        "their average, or the first one, as where all texts are routed to it (default average).",
+    )
+    consistency: float = Field(
+        1.0,
+        ge=0,
+        le=1000,
+        description="Weight of the divergence between two random routes, for method adamix "
+        "(default 1; 0: one route per step).",
     )
     save_model: bool = Field(True, description="Save the model of the best seed.")
     merge: bool = Field(

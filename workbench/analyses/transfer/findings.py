@@ -53,11 +53,19 @@ TRAINED = {  # methods as the subject of a sentence
     "top": "training the top layers",
     "lora": "LoRA",
     "adapters": "adapter tuning",
+    "adamix": "AdaMix",
     "prefix": "prefix tuning",
     "prompt": "prompt tuning",
     "bitfit": "BitFit",
 }
-EFFICIENT = ("lora", "adapters", "prefix", "prompt", "bitfit")  # methods that train few weights
+EFFICIENT = (
+    "lora",
+    "adapters",
+    "adamix",
+    "prefix",
+    "prompt",
+    "bitfit",
+)  # methods that train few weights
 KEYS = ("task", "model", "method", "metric")
 CELL = ("task", "model", "method", "head")
 MORE_SEEDS = "more seeds: one training of each shows no variation between trainings"

@@ -41,6 +41,7 @@ from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Part, Places, in_halves
 from workbench.engine.model import Model
 from workbench.engine.task import Gold, Task
+from workbench.models.added_modules import merge
 from workbench.models.fine_tuning import Checkpoint, EarlyStopping, Learner, fine_tune
 from workbench.models.huggingface import require_transformer
 from workbench.models.output_heads.standard_heads import has_bias, with_standard_head
@@ -58,6 +59,7 @@ class Predictor(Protocol):
     """What predicts from a body's states: a task head, or a decoder that writes text."""
 
     mix: Any
+    task: Task
 
     def __call__(self, read: Any) -> Any: ...
 
@@ -135,7 +137,7 @@ def train_head(
         tuned = fine_tune(
             learner,
             epochs(),
-            lambda texts: _gradients(head, train, texts, learner.moving, room),
+            lambda texts: _gradients(head, train, texts, learner.moving, room, fitting.consistency),
             lambda: _score(task, head, fitting, dev),
             EarlyStopping(plan.patience, highest=1.0),
             lambda step, loss: on_progress(step, steps, loss),
@@ -286,6 +288,7 @@ def _gradients(
     texts: Sequence[int],
     trained: Sequence[Tensor],
     room: Limit,
+    consistency: float,
 ) -> Iterator[Part]:
     """Gradients of the loss of these texts, in parts if memory is short."""
     source, examples = train
@@ -294,13 +297,32 @@ def _gradients(
         with torch.enable_grad():
             read = source.read(some.places, head.mix)
             gold = [examples.gold[text] for text in some.places]
-            loss = head.loss(head(read), gold, read)
+            outputs = head(read)
+            loss = head.loss(outputs, gold, read)
+            if consistency:
+                other = source.read(some.places, head.mix)  # by another random route
+                of_words = read.there if head.task.kind in ("tags", "entities") else None
+                loss = loss + consistency * disagreement(outputs, head(other), of_words)
             gradients = torch.autograd.grad(loss, trained, allow_unused=True)
         n_targets = 1 if len(some) == len(texts) else head.targets(gold, read)
         return loss.detach(), n_targets, gradients
 
     whole = Places(texts, max(source.lengths[text] for text in texts))
     return (gradients for _, gradients in in_halves(back, whole, room))
+
+
+def disagreement(first: Tensor, second: Tensor, there: Tensor | None) -> Tensor:
+    """The symmetric divergence of two predictions, a mean over texts or words; of scores squared.
+
+    # [batch, outputs], [batch, words, outputs] where words are `there`, or [batch, 2, places]
+    """
+    if first.shape[-1] == 1:
+        return (first - second).square().mean()
+    if there is not None:
+        first, second = first[there], second[there]
+    a, b = first.log_softmax(-1), second.log_softmax(-1)
+    # the mean of KL(a, b) and KL(b, a)
+    return ((a.exp() - b.exp()) * (a - b)).sum(-1).mean() / 2
 
 
 def _learner(head: Predictor, fitting: Fitting, plan: Plan, steps: int) -> Learner:
@@ -571,6 +593,8 @@ def _attempt(
             ),
             Checkpoint(adapter.home / f"{ATTEMPT}-{seed}-{learning_rate:g}.safetensors"),
         )
+        if adapter.method == "adamix":
+            merge(require_transformer(body.model, "has no adapters", ""))
     trained = [*fitting.trained_weights, *head.parameters()]
     return Trial(
         seed,
@@ -613,6 +637,14 @@ def _head(adapter: Adapter, body: Body, seed: int) -> Predictor:
                 code="setting-invalid",
                 where=adapter.model.name,
                 remedy="Set another method, or set head to plain.",
+            )
+        if adapter.method == "adamix" and adapter.settings.part_sizes.consistency:
+            raise WorkbenchError(
+                "a model that writes its label makes no prediction whose consistency can be "
+                "measured.",
+                code="setting-invalid",
+                where=adapter.model.name,
+                remedy="Set consistency to 0, or set head to plain.",
             )
         train = adapter.split.train
         return Writer(task, body, train.batch, Scale.of(train.gold, task))

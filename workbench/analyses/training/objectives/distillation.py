@@ -41,19 +41,29 @@ def distillation(
     weights: tuple[float, float, float] = (SOFT, HARD, COSINE),
 ) -> dict[str, Tensor]:
     """The weighted loss and its three parts, each a mean over tokens."""
-    soft = functional.kl_div(
-        functional.log_softmax(student.float() / temperature, dim=1),
-        functional.log_softmax(teacher.float() / temperature, dim=1),
-        reduction="batchmean",
-        log_target=True,
-    )
-    soft = soft * temperature**2  # keeps the gradient's size independent of the temperature
+    soft = soft_targets(student, teacher, temperature).mean()
     hard = functional.cross_entropy(student.float(), labels, ignore_index=IGNORED)
-    similarity = functional.cosine_similarity(student_hidden.float(), teacher_hidden.float(), dim=1)
-    cosine = (1 - similarity).mean()
+    cosine = cosine_distance(student_hidden, teacher_hidden).mean()
     parts = torch.stack([soft, hard, cosine])
     loss = parts @ sent(torch.tensor(weights, dtype=parts.dtype), parts.device)
     return {"loss": loss, "soft": soft, "hard": hard, "cosine": cosine}
+
+
+def soft_targets(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """Divergence from the teacher's distribution at a temperature.  # [n, outputs] twice -> [n]
+
+    Times the squared temperature, which keeps the size of the gradient.
+    """
+    own, theirs = (
+        functional.log_softmax(each.float() / temperature, -1) for each in (student, teacher)
+    )
+    divergence = functional.kl_div(own, theirs, reduction="none", log_target=True)
+    return divergence.sum(-1) * temperature**2
+
+
+def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
+    """One minus the cosine of states.  # [..., width] twice -> [...]"""
+    return 1 - functional.cosine_similarity(student.float(), teacher.float(), dim=-1)
 
 
 # --- the student, initialised from every other layer of its teacher -------------------------------
