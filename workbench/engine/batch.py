@@ -6,7 +6,7 @@ are character ranges. Costs: the bytes of the text, 9 bytes per word, and about 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,17 +86,23 @@ def text_of_span(batch: Batch, document: int, span: tuple[int, int]) -> str:
     return batch.text_of(document)[ranges[span[0]][0] : ranges[span[1] - 1][1]]
 
 
-def one_text(text: str, words: NDArray[Any]) -> Batch:
-    """A batch of one text; `words` are character ranges.  # [words, 2]"""
-    raw = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+def batch_of(texts: Sequence[str], words: Sequence[Sequence[tuple[int, int]]]) -> Batch:
+    """A batch of some texts; the words of each are character ranges."""
+    raw = [text.encode("utf-8") for text in texts]
+    counts = [len(each) for each in words]
     return Batch(
-        text=raw,
-        text_offsets=np.array([0, len(raw)], dtype=np.int64),
-        words=np.asarray(words, dtype=np.int32).reshape(-1, 2),
-        word_offsets=np.array([0, len(words)], dtype=np.int64),
-        segments=np.zeros(len(words), dtype=np.int8),
-        order=np.zeros(1, dtype=np.int64),
+        text=np.frombuffer(b"".join(raw), dtype=np.uint8),
+        text_offsets=np.cumsum([0, *map(len, raw)], dtype=np.int64),
+        words=np.array([each for own in words for each in own], dtype=np.int32).reshape(-1, 2),
+        word_offsets=np.cumsum([0, *counts], dtype=np.int64),
+        segments=np.zeros(sum(counts), dtype=np.int8),
+        order=np.arange(len(raw), dtype=np.int64),
     )
+
+
+def one_text(text: str, words: Iterable[tuple[int, int]]) -> Batch:
+    """A batch of one text; `words` are character ranges."""
+    return batch_of([text], [list(words)])
 
 
 _ARRAYS = ("text", "text_offsets", "words", "word_offsets", "segments", "order")

@@ -19,9 +19,16 @@ from typing import TYPE_CHECKING
 import torch
 
 from workbench.analyses.predictions.prediction import Prediction, cannot, following, written
-from workbench.analyses.predictions.results import Choice, Generated, Labelled, WrittenPiece
+from workbench.analyses.predictions.results import (
+    NO_ANSWER,
+    Choice,
+    Generated,
+    Labelled,
+    WrittenPiece,
+)
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public, require_seed
+from workbench.corpora.answer_spans import answer_spans
 from workbench.corpora.encode import encode
 from workbench.corpora.text_prediction import pair_of, predict_text
 from workbench.corpora.typed import readable
@@ -172,19 +179,21 @@ def answer(
 ) -> Generated | Labelled:
     """Answer a question about a text.
 
-    A model fine-tuned on an `answers` task by `finetune` extracts the most probable span of the
-    text. An encoder-decoder writes the answer for `question: … context: …`, as T5 does.
+    A model with a head for answers (`…ForQuestionAnswering`, or a run of `finetune`) extracts the
+    best span of the text, or says that there is none; a long text is read in windows that overlap.
+    An encoder-decoder writes the answer for `question: … context: …`, as T5 does.
 
     Args:
         model: A model with a head for answers, or an encoder-decoder.
         question: The question.
         context: The text that has the answer.
         max_pieces: Maximum number of written pieces (default 24).
-        top: Number of most probable pieces to keep for each written piece (default 5).
+        top: Number of best spans, or of most probable pieces for each written piece (default 5).
         on_piece: Function that is called with each written piece as soon as it is chosen.
 
     Returns:
-        `Labelled` with `guess` and `answer` (its probability), or `Generated`.
+        `Labelled` with `guess`, `answer` (its probability) and `spans`: the best answers with their
+        scores and ranges of characters of `context`, best first. Or `Generated`.
 
     Raises:
         WorkbenchError: The model can do neither, or a text is empty.
@@ -197,11 +206,33 @@ def answer(
     asked, about = readable(question, "question"), readable(context, "context")
     if model.task_head is not None:
         task = model.task_head.task
-        if task.kind == "answers" or (task.kind == "text" and task.label == "answers"):
+        if task.kind == "answers":
+            return _extracted(model, asked, about, top)
+        if task.kind == "text" and task.label == "answers":
             return label(model, pair_of(asked, about))
     _require_writer(model, "answer")
     prompt = f"{QUESTION}{question}{CONTEXT}{context}"
     return _noted(generate(model, prompt, max_pieces, top=top, on_piece=on_piece))
+
+
+def _extracted(model: Model, question: "Doc", context: "Doc", top: int) -> Labelled:
+    """The best spans of a text, and no answer."""
+    require_counts(top=top)
+    doc = pair_of(question, context)
+    (found,) = answer_spans(model, [doc], top=top)
+    if any(math.isnan(span.score) for span in found.ranked):
+        raise not_a_number(model.name)
+    best, notes = found.decided(), []
+    if found.is_question_cut:
+        notes.append(f"The question is too long for {model.name}: its end was not read.")
+    if found.windows > 1:
+        notes.append(
+            f"The text is too long for {model.name}: it was read in {found.windows} parts."
+        )
+    return Labelled(
+        model.name, doc.text, "answers", best.text or NO_ANSWER, answer=best.probability,
+        spans=found.ranked[:top], notes=tuple(notes),
+    )  # fmt: skip
 
 
 def label(model: Model, doc: "Doc") -> Labelled:

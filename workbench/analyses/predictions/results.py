@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.core.display import Displayed
 from workbench.core.errors import listed
+from workbench.corpora.answer_spans import AnswerSpan
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 100  # characters of a text in a heading
+NO_ANSWER = "(no answer)"
 
 
 @dataclass(frozen=True)
@@ -269,17 +271,20 @@ class Labelled(_Shown):
     classes: tuple[tuple[str, float], ...] = ()  # with their probabilities, most probable first
     words: tuple[tuple[str, str, float], ...] = ()  # each with its tag and the tag's probability
     answer: float | None = None  # probability of the answer's start times that of its end
+    spans: tuple[AnswerSpan, ...] = ()  # the best answers, one without text is no answer
     notes: tuple[str, ...] = ()
 
     @property
     def table(self) -> "pd.DataFrame":
-        """One row for each class, for each word with its tag, or for the answer, score or text."""
+        """One row for each class, word with its tag, or answer; or for the score or text."""
         import pandas as pd
 
         if self.classes:
             return pd.DataFrame(self.classes, columns=["class", "probability"])
         if self.words:
             return pd.DataFrame(self.words, columns=["word", "tag", "probability"])
+        if self.spans:
+            return pd.DataFrame(self.spans).rename(columns={"text": "answer"})
         if self.answer is not None:
             return pd.DataFrame([(self.guess, self.answer)], columns=["answer", "probability"])
         if self.kind == "text":
@@ -294,6 +299,12 @@ class Labelled(_Shown):
             return [(name, percent(share)) for name, share in self.classes]
         if self.words:
             return [(printable(word), tag, percent(share)) for word, tag, share in self.words]
+        if self.spans:
+            names = ["answer", *[""] * (len(self.spans) - 1)]
+            return [
+                (name, printable(span.text) or NO_ANSWER, percent(span.probability))
+                for name, span in zip(names, self.spans, strict=True)
+            ]
         share = () if self.answer is None else (percent(self.answer),)
         name = "answer" if self.kind == "answers" else self.kind
         return [(name, printable(self.guess), *share)]

@@ -9,7 +9,7 @@ name. Costs: a copy of the body's weights.
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import transformers
@@ -57,22 +57,24 @@ _NAMES: dict[str, str] = {
 
 def standard_head(net: PreTrainedModel) -> StandardHead | None:
     """The task head of a net, by its class and config; None without one, or with a random one."""
-    if not type(net).__name__.endswith(ENDINGS) or partly_random(net):
+    name, config = type(net).__name__, cast(Any, net.config)
+    if not name.endswith(ENDINGS) or partly_random(net):
         return None
-    config: Any = net.config
+    if name.endswith(ANSWERER) and hasattr(config, "start_n_top"):
+        return None  # XLNet's and XLM's give the best ends by beam search, not logits
     names = tuple(str(config.id2label[index]) for index in sorted(config.id2label))
     kind: Labelling
-    if type(net).__name__.endswith(CLASSIFIER):
+    if name.endswith(CLASSIFIER):
         kind = "score" if config.problem_type == "regression" or len(names) == 1 else "class"
-    elif type(net).__name__.endswith(TAGGER):
+    elif name.endswith(TAGGER):
         is_bio = "O" in names and all(n == "O" or n[:2] in ("B-", "I-") for n in names)
         kind = "entities" if is_bio and len(names) > 1 else "tags"
     else:
         kind = "answers"
     names = () if kind in ("score", "answers") else names
-    name = str(getattr(config, "finetuning_task", None) or _NAMES[kind])
+    task_name = str(getattr(config, "finetuning_task", None) or _NAMES[kind])
     pairs = True if kind == "answers" else None if kind in ("class", "score") else False
-    return StandardHead(Task(name, kind, "", names, pairs, METRICS[kind][0]))
+    return StandardHead(Task(task_name, kind, "", names, pairs, METRICS[kind][0]))
 
 
 def lacks_standard_head(model: Any, task: Task) -> str:

@@ -5,8 +5,9 @@
 transformers' `generate` runs the model, with its cache of keys and values. A hook reads the logits
 of each step, so the probability of a piece is that of the model, whatever chose it: temperature and
 nucleus sampling, or rules of generation in the model's own configuration (a forced first piece, a
-minimum length, no repeated n-grams). There are no beams, so each piece can be shown when it is
-chosen. Costs: one pass over the text, then one pass per piece over this piece alone.
+minimum length, no repeated n-grams). It has no beams, so each piece can be shown when it is chosen;
+`written_texts` writes for many texts, with beams too. Costs: one pass over the text, then one pass
+per piece over this piece alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,9 +26,13 @@ from transformers.generation.logits_process import (
 
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Pieces
+from workbench.engine.forward_pass import length_batches
+from workbench.engine.halving import Limit
 from workbench.engine.model import Model
 from workbench.engine.taps import session
 from workbench.models.huggingface import require_transformer
+
+PIECES = 1 << 14  # of the texts, in a batch of `written_texts`
 
 
 @dataclass(frozen=True)
@@ -75,14 +80,10 @@ def continued(
 
     # text: [1, pieces]
     """
-    net: Any = require_transformer(model, "does not write text", "Choose mini:gpt or mini:t5.").net
-    ends = _ends(net, model)
+    net, ends = _writer(model)
     recorder = _Recorder(
         text.ids.shape[1] if model.objective == "causal" else 1, ends, top, on_step
     )
-    options: dict[str, Any] = {"do_sample": sampling.sample, "num_beams": 1}
-    if sampling.sample:
-        options |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": 0}
     with (
         seeded(model.device, sampling.seed),
         torch.no_grad(),
@@ -90,19 +91,78 @@ def continued(
         recorder.of(net),
     ):
         ids = net.generate(
-            input_ids=text.ids,
-            attention_mask=text.mask.long(),
-            max_new_tokens=max_pieces,
-            use_cache=_has_cache(net, model),
-            forced_eos_token_id=None,  # BART's config ends every text that is long enough
-            pad_token_id=model.symbols.pad,
-            eos_token_id=sorted(ends) or None,
+            **_arguments(model, text, max_pieces, sampling),
             logits_processor=LogitsProcessorList([recorder]),
-            **options,
         )
     recorder.finish(ids)
     steps = recorder.steps
     return steps, bool(steps) and steps[-1].piece in ends
+
+
+def written_texts(
+    model: Model,
+    text: Pieces,
+    max_pieces: int,
+    beams: int = 1,
+    sampling: Sampling = Sampling(),
+    on_done: Callable[[int], object] | None = None,
+) -> list[list[int]]:
+    """The pieces that a model writes after each text, or for it, without special ones.
+
+    A decoder gets texts of the same length together, so that nothing is padded. `on_done` gets the
+    number of written texts.
+
+    # text: [texts, pieces], on the host
+    """
+    net, _ = _writer(model)
+    lengths = text.mask.sum(1)
+    is_causal = model.objective == "causal"
+    special = set(model.tokenizer.all_special_ids)  # type: ignore[attr-defined]
+    rows: list[list[int]] = [[] for _ in range(len(text))]
+    done = 0
+    with seeded(model.device, sampling.seed), torch.no_grad():
+        for places, width in length_batches(lengths, Limit(PIECES // beams)):
+            groups = [places[lengths[places] == n] for n in lengths[places].unique()]
+            for group in groups if is_causal else [places]:
+                read = text.take(group)
+                read = read.narrowed(int(lengths[group].max()) if is_causal else width)
+                ids = net.generate(
+                    **_arguments(model, read.to(model.device), max_pieces, sampling, beams)
+                )
+                start = read.ids.shape[1] if is_causal else 1
+                for place, row in zip(group.tolist(), ids[:, start:].tolist(), strict=True):
+                    rows[place] = [piece for piece in row if piece not in special]
+                done += len(group)
+                if on_done is not None:
+                    on_done(done)
+    return rows
+
+
+def _writer(model: Model) -> tuple[Any, frozenset[int]]:
+    """The net of a model that writes, and the pieces that end its texts."""
+    net: Any = require_transformer(model, "does not write text", "Choose mini:gpt or mini:t5.").net
+    return net, _ends(net, model)
+
+
+def _arguments(
+    model: Model, text: Pieces, max_pieces: int, sampling: Sampling, beams: int = 1
+) -> dict[str, Any]:
+    """The arguments of transformers' `generate`."""
+    net, ends = _writer(model)
+    options: dict[str, Any] = {
+        "input_ids": text.ids,
+        "attention_mask": text.mask.long(),
+        "max_new_tokens": max_pieces,
+        "num_beams": beams,
+        "do_sample": sampling.sample,
+        "use_cache": _has_cache(net, model),
+        "forced_eos_token_id": None,  # BART's config ends every text that is long enough
+        "pad_token_id": model.symbols.pad,
+        "eos_token_id": sorted(ends) or None,
+    }
+    if sampling.sample:
+        options |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": 0}
+    return options
 
 
 def choose(logits: Tensor, sampling: Sampling, top: int) -> Step:

@@ -1,0 +1,9 @@
+"""Does a retriever find the passage with the answer, and does a model read it?
+
+BM25, mean states and a bi-encoder look passages up; a decoder or an encoder-decoder answers from
+them, as in RAG.
+"""
+
+from workbench.core.analysis import Analysis
+
+ANALYSIS = Analysis(__name__)
