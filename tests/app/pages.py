@@ -18,6 +18,7 @@ NAMES = (
     "corpora",
     "attention",
     "predict",
+    "ask",
     "words",
     "heads",
     "pruning",

@@ -15,6 +15,7 @@ from tests.app.conftest import components_known  # noqa: F401
 from tests.app.pages import drawn, home, said  # noqa: F401
 from tests.composition.producers import Producer
 from tests.composition.test_matrix import PRODUCERS, TODAY, WITH_MODEL
+from workbench.analyses.asking.views import page as asking_views
 from workbench.analyses.pruning import views as pruning
 from workbench.analyses.transfer import views as transfer
 from workbench.analyses.words.views import page as words_views
@@ -24,10 +25,13 @@ BY_REF = {name: producer for name, producer in PRODUCERS.items() if name != "obj
 TODAY_BY_REF = TODAY if TODAY in BY_REF else next(iter(BY_REF))
 TABS = {
     "predict": ("Why?", "What if?", "When?", "Who?", "Where?"),
+    "ask": tuple(asking_views.TABS),
     "words": tuple(words_views.TABS),
 }
 ANALYSES = {"pruning": pruning.ANALYSES, "transfer": transfer.ANALYSES}
-FIRST = ("models", "attention", "predict", "words", "heads", "probing", "pruning", "transfer")
+FIRST = (
+    "models", "attention", "predict", "ask", "words", "heads", "probing", "pruning", "transfer",
+)  # fmt: skip
 REFUSAL = re.compile(r"\[(?!internal\b)[a-z-]+\]\s+\S")  # a code, then what to do
 pytestmark = pytest.mark.usefixtures("home", "warm_workers")
 

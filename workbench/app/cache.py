@@ -298,16 +298,21 @@ def sentence(ref: str, split: str, index: int) -> "Doc":
 
 def typed(text: str) -> "Doc":
     """A typed text as a Doc, from an installed spaCy pipeline, or from rules if there is none."""
-    text = " ".join(text.split())
+    return _typed(checked(" ".join(text.split())))
+
+
+def checked(text: str, name: str = "text") -> str:
+    """A typed text without space around it; an empty one, or one that is too long, is an error."""
+    text = text.strip()
     if not text:
-        raise WorkbenchError("The text is empty.", code="text-empty", remedy="Type a sentence.")
+        raise WorkbenchError(f"The {name} is empty.", code="text-empty", remedy="Type a sentence.")
     if len(text) > LONGEST:
         raise WorkbenchError(
-            f"The text has {len(text):,} characters; the maximum is {LONGEST:,}.",
+            f"The {name} has {len(text):,} characters; the maximum is {LONGEST:,}.",
             code="text-too-long",
             remedy="Shorten it, or add it as a corpus (Library, Corpora), which has no maximum.",
         )
-    return _typed(text)
+    return text
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

@@ -110,6 +110,7 @@ _TEXT_PAGE = """<style>
 [data-testid="stMainBlockContainer"] h1 { padding: 0 0 0.25rem; }
 .st-key-controls-text { flex-wrap: wrap; }
 .st-key-controls-text > :has([data-testid="stTextInput"]) { flex: 1 1 240px; }
+[class*="st-key-line-"] > :has([data-testid="stTextInput"]) { flex: 1 1 260px; }
 [data-testid="stExpander"] details { border: 0; border-radius: 0; }
 [data-testid="stExpander"] summary { padding: 0.25rem 0; }
 [data-testid="stExpander"] [data-testid="stExpanderDetails"] { padding: 0.25rem 0; }
@@ -122,6 +123,7 @@ _TEXT_PAGE = """<style>
   }
 }
 @media (max-width: 640px) {
+  [class*="st-key-line-"] > :has([data-testid="stTextInput"]) { flex-basis: 100%; }
   [data-testid="stMainBlockContainer"] { padding: 3.25rem 1rem 6rem; }
   [data-testid="stElementContainer"]:has(> [data-testid="stHeading"] h1) {
     position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);

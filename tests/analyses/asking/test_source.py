@@ -1,0 +1,67 @@
+"""The words that carry a written text: those of leave-one-out, piece by piece."""
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.analyses.asking.source import GROUPS, carried
+from workbench.analyses.attribution.methods import attribute_prediction
+from workbench.analyses.predictions.explained import prediction_of
+from workbench.analyses.predictions.target import Target
+
+TEXT = "Ben walks to the hill. The girls were tall."
+
+
+@pytest.mark.parametrize("ref", ["mini:gpt", "mini:t5"])
+def test_each_piece_has_the_scores_of_leave_one_out(ref: str) -> None:
+    model = wb.load(ref, device="cpu")
+    pieces = [step.index for step in wb.generate(model, TEXT, 4).steps]
+    found = carried(model, TEXT, pieces, 4)
+    for n, piece in enumerate(pieces):
+        prediction, _ = prediction_of(model, TEXT, position=n + 1, so_far=pieces[:n])
+        expected = attribute_prediction(
+            prediction, Target(piece, measure="log-probability"), "leave-one-out"
+        )
+        known = {
+            unit.word: score
+            for unit, score in zip(expected.units, expected.scores.tolist(), strict=True)
+            if unit.word >= 0 and not unit.fixed and unit.stack == expected.units[0].stack
+        }
+        assert found.of_words(n) == pytest.approx(known, abs=1e-4)
+    whole = sum(np.array(list(found.of_words(n).values())) for n in range(len(pieces)))
+    assert list(found.of_words().values()) == pytest.approx(whole)
+
+
+def test_words_of_a_long_source_are_hidden_in_groups() -> None:
+    model = wb.load("mini:t5", device="cpu")
+    text = "Ben walks to the hill. " * 60
+    shares: list[float] = []
+    found = carried(model, text, [5, 7], on_progress=shares.append)
+    assert len(found.groups) <= GROUPS and shares[-1] == 1
+    words = [word for group in found.groups for word in group]
+    assert words == sorted(set(words)) and len(words) < len(found.doc), "the end is not read"
+
+
+def test_a_decoder_is_scored_on_the_part_that_it_read() -> None:
+    model = wb.load("mini:gpt", device="cpu")
+    text = "Ben walks to the hill. " * 40
+    pieces = [step.index for step in wb.generate(model, text, 8).steps]
+    found = carried(model, text, pieces, 8)
+    assert text.strip().endswith(found.doc.text.strip()) and len(found.doc) < 64
+    assert found.scores.shape == (len(found.groups), len(pieces))
+
+
+def test_a_word_that_a_text_copies_carries_it() -> None:
+    """The end of a text is decided by its last words, not by a group of words far away."""
+    model = wb.load("mini:gpt", device="cpu")
+    text = "The girls were old. Ben walks to the"
+    scores = carried(model, text, [step.index for step in wb.generate(model, text, 1).steps])
+    by_word = {scores.doc[word].text: score for word, score in scores.of_words().items()}
+    assert by_word["to"] + by_word["the"] > abs(by_word["girls"]) + abs(by_word["old"])
+
+
+def test_what_reads_words_by_their_letters_hides_none() -> None:
+    with pytest.raises(wb.WorkbenchError, match="letters"):
+        carried(wb.load("mini:elmo", device="cpu"), TEXT, [3])
+    with pytest.raises(wb.WorkbenchError, match="nothing"):
+        carried(wb.load("mini:gpt", device="cpu"), TEXT, [])
