@@ -268,7 +268,7 @@ def _probabilities(
 
     with ALONE:
         found = label_probabilities(_model, _design(design), _demonstrations(shown), [text])
-    shares = {str(name): found.probabilities(name)[0].tolist() for name in HEADINGS}
+    shares = {name: found.probabilities(name)[0].tolist() for name in HEADINGS}
     if len(set(found.pieces.tolist())) == 1:
         del shares["length"]  # of words of equal length it is the same as none
     return {name: each for name, each in shares.items() if all(map(isfinite, each))}
