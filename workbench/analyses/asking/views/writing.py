@@ -84,6 +84,7 @@ def draw(tab: str, prompt: Prompt, label: str, shows_prompt: bool = False) -> No
             "Light up its source",
             value=is_small,
             key="lit",
+            bind="query-params",
             help="Hides each word of the source in turn, which takes a forward pass for each.",
         )
     is_new = known is None or not (known.is_whole or known.is_stopped)
@@ -112,7 +113,7 @@ def draw(tab: str, prompt: Prompt, label: str, shows_prompt: bool = False) -> No
         st.caption(plain(note))
     if lit:
         _light(prompt, known)
-    _strips(tab, prompt, known)
+    _strips(tab, known, lit)
 
 
 def _stop(slot: str) -> None:
@@ -182,7 +183,7 @@ def _light(prompt: Prompt, known: Written) -> None:
     bar.empty()
 
 
-def _strips(tab: str, prompt: Prompt, known: Written) -> None:
+def _strips(tab: str, known: Written, lit: bool) -> None:
     """Draw the written pieces, of which one can be chosen, the source, and the other choices."""
     index = st.query_params.get(PIECE, "")
     piece = int(index[:6]) if index.isascii() and index.isdecimal() else None
@@ -209,7 +210,7 @@ def _strips(tab: str, prompt: Prompt, known: Written) -> None:
             scrolls=True,
         )
     ]
-    if known.carried is not None:
+    if lit and known.carried is not None:
         views.append(_source(known.carried, known, piece))
 
     def chosen(pick: Mapping[str, Any]) -> None:
