@@ -28,7 +28,7 @@ def test_what_needs_an_analysis_goes_with_it() -> None:
         name: {each.package.rpartition(".")[2] for each in deletable.gone_with(name)}
         for name in NAMES
     }
-    assert gone["lenses"] == {"lenses"}
+    assert gone["lenses"] == {"lenses", "few_shot"}
     assert gone["predictions"] == {
         "predictions", "attention", "attribution", "lenses", "patching", "steering",
     }  # fmt: skip

@@ -35,6 +35,11 @@ MESSAGE = "no file, but what a process or a page of ours says"
 COPIED = "each file is copied with require_regular"
 ALLOWED = {
     "workbench/analyses/training/commands/train.py copied": COPIED,
+    "workbench/analyses/compression/compress.py run": "a folder that this run has written",
+    "workbench/analyses/compression/cost.py costs": MESSAGE,
+    "workbench/models/compression/quantisation.py quantise": SCRATCH,
+    "workbench/models/compression/vocabulary.py cut_vocabulary": MESSAGE,
+    "workbench/models/compression/vocabulary.py removable_pieces": MESSAGE,
     "workbench/corpora/readers/tables.py _of_objects": JSON,
     "workbench/corpora/validate.py _objects": JSON,
     "workbench/corpora/validate.py _write": SCRATCH,

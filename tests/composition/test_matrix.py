@@ -130,6 +130,7 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
     return {
         "attribution": kind in ("", "text"),
         "contributions": no_attention or added or kind in ("", "score", "answers", "text"),
+        "cloze": kind not in PREDICTED,
         "distil": added
         or name.startswith("pruned")
         or kind in ("", "bidirectional", "tags", "entities", "answers", "text")

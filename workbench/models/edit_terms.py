@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.files import read_regular
 from workbench.core.head_names import head_number
 
 MEAN = "mean"
@@ -123,7 +124,7 @@ def digest_of(edit: str, texts: Sequence[str] = ()) -> str:
 
 def mean_texts() -> list[str]:
     """The texts over which means are taken by default, of the built-in corpus."""
-    return (Path(__file__).parent / "mean_texts.txt").read_text("utf-8").splitlines()
+    return read_regular(Path(__file__).parent / "mean_texts.txt").decode("utf-8").splitlines()
 
 
 def require_parts(

@@ -39,7 +39,7 @@ from workbench.corpora.tasks import Examples, Split, corpora_of, split_of, task_
 from workbench.engine.batch import batch_of
 from workbench.engine.model import Model, UnsupportedError
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
-from workbench.models.huggingface import HuggingFace
+from workbench.models.huggingface import require_transformer
 from workbench.models.scoring.lm_scoring import start_of
 from workbench.models.scoring.prompts import (
     CALIBRATIONS,
@@ -338,10 +338,11 @@ def _inside(trial: Trial, shown: Shown, settings: FewShot) -> dict[str, pd.DataF
         return tables
     with suppress(UnsupportedError):
         tables["layers"] = layer_table(model, *own)
-    if settings.heads and isinstance(model, HuggingFace) and model.objective == "causal":
+    if settings.heads and model.objective == "causal":
         with suppress(UnsupportedError):
+            net = require_transformer(model, "has no heads", "Set heads=0.")
             how = (settings.heads, settings.calibration, trial.start, settings.seeds[0])
-            tables["heads"] = head_table(model, *own, *how)
+            tables["heads"] = head_table(net, *own, *how)
     return {name: table for name, table in tables.items() if len(table)}
 
 

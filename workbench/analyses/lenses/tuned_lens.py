@@ -44,6 +44,7 @@ LOGIT, TUNED = "logit", "tuned"
 LENSES = (LOGIT, TUNED)
 FINAL, CONSTANT, FREQUENCIES = "model", "constant", "frequencies"
 SAMPLES = 100  # bootstrap samples of the bias
+MEANS = 1 << 26  # numbers of mean distributions in memory, of as many layers as fit
 MEASURES = ("loss", "agreement", "accuracy", "cross_entropy")  # summed per document
 
 Floats = NDArray[np.float64]
@@ -80,10 +81,14 @@ def run(inputs: Inputs, settings: TunedLens, progress: Progress) -> Result:
         inputs.seed,
         lambda step, loss: progress(step, steps, f"training the lens: loss {loss:.4f}"),
     )
-    scores = _Scores(documents[TEST], reader.choices)
-    for predicted in reader.predictions(batch, documents[TEST], inputs.seed):
-        _score(reader, predicted, trained.maps, facts, scores, inputs.seed)
-        progress(scores.done, len(documents[TEST]), "scoring held-out texts")
+    scores = _Scores(documents[TEST])
+    groups = list(_groups(model, reader.choices))
+    for layers in groups:
+        for predicted in reader.predictions(batch, documents[TEST], inputs.seed):
+            _score(reader, predicted, trained.maps, facts, scores, inputs.seed, layers)
+            total = len(groups) * len(documents[TEST])
+            progress(scores.done, total, "scoring held-out texts")
+        scores.settle()
     if not scores.counts.any():
         raise WorkbenchError(
             "the held-out texts have no piece to predict.",
@@ -104,10 +109,10 @@ class _Scores:
     """Sums over the predictions of each document, and of distributions in bootstrap samples."""
 
     documents: Sequence[int]
-    choices: int
     sums: dict[Key, Floats] = field(default_factory=dict)  # [documents, MEASURES]
     means: dict[Key, Tensor] = field(default_factory=dict)  # [1 + SAMPLES, choices]
-    done: int = 0  # documents
+    biases: dict[Key, Floats] = field(default_factory=dict)  # [1 + SAMPLES], of settled means
+    done: int = 0  # documents, once for each group of layers
 
     def __post_init__(self) -> None:
         self.row_of = {document: row for row, document in enumerate(self.documents)}
@@ -126,6 +131,19 @@ class _Scores:
         sums = weights @ probabilities
         self.means[key] = self.means[key] + sums if key in self.means else sums
 
+    def settle(self) -> None:
+        """Compare the mean distributions of some layers with the final one, and drop them."""
+        for key, mean in self.means.items():
+            self.biases[key] = _bias(self.means["", -1, FINAL], mean)
+        self.means.clear()
+
+
+def _groups(model: Model, choices: int) -> Iterator[list[tuple[StackName, int]]]:
+    """The layers whose mean distributions are in memory at the same time."""
+    layers = [(stack.name, layer) for stack in model.stacks for layer in range(stack.layers)]
+    size = max(1, MEANS // ((1 + SAMPLES) * choices * len(LENSES)))
+    yield from (layers[first : first + size] for first in range(0, len(layers), size))
+
 
 @torch.no_grad()
 def _score(
@@ -135,13 +153,13 @@ def _score(
     facts: TrainFacts,
     scores: _Scores,
     seed: int,
+    layers: Sequence[tuple[StackName, int]],
 ) -> None:
-    """Add the scores of a batch: of both lenses at every layer, and of the baselines."""
+    """Add the scores of a batch: of both lenses at some layers, and first of the baselines."""
     final = reader.final(predicted)  # [n, choices]
     best, gold = final.argmax(-1), predicted.gold
     rows = np.array([scores.row_of[each] for each in predicted.document.tolist()], dtype=np.int64)
     documents = np.unique(predicted.document)
-    np.add.at(scores.counts, rows, 1)
     scores.done += len(documents)
     drawn = document_weights(documents.tolist(), SAMPLES, seed)  # [1 + SAMPLES, documents]
     weights = torch.from_numpy(drawn[:, np.searchsorted(documents, predicted.document)])
@@ -154,17 +172,18 @@ def _score(
         values = [loss, likeliest == best, likeliest == gold, nats]
         scores.add(key, rows, torch.stack([each.double() for each in values], 1))
 
-    for name, distribution in ((CONSTANT, facts.constant), (FREQUENCIES, facts.frequencies)):
-        measured(("", -1, name), distribution.log().expand_as(final))
-    measured(("", -1, FINAL), final, torch.zeros(len(final), device=final.device))
+    if not scores.biases:  # the first group of layers
+        np.add.at(scores.counts, rows, 1)
+        for name, distribution in ((CONSTANT, facts.constant), (FREQUENCIES, facts.frequencies)):
+            measured(("", -1, name), distribution.log().expand_as(final))
+        measured(("", -1, FINAL), final, torch.zeros(len(final), device=final.device))
     scores.add_mean(("", -1, FINAL), weights, final.exp())
-    for stack in reader.model.stacks:
-        for layer in range(stack.layers):
-            for name in LENSES:
-                change = None if name == LOGIT else maps[stack.name]
-                lens = reader.logits(predicted, stack.name, [layer], change)[0].log_softmax(-1)
-                measured((stack.name, layer, name), lens)
-                scores.add_mean((stack.name, layer, name), weights, lens.exp())
+    for stack, layer in layers:
+        for name in LENSES:
+            change = None if name == LOGIT else maps[stack]
+            lens = reader.logits(predicted, stack, [layer], change)[0].log_softmax(-1)
+            measured((stack, layer, name), lens)
+            scores.add_mean((stack, layer, name), weights, lens.exp())
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -189,7 +208,7 @@ def _tables(model: Model, scores: _Scores, trained: Trained, seed: int) -> dict[
         key: ("", -1, FINAL) if key[1] == last[key[0]] else key for key in keys
     }
     layers = [(*key, *_measured(scores, draws, source[key])) for key in keys]
-    biases = {key: _bias(scores, source[key]) for key in keys}  # [1 + SAMPLES] each
+    biases = {key: scores.biases[source[key]] for key in keys}
     bias = [(*key, *_with_interval(biases[key])) for key in keys]
     baselines = [
         (name, *_measured(scores, draws, ("", -1, name))) for name in (FINAL, CONSTANT, FREQUENCIES)
@@ -244,12 +263,9 @@ def _measured(scores: _Scores, draws: Mapping[Key, Floats], key: Key) -> tuple[f
     )  # fmt: skip
 
 
-def _bias(scores: _Scores, key: Key) -> Floats:
+def _bias(final: Tensor, lens: Tensor) -> Floats:
     """The divergence of mean distributions: of all texts, then of each sample.  # [1 + SAMPLES]"""
-    final, lens = (
-        each.double() / each.double().sum(-1, keepdim=True)
-        for each in (scores.means["", -1, FINAL], scores.means[key])
-    )
+    final, lens = (each.double() / each.double().sum(-1, keepdim=True) for each in (final, lens))
     drawn: Floats = divergence(final.log(), lens.log()).clamp(min=0).cpu().numpy()
     return drawn
 

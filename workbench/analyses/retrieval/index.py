@@ -28,7 +28,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 
 from workbench.core import machine
-from workbench.core.files import atomic_write
+from workbench.core.files import atomic_write, parse_json, require_regular
 from workbench.corpora.encode import doc_of, encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import forward
@@ -71,7 +71,7 @@ def _saved(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 def _opened(path: Path) -> dict[str, Tensor]:
     """The tensors of a file, memory-mapped."""
-    with safe_open(path, framework="pt") as file:
+    with safe_open(require_regular(path), framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
@@ -110,7 +110,7 @@ def bm25_index(texts: Sequence[str]) -> Bm25:
         arrays = {name: np.asarray(table.scores[name]) for name in names}
         _saved(path, {**arrays, "vocabulary": np.frombuffer(vocabulary, np.uint8)})
     arrays = {name: tensor.numpy() for name, tensor in _opened(path).items()}
-    table.vocab_dict = dict(json.loads(arrays.pop("vocabulary").tobytes()))
+    table.vocab_dict = dict(parse_json(arrays.pop("vocabulary").tobytes()))
     table.scores = {**arrays, "num_docs": len(texts)}
     table.nonoccurrence_array = None
     return Bm25(table)

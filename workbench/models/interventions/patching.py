@@ -46,8 +46,9 @@ from workbench.models.interventions.prefix_cache import recorded as recorded_pre
 from workbench.models.interventions.residual_stream import additions
 from workbench.models.net_parts import probe
 
-What = Literal["states", "heads", "mlps", "attentions", "neurons"]
-Vectors = Literal["queries", "keys", "values"]  # what a projection makes of states, by head
+What = Literal["states", "heads", "mlps", "attentions"]
+# what a projection makes of states, by head; and what the last one of a block reads
+Vectors = Literal["queries", "keys", "values", "neurons"]
 # From a number of rows to the numbers of a pass over as many copies of the text.  # -> [rows]
 Run = Callable[[int, "Passing | None"], Tensor]
 OnProgress = Callable[[int], object]

@@ -122,7 +122,7 @@ def _stop(slot: str) -> None:
 
 
 def _write(prompt: Prompt, known: Written, shows_prompt: bool) -> None:
-    """Draw the text while it is written; a click anywhere ends it, since Streamlit runs anew."""
+    """Draw the text while it is written; a click anywhere ends it, since Streamlit runs again."""
     from workbench.analyses.predictions.generate import generate
     from workbench.engine.forward_pass import ALONE
 
