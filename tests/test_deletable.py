@@ -30,5 +30,6 @@ def test_what_needs_an_analysis_goes_with_it() -> None:
     }
     assert gone["lenses"] == {"lenses", "few_shot"}
     assert gone["predictions"] == {
-        "predictions", "attention", "attribution", "lenses", "patching", "steering",
+        "predictions", "asking", "attention", "attribution", "few_shot", "lenses", "patching",
+        "steering",
     }  # fmt: skip
