@@ -821,11 +821,11 @@ def in_bytes(number: int) -> str:
 
 def print_model(facts: Mapping[str, Any]) -> None:
     """Print the facts of an open model."""
-    separate = ("stacks", "memory", "objective", "classes", "task", "added")
+    separate = ["stacks", "memory", "objective", "classes", "task", "added"]
+    separate += [] if facts["edit"] else ["edit"]
     first, *others = map(described, facts["objectives"]) if facts["objectives"] else ["nothing"]
     shown_as = {"predicts": first, "objectives": "; ".join(others)}
     names = {key: key.replace("_", " ") for key in facts} | {"objectives": "also predicts"}
-    separate += () if facts["edit"] else ("edit",)
     values = [(names[k], shown_as.get(k, value)) for k, value in facts.items() if k not in separate]
     shown = [(key, "none" if value in (None, "") else value) for key, value in values]
     print_table("Model", ("", ""), shown)
