@@ -59,14 +59,8 @@ def is_drawn(page: str) -> bool:
 
 def problem(kind: Kind, ref: str) -> WorkbenchError | None:
     """Why nothing is there by this name; None if something is, or only a download can tell."""
-    if kind == "models":
-        try:
-            terms_of(split_ref(ref).edit)
-            stored(ref)  # raises if it lacks what is edited
-        except WorkbenchError as error:
-            return error
     if (_is_model if kind == "models" else _is_corpus)(ref):
-        return None
+        return _wrong_edit(ref) if kind == "models" else None
     one = names.ONE[kind]
     offered = choice.models() if kind == "models" else choice.corpora()
     known = list(dict.fromkeys(choice.name_of(each, kind) for each in offered))
@@ -80,6 +74,17 @@ def problem(kind: Kind, ref: str) -> WorkbenchError | None:
         code=f"{one}-not-found",
         remedy=f"{nearest} Choose another {one} in the top bar{way}.",
     )
+
+
+def _wrong_edit(ref: str) -> WorkbenchError | None:
+    """Why a model cannot have the edit that its reference names."""
+    if edit := split_ref(ref).edit:
+        try:
+            terms_of(edit)
+            stored(ref)  # raises if it lacks what is edited
+        except WorkbenchError as error:
+            return error
+    return None
 
 
 def _is_model(ref: str) -> bool:
