@@ -11,7 +11,7 @@ from tests.composition.test_matrix import EXPERIMENT_SETTINGS, corpus_of, home  
 from workbench import WorkbenchError
 
 EDIT = "mini:bert@edit:1.mlp=0.5,3.2=0"
-SLOW = ("attribution", "contributions", "drift", "edge-probing", "finetune", "head-pruning",
+SLOW = ("attribution", "contributions", "edge-probing", "finetune", "head-pruning",
         "neighbours", "geometry")  # fmt: skip
 
 

@@ -4,6 +4,7 @@ Each part is a module of an oddly shaped net, named by hand: what it reads (head
 returns (attentions, MLPs) is scaled, or replaced by its mean in a loop over texts.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -337,3 +338,15 @@ def test_elmo_has_layers_and_no_heads() -> None:
     assert not torch.equal(states[2][mask], plain[2][mask])
     with pytest.raises(WorkbenchError, match="saved"):
         twin.save(Path("never"))
+
+
+@pytest.mark.parametrize("ref", ["mini:bert", "mini:gpt", "mini:t5"])
+def test_turning_a_head_off_answers_in_half_a_second(ref: str) -> None:
+    model = wb.load(ref, device="cpu")
+    text = model.encode(of_texts(["The girls were tall ."]))
+    seconds = []
+    for head in (1, 2, 3):
+        started = time.perf_counter()
+        model.edited(f"2.{head}=0").forward(text, logits=True)
+        seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 0.5

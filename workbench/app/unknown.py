@@ -60,7 +60,7 @@ def is_drawn(page: str) -> bool:
 def problem(kind: Kind, ref: str) -> WorkbenchError | None:
     """Why nothing is there by this name; None if something is, or only a download can tell."""
     if (_is_model if kind == "models" else _is_corpus)(ref):
-        return _problem_of_edit(ref) if kind == "models" else None
+        return _wrong_edit(ref) if kind == "models" else None
     one = names.ONE[kind]
     offered = choice.models() if kind == "models" else choice.corpora()
     known = list(dict.fromkeys(choice.name_of(each, kind) for each in offered))
@@ -76,15 +76,14 @@ def problem(kind: Kind, ref: str) -> WorkbenchError | None:
     )
 
 
-def _problem_of_edit(ref: str) -> WorkbenchError | None:
-    """What is wrong with the edit of a model that is there."""
-    if not (edit := split_ref(ref).edit):
-        return None
-    try:
-        terms_of(edit)
-        stored(ref)  # raises if it lacks what is edited
-    except WorkbenchError as error:
-        return error
+def _wrong_edit(ref: str) -> WorkbenchError | None:
+    """Why a model cannot have the edit that its reference names."""
+    if edit := split_ref(ref).edit:
+        try:
+            terms_of(edit)
+            stored(ref)  # raises if it lacks what is edited
+        except WorkbenchError as error:
+            return error
     return None
 
 

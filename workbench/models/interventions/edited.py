@@ -99,7 +99,9 @@ def edited(model: Model, edit: str, texts: Sequence[str] = ()) -> Model:
         writes += tuple(Write(site, means[site]) for site in sites)
     if isinstance(model, HuggingFace):
         return _named(model, writes, edit, texts)
-    assert isinstance(model, WordModel), "no other model has layers with context"
+    if not isinstance(model, WordModel):
+        what = "is a model of your own, whose parts are not known"
+        raise refusal(model, what, "Choose a model of transformers, or an ELMo.")
     twin = model.changed(
         lambda own: opened(own, [copy.copy(each) for each in writes]),
         f"{model.changes}{digest_of(edit)}",
