@@ -39,11 +39,14 @@ def test_a_label_is_flipped_and_a_text_is_stopped_and_lit_up(page: Page, app_url
     still(page)
 
     page.goto(f"{app_url}/ask?view=Write&model=novels:gpt&pieces=100&lit=false")
-    page.locator(".st-key-stop-in-write button").click()  # Streamlit has another one
+    page.locator("p[aria-live] b").wait_for()
+    stop = page.locator(".st-key-stop-in-write button")  # Streamlit has another one
+    stop.dispatch_event("click")  # at once: the button does not wait to be still
     expect(page.get_by_text(re.compile(r"Stopped after \d+ pieces"))).to_be_visible()
     still(page)
     pieces = page.get_by_role("group", name="What was written")
-    assert 0 < pieces.get_by_role("button").count() < 100
+    expect(pieces.get_by_role("button").first).to_be_visible()
+    assert pieces.get_by_role("button").count() < 100
     page.get_by_text("Light up its source").click()
     source = page.get_by_role("group", name="The source")
     expect(source).to_be_visible()

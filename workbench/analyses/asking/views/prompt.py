@@ -222,7 +222,7 @@ def _answers(
 
 
 def _before(key: tuple[object, ...], shares: Shares) -> Shares:
-    """The probabilities before the last change; a change of the text or the words begins anew."""
+    """The probabilities before the last change; forgotten when the text or the words change."""
     slot = "labels before"
     known = st.session_state.get(slot)
     if known is None or known[0] != key:
