@@ -102,6 +102,7 @@ def _log_probabilities(
     mask[:, prediction.position + 1 - n_pieces : prediction.position + 1] = True
     target = None if prediction.target is None else prediction.target.take([0] * n_rows)
     logits = logits_of(prediction.model, texts, mask, target).float()
-    shares = logits.log_softmax(-1).unflatten(0, (n_rows, n_pieces))  # [variants, pieces, choices]
+    shares = logits.log_softmax(-1).view(n_rows, n_pieces, -1)  # [variants, pieces, choices]
     index = torch.tensor(list(written), device=shares.device).expand(n_rows, -1)
-    return shares.gather(-1, index[..., None])[..., 0].cpu()
+    scores: Tensor = shares.gather(-1, index[..., None])[..., 0]
+    return scores.cpu()

@@ -26,7 +26,7 @@ from workbench.core.objectives import PREDICTED
 
 if TYPE_CHECKING:
     from workbench.engine.model import Model
-    from workbench.models.scoring.prompts import PromptDesign
+    from workbench.models.scoring.prompts import Calibration, PromptDesign
 
 DEMOS = "demos"  # in the address, without a box of its own
 ROWS = "demonstrations"  # in the session
@@ -41,7 +41,7 @@ MOST = 32  # demonstrations
 ADDRESS = 6_000  # characters of demonstrations that fit into an address
 SHOWN = 40  # characters of a demonstration in a list
 ENTRIES = 512
-HEADINGS = {
+HEADINGS: "Mapping[Calibration, str]" = {
     "none": "Probability of the words",
     "contextual": "Contextual calibration",
     "domain": "Domain-conditional calibration",
@@ -50,7 +50,7 @@ HEADINGS = {
 _numbers = count()
 
 Texts = tuple[tuple[str, str], ...]  # each with its label's word
-Shares = Mapping[str, Sequence[float]]  # by calibration, of each label
+Shares = Mapping["Calibration", Sequence[float]]  # by calibration, of each label
 
 
 @dataclass
@@ -264,13 +264,11 @@ def _probabilities(
     from math import isfinite
 
     from workbench.engine.forward_pass import ALONE
-    from workbench.models.scoring.prompts import CALIBRATIONS, label_probabilities
+    from workbench.models.scoring.prompts import label_probabilities
 
     with ALONE:
         found = label_probabilities(_model, _design(design), _demonstrations(shown), [text])
-    shares = {
-        name: found.probabilities(name)[0].tolist() for name in HEADINGS if name in CALIBRATIONS
-    }
+    shares = {name: found.probabilities(name)[0].tolist() for name in HEADINGS}
     if len(set(found.pieces.tolist())) == 1:
         del shares["length"]  # of words of equal length it is the same as none
     return {name: each for name, each in shares.items() if all(map(isfinite, each))}
