@@ -104,5 +104,5 @@ def _log_probabilities(
     logits = logits_of(prediction.model, texts, mask, target).float()
     shares = logits.log_softmax(-1).view(n_rows, n_pieces, -1)  # [variants, pieces, choices]
     index = torch.tensor(list(written), device=shares.device).expand(n_rows, -1)
-    found: Tensor = shares.gather(-1, index[..., None])[..., 0].cpu()
-    return found
+    scores: Tensor = shares.gather(-1, index[..., None])[..., 0]
+    return scores.cpu()

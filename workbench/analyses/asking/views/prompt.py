@@ -41,7 +41,7 @@ MOST = 32  # demonstrations
 ADDRESS = 6_000  # characters of demonstrations that fit into an address
 SHOWN = 40  # characters of a demonstration in a list
 ENTRIES = 512
-HEADINGS: "dict[Calibration, str]" = {
+HEADINGS: "Mapping[Calibration, str]" = {
     "none": "Probability of the words",
     "contextual": "Contextual calibration",
     "domain": "Domain-conditional calibration",
@@ -222,7 +222,7 @@ def _answers(
 
 
 def _before(key: tuple[object, ...], shares: Shares) -> Shares:
-    """The probabilities before the last change; a change of the text or the words begins again."""
+    """The probabilities before the last change; forgotten when the text or the words change."""
     slot = "labels before"
     known = st.session_state.get(slot)
     if known is None or known[0] != key:

@@ -103,7 +103,7 @@ def draw(tab: str, prompt: Prompt, label: str, shows_prompt: bool = False) -> No
         stop.empty()
     elif known is not None:
         st.html(_shown(prompt, known, shows_prompt))
-    if known is None or not known.steps:
+    if known is None:
         return
     if known.is_stopped:
         st.caption(f"Stopped after {len(known.steps)} pieces.")
@@ -111,6 +111,8 @@ def draw(tab: str, prompt: Prompt, label: str, shows_prompt: bool = False) -> No
         st.caption(f"The first {prompt.count} pieces; the text does not end there.")
     for note in known.notes:
         st.caption(plain(note))
+    if not known.steps:
+        return
     if lit:
         _light(prompt, known)
     _strips(tab, known, lit)
@@ -122,7 +124,7 @@ def _stop(slot: str) -> None:
 
 
 def _write(prompt: Prompt, known: Written, shows_prompt: bool) -> None:
-    """Draw the text while it is written; a click anywhere ends it, since Streamlit runs again."""
+    """Draw the text while it is written; a click anywhere ends it, since the page runs again."""
     from workbench.analyses.predictions.generate import generate
     from workbench.engine.forward_pass import ALONE
 
