@@ -111,7 +111,8 @@ def main() -> None:
         "load_before": round(load, 1),
         **found,
         "within_limits": {
-            name: each["cpu"] < LIMIT and each["memory"] < MEMORY for name, each in found.items()
+            name: each["seconds"] < LIMIT and each["memory"] < MEMORY
+            for name, each in found.items()
         },
     }
     with atomic_write(RESULTS / "retrieval.json") as draft:

@@ -159,7 +159,7 @@ def seen() -> dict[Any, Any]:
     return {}
 
 
-@pytest.mark.parametrize("name", twins())
+@pytest.mark.parametrize("name", [*twins()])
 def test_a_model_with_random_weights_shows_no_number_that_means_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: dict[Any, Any]
 ) -> None:
