@@ -70,7 +70,8 @@ def _name(row: Row) -> str:
 def _smallest(tables: Tables, points: pd.DataFrame, saved: pd.DataFrame) -> Finding:
     whole = rows_of(points[points["method"] == ORIGINAL])[0]
     unit: Unit = "%" if whole["metric"] == "accuracy" else ""
-    enough = saved[(saved["kept"] >= saved["needed"]) & (saved["disk"] < whole["disk"])]
+    smaller = saved[saved["disk"] < whole["disk"]]
+    enough = smaller[smaller["kept"] >= smaller["needed"]]
     what, needed = measured(tables, whole["metric"]), whole["needed"]
     bound = (
         f"whose {what} is within {percent(1 / needed - 1)} of the original's"
@@ -78,7 +79,7 @@ def _smallest(tables: Tables, points: pd.DataFrame, saved: pd.DataFrame) -> Find
         else f"that keeps {percent(needed)} of the {what}"
     )
     if enough.empty:
-        nearest = rows_of(saved.sort_values("kept"))[-1]
+        nearest = rows_of((smaller if len(smaller) else saved).sort_values("kept"))[-1]
         claim = (
             f"There is no smaller model {bound}; nearest is {_name(nearest)}: "
             f"{with_unit(nearest['value'], unit)} instead of {with_unit(whole['value'], unit)}."
