@@ -49,11 +49,18 @@ def called(effects: Any, contexts: list[str], seed: int) -> Claims:
 
 
 def steering(twin: Any, corpus: Corpus, seed: int) -> Mapping[str, Claims]:
-    """Random directions of length 1 move the logits of two words as the difference would."""
+    """Random directions of length 1 move the logits of two words as the difference would.
+
+    A twin that is right about too few texts to steer is refused, and claims nothing.
+    """
     pairs = wb.read(f"primer/counterfactuals:seed={seed}")
     inputs = Inputs((twin,), (pairs,), split="test", seed=seed)
     settings = EXPERIMENTS["steering"].settings(max_words=1, max_texts=2 * TEXTS)
-    group = steering_corpus.word_pairs(twin, inputs, settings)[0]
+    try:
+        group = steering_corpus.word_pairs(twin, inputs, settings)[0]
+    except wb.WorkbenchError as error:
+        assert error.code == "too-few-sentences"
+        return {"steering: random directions": (0, 0, LEVEL)}
     points = open_states(twin, group.sides[0].prediction)
     unit = random_directions(2 * TRIED, twin.width, seed + 1)
     tested = np.flatnonzero(~group.fitted(seed))[:TEXTS].tolist()
