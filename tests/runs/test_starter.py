@@ -122,7 +122,7 @@ def test_a_lock_is_held_by_the_fork_alone(place: starter._Place, tmp_path: Path)
     os.close(lock)
     process.kill()
     process.wait()
-    assert one.poll() == 1, "nobody tells its end any more"
+    wait_until(lambda: one.poll() == 1)  # nobody tells its end any more
     assert locks.is_held(tmp_path / "lock") and not locks.is_held(place.lock)
     os.kill(one.pid, signal.SIGKILL)
     wait_until(lambda: not locks.is_held(tmp_path / "lock"))
