@@ -16,6 +16,13 @@ PREDICTED: Mapping[str, str] = {  # by a language model
     "seq2seq": "pieces of hidden spans",
     "bidirectional": "next and previous words",
 }
+LANGUAGE_MODELS: Mapping[str, str] = {  # the end of a class's name: the kind of language model
+    "ForMaskedLM": "masked",
+    "ForPreTraining": "masked",
+    "ForCausalLM": "causal",
+    "LMHeadModel": "causal",
+    "ForConditionalGeneration": "seq2seq",
+}
 SHOWN = 8  # labels
 Data = Mapping[str, Any]  # a description
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.core.findings import Finding
 from workbench.core.machine import MEBI
-from workbench.core.objectives import PREDICTED, described
+from workbench.core.objectives import LANGUAGE_MODELS, PREDICTED, described
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import TASK, has_adapter, net_folder
 from workbench.runs.spec import Spec
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
 
 NAME = "README.md"
-_LANGUAGE_MODELS = {  # the end of a class's name: the kind of language model
-    "ForMaskedLM": "masked",
-    "ForPreTraining": "masked",
-    "ForCausalLM": "causal",
-    "LMHeadModel": "causal",
-    "ForConditionalGeneration": "seq2seq",
-}
 _AUTO = {  # transformers' class that opens a model, by what it predicts
     "masked": "AutoModelForMaskedLM",
     "causal": "AutoModelForCausalLM",
@@ -85,7 +78,7 @@ def predicts(folder: Path) -> Mapping[str, Any] | None:
             return task
         config = parse_json(read_regular(net_folder(folder) / "config.json").decode("utf-8"))
         for name in config.get("architectures") or ():
-            for ending, kind in _LANGUAGE_MODELS.items():
+            for ending, kind in LANGUAGE_MODELS.items():
                 if str(name).endswith(ending):
                     return {"kind": kind, "name": PREDICTED[kind], "names": [], "pairs": False}
     return None

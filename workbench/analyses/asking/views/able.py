@@ -13,7 +13,7 @@ from workbench.app import cache, choice
 from workbench.app.text import plain
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import parse_json, read_regular
-from workbench.core.objectives import described
+from workbench.core.objectives import LANGUAGE_MODELS, described
 from workbench.engine.task import as_data
 from workbench.models.references import NOVELS, TASK, folder_of, has_read, net_folder
 
@@ -25,11 +25,8 @@ WRITERS = ("causal", "seq2seq", "bidirectional")
 SHOWN = 6  # models that are offered
 _HEADS = {  # the end of an architecture's name, and what it predicts
     "ForQuestionAnswering": "answers",
-    "ForMaskedLM": "masked",
     "XLNetLMHeadModel": "masked",
-    "LMHeadModel": "causal",
-    "ForCausalLM": "causal",
-    "ForConditionalGeneration": "seq2seq",
+    **LANGUAGE_MODELS,
 }
 
 
