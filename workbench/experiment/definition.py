@@ -410,6 +410,11 @@ HEADS = Need(
     "Choose a model with attention, such as BERT.",
     "no-attention",
 )
+UNADDED = Need(
+    "a model without added modules (adapters, a prefix or a prompt)",
+    lambda facts: not facts["added"],
+    "Choose the model without them, or one fine-tuned by another method.",
+)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import torch
 
 from tests.models import headed
 from tests.models.bag_of_embeddings import BagOfEmbeddings
+from tests.models.test_logits import HEADED
 from tests.night import mostly
 from workbench.analyses.distillation.experiments import LOSSES
 from workbench.analyses.distillation.losses import Pair
@@ -21,19 +22,22 @@ from workbench.analyses.distillation.student import (
 from workbench.core.errors import WorkbenchError
 
 FAMILIES = {
-    "bert": "BertForMaskedLM",
-    "roberta": "RobertaForMaskedLM",
-    "distilbert": "DistilBertForMaskedLM",
-    "electra": "ElectraForMaskedLM",
-    "albert": "AlbertForMaskedLM",
-    "modernbert": "ModernBertForMaskedLM",
-    "deberta-v2": "DebertaV2ForMaskedLM",
-    "gpt2": "GPT2LMHeadModel",
-    "bloom": "BloomForCausalLM",
-    "gpt-neox": "GPTNeoXForCausalLM",
-    "llama": "LlamaForCausalLM",
-    "t5-3-2": "T5ForConditionalGeneration",
-    "bart-3-2": "BartForConditionalGeneration",
+    name: HEADED[name]
+    for name in (
+        "bert",
+        "roberta",
+        "distilbert",
+        "electra",
+        "albert",
+        "modernbert",
+        "deberta-v2",
+        "gpt2",
+        "bloom",
+        "gpt-neox",
+        "llama",
+        "t5-3-2",
+        "bart-3-2",
+    )
 }
 
 BY_DAY = ("bert", "albert", "gpt2", "t5-3-2")

@@ -25,7 +25,7 @@ from workbench.analyses.training.curves import Row
 from workbench.analyses.training.distributed import Process
 from workbench.analyses.training.families import Size, family_of, require_whole_heads
 from workbench.analyses.training.packing import Packing, Sequences, pack
-from workbench.analyses.training.task import Plan
+from workbench.analyses.training.task import Part, Plan
 from workbench.analyses.training.train import prepare, text_hash
 from workbench.analyses.training.trainer import fit
 from workbench.analyses.training.training_run import text_of
@@ -87,24 +87,6 @@ def texts_of(
     return Texts(training, held_out, vocabulary, prepared.tokenizer, characters)
 
 
-@dataclass(frozen=True)
-class Part:
-    """The progress of one training among all."""
-
-    progress: Progress
-    before: int
-    total: int
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
-        self.progress(self.before + done, self.total, doing)
-
-    def log(self, text: str) -> None:
-        pass
-
-    def warn(self, text: str) -> None:
-        self.progress.warn(text)
-
-
 def each_cell(
     keys: Sequence[Key],
     steps: Callable[[Key], int],
@@ -123,7 +105,7 @@ def each_cell(
     before, total = 0, sum(map(steps, keys))
     for key in keys:
         file = name(key)
-        part = Part(progress, before, total)
+        part = Part(progress, before, total, logs=False)
         before += steps(key)
         part(0, doing=f"training: {file}")
         numbers = _stored(scratch, file)

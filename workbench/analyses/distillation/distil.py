@@ -38,7 +38,7 @@ from workbench.analyses.distillation.student import (
     student_of,
 )
 from workbench.analyses.training.distributed import Process
-from workbench.analyses.training.task import Plan
+from workbench.analyses.training.task import Part, Plan
 from workbench.analyses.training.trainer import fit
 from workbench.core.files import folder_or_temporary
 from workbench.core.machine import MEBI, stretch
@@ -67,9 +67,7 @@ def run(inputs: Inputs, settings: Distil, progress: Progress) -> Result:
             scored[arm] = []
             for seed in settings.seeds:
                 n_all = len(school.arms) * len(settings.seeds) * settings.steps
-                part = _Part(
-                    progress, len(trainings) * settings.steps, n_all, f"{arm}, seed {seed}"
-                )
+                part = Part(progress, len(trainings) * settings.steps, n_all, f"{arm}, seed {seed}")
                 student, row = _trained(school, lesson, arm, seed, home, part)
                 scored[arm].append(lesson.score(student))
                 trainings.append(row)
@@ -146,7 +144,7 @@ class School:
 
 
 def _trained(
-    school: School, lesson: Lesson, arm: str, seed: int, home: Path, progress: "_Part"
+    school: School, lesson: Lesson, arm: str, seed: int, home: Path, progress: Part
 ) -> tuple[HuggingFace, dict[str, Any]]:
     """The trained student of an arm, and its row of the table `trainings`."""
     plan, student = school.plan(seed), school.begin(arm, seed)
@@ -170,25 +168,6 @@ def _trained(
         "arm": arm, "seed": seed, "steps": last.step, "tokens": last.tokens, "loss": last.loss,
         "seconds": last.seconds,
     }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The progress of one of several trainings."""
-
-    whole: Progress
-    before: int
-    total: int
-    doing: str
-
-    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
-        self.whole(self.before + done, self.total, self.doing)
-
-    def log(self, text: str) -> None:
-        self.whole.log(text)
-
-    def warn(self, text: str) -> None:
-        self.whole.warn(text)
 
 
 # --- the tables -----------------------------------------------------------------------------------

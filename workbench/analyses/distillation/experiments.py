@@ -11,7 +11,16 @@ from pydantic import Field, model_validator
 
 from workbench.analyses.transfer.experiments import Rate, Seed
 from workbench.core.findings import listing, plural
-from workbench.experiment.definition import HEADS, PREDICTS, Demo, Experiment, Need, Settings, Table
+from workbench.experiment.definition import (
+    HEADS,
+    PREDICTS,
+    UNADDED,
+    Demo,
+    Experiment,
+    Need,
+    Settings,
+    Table,
+)
 from workbench.experiment.measured import OBJECTIVE
 
 LossName = Literal["soft", "hard", "cosine", "states", "embeddings", "maps"]
@@ -183,11 +192,7 @@ def _needs(settings: Distil) -> Iterator[Need]:
         lambda facts: not facts["removed_heads"],
         "Choose the model before pruning.",
     )
-    yield Need(
-        "a model without added modules (adapters, a prefix or a prompt)",
-        lambda facts: not facts["added"],
-        "Choose the model without them, or one fine-tuned by another method.",
-    )
+    yield UNADDED
     yield Need(
         "a task head of transformers, not one on a mix of layers",
         lambda facts: not facts["mixes_layers"],

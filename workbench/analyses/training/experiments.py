@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from workbench.core.findings import percent
-from workbench.experiment.definition import Demo, Experiment, Need, Settings, Table
+from workbench.experiment.definition import UNADDED, Demo, Experiment, Need, Settings, Table
 from workbench.experiment.sizes import seconds_of
 
 if TYPE_CHECKING:
@@ -283,11 +283,7 @@ def _needs(settings: Training) -> Iterator[Need]:
         lambda facts: not facts["removed_heads"],
         "Choose the model before pruning, or train with recovery_steps of head-pruning.",
     )
-    yield Need(
-        "a model without added modules (adapters, a prefix or a prompt)",
-        lambda facts: not facts["added"],
-        "Choose the model without them, or one fine-tuned by another method.",
-    )
+    yield UNADDED
 
 
 EXPERIMENT = Experiment(

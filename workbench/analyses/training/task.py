@@ -123,6 +123,27 @@ class Progress(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Part:
+    """The progress of one of several trainings, as a part of that of all."""
+
+    whole: Progress
+    before: int  # units of the trainings before it
+    total: int  # units of all
+    doing: str = ""  # in place of what the training says that it does
+    logs: bool = True  # whether its lines go to the log
+
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None:
+        self.whole(self.before + done, self.total, self.doing or doing)
+
+    def log(self, text: str) -> None:
+        if self.logs:
+            self.whole.log(text)
+
+    def warn(self, text: str) -> None:
+        self.whole.warn(text)
+
+
 class Quiet:
     """Progress that is not reported."""
 
