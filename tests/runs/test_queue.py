@@ -43,6 +43,10 @@ def test_who_shares_does_not_wait(asking: Asking) -> None:
     wait_until(lambda: first.status.state == "running")
     assert done(asking(1), share=True).status.device == "cpu"
     assert first.status.state == "running"
+    waits = start(asking(2))
+    wait_until(lambda: in_line(waits))
+    assert done(asking(2), share=True) == waits and waits.status.state == "done"
+    assert first.status.state == "running"
     launch.cancel(first)
 
 

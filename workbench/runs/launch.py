@@ -49,6 +49,7 @@ def start(
 ) -> Run:
     """Return the run of a request; start it unless it is done or under way.
 
+    With `share`, a run that still waits for its turn on a device starts at once.
     `compute` computes it in this process, with objects that only this process has; without it, a
     new process computes it, on this machine or on a cluster. A sweep collects on this machine what
     the cluster computes. `threads` limits the threads of a new process.
@@ -57,6 +58,9 @@ def start(
     scheduler, parts_on = ("", scheduler) if run_spec.sweep else (scheduler, "")
     try:
         lock = _take(run.path)
+        if lock is None and share and run.status.state == "queued":
+            end([run])  # it waits for its turn, which this caller does not
+            lock = _take(run.path)
         if lock is None:
             return run
         try:
