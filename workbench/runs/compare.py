@@ -7,7 +7,7 @@ would match. Costs: a join.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -16,6 +16,9 @@ from workbench.core.errors import WorkbenchError, listed
 from workbench.core.findings import Finding, changes
 from workbench.runs.run import Run, opened_run
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -23,7 +26,42 @@ class Comparison(dict[str, pd.DataFrame], Displayed):
     """The tables of several runs side by side, by name; `findings` say what changed."""
 
     findings: tuple[Finding, ...] = ()
+    runs: tuple[Run, ...] = ()
     drawn_by = "workbench.report.notebook:comparison"
+
+    def overlay(
+        self,
+        table: str,
+        value: str = "",
+        over: str = "",
+        by: str = "run",
+        where: Mapping[str, Any] | None = None,
+        minus: str = "",
+    ) -> "go.Figure":
+        """Draw one number of one table for all runs on one axis.
+
+        Args:
+            table: A table that all runs have.
+            value: The column of numbers (default: the first).
+            over: The key along the axis, such as `layer` (default: a key of numbers).
+            by: What makes a curve: `run`, or what differs: `model`, `corpus`, `seed`, a setting. A
+                curve of several runs is their mean with its 95 % interval.
+            where: Keys held at one value, such as `{"task": "pos"}`.
+            minus: A curve from which the others are differences.
+
+        Returns:
+            A Plotly figure.
+
+        Raises:
+            WorkbenchError: A name is unknown, or the table has no axis.
+        """
+        from workbench.drawing.overlay import overlaid as drawn
+        from workbench.runs.overlay import grouped, overlaid
+
+        groups = grouped(self.runs, by)
+        return drawn(
+            overlaid([run.tables[table] for run in self.runs], groups, value, over, where, minus)
+        )
 
 
 def compare(*runs: Run | str) -> Comparison:
@@ -47,7 +85,7 @@ def compare(*runs: Run | str) -> Comparison:
     """
     opened = [opened_run(run, "wb.compare") for run in runs]
     comparison = Comparison(compared([run.tables for run in opened]))
-    comparison.findings = what_changed(opened)
+    comparison.findings, comparison.runs = what_changed(opened), tuple(opened)
     return comparison
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.report.content import Comparison
     from workbench.runs.run import Run
 
+VALUES, ALL = "values", "all"  # the first choices of what is shown, and of a key
 BESIDE = 3  # runs whose findings and figures are next to each other; of more, below
 IN_VIEW = 3  # findings of a run
 
@@ -59,6 +60,7 @@ def _compared(group: "Comparison", is_only: bool) -> None:
         if len(figures) > 1:
             with st.container(key=f"controls-figure {group.experiment}"):
                 figure = tables_and_figures.select("Figure", figures, "figure", index, width=280)
+    _on_one_axis(group)
     items = list(group.runs.items())
     for start in range(0, len(items), BESIDE):
         row = items[start : start + BESIDE]
@@ -79,6 +81,51 @@ def _compared(group: "Comparison", is_only: bool) -> None:
         _table(group)
     for note in group.notes:
         st.caption(plain(note))
+
+
+def _on_one_axis(group: "Comparison") -> None:
+    """Draw a number of one table for all runs on one axis, as boxes choose."""
+    from workbench.drawing.overlay import overlaid as drawn
+    from workbench.runs.overlay import PANELS, choices, groups, overlaid, panel_of
+
+    runs = [*group.runs.values()]
+    names = [
+        grid.name for grid in group.tables if choices([run.tables[grid.name] for run in runs]).fit
+    ]
+    if not names:
+        return
+    st.subheader("On one axis", anchor=False)
+    select, key = tables_and_figures.select, f"axis {group.experiment}"
+    with st.container(key=f"controls-{key}", horizontal=True):
+        name = select("Table", names, f"{key} table", width=200)
+        tables = [run.tables[name] for run in runs]
+        over = select("Over", choices(tables).over, f"{key} over {name}", width=160)
+        known = choices(tables, over)
+        value = select("Number", known.values, f"{key} number {name}", width=200)
+        by = groups(runs)
+        own = (
+            index for index, each in enumerate([*by.values()][1:], 1) if len({*each}) == len(runs)
+        )
+        way = select("A curve for each", [*by], f"{key} by", next(own, 0), width=160)
+        curves = list(dict.fromkeys(by[way]))
+        minus = ""
+        if len(curves) > 1:
+            shown = [VALUES, *(f"minus {each}" for each in curves)]
+            minus = select("Show", shown, f"{key} show {way}", width=160)
+            minus = "" if minus == VALUES else minus.removeprefix("minus ")
+        held, panel = {}, panel_of(known)
+        for other, values in known.others.items():
+            options = [*([ALL] if len(values) <= PANELS else []), *map(str, values)]
+            first = int(other != panel and options[0] == ALL)
+            label, box = other.replace("_", " "), f"{key} {name} {other}"
+            picked = select(label, options, box, first, width=150)
+            if picked != ALL:
+                held[other] = picked
+    rows = overlaid(tables, by[way], value, over, held, minus)
+    tables_and_figures.draw_view(runs[0], "on one axis", drawn(rows), drawn, f"{key} figure")
+    if held := rows.attrs["held"]:
+        said = ", ".join(f"{other.replace('_', ' ')} {each}" for other, each in held.items())
+        st.caption(plain(f"Of {said}."))
 
 
 def _one(letter: str, run: "Run") -> None:
