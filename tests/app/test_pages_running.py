@@ -21,7 +21,7 @@ from workbench import Run, experiments
 from workbench.app.frame import demo_report
 from workbench.core.machine import app_file
 from workbench.experiment.definition import built_in_experiments
-from workbench.runs import status
+from workbench.runs import notes, status
 from workbench.runs.launch import start
 from workbench.runs.processes import locks
 from workbench.runs.request import make_request
@@ -247,6 +247,35 @@ def test_a_list_is_filtered(place: Path) -> None:
     app.text_input(key="find runs").set_value("STEPS done")
     app.run()
     assert "3 runs." in texts(app) and not app.exception
+
+
+def test_runs_are_found_by_their_tags_and_notes(place: Path) -> None:
+    runs = [made(seed) for seed in range(3)]
+    notes.write(runs[1], ["talk"], "Of *May*.")
+    app = opened("runs")
+    app.multiselect(key="tags of runs").set_value(["talk"])
+    app.run()
+    assert "1 run of 3" in texts(app)
+    app.multiselect(key="tags of runs").set_value([])
+    app.text_input(key="find runs").set_value("may")
+    app.run()
+    assert "1 run of 3" in texts(app) and not app.exception
+
+
+def test_ticked_runs_get_a_tag_together(place: Path) -> None:
+    runs = [made(seed) for seed in range(2)]
+    app = opened("runs")
+    for run in runs:
+        app.checkbox(key=f"tick {run.name}").check()
+    app.run()
+    app.text_input(key="tag of ticked").set_value("two words")
+    app.button(key="FormSubmitter:tag ticked-Add the tag").click()
+    app.run()
+    assert "is not a tag" in texts(app) or any("not a tag" in str(e.value) for e in app.error)
+    app.text_input(key="tag of ticked").set_value("talk")
+    app.button(key="FormSubmitter:tag ticked-Add the tag").click()
+    app.run()
+    assert [notes.read(run.path).tags for run in runs] == [("talk",)] * 2 and not app.exception
 
 
 def test_of_several_runs_differences_have_signs() -> None:

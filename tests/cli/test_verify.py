@@ -44,6 +44,18 @@ def test_a_whole_run_is_found_whole(run: Run, workbench: Command) -> None:
     }
 
 
+def test_tags_and_a_note_are_kept_shown_and_no_damage(run: Run, workbench: Command) -> None:
+    name = run.name
+    answer = workbench("runs", "note", name, "--tag", "talk", "-t", "keep", "--text", "Of May.")
+    assert answer.out == f"{name}: keep, talk\n    Of May.\n"
+    assert workbench("runs", "note", name, "--untag", "keep").out == f"{name}: talk\n    Of May.\n"
+    assert "Of May." in workbench("runs", "show", name).out
+    assert json.loads(workbench("runs", "show", name, "--json").out)["tags"] == ["talk"]
+    assert workbench("runs", "verify").out == "1 run checked, 0 damaged.\n"
+    wrong = workbench("runs", "note", name, "--tag", "two words")
+    assert wrong.code == 2 and "tag-invalid" in wrong.err
+
+
 def test_a_table_that_is_gone_is_said_everywhere_and_computed_again(
     run: Run, workbench: Command, tmp_path: Path
 ) -> None:

@@ -289,11 +289,13 @@ def _brief(run: "Run", now: Status) -> dict[str, Any]:
 
 def run(run: "Run", json: bool) -> None:
     """Print one run: its findings, request, status, tables, caveats and the end of its log."""
+    from workbench.runs import notes
     from workbench.runs.status import log_lines
 
-    now, spec = run.status, run.spec
+    now, spec, note = run.status, run.spec, notes.read(run.path)
     if json:
         data = run.as_data() | {"spec": spec.model_dump(mode="json")}
+        data |= {"tags": note.tags, "note": note.text}
         if now.state == "done":
             data["provenance"] = dict(run.provenance)
         print_json(data | {"log": list(log_lines(run.path))})
@@ -312,6 +314,8 @@ def run(run: "Run", json: bool) -> None:
         ("created (UTC)", now.created),
         ("duration", f"{now.seconds:.1f} s" if now.state == "done" else ""),
         ("attempts", str(now.attempt)),
+        ("tags", ", ".join(note.tags)),
+        ("note", note.text),
         ("folder", str(run.path)),
         ("command", str(run.provenance["command"]) if run.is_builtin else ""),
     ]

@@ -1,4 +1,4 @@
-"""`workbench runs`: list, show, compare, verify, cancel, resume and remove runs.
+"""`workbench runs`: list, show, compare, tag, verify, cancel, resume and remove runs.
 
 Costs: a small file per run.
 """
@@ -20,7 +20,7 @@ from workbench.cli.options import (
 from workbench.core.errors import WorkbenchError
 
 app = typer.Typer(
-    help="List, show, compare, verify, cancel, resume and remove runs.",
+    help="List, show, compare, tag, verify, cancel, resume and remove runs.",
     invoke_without_command=True,
 )
 LISTED = 20  # runs in a list without --all
@@ -73,6 +73,32 @@ def compare(runs: RunNames, json: Json = False) -> None:
     from workbench.runs.run import open_run
 
     output.comparison([open_run(name) for name in runs], json)
+
+
+@app.command()
+def note(
+    runs: RunNames,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", "-t", help="Tag to add; several are allowed.")
+    ] = None,
+    untag: Annotated[list[str] | None, typer.Option("--untag", help="Tag to remove.")] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", help="Note, in place of the one that is there.")
+    ] = None,
+) -> None:
+    """Give runs tags and a note, or show them; the list of runs can be searched for both."""
+    from workbench.runs import notes
+    from workbench.runs.run import open_run
+
+    opened = [open_run(name) for name in runs]
+    for run in opened:
+        found = notes.read(run.path)
+        if tag or untag or text is not None:
+            tags = {*found.tags, *(tag or ())} - {*(untag or ())}
+            found = notes.write(run, tags, found.text if text is None else text)
+        print(f"{run.name}: {', '.join(found.tags) or 'no tags'}")
+        for line in found.text.splitlines():
+            print(f"    {line}")
 
 
 @app.command()

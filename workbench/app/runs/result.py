@@ -169,6 +169,7 @@ def settings(run: "Run", remove: Callable[[], None] | None = None) -> None:
             run_view.log(run)
         if remove is not None:
             remove()
+    run_view.note(run)
 
 
 def tables(run: "Run") -> None:

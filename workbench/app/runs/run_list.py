@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.app.tables_and_figures import first_of_page
-from workbench.app.text import STATES
+from workbench.app.text import STATES, errors_shown
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.findings import capital
-from workbench.runs import status
+from workbench.runs import notes, status
+from workbench.runs.notes import Note
 from workbench.runs.run import BUILT_IN
 from workbench.runs.status import NamedStatus, Status
 
@@ -26,6 +27,7 @@ OPENED = "run"  # in the address: the opened runs
 MAX_OPENED = 26  # runs compared at once
 PAGE = 25  # runs on a page of the list
 EVERY = 3.0  # seconds between looks at unfinished runs
+NOTED = 160  # characters of a note in the list
 
 
 @st.cache_resource(show_spinner=False)
@@ -59,16 +61,40 @@ def _status(path: str) -> Status:
     return now
 
 
+@st.cache_resource(show_spinner=False)
+def _cached_notes() -> dict[str, tuple[int, Note]]:
+    """Tags and notes by folder, with the time at which the file was written."""
+    return {}
+
+
+def note_of(name: str) -> Note:
+    """The tags and the note of a run; read again if the file changed."""
+    folder, cached = machine.runs() / name, _cached_notes()
+    try:
+        written = (folder / notes.FILE).stat().st_mtime_ns
+    except OSError:
+        return Note()
+    before = cached.get(str(folder))
+    if before is None or before[0] != written:
+        before = cached[str(folder)] = (written, notes.read(folder))
+    return before[1]
+
+
 def matching(
-    runs: Iterable[NamedStatus], text: str, experiments: Sequence[str], states: Sequence[str]
+    runs: Iterable[NamedStatus],
+    text: str,
+    experiments: Sequence[str],
+    states: Sequence[str],
+    tags: Sequence[str] = (),
 ) -> list[NamedStatus]:
-    """Runs of these experiments and states that contain every word of the text."""
+    """Runs of these experiments and states, with all these tags, that contain every word."""
     words = text.lower().split()
     return [
         (name, now)
         for name, now in runs
         if (not experiments or now.experiment in experiments)
         and (not states or now.state in states)
+        and (not tags or {*tags} <= {*note_of(name).tags})
         and all(word in _searched(name, now) for word in words)
     ]
 
@@ -86,7 +112,9 @@ def whole_runs() -> list[NamedStatus]:
 
 
 def _searched(name: str, now: Status) -> str:
-    return " ".join((name, now.experiment, now.state, *now.models, *now.corpora)).lower()
+    note = note_of(name)
+    said = (name, now.experiment, now.state, *now.models, *now.corpora, *note.tags, note.text)
+    return " ".join(said).lower()
 
 
 def inputs_of(name: str, now: Status) -> tuple[Sequence[str], Sequence[str]]:
@@ -146,16 +174,17 @@ def draw(runs: Sequence[NamedStatus]) -> None:
         _built_in(shipped, matching(shipped, *wanted), is_open=not runs or any(wanted))
 
 
-Wanted = tuple[str, Sequence[str], Sequence[str]]  # words, experiments, states
+Wanted = tuple[str, Sequence[str], Sequence[str], Sequence[str]]  # words, experiments, states, tags
 
 
 def _wanted(runs: Sequence[NamedStatus]) -> Wanted:
     """Draw the search and the filters; return what is chosen."""
-    text, experiments, states = st.columns([2, 2, 2])
+    known = sorted({tag for name, _ in runs for tag in note_of(name).tags})
+    text, experiments, states, *tags = st.columns(4 if known else 3)
     return (
         text.text_input(
             "Search",
-            placeholder="name, model, corpus",
+            placeholder="name, model, corpus, note",
             key="find runs",
             persist_state="session",
             type="search",
@@ -171,6 +200,11 @@ def _wanted(runs: Sequence[NamedStatus]) -> Wanted:
         states.multiselect(
             "States", STATES, placeholder="all", key="states of runs", persist_state="session"
         ),
+        tags[0].multiselect(
+            "Tags", known, placeholder="all", key="tags of runs", persist_state="session"
+        )
+        if tags
+        else [],
     )
 
 
@@ -276,7 +310,10 @@ def _row(name: str, now: Status, found: "Finding | None") -> None:
             when = "" if is_builtin else ago(now.created)
             facts = " · ".join(filter(None, (when, _duration(now), name)))
             said = f"{in_line(found)}  \n" if found else ""
-            st.markdown(f"{said}{state} :small[{plain(facts)}]")
+            note = note_of(name)
+            labels = "".join(f" :blue-badge[{plain(tag)}]" for tag in note.tags)
+            about = f"  \n:small[{plain(note.text.splitlines()[0][:NOTED])}]" if note.text else ""
+            st.markdown(f"{said}{state}{labels} :small[{plain(facts)}]{about}")
 
 
 def ticked(runs: Iterable[str]) -> list[str]:
@@ -284,9 +321,11 @@ def ticked(runs: Iterable[str]) -> list[str]:
     return [name for name in runs if st.session_state.get(f"{TICK}{name}")][:MAX_OPENED]
 
 
-def compare_button(names: Sequence[str]) -> None:
-    """Draw the button that opens the comparison of the ticked runs."""
-    if chosen := ticked(names):
+def buttons(names: Sequence[str]) -> None:
+    """Draw what is done with the ticked runs: compare them, or give them a tag."""
+    if not (chosen := ticked(names)):
+        return
+    with st.container(key="controls-ticked", horizontal=True):
         st.button(
             f"Compare {len(chosen)} runs" if len(chosen) > 1 else "Tick another run to compare",
             icon=":material/compare_arrows:",
@@ -296,6 +335,23 @@ def compare_button(names: Sequence[str]) -> None:
             args=(chosen,),
             type="primary",
         )
+        if own := [name for name in chosen if not name.startswith(BUILT_IN)]:
+            _tag_button(own)
+
+
+def _tag_button(names: Sequence[str]) -> None:
+    """Draw the box that gives runs a tag; the list is then filtered by it."""
+    noun = "run" if len(names) == 1 else f"{len(names)} runs"
+    with (
+        st.popover(f"Tag {noun}", icon=":material/label:"),
+        st.form("tag ticked", border=False),
+        errors_shown(),
+    ):
+        tag = st.text_input("Tag", placeholder="one word", max_chars=40, key="tag of ticked")
+        if st.form_submit_button("Add the tag") and tag.strip():
+            for name in names:
+                notes.tagged(open_named(name), [tag.strip()])
+            st.rerun()
 
 
 def set_opened(names: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ import streamlit as st
 from workbench.app import tables_and_figures, text
 from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, lines, plain, show_error, state, subject
+from workbench.runs import notes
 from workbench.runs.reported import Reported, reported
 from workbench.runs.status import Status, log_lines
 from workbench.runs.time_left import age_of, in_words, progress_line
@@ -98,6 +99,26 @@ def duration_of(run: "Run") -> str:
 
     now = run.status
     return duration(now.seconds) if now.seconds else ""
+
+
+def note(run: "Run") -> None:
+    """Draw the drawer with the tags and the note of a run of the user's."""
+    if run.is_builtin:
+        return
+    found = notes.read(run.path)
+    label = ": ".join(filter(None, ("Tags and note", plain(", ".join(found.tags)))))
+    with (
+        st.expander(label, icon=":material/label:", type="compact"),
+        st.form(f"note {run.name}", border=False),
+        errors_shown(),
+    ):
+        tags = st.multiselect(
+            "Tags", found.tags, found.tags, accept_new_options=True, placeholder="words of your own"
+        )
+        words = st.text_area("Note", found.text, max_chars=notes.LONGEST)
+        if st.form_submit_button("Save", icon=":material/save:"):
+            notes.write(run, tags, words)
+            st.rerun()
 
 
 def remove_button(run: "Run") -> None:

@@ -65,7 +65,7 @@ def _list() -> None:
     run_view.undo()
     runs = run_list.all_statuses()
     names = [*(name for name, _ in runs), *(f"{BUILT_IN}{name}" for name in builtin_names())]
-    run_list.compare_button(names)
+    run_list.buttons(names)
     if not runs:
         run_list.draw_empty()
     run_list.draw(runs)
