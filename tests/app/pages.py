@@ -26,6 +26,7 @@ NAMES = (
     "transfer",
     "experiments",
     "runs",
+    "lessons",
     "settings",
 )
 APP = """

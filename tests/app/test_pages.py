@@ -29,6 +29,7 @@ PAGES = {  # by address: what is there when it is drawn; without a result, the f
     "transfer": "Frozen and fine-tuned mini:bert|Ready to run",
     "experiments": "What do you want to know",
     "runs": "There are no runs yet|Click one to open it",
+    "lessons": "What heads do",
     "settings": "Move a folder",
 }
 GROUPS = {group: [page.name for page in members] for group, members in navigation.groups().items()}

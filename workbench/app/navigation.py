@@ -22,6 +22,7 @@ LIBRARY = tuple(
             ("models", "Models", "deployed_code"),
             ("corpora", "Corpora", "menu_book"),
             ("runs", "Runs", "list"),
+            ("lessons", "Lessons", "school"),
             ("settings", "Settings", "settings"),
         )
     )

@@ -152,6 +152,10 @@ dl.facts, [aria-label="Attention of all heads"] { font-size: 16px !important; }
   display: none !important;
 }
 [data-testid="stMainBlockContainer"] { padding-top: 1rem !important; max-width: none; }
+#workbench-blank { position: fixed; inset: 0; z-index: 1000000; background: #000; }
+#workbench-pen {
+  position: fixed; inset: 0; z-index: 999999; cursor: crosshair; touch-action: none;
+}
 .st-key-leave-presentation {
   position: fixed; top: 0.25rem; right: 0.5rem; z-index: 999991; width: auto;
 }
@@ -159,10 +163,24 @@ dl.facts, [aria-label="Attention of all heads"] { font-size: 16px !important; }
 
 
 # Left and right: the tab before and after; Page Up and Page Down: the figure or heading before and
-# after; Escape: leave. A part of the page that has the focus, such as a box or a map, comes first.
+# after, or the step of a lesson; B: a black screen; P: a pen; Escape: leave. A part of the page
+# that has the focus, such as a box or a map, comes first.
 _KEYS = """<script>
 if (!window.workbenchKeys) {
   window.workbenchKeys = true;
+  const pen = () => {  // draw over the page until the key is pressed again
+    const before = document.querySelector("#workbench-pen");
+    if (before) return before.remove();
+    const sheet = Object.assign(document.createElement("canvas"),
+      { id: "workbench-pen", width: innerWidth, height: innerHeight });
+    const ink = Object.assign(sheet.getContext("2d"),
+      { strokeStyle: "#d9230d", lineWidth: 4, lineCap: "round", lineJoin: "round" });
+    sheet.onpointerdown = (event) => { ink.beginPath(); ink.moveTo(event.x, event.y); };
+    sheet.onpointermove = (event) => {
+      if (event.buttons) { ink.lineTo(event.x, event.y); ink.stroke(); }
+    };
+    document.body.append(sheet);
+  };
   const parts = "[data-testid=stPlotlyChart], [data-testid=stBidiComponentIsolated], h1, h2, h3";
   document.addEventListener("keydown", (event) => {
     const busy = event.composedPath()[0].closest?.("input, textarea, select, [role=listbox], " +
@@ -170,7 +188,19 @@ if (!window.workbenchKeys) {
     if (new URLSearchParams(location.search).get("present") !== "1" || event.defaultPrevented ||
         busy || event.ctrlKey || event.metaKey || event.altKey) return;
     const step = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
-    if (event.key === "Escape") {
+    const way = step && event.key.startsWith("Page") &&
+      document.querySelector(`.st-key-lesson-${step > 0 ? "next" : "back"} a`);
+    const dark = document.querySelector("#workbench-blank");
+    if (dark || event.key === "b" || event.key === ".") {
+      if (dark) dark.remove();
+      else document.body.append(Object.assign(document.createElement("div"),
+        { id: "workbench-blank", onclick() { this.remove(); } }));
+    } else if (event.key === "p") {
+      pen();
+    } else if (way) {
+      document.querySelector("#workbench-pen")?.remove();
+      way.click();
+    } else if (event.key === "Escape") {
       document.querySelector(".st-key-leave-presentation button")?.click();
     } else if (event.key.startsWith("Arrow") && step) {
       const tabs = [...document.querySelectorAll("[role=tab]")].filter((tab) => tab.offsetParent);

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.app import cache, choice, navigation
-from workbench.app.frame import demo_report, guided_tour
+from workbench.app.frame import demo_report, lesson_card
 from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
@@ -83,7 +83,7 @@ def draw() -> None:
         key="controls-about", horizontal=True, vertical_alignment="center", gap="medium"
     ):
         st.caption(ABOUT)
-        guided_tour.offer()
+        lesson_card.offer()
     typed = st.text_input(
         "Your sentence",
         value=EXAMPLE,

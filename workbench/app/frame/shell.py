@@ -8,20 +8,23 @@ and nothing around a page. Costs: listing the folders of runs and uploads.
 import streamlit as st
 
 from workbench.app import choice, navigation
-from workbench.app.frame import guided_tour, jobs
+from workbench.app.frame import jobs, lesson_card
 from workbench.app.library import picker
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
 from workbench.app.tables_and_figures import PRESENT
 from workbench.app.text import tab_named
 
-KEYS = "Keys: ← → other tabs, Page Up and Page Down other figures, Esc leaves."
+KEYS = (
+    "Keys: ← → other tabs, Page Up and Page Down other figures or steps of a lesson, B a black "
+    "screen, P a pen, Esc leaves."
+)
 
 
 def draw(page: str) -> None:
     """Draw what surrounds a page, which is named as its file."""
     draw_style()
-    guided_tour.draw(page)
+    lesson_card.draw(page)
     shown = navigation.named(page)
     choice.begin_with(is_typed=shown is not None and shown.is_typed)
     if is_presenting():

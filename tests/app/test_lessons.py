@@ -1,0 +1,221 @@
+"""Lessons: answers are those of the results, cards check answers, and files are not trusted."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from streamlit.testing.v1 import AppTest
+
+import workbench as wb
+from tests.app.pages import home, opened, said  # noqa: F401
+from workbench import WorkbenchError
+from workbench.app.frame import lessons
+from workbench.app.frame.lessons import Lesson, Step, Task
+from workbench.runs.run import builtin_names
+
+TASKS = {
+    name: [step.task for step in lesson.steps if step.task]
+    for name, lesson in lessons.BUILT_IN.items()
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own."""
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "lessons"
+
+
+# --- built in -------------------------------------------------------------------------------------
+
+
+def right(name: str) -> list[str]:
+    return [task.answers[0] for task in TASKS[name]]
+
+
+def result(name: str) -> wb.Run:
+    return wb.open_run(f"built-in/{name}")
+
+
+def test_answers_about_heads_are_those_of_the_results() -> None:
+    heads = result("heads-mini-bert").tables["heads"].set_index(["layer", "head"])
+    back, forth, positional, arcs, pruned = right("what-heads-do")
+    first = heads.loc[0]
+    looking_back = first[(first["offset"] == -1) & (first["offset_share"] > 0.9)].index
+    looking_forth = first[(first["offset"] == 1) & (first["offset_share"] > 0.9)].index
+    assert [f"1.{head + 1}" for head in looking_back] == [back]
+    assert [f"1.{head + 1}" for head in looking_forth] == [forth]
+    assert (heads["role"] == "positional").sum() == int(positional)
+    best = result("heads-mini-bert").tables["best"].set_index(["relation", "direction"])
+    iobj = best.loc[("iobj", "dependent-to-head")]
+    assert (iobj["layer"], iobj["head"]) == (1, 2) and f"{iobj['accuracy']:.0%}" == f"{arcs}%"
+    assert f"and {pruned} for 5 %" in result("head-pruning-mini-bert").findings[0].claim
+
+
+def test_answers_about_layers_are_those_of_the_results() -> None:
+    pos, unknown, edges, early = right("what-layers-know")
+    edge = result("edge-probing-mini-bert")
+    assert edge.tables["summary"].set_index("task").loc["pos", "best_layer"] == int(pos)
+    assert f"not {unknown}" in edge.findings[0].claim
+    trees = result("structural-probe-mini-bert").tables["summary"].set_index("metric")
+    assert trees.loc["uuas", "best_layer"] == int(edges)
+    claims = " ".join(each.claim for each in result("lens-mini-bert").findings)
+    assert f"Predictions of {early} become final earlier" in claims
+
+
+def test_answers_about_fine_tuning_are_those_of_the_results() -> None:
+    helped, points, layer = right("what-fine-tuning-changes")
+    delta = result("frozen-vs-finetuned-mini-bert").tables["delta"].set_index("task")
+    assert delta["delta"].idxmax() == helped and (delta["verdict"] == "helps").sum() == 1
+    assert f"{100 * delta.loc[helped, 'delta']:.1f}" == points
+    drift = result("drift-mini-bert").tables["drift"].set_index("layer")
+    assert drift["cka"].idxmin() == int(layer)
+
+
+@pytest.mark.parametrize("name", lessons.BUILT_IN)
+def test_views_are_there_and_answers_can_be_given(name: str) -> None:
+    shown = lessons.found(name)
+    assert shown and len(shown.steps) == len(lessons.BUILT_IN[name].steps) >= 4
+    for step in shown.steps:
+        run = step.address.get("run", "built-in/describe-primer")
+        assert run.removeprefix("built-in/") in builtin_names()
+        if step.task and step.task.choices:
+            assert any(map(step.task.is_right, step.task.choices))
+            assert not all(map(step.task.is_right, step.task.choices))
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", ["1.4", " 1.4 ", "head 1.4", "Head  1.4."])
+def test_an_answer_may_be_written_as_people_do(answer: str) -> None:
+    task = Task(asks="Which?", answers=["1.4"])
+    assert task.is_right(answer) and not task.is_right("1.3") and not task.is_right("")
+
+
+CARD = """
+from unittest.mock import patch
+import streamlit as st
+from workbench.app import navigation
+from workbench.app.frame import lesson_card
+
+st.query_params.update(ADDRESS)
+with patch.object(navigation, "link"):  # there are no pages to link to
+    lesson_card.draw("attention")
+"""
+
+
+def card(**address: str) -> AppTest:
+    app = AppTest.from_string(CARD.replace("ADDRESS", repr(address)), default_timeout=60)
+    return app.run()
+
+
+def test_an_answer_is_checked_and_counted() -> None:
+    app = card(lesson="what-heads-do", tour="1")
+    assert "0 of 5 tasks solved" in said(app) and "Right." not in said(app)
+    box, check = app.text_input[0], app.button[0]
+    box.set_value("1.2"), check.click().run()
+    assert "Not yet." in said(app) and "diagonal" in said(app)
+    box.set_value("1.4"), check.click().run()
+    assert "Right." in said(app) and not app.exception
+    app.run()
+    assert "1 of 5 tasks solved" in said(app)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [{"tour": "99"}, {"tour": "-1"}, {"tour": "x"}, {"lesson": "../up", "tour": "1"},
+     {"lesson": "none", "tour": "1"}, {"lesson": "\0", "tour": "1"}, {"lesson": "what-heads-do"}],
+)  # fmt: skip
+def test_an_address_of_no_step_shows_no_card(address: dict[str, str], own: Path) -> None:
+    app = card(**address)
+    assert not app.exception and "tasks solved" not in said(app) and not app.button
+
+
+# --- one's own ------------------------------------------------------------------------------------
+
+LINK = "http://localhost:8501/attention?model=mini%3Abert&text=Birds+sing.&present=1&tour=2"
+
+
+def test_a_view_is_added_by_its_link_and_opened_by_the_lesson(own: Path) -> None:
+    app = opened("lessons")
+    box = {each.label: each for each in [*app.text_input, *app.text_area]}
+    box["Title of the new lesson"].set_value("My *first* lesson")
+    box["Link of the view"].set_value(LINK)
+    box["What is said of it"].set_value("Look at **this**.")
+    box["Task"].set_value("Which head?")
+    box["Right answers, separated by ;"].set_value("1.4; 1.1")
+    next(each for each in app.button if each.label == "Add the view").click().run()
+    assert not app.exception and not app.error
+    stored = lessons.read("my-first-lesson")
+    (step,) = stored.steps
+    assert step.page == "attention" and step.address == {
+        "model": "mini:bert",
+        "text": "Birds sing.",
+    }
+    assert step.task and step.task.answers == ["1.4", "1.1"]
+    assert r"My \*first\* lesson" in "".join(str(each.value) for each in app.markdown)
+    app = card(lesson="my-first-lesson", tour="1")
+    assert r"\*\*this\*\*" in "".join(str(each.value) for each in app.markdown)
+    lessons.remove("my-first-lesson")
+    assert not lessons.own()
+
+
+@pytest.mark.parametrize("link", ["", "http://x/nowhere", "/../etc", "x" * 9_000, "javascript:1"])
+def test_a_link_of_no_page_is_explained(link: str) -> None:
+    if link == "":
+        assert lessons.step_at(link).page == "home"
+        return
+    with pytest.raises(WorkbenchError, match="opens no page"):
+        lessons.step_at(link)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{", b"\xff", b"[" * 9_000, b'{"title": ""}', b'{"title": "x", "steps": [{}]}',
+     b'{"title": "x", "more": 1}', b'{"title": 3}'],
+)  # fmt: skip
+def test_a_file_that_is_no_lesson_is_explained(content: bytes, own: Path) -> None:
+    with pytest.raises(WorkbenchError, match="lesson-invalid"):
+        lessons.parsed(content)
+    own.mkdir(parents=True)
+    (own / "bad.json").write_bytes(content)
+    assert lessons.own() == {} and lessons.found("bad") is None
+
+
+def test_a_file_brings_no_style_and_no_name_outside_its_folder(own: Path) -> None:
+    evil = {"title": "../../x", "steps": [{"page": "home", "says": "", "outlined": "a{}b"}]}
+    lesson = lessons.parsed(json.dumps(evil).encode())
+    assert lesson.steps[0].outlined == ""
+    assert lessons.write(lesson) == "x" and [each.name for each in own.iterdir()] == ["x.json"]
+    for title in ("What heads do", "…", "-"):
+        with pytest.raises(WorkbenchError, match="cannot be the title"):
+            lessons.write(Lesson(title=title))
+    with pytest.raises(WorkbenchError, match="at most 60 steps"):
+        lessons.write(Lesson(title="long", steps=[Step(page="home", says="")] * 61))
+
+
+# --- in a browser ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_lesson_is_presented_with_keys(page: Page, app_url: str) -> None:
+    page.goto(f"{app_url}/lessons")
+    page.get_by_role("link", name="Present").first.click()
+    expect(page.get_by_text("1 of 6.")).to_be_visible()
+    page.locator("body").press("b")
+    expect(page.locator("#workbench-blank")).to_be_visible()
+    page.locator("body").press("b")
+    page.locator("body").press("p")
+    expect(page.locator("#workbench-pen")).to_be_visible()
+    page.locator("body").press("p")
+    expect(page.locator("#workbench-pen")).to_have_count(0)
+    page.locator("body").press("PageDown")
+    expect(page.get_by_text("2 of 6.")).to_be_visible()
+    expect(page).to_have_url(re.compile("present=1"))
+    page.locator("body").press("PageUp")
+    expect(page.get_by_text("1 of 6.")).to_be_visible()
+    page.get_by_role("button", name="Leave the lesson").click()
+    expect(page).not_to_have_url(re.compile("lesson="))

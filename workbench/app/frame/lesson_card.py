@@ -1,0 +1,150 @@
+"""The card of a step of a lesson: what is said, a task with its check, and the way on.
+
+A step is an address with `tour` in it, and `lesson` unless it is the tour: so a lesson can be left
+at any time, and its link can be given to a class. Costs: nothing.
+"""
+
+import streamlit as st
+
+from workbench.app import navigation
+from workbench.app.frame import lessons
+from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
+from workbench.app.tables_and_figures import PRESENT
+from workbench.app.text import plain
+
+
+def lesson() -> Lesson | None:
+    """The lesson in the address."""
+    return lessons.found(st.query_params.get(LESSON, ""))
+
+
+def step() -> int | None:
+    """The step in the address, counted from 0; None without a lesson."""
+    text, shown = st.query_params.get(STEP, ""), lesson()
+    if shown and text.isascii() and text.isdecimal() and 1 <= int(text[:3]) <= len(shown.steps):
+        return int(text) - 1
+    return None
+
+
+def offer() -> None:
+    """Draw the link that begins the tour, and one to the lessons."""
+    look = {"icon": ":material/explore:"}
+    begin("", "Take the tour: five steps, under two minutes", **look)
+    navigation.link("lessons", "Lessons: ten minutes each, with tasks", icon=":material/school:")
+
+
+def begin(name: str, label: str, present: bool = False, **look: str) -> None:
+    """Draw a link to the first step of a lesson."""
+    shown = lessons.found(name)
+    if shown and shown.steps:
+        query = address_of(name, shown, 0) | ({PRESENT: "1"} if present else {})
+        navigation.link(shown.steps[0].page, label, query_params=query, **look)
+
+
+def address_of(name: str, shown: Lesson, number: int) -> dict[str, str]:
+    """Return the query parameters of a step."""
+    which = {LESSON: name} if name else {}
+    on = {PRESENT: "1"} if st.query_params.get(PRESENT) == "1" else {}
+    return {**shown.steps[number].address, **which, STEP: str(number + 1), **on}
+
+
+def draw(page: str) -> None:
+    """Draw the card of the step in the address, and outline what it is about.
+
+    An address of a step that is on another page, such as `/?tour=1`, opens that page.
+    """
+    number, shown = step(), lesson()
+    if number is None or shown is None:
+        return
+    name, here = st.query_params.get(LESSON, ""), shown.steps[number]
+    if here.page != page:
+        navigation.switch(here.page, address_of(name, shown, number))
+    outline = _OUTLINE.replace("SELECTOR", here.outlined) if here.outlined else ""
+    st.html(f"<style>{_CARD}{outline}</style>")
+    with st.container(key="tour-card"):
+        says = plain(here.says) if name not in ("", *lessons.BUILT_IN) else here.says
+        st.markdown(f"**{number + 1} of {len(shown.steps)}.** {says}")
+        if here.task:
+            _task(name, number, here.task)
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            if number > 0:
+                _link(name, shown, number - 1, "Back", "arrow_back")
+            if number + 1 < len(shown.steps):
+                _link(name, shown, number + 1, "Next", "arrow_forward")
+            what = "lesson" if name else "tour"
+            is_last = number + 1 == len(shown.steps)
+            st.button(
+                f"{'End' if is_last else 'Leave' if name else 'Skip'} the {what}",
+                type="tertiary",
+                key="end of the tour",
+                on_click=_end,
+            )
+            if solved := _solved(name, shown):
+                st.caption(solved, width="content")
+
+
+def _task(name: str, number: int, task: Task) -> None:
+    """Draw a task; say whether the answer is right once it is checked."""
+    with (
+        st.form(f"task {name} {number}", border=False),
+        st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
+    ):
+        asks, box = plain(task.asks), f"answer {name} {number}"
+        if task.choices:
+            shown = {plain(each): each for each in task.choices}
+            answer = shown.get(
+                st.radio(asks, list(shown), None, key=box, horizontal=True) or "", ""
+            )
+        else:
+            answer = st.text_input(asks, key=box, max_chars=200)
+        is_checked = st.form_submit_button("Check", icon=":material/check:")
+    key = _key(name, number)
+    if is_checked and answer.strip():
+        st.session_state[key] = task.is_right(answer)
+    if st.session_state.get(key):
+        st.markdown(":green[:material/check_circle: Right.]")
+    elif key in st.session_state:
+        hint = f" {plain(task.hint)}" if task.hint else ""
+        st.markdown(f":orange[:material/refresh: Not yet.]{hint}")
+
+
+def _solved(name: str, shown: Lesson) -> str:
+    """How many tasks of a lesson were solved in this session; "" if it has none."""
+    tasks = [number for number, each in enumerate(shown.steps) if each.task]
+    n_right = sum(bool(st.session_state.get(_key(name, number))) for number in tasks)
+    return f"{n_right} of {len(tasks)} tasks solved" if tasks else ""
+
+
+def _key(name: str, number: int) -> str:
+    return f"right {name} {number}"
+
+
+def _link(name: str, shown: Lesson, number: int, label: str, icon: str) -> None:
+    with st.container(key=f"lesson-{label.lower()}", width="content"):
+        navigation.link(
+            shown.steps[number].page,
+            label,
+            icon=f":material/{icon}:",
+            query_params=address_of(name, shown, number),
+        )
+
+
+def _end() -> None:
+    for key in (STEP, LESSON):
+        st.query_params.pop(key, None)
+
+
+_CARD = """
+.st-key-tour-card {
+  position: fixed; bottom: 16px; left: 50%; transform: translateX(-50%); z-index: 999992;
+  width: min(640px, calc(100vw - 32px)); padding: 16px; border-radius: 8px;
+  background: var(--shell-page); border: 1px solid var(--shell-accent);
+  box-shadow: 0 4px 24px rgba(0, 0, 0, 0.2);
+}
+[data-testid="stLayoutWrapper"]:has(> .st-key-tour-card) { position: absolute; }
+[data-testid="stMainBlockContainer"] { padding-bottom: 18rem; }
+@media (max-width: 640px) { .st-key-tour-card { bottom: 72px; } }
+"""
+_OUTLINE = """
+:is(SELECTOR) { outline: 2px solid var(--shell-accent); outline-offset: 6px; border-radius: 4px; }
+"""
