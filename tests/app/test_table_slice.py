@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import workbench as wb
 from tests.app.pages import home, opened, said  # noqa: F401
 from workbench.app import table_slice
 from workbench.app.table_slice import Slice, as_text, kind_of, means, parsed, sliced
+from workbench.app.uploaded_files import uploads
 from workbench.runs.builtin import builtin_run
 
 TABLE = pd.DataFrame(
@@ -64,3 +66,18 @@ def test_a_link_shows_the_slice_and_a_change_is_in_the_address() -> None:
     address = app.query_params[table_slice.SLICE]
     chosen = address if isinstance(address, str) else address[0]
     assert json.loads(chosen) == {"where": {"relation": ["nsubj"]}, "by": "head"}
+
+
+@pytest.mark.usefixtures("home")
+def test_the_texts_of_a_slice_are_a_corpus() -> None:
+    run = builtin_run("edge-probing-mini-bert")
+    address = json.dumps({"where": {"text": "Ben"}})
+    app = opened("runs", run=run.name, tables="true", table="gains", slice=address)
+    next(box for box in app.text_input if box.label == "Name").set_value("with Ben")
+    next(button for button in app.button if str(button.key).startswith("save texts")).click().run()
+    assert not app.exception and not app.error
+    (upload,) = uploads("corpora")
+    texts = [doc.text for doc in wb.read(str(upload.path)).docs()]
+    gains = run.tables["gains"]
+    expected = gains.loc[gains["text"].str.contains("Ben"), "text"].unique()
+    assert sorted(texts) == sorted(expected) and upload.name == "with Ben"

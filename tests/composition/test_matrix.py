@@ -51,6 +51,7 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "edge-probing": (
         PRIMER, {"tasks": ("pos",), "effort": "quick", "max_epochs": 2, "max_sentences": 20}
     ),
+    "errors": ("", {"max_sentences": 10}),
     "erasure": (PRIMER, {"max_words": 60, "max_predictions": 10, "random_directions": 20}),
     "family": (PRIMER, {"max_sentences": 10, "parts": ("text", "cost")}),
     "finetune": ("", {**QUICK, "max_train": 10}),
@@ -121,7 +122,9 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
     added = name.endswith(("adapters", "adamix", "prefix", "prompt"))
     if experiment in ("attention-averages", "attention-probe", "heads"):
         return no_attention
-    if experiment in ("head-ablation", "head-gates", "head-importance", "head-pruning", "compress"):
+    if experiment in (
+        "head-ablation", "head-gates", "head-importance", "head-pruning", "compress", "errors",
+    ):  # fmt: skip
         return no_attention or not kind
     if experiment in (
         "erasure", "minimal-pairs", "patching", "steering", "trigram", "tuned-lens",

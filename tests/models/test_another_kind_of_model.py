@@ -53,6 +53,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "head-importance": (PRIMER, {}),
     "head-pruning": (PRIMER, {}),
     "erasure": (PRIMER, {}),
+    "errors": (PRIMER, {}),
     "heads": (PRIMER, {}),
     "lens": (PRIMER, {}),
     "minimal-pairs": ("primer/acceptability:size=20", {}),
@@ -80,6 +81,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
 # Those that refuse a model without heads, or without a head that predicts, whatever else it does.
 REFUSES = {
     "compress": "attention heads",
+    "errors": "attention heads",
     "domain": "family",
     "attention-averages": "attention heads",
     "attention-probe": "attention heads",

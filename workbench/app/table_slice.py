@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
-from workbench.app import tables_and_figures
-from workbench.app.text import plain, shortened
+from workbench.app import choice, tables_and_figures
+from workbench.app.text import errors_shown, plain, shortened
+from workbench.app.uploaded_files import receive
 from workbench.core.files import parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SLICE = "slice"  # in the address
+TEXT, LABEL = "text", "label"  # columns that make a corpus
 FEW = 60  # distinct values of a column that is filtered by choosing them
 LEVELS = 24  # distinct numbers of a column that is filtered by choosing them
 MISSING = "–"  # as the table shows a missing value
@@ -159,6 +161,24 @@ def draw(table: "pd.DataFrame", key: str, stem: str) -> None:
             key=f"save slice {key}",
             on_click="ignore",
         )
+    if TEXT in shown and isinstance(shown[TEXT].iloc[0], str):
+        _save_texts(shown, key, stem)
+
+
+def _save_texts(shown: "pd.DataFrame", key: str, stem: str) -> None:
+    """Draw the box that makes the texts of the slice a corpus, with their labels."""
+    with st.popover("Save these texts as a corpus", icon=":material/library_add:"), errors_shown():
+        name = st.text_input("Name", f"{stem}-slice", max_chars=80, key=f"name of texts {key}")
+        if st.button("Save", key=f"save texts {key}") and name.strip():
+            columns = [each for each in (TEXT, LABEL) if each in shown]
+            rows = shown[columns].drop_duplicates()
+            upload = receive(
+                "corpora",
+                name.strip(),
+                lambda draft: rows.to_csv(draft / "texts.csv", index=False),
+            )
+            link = choice.in_url() | {choice.CORPUS: choice.named(str(upload.path), "corpora")}
+            st.page_link("pages/corpora.py", label=f"Saved: {len(rows):,} texts", query_params=link)
 
 
 def _choose(table: "pd.DataFrame", key: str, chosen: Slice) -> None:

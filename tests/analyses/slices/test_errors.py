@@ -1,0 +1,104 @@
+"""Slices on which a planted classifier is wrong are found, others are not, and rows are right."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import workbench as wb
+from tests.judges.odd import odd_corpus, run_here
+from tests.models import headed
+from workbench import Corpus, Result, WorkbenchError
+from workbench.analyses.slices.experiments import ERRORS
+from workbench.engine.task import Task
+from workbench.models.output_heads.standard_heads import finish, with_standard_head
+
+NAMES = ("no", "yes")
+
+
+def says_yes() -> Any:
+    """A BERT that calls every text `yes`, with a probability of 95 %."""
+    bert = headed.made("bert", "BertForMaskedLM")
+    net = with_standard_head(bert, Task("right", "class", "right", NAMES, None, "accuracy"), 0)
+    finish(net)
+    with torch.no_grad():
+        net.net.classifier.weight.zero_()
+        net.net.classifier.bias.copy_(torch.tensor([0.0, 3.0]))
+    return net
+
+
+def labelled(planted: str = "", seed: int = 0) -> Corpus:
+    """Odd texts: `no` if they have the planted word; without one, of a third at random."""
+    docs = list(odd_corpus({"test": 120}, seed, longest=14).docs("test"))
+    draw = Random(seed)
+    for doc in docs:
+        is_no = planted in [word.text for word in doc] if planted else draw.random() < 1 / 3
+        doc._.labels = {"right": "no" if is_no else "yes"}
+    return Corpus("odd", {"test": lambda: iter(docs)})
+
+
+def frequent() -> str:
+    """A word of about a quarter of the texts."""
+    docs = list(labelled().docs("test"))
+    counts = Counter(word for doc in docs for word in {word.text for word in doc})
+    return min(counts, key=lambda word: abs(counts[word] - 30))
+
+
+def found(result: Result) -> pd.DataFrame:
+    table = result.tables["slices"]
+    return table[(table["p"] < 0.05) & (table["lower"] > 0)]
+
+
+def test_the_word_with_which_a_classifier_is_wrong_is_found() -> None:
+    word = frequent()
+    result = run_here("errors", says_yes(), labelled(word), words=(word,))
+    slices = found(result).set_index(["kind", "slice"])
+    row = slices.loc[("words", "with such a word")]
+    assert row["value"] == 0 and row["rest"] == 1 and row["worse"] == 1
+    assert set(slices.index) <= {
+        ("words", "with such a word"), ("class", "no"), ("length", "long texts"),
+        ("depth", "deep texts"),
+    }  # fmt: skip
+    texts = result.tables["texts"]
+    assert (texts["predicted"] == "yes").all() and np.allclose(texts["confidence"], 0.952574)
+    assert ((texts["label"] == "yes") == (texts["right"] == 1)).all()
+    assert np.allclose(texts.loc[texts["right"] == 1, "loss"], -np.log(0.952574), atol=1e-5)
+    wrong = result.tables["confusion"].set_index(["label", "predicted"]).loc[("no", "yes"), "n"]
+    assert wrong == row["n"]
+    claims = [each.claim for each in ERRORS.findings_of(result.tables)]
+    assert "worst on" in claims[0] and f"no taken for yes: {wrong} texts" in claims[-1]
+
+
+def test_labels_at_random_have_no_slice_but_their_own_class() -> None:
+    """The class is known to be wrong: `no` is never said. Nothing else is claimed by more than
+    chance allows."""
+    false = 0
+    for seed in range(8):
+        result = run_here("errors", says_yes(), labelled(seed=seed), words=(frequent(),))
+        slices = found(result)
+        assert ("class", "no") in set(zip(slices["kind"], slices["slice"], strict=True))
+        false += bool((slices["kind"] != "class").any())
+    assert false <= 2  # 99 % of eight with 5 %
+
+
+@pytest.mark.parametrize("name", ["mini:gpt", "mini:bert", "mini:t5"])
+def test_texts_of_a_language_model_make_up_its_loss(name: str) -> None:
+    result = run_here("errors", wb.load(name, device="cpu"), wb.read("primer:size=60"))
+    texts = result.tables["texts"]
+    baseline = result.tables["baseline"].set_index("metric")["value"]
+    for metric, column in (("loss", "loss"), ("accuracy", "right")):
+        mean = np.average(texts[column], weights=texts["n"])
+        assert mean == pytest.approx(baseline[metric], abs=1e-6)
+    docs = list(wb.read("primer:size=60").docs("test"))
+    assert texts["text"].tolist() == [docs[place].text for place in texts["index"]]
+    longest = max(sum(1 for _ in word.ancestors) for word in docs[0])
+    assert texts["depth"].iloc[0] == longest and "confusion" not in result.tables
+
+
+def test_a_model_without_a_head_is_refused() -> None:
+    with pytest.raises(WorkbenchError, match="head"):
+        run_here("errors", headed.made("bert", "BertModel"), wb.read("primer:size=20"))
