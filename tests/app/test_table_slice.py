@@ -79,5 +79,5 @@ def test_the_texts_of_a_slice_are_a_corpus() -> None:
     (upload,) = uploads("corpora")
     texts = [doc.text for doc in wb.read(str(upload.path)).docs()]
     gains = run.tables["gains"]
-    expected = gains.loc[gains["text"].str.contains("Ben"), "text"].unique()
+    expected = gains.loc[gains["text"].str.contains("Ben", case=False), "text"].unique()
     assert sorted(texts) == sorted(expected) and upload.name == "with Ben"
