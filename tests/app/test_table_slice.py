@@ -73,7 +73,9 @@ def test_the_texts_of_a_slice_are_a_corpus() -> None:
     run = builtin_run("edge-probing-mini-bert")
     address = json.dumps({"where": {"text": "Ben"}})
     app = opened("runs", run=run.name, tables="true", table="gains", slice=address)
-    next(box for box in app.text_input if box.label == "Name").set_value("with Ben")
+    next(box for box in app.text_input if str(box.key).startswith("name of texts")).set_value(
+        "with Ben"
+    )
     next(button for button in app.button if str(button.key).startswith("save texts")).click().run()
     assert not app.exception and not app.error
     (upload,) = uploads("corpora")
