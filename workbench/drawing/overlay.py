@@ -96,6 +96,6 @@ def _group(rows: pd.DataFrame, name: str, index: int, named: bool, colour: str =
         curve(rows["at"], rows["value"], hover, name or None, index, colour, legendgroup=name)
     ]
     if len(sure) > 1:
-        ends = (sure[end].tolist() for end in ("at", "lower", "upper"))
-        traces.insert(0, band(*ends, colour, name))
+        at, low, high = (sure[end].tolist() for end in ("at", "lower", "upper"))
+        traces.insert(0, band(at, low, high, colour, name))
     return traces

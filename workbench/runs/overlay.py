@@ -176,13 +176,15 @@ def _differences(rows: pd.DataFrame, minus: str) -> pd.DataFrame:
     place = ["panel", "at"]
     other = rows[rows["group"] == minus].set_index(place)[["value", "lower", "upper"]]
     joined = rows[rows["group"] != minus].join(other.add_suffix(" of it"), on=place, how="inner")
-    below = [joined["value"] - joined["lower"], joined["upper of it"] - joined["value of it"]]
-    above = [joined["upper"] - joined["value"], joined["value of it"] - joined["lower of it"]]
+    own, its = (joined["value"] - joined["lower"], joined["upper of it"] - joined["value of it"])
+    below = np.hypot(own, its)
+    own, its = (joined["upper"] - joined["value"], joined["value of it"] - joined["lower of it"])
+    above = np.hypot(own, its)
     difference = joined["value"] - joined["value of it"]
     out = joined[rows.columns].assign(
         value=difference,
-        lower=difference - np.hypot(*below),
-        upper=difference + np.hypot(*above),
+        lower=difference - below,
+        upper=difference + above,
     )
     out.attrs = rows.attrs
     return out.reset_index(drop=True)

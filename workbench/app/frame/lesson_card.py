@@ -28,17 +28,17 @@ def step() -> int | None:
 
 def offer() -> None:
     """Draw the link that begins the tour, and one to the lessons."""
-    look = {"icon": ":material/explore:"}
-    begin("", "Take the tour: five steps, under two minutes", **look)
+    begin("", "Take the tour: five steps, under two minutes", "explore")
     navigation.link("lessons", "Lessons: ten minutes each, with tasks", icon=":material/school:")
 
 
-def begin(name: str, label: str, present: bool = False, **look: str) -> None:
+def begin(name: str, label: str, icon: str, present: bool = False) -> None:
     """Draw a link to the first step of a lesson."""
     shown = lessons.found(name)
     if shown and shown.steps:
         query = address_of(name, shown, 0) | ({PRESENT: "1"} if present else {})
-        navigation.link(shown.steps[0].page, label, query_params=query, **look)
+        page = shown.steps[0].page
+        navigation.link(page, label, icon=f":material/{icon}:", query_params=query)
 
 
 def address_of(name: str, shown: Lesson, number: int) -> dict[str, str]:

@@ -44,8 +44,8 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
         n_tasks = sum(step.task is not None for step in lesson.steps)
         st.caption(f"{len(lesson.steps)} views, {n_tasks} tasks, about {lesson.minutes} minutes")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            lesson_card.begin(name, "Start", icon=":material/play_arrow:")
-            lesson_card.begin(name, "Present", present=True, icon=":material/present_to_all:")
+            lesson_card.begin(name, "Start", "play_arrow")
+            lesson_card.begin(name, "Present", "present_to_all", present=True)
             if is_own:
                 st.download_button(
                     "Save as a file",
