@@ -22,7 +22,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.analyses.compression import cost
-from workbench.analyses.compression.experiments import BitsName, Compress, MethodName
+from workbench.analyses.compression.experiments import BATCH, BitsName, Compress, MethodName
 from workbench.analyses.compression.lost import lost
 from workbench.analyses.compression.scores import Scored, of_model, same_pieces, scored
 from workbench.analyses.pruning.evaluation import (
@@ -76,7 +76,10 @@ COMPARED: dict[str, str] = {  # methods that train, and what each is tested agai
     "movement while training": "weights while training",
     "bits while training": "bits after training",
 }
-ORDERS_IN_TRAINING = 2  # maximum number of random orders of a method that trains
+RANDOM_IN_TRAINING: dict[MethodName, int] = {  # maximum number of random orders
+    "weights before training": 2, "weights while training": 2,
+    "movement while training": 0,  # without scores it is the method before
+}  # fmt: skip
 BITS: dict[BitsName, dict[str, Any]] = {
     "8": {},
     "8 with activations": {"activations": True},
@@ -134,7 +137,7 @@ class Bench:
                 remedy="Choose a corpus with a train split, or methods that do not train.",
             )
         settings, texts = self.settings, self.train.batch
-        plan = Plan(settings.training_steps, settings.learning_rate, seed=self.inputs.seed)
+        plan = Plan(settings.training_steps, settings.learning_rate, BATCH, self.inputs.seed)
         learn(model, self.train.aim, texts, range(len(texts)), plan, each_step=each_step)
 
     @cached_property
@@ -232,17 +235,13 @@ def points_of(settings: Compress) -> Iterator[Point]:
         yield from (Point(of_bits, bits=each) for each in bits)
         for name in ("neurons", "layers") if settings.combined else ():
             if name in cut and of_bits != "bits after training":
-                few = bits[:1] if of_bits == "bits" else [each for each in bits if " " not in each]
-                yield from (
-                    Point(f"{name} and {of_bits}", share, each)
-                    for share in settings.amounts
-                    for each in few
-                )
+                chosen = bits[0 if of_bits == "bits" else -1]
+                combined = f"{name} and {of_bits}"
+                yield from (Point(combined, share, chosen) for share in settings.amounts)
     for name in cut:
-        n_random = settings.random_orders
-        if name in CUT_IN_TRAINING:
-            n_random = min(n_random, ORDERS_IN_TRAINING)
-        for share in settings.amounts if n_random or name not in CUT_IN_TRAINING else ():
+        n_random = min(settings.random_orders, RANDOM_IN_TRAINING.get(name, settings.random_orders))
+        is_plain = name not in CUT_IN_TRAINING
+        for share in settings.amounts if is_plain or settings.random_orders else ():
             yield Point(name, share, order="reversed")
             yield from (Point(name, share, order="random", seed=seed) for seed in range(n_random))
 
@@ -252,20 +251,18 @@ def made(bench: Bench, point: Point) -> HuggingFace:
     model, texts = bench.whole, bench.chosen_on
     more: dict[str, Any] = {"order": point.order, "seed": point.seed}
     bits = BITS[point.bits] if point.bits else {}
-    pruned = partial(
-        prune_in_training, amount=point.share, train=bench.teach,
-        steps=bench.settings.training_steps, **more,
-    )  # fmt: skip
-    steps: dict[str, Callable[[HuggingFace], HuggingFace]] = {
+    steps = bench.settings.training_steps
+    pruned = partial(prune_in_training, train=bench.teach, steps=steps, **more)
+    ways: dict[str, Callable[[HuggingFace], HuggingFace]] = {
         "weights": lambda one: prune_weights(one, point.share, **more),
         "neurons": lambda one: cut_neurons(one, point.share, **more),
         "layers": lambda one: cut_layers(one, point.share, texts=texts, **more),
         "vocabulary": lambda one: cut_vocabulary(one, point.share, texts=texts, **more),
         "embeddings": lambda one: factorise_embeddings(one, point.share, **more),
-        "weights before training": lambda one: pruned(one, when="before"),
-        "weights while training": pruned,
+        "weights before training": lambda one: pruned(one, point.share, when="before"),
+        "weights while training": lambda one: pruned(one, point.share),
         "weights after training": lambda one: prune_weights(bench.trained, point.share, **more),
-        "movement while training": lambda one: pruned(one, by="movement"),
+        "movement while training": lambda one: pruned(one, point.share, by="movement"),
         TRAINING: lambda one: bench.trained,
         "bits": lambda one: quantise(one, **bits),
         "packed bits": lambda one: round_weights(one, texts=texts, **bits),
@@ -273,7 +270,7 @@ def made(bench: Bench, point: Point) -> HuggingFace:
         "bits while training": lambda one: quantise_in_training(one, bench.teach, **bits),
     }
     for name in point.method.split(" and "):
-        model = steps[name](model)
+        model = ways[name](model)
     return model
 
 
@@ -504,18 +501,20 @@ def _training(bench: Bench, rows: Sequence[Measured]) -> pd.DataFrame:
         if row.point.order == "best"
     }
     metric, seed = bench.metric, bench.inputs.seed
-    table = [
-        {"method": method, "amount": amount, "against": COMPARED[method], "metric": metric,
-         "value": own.value(metric), "other": texts[COMPARED[method], amount].value(metric)}
-        for (method, amount), own in texts.items()
-        if (COMPARED.get(method), amount) in texts
-    ]  # fmt: skip
-    if not table:
+    pairs = [
+        ((method, amount), (against, amount))
+        for method, amount in texts
+        if (against := COMPARED.get(method)) and (against, amount) in texts
+    ]
+    if not pairs:
         return pd.DataFrame()
-    differences = np.stack(
-        [texts[row["method"], row["amount"]].part(metric)
-         - texts[row["against"], row["amount"]].part(metric) for row in table], 1
-    )  # fmt: skip
+    table = [
+        {"method": one[0], "amount": one[1], "against": other[0], "metric": metric,
+         "value": texts[one].value(metric), "other": texts[other].value(metric)}
+        for one, other in pairs
+    ]  # fmt: skip
+    changes = [texts[one].part(metric) - texts[other].part(metric) for one, other in pairs]
+    differences: Floats = np.stack(changes, 1)  # [texts, pairs]
     lower, upper = ratio_intervals(differences, bench.original.texts.number, seed)
     p = holm([float(sign_flip_p_values(differences[:, [n]], seed)[0]) for n in range(len(table))])
     sign = -1 if metric == "loss" else 1

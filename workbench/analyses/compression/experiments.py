@@ -30,7 +30,7 @@ METHODS: dict[MethodName, str] = {
     "bits after training": "bits after training",
 }
 BitsName = Literal["8", "8 with activations", "8 per tensor", "4", "4 per tensor"]
-BATCH = 32  # texts of a training step
+BATCH = 16  # texts of a training step
 Share = Annotated[float, Field(gt=0, le=1)]
 
 

@@ -98,7 +98,7 @@ class _Masked(nn.Module):
     def forward(self, weights: Tensor) -> Tensor:
         masked = weights * self.mask
         if self.scores is not None and masked.requires_grad:
-            masked.register_hook(partial(self._learn, weights.detach()))
+            masked.register_hook(partial(self._learn, weights.detach()))  # type: ignore[no-untyped-call]
         return masked
 
     def _learn(self, weights: Tensor, gradient: Tensor) -> None:

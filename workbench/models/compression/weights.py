@@ -56,7 +56,7 @@ def kept(scores: Sequence[Tensor], amount: float, scope: Scope = "global") -> li
     every = torch.cat([each.flatten() for each in scores])
     mask = torch.ones_like(every, dtype=torch.bool)
     mask[every.topk(round(amount * len(every)), largest=False).indices] = False
-    parts = mask.split([each.numel() for each in scores])
+    parts = torch.split(mask, [each.numel() for each in scores])
     return [part.view_as(each) for part, each in zip(parts, scores, strict=True)]
 
 
