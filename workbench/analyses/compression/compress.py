@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -252,17 +252,20 @@ def made(bench: Bench, point: Point) -> HuggingFace:
     more: dict[str, Any] = {"order": point.order, "seed": point.seed}
     bits = BITS[point.bits] if point.bits else {}
     steps = bench.settings.training_steps
-    pruned = partial(prune_in_training, train=bench.teach, steps=steps, **more)
+
+    def pruned(one: HuggingFace, **how: Any) -> HuggingFace:
+        return prune_in_training(one, point.share, bench.teach, steps, **more, **how)
+
     ways: dict[str, Callable[[HuggingFace], HuggingFace]] = {
         "weights": lambda one: prune_weights(one, point.share, **more),
         "neurons": lambda one: cut_neurons(one, point.share, **more),
         "layers": lambda one: cut_layers(one, point.share, texts=texts, **more),
         "vocabulary": lambda one: cut_vocabulary(one, point.share, texts=texts, **more),
         "embeddings": lambda one: factorise_embeddings(one, point.share, **more),
-        "weights before training": lambda one: pruned(one, point.share, when="before"),
-        "weights while training": lambda one: pruned(one, point.share),
+        "weights before training": lambda one: pruned(one, when="before"),
+        "weights while training": pruned,
         "weights after training": lambda one: prune_weights(bench.trained, point.share, **more),
-        "movement while training": lambda one: pruned(one, point.share, by="movement"),
+        "movement while training": lambda one: pruned(one, by="movement"),
         TRAINING: lambda one: bench.trained,
         "bits": lambda one: quantise(one, **bits),
         "packed bits": lambda one: round_weights(one, texts=texts, **bits),
