@@ -40,6 +40,15 @@ def test_bits_that_a_model_does_not_use_are_found(
     assert opened.content_hash == planted.content_hash and "4 bits" in opened.stored_as
 
 
+def test_the_layer_that_needs_its_bits_is_found(texts: Batch) -> None:
+    model = headed.made("gpt2", "GPT2LMHeadModel")
+    planted = round_weights(model, 4, layer=0)
+    suffers = [change(planted, round_weights(planted, 4, layer=layer), texts) for layer in (0, 1)]
+    assert suffers[0] < 1e-5 < 1e-2 < suffers[1]
+    twin = [change(model, round_weights(model, 4, layer=layer), texts) for layer in (0, 1)]
+    assert min(twin) > 1e-2
+
+
 def test_two_weights_take_a_byte(texts: Batch, tmp_path: Path) -> None:
     model: Any = wb.load("mini:bert", device="cpu")
     model.save(tmp_path / "whole")
