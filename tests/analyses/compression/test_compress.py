@@ -121,9 +121,9 @@ def test_the_smallest_model_that_keeps_enough_is_saved(corpus: wb.Corpus, tmp_pa
 def test_methods_that_train_are_compared_at_equal_amounts(corpus: wb.Corpus) -> None:
     model = headed.made("bert", "BertForMaskedLM")
     methods = (
-        "weights", "embeddings", "packed bits", "weights before training",
-        "weights while training", "weights after training", "movement while training",
-        "bits while training", "bits after training", "neurons",
+        "packed bits", "weights before training", "weights while training",
+        "weights after training", "movement while training", "bits while training",
+        "bits after training", "neurons",
     )  # fmt: skip
     settings = {
         **SMALL, "methods": methods, "amounts": (0.4,), "bits": ("8 with activations", "4"),
@@ -153,7 +153,6 @@ def test_methods_that_train_are_compared_at_equal_amounts(corpus: wb.Corpus) -> 
     found = findings_of("compress", tables)
     assert "methods that train" in found
     assert len(FIGURES["training"](tables).data) and len(FIGURES["layers"](tables).data)
-    # no training without texts, and none for the recipe's other methods
     assert not Compress(methods=("weights", "packed bits")).trains
 
 
