@@ -37,8 +37,9 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "attribution": ("", {"max_sentences": 10, "max_predictions": 2, "random_models": 0}),
     "compress": (
         "",
-        {"max_sentences": 10, "methods": ("weights", "neurons", "layers"), "amounts": (0.5,),
-         "random_orders": 0, "rounds": 0, "max_pairs": 10},
+        {"max_sentences": 10, "amounts": (0.5,), "bits": ("4",), "combined": False,
+         "methods": ("weights", "neurons", "layers", "packed bits", "weights while training"),
+         "random_orders": 0, "rounds": 0, "max_pairs": 10, "training_steps": 1},
     ),
     "contributions": ("", {"max_sentences": 10, "max_words": 10, "n_permutations": 19}),
     "describe": ("", {}),

@@ -113,7 +113,7 @@ class HuggingFace(Transformer):
         self.stacks = self._stacks()
         self.language_model = objective_of(net, tokenizer, "causal" in self.stacks[-1].kinds)
         self.task_head = standard_head(net)
-        self.language_head, self.added = None, None
+        self.language_head, self.added, self.packed = None, None, {}
 
     @property
     def device(self) -> torch.device:
@@ -582,7 +582,7 @@ class HuggingFace(Transformer):
         twin.kept, twin.whole = self.kept, self.whole
         twin.take_heads(self)
         twin.task_head = copy.deepcopy(self.task_head)  # its weights may learn
-        twin.added, twin.max_pieces = added, self.max_pieces
+        twin.added, twin.packed, twin.max_pieces = added, self.packed, self.max_pieces
         if in_fp32:
             twin.net.to(dtype=torch.float32)
         return twin

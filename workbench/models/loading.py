@@ -32,6 +32,7 @@ from workbench.models import budget, live_net, split
 from workbench.models.formats import (
     checkpoint,
     gguf_files,
+    packed_checkpoint,
     peft_adapter,
     pruned_checkpoint,
     task_checkpoint,
@@ -201,31 +202,38 @@ def _opened(name: str, device: str | None, precision: str, seed: int, pickled: b
     )
     config = checkpoint.read_config(source)
     manifest = pruned_checkpoint.manifest(Path(source)) if local else None
+    forms = packed_checkpoint.manifest(Path(source)) if local else None
+    is_built = manifest is not None or forms is not None  # before its weights are read, in fp32
     if not (is_random or pickled or list(Path(source).glob("*.safetensors"))):
         raise _no_safetensors(source if local else name, local)
-    compared = Path(source) if manifest is None else None
-    width = 4 if is_random or manifest is not None else dtype.itemsize  # these are created in fp32
+    compared = None if is_built else Path(source)
+    width = 4 if is_random or is_built else dtype.itemsize
     outline = checkpoint.check_size(_built, config, source, compared, width)
-    if manifest is not None:
-        _require_one(several, "a pruned model", name)
+    if is_built:
+        _require_one(several, "a pruned or packed model", name)
     else:
         if several:
             split.require_splits(config.model_type, name)
         budget.require_room(outline, dtype, devices, name)
     tokenizer = checkpoint.read_tokenizer(source)
-    if manifest is not None:
+    if is_built:
 
         def build(config: PretrainedConfig) -> HuggingFace:
             net = _random_net(config, seed)
             net.train(False)
             return HuggingFace(net, tokenizer, source)
 
-        def open_pruned() -> Model:
-            smaller = pruned_checkpoint.opened(Path(source), manifest, config, build, is_random)
+        def open_built() -> Model:
+            if manifest is not None:
+                smaller = pruned_checkpoint.opened(Path(source), manifest, config, build, is_random)
+            elif is_random:
+                smaller = build(config)
+            else:
+                smaller = packed_checkpoint.opened(Path(source), forms or {}, config, build)
             placed(smaller.net, first, dtype)
             return smaller
 
-        return checkpoint.opened(open_pruned, source)
+        return checkpoint.opened(open_built, source)
 
     def open_whole() -> Model:
         net = _random_net(config, seed) if is_random else _weights(source, config, pickled, dtype)
@@ -326,7 +334,7 @@ def precision_of_files(ref: str) -> str:
     if has_adapter(folder):
         return "fp32"
     folder = net_folder(folder)
-    if pruned_checkpoint.manifest(folder) is not None:  # created in fp32 before weights are read
+    if any(each.manifest(folder) is not None for each in (pruned_checkpoint, packed_checkpoint)):
         return "fp32"
     stored = checkpoint.precisions_stored(folder)
     return next(iter(stored & PRECISIONS.keys())) if len(stored) == 1 else "fp32"

@@ -52,6 +52,7 @@ class Transformer(Model):
     kept: Mapping[int, tuple[int, ...]]
     whole: Mapping[int, int]
     language_head: LanguageHead | None  # that a standard task head has replaced
+    packed: Mapping[str, Any]  # the form of weights on disk: see formats.packed_checkpoint
     added: Added | None  # adapters, a prefix or a prompt
 
     @abstractmethod

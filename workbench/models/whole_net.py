@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from workbench.core.errors import WorkbenchError
 from workbench.engine.model import Model
 from workbench.models import head_removal
-from workbench.models.formats import pruned_checkpoint
+from workbench.models.formats import packed_checkpoint, pruned_checkpoint
 from workbench.models.huggingface import HuggingFace
 from workbench.models.net_parts import probe
 from workbench.models.output_heads.lm_heads import placed
@@ -55,6 +55,12 @@ def require_plain(model: Model) -> HuggingFace:
             f"{type(model.net).__name__}",
             f"wb.load({model.name!r}) opens it. To use it in transformers, fine-tune with method "
             "fine-tuned or lora.",
+        )
+    if packed_checkpoint.rounds_inputs(model):
+        raise _not_plain(
+            model,
+            "its layers round their inputs",
+            f"wb.load({model.name!r}) opens it. Round weights only, without activations.",
         )
     if isinstance(model.task_head, MixHead):
         raise _not_plain(

@@ -91,7 +91,7 @@ def is_plain(folder: Path) -> bool:
     with suppress(OSError, ValueError, KeyError):
         manifest = parse_json(read_regular(folder / "heads.json").decode("utf-8"))
         return bool(manifest["plain"])
-    return not (folder / "heads.json").exists()
+    return not any((folder / name).exists() for name in ("heads.json", "packed.json"))
 
 
 def size_on_disk(folder: Path) -> float:

@@ -118,6 +118,44 @@ def test_the_smallest_model_that_keeps_enough_is_saved(corpus: wb.Corpus, tmp_pa
     assert opened.parameters == row["parameters"] and row["kept"] == pytest.approx(1)
 
 
+def test_methods_that_train_are_compared_at_equal_amounts(corpus: wb.Corpus) -> None:
+    model = headed.made("bert", "BertForMaskedLM")
+    methods = (
+        "packed bits", "weights before training", "weights while training",
+        "weights after training", "movement while training", "bits while training",
+        "bits after training", "neurons",
+    )  # fmt: skip
+    settings = {
+        **SMALL, "methods": methods, "amounts": (0.4,), "bits": ("8 with activations", "4"),
+        "training_steps": 3, "max_sentences": 16,
+    }  # fmt: skip
+    result = run_here("compress", model, corpus, **settings)
+    tables, points = result.tables, rows(result.tables)
+    assert "left_out" not in tables
+    pairs = {(row.method, row.amount): row for row in tables["training"].itertuples()}
+    assert set(pairs) == {
+        *((f"{name} training", "40 %") for name in (
+            "weights before", "weights while", "movement while")),
+        *(("bits while training", f"{bits}") for bits in ("8 bits with activations", "4 bits")),
+    }  # fmt: skip
+    for (method, amount), row in pairs.items():
+        own, other = points.loc[(method, amount)], points.loc[(row.against, amount)]
+        assert row.difference == pytest.approx(own["value"] - other["value"])
+        assert row.lower <= row.difference <= row.upper
+        assert row.better == (row.difference < 0)
+    whole, trained = points.loc[("original", "all")], points.loc[("training", "all")]
+    assert trained["value"] != whole["value"] and trained["disk"] == whole["disk"]
+    assert points.loc[("weights while training", "40 %"), "nonzero"] < whole["nonzero"]
+    for method in ("packed bits", "bits while training", "neurons and bits while training"):
+        amount = "40 %, 4 bits" if " and " in method else "4 bits"
+        assert points.loc[(method, amount), "disk"] < 0.5 * whole["disk"]
+    assert len(tables["layers"]) == model.stacks[0].layers  # without torchao
+    found = findings_of("compress", tables)
+    assert "methods that train" in found
+    assert len(FIGURES["training"](tables).data) and len(FIGURES["layers"](tables).data)
+    assert not Compress(methods=("weights", "packed bits")).trains
+
+
 def test_faster_needs_an_interval_above_one() -> None:
     random = np.random.default_rng(0)
     alike = [

@@ -2,14 +2,17 @@
 
 One model after another is made, scored on held-out texts, saved, and measured in a new process next
 to the original; then its folder is removed, unless it is the smallest so far that keeps enough of
-the score. Orders and frequencies come from train texts. No model is trained. Costs: a forward pass
-over the texts for each method, amount and order, and `cost.costs` for each saved model.
+the score. Orders and frequencies come from train texts, and methods that train learn the model's
+own objective from them, all for the same steps; `training` is the model that was only trained.
+Costs: a forward pass over the texts for each method, amount and order, a training for each that
+trains, and `cost.costs` for each saved model.
 """
 
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +22,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.analyses.compression import cost
-from workbench.analyses.compression.experiments import BitsName, Compress
+from workbench.analyses.compression.experiments import BATCH, BitsName, Compress, MethodName
 from workbench.analyses.compression.lost import lost
 from workbench.analyses.compression.scores import Scored, of_model, same_pieces, scored
 from workbench.analyses.pruning.evaluation import (
@@ -40,25 +43,49 @@ from workbench.corpora.readers.tables import Pair, minimal_pairs
 from workbench.engine.batch import Batch
 from workbench.engine.task import objective_table
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
+from workbench.models.compression.embeddings import factorise_embeddings
+from workbench.models.compression.in_training import prune_in_training, quantise_in_training
 from workbench.models.compression.layers import cut_layers
 from workbench.models.compression.neurons import cut_neurons
 from workbench.models.compression.quantisation import quantise
 from workbench.models.compression.rebuilding import Order
+from workbench.models.compression.rounding import round_weights
 from workbench.models.compression.vocabulary import cut_vocabulary
 from workbench.models.compression.weights import matrices, prune_weights
 from workbench.models.huggingface import HuggingFace
+from workbench.models.scoring.eval_tasks import Plan, learn
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 PAIRS = "primer/acceptability"
 ORIGINAL = "original"
-CUT = ("weights", "neurons", "layers", "vocabulary")
+TRAINING = "training"
+CUT: tuple[MethodName, ...] = (
+    "weights", "neurons", "layers", "vocabulary", "embeddings", "weights after training",
+)  # fmt: skip
+CUT_IN_TRAINING: tuple[MethodName, ...] = (
+    "weights before training", "weights while training", "movement while training",
+)  # fmt: skip
+BIT_METHODS: tuple[MethodName, ...] = (
+    "bits", "packed bits", "bits after training", "bits while training",
+)  # fmt: skip
+COMPARED: dict[str, str] = {  # methods that train, and what each is tested against
+    "weights before training": "weights after training",
+    "weights while training": "weights after training",
+    "movement while training": "weights while training",
+    "bits while training": "bits after training",
+}
+RANDOM_IN_TRAINING: dict[MethodName, int] = {  # maximum number of random orders
+    "weights before training": 2, "weights while training": 2,
+    "movement while training": 0,  # without scores it is the method before
+}  # fmt: skip
 BITS: dict[BitsName, dict[str, Any]] = {
     "8": {},
     "8 with activations": {"activations": True},
     "8 per tensor": {"per": "tensor"},
     "4": {"bits": 4},
+    "4 per tensor": {"bits": 4, "per": "tensor"},
 }
 CHOSEN_ON = 200  # train texts that show the influence of layers and the frequency of pieces
 
@@ -93,12 +120,32 @@ class Bench:
     pairs: Sequence[Pair]
     chosen_on: Batch
     folder: Path
+    train: Evaluation | None = None  # the texts of methods that train
     original: Scored = field(init=False)
     left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def whole(self) -> HuggingFace:
         return self.held_out.model
+
+    def teach(self, model: HuggingFace, each_step: Callable[[int], object]) -> None:
+        """Train a model in place on its own objective."""
+        if self.train is None:
+            raise WorkbenchError(
+                "methods that train need train texts, and there are none.",
+                code="text-missing",
+                remedy="Choose a corpus with a train split, or methods that do not train.",
+            )
+        settings, texts = self.settings, self.train.batch
+        plan = Plan(settings.training_steps, settings.learning_rate, BATCH, self.inputs.seed)
+        learn(model, self.train.aim, texts, range(len(texts)), plan, each_step=each_step)
+
+    @cached_property
+    def trained(self) -> HuggingFace:
+        """The whole model after as much training as that of the methods that train."""
+        twin = self.whole.copy(in_fp32=True)
+        self.teach(twin, lambda done: None)
+        return twin
 
     @property
     def metric(self) -> str:
@@ -123,9 +170,10 @@ class Measured:
 
 def run(inputs: Inputs, settings: Compress, progress: Progress) -> Result:
     """Compute the tables of `compress`, and save the smallest model that keeps enough."""
-    parts = settings.parts(inputs, CHOSEN_ON)
-    held_out = build_head_evaluation(
-        inputs.model, parts.test, settings.label, inputs.seed, inputs.corpus.name
+    parts = settings.parts(inputs, max(CHOSEN_ON, settings.texts_to_train_on))
+    held_out, train = (
+        build_head_evaluation(inputs.model, docs, settings.label, inputs.seed, inputs.corpus.name)
+        for docs in (parts.test, parts.train)
     )
     pairs: list[Pair] = []
     if held_out.aim.task.is_language_model and settings.max_pairs:
@@ -134,17 +182,18 @@ def run(inputs: Inputs, settings: Compress, progress: Progress) -> Result:
     with tempfile.TemporaryDirectory(dir=inputs.scratch) as folder:
         bench = Bench(
             inputs, settings, held_out, parts.test, pairs, encode(parts.train[:CHOSEN_ON]),
-            Path(folder),
+            Path(folder), train,
         )  # fmt: skip
         bench.original = scored(held_out, parts.test, pairs)
         rows = _measured(bench, progress)
-        layers = _each_layer(bench, progress) if "bits" in settings.methods else []
+        layers = _each_layer(bench, progress) if {*BIT_METHODS} & {*settings.methods} else []
         if (kept := bench.folder / "kept").is_dir() and inputs.keep is not None:
             shutil.copytree(kept, inputs.keep, dirs_exist_ok=True)
     trivial = baseline(held_out, bench.original.texts, inputs.seed)
     tables = {
         "points": _points(bench, rows),
         "orders": _orders(bench, rows),
+        "training": _training(bench, rows),
         "cost": pd.DataFrame(
             cost.judged_together(
                 [
@@ -177,37 +226,55 @@ def run(inputs: Inputs, settings: Compress, progress: Progress) -> Result:
 
 def points_of(settings: Compress) -> Iterator[Point]:
     """Every model that is made, those in random and reversed orders after the others."""
-    cut = [name for name in CUT if name in settings.methods]
+    cut = [name for name in (*CUT, *CUT_IN_TRAINING) if name in settings.methods]
     for name in cut:
         yield from (Point(name, share) for share in settings.amounts)
-    if "bits" in settings.methods:
-        yield from (Point("bits", bits=bits) for bits in settings.bits)
+    for of_bits in [name for name in BIT_METHODS if name in settings.methods]:
+        has_all = of_bits != "bits"  # torchao has no matrix of 4 bits with one scale
+        bits = [each for each in settings.bits if has_all or each != "4 per tensor"]
+        yield from (Point(of_bits, bits=each) for each in bits)
         for name in ("neurons", "layers") if settings.combined else ():
-            if name in cut:
-                combined = f"{name} and bits"
-                yield from (Point(combined, share, settings.bits[0]) for share in settings.amounts)
+            if name in cut and of_bits != "bits after training":
+                chosen = bits[0 if of_bits == "bits" else -1]
+                combined = f"{name} and {of_bits}"
+                yield from (Point(combined, share, chosen) for share in settings.amounts)
     for name in cut:
-        for share in settings.amounts:
+        n_random = min(settings.random_orders, RANDOM_IN_TRAINING.get(name, settings.random_orders))
+        is_plain = name not in CUT_IN_TRAINING
+        for share in settings.amounts if is_plain or settings.random_orders else ():
             yield Point(name, share, order="reversed")
-            yield from (
-                Point(name, share, order="random", seed=seed)
-                for seed in range(settings.random_orders)
-            )
+            yield from (Point(name, share, order="random", seed=seed) for seed in range(n_random))
 
 
 def made(bench: Bench, point: Point) -> HuggingFace:
     """The model of a point."""
-    model, name = bench.whole, point.method.removesuffix(" and bits")
+    model, texts = bench.whole, bench.chosen_on
     more: dict[str, Any] = {"order": point.order, "seed": point.seed}
-    cut: dict[str, Callable[[], HuggingFace]] = {
-        "weights": lambda: prune_weights(model, point.share, **more),
-        "neurons": lambda: cut_neurons(model, point.share, **more),
-        "layers": lambda: cut_layers(model, point.share, texts=bench.chosen_on, **more),
-        "vocabulary": lambda: cut_vocabulary(model, point.share, texts=bench.chosen_on, **more),
-        "bits": lambda: model,
+    bits = BITS[point.bits] if point.bits else {}
+    steps = bench.settings.training_steps
+
+    def pruned(one: HuggingFace, **how: Any) -> HuggingFace:
+        return prune_in_training(one, point.share, bench.teach, steps, **more, **how)
+
+    ways: dict[str, Callable[[HuggingFace], HuggingFace]] = {
+        "weights": lambda one: prune_weights(one, point.share, **more),
+        "neurons": lambda one: cut_neurons(one, point.share, **more),
+        "layers": lambda one: cut_layers(one, point.share, texts=texts, **more),
+        "vocabulary": lambda one: cut_vocabulary(one, point.share, texts=texts, **more),
+        "embeddings": lambda one: factorise_embeddings(one, point.share, **more),
+        "weights before training": lambda one: pruned(one, when="before"),
+        "weights while training": pruned,
+        "weights after training": lambda one: prune_weights(bench.trained, point.share, **more),
+        "movement while training": lambda one: pruned(one, by="movement"),
+        TRAINING: lambda one: bench.trained,
+        "bits": lambda one: quantise(one, **bits),
+        "packed bits": lambda one: round_weights(one, texts=texts, **bits),
+        "bits after training": lambda one: round_weights(bench.trained, texts=texts, **bits),
+        "bits while training": lambda one: quantise_in_training(one, bench.teach, **bits),
     }
-    smaller = cut[name]()
-    return smaller if point.bits is None else quantise(smaller, **BITS[point.bits])
+    for name in point.method.split(" and "):
+        model = ways[name](model)
+    return model
 
 
 def _measured(bench: Bench, progress: Progress) -> list[Measured]:
@@ -224,10 +291,10 @@ def _measured(bench: Bench, progress: Progress) -> list[Measured]:
     ]  # fmt: skip
     rows[0].random_weights = _random_weights(bench, bench.whole)
     smallest = np.inf
-    points = list(points_of(settings))
+    points = [*[Point(TRAINING)] * settings.trains, *points_of(settings)]
     for done, point in enumerate(points):
         progress(done, len(points), f"measuring models: {' '.join(point.keys.values())}")
-        if point.method in bench.left_out or (point.bits and "bits" in bench.left_out):
+        if bench.left_out.keys() & {point.method, *point.method.split(" and ")}:
             continue
         try:
             model = made(bench, point)
@@ -320,14 +387,12 @@ def _operations(bench: Bench, model: HuggingFace) -> float:
 
 def _each_layer(bench: Bench, progress: Progress) -> list[dict[str, Any]]:
     """The change of the measure when one layer alone is in 4 bits."""
-    if "bits" in bench.left_out:
-        return []
     rows, differences = [], []
     number = bench.original.texts.number
     layers = max(stack.layers for stack in bench.whole.stacks)
     for layer in range(layers):
         progress(layer, layers, "measuring layers in 4 bits")
-        model = quantise(bench.whole, 4, layer=layer)
+        model = round_weights(bench.whole, 4, layer=layer)
         found = scored(of_model(bench.held_out, model, False), bench.docs).texts
         differences.append(found.part(bench.metric) - bench.original.texts.part(bench.metric))
         rows.append({"stack": "all" if bench.whole.two_sided else bench.whole.stacks[0].name,
@@ -408,7 +473,7 @@ def _orders(bench: Bench, rows: Sequence[Measured]) -> pd.DataFrame:
     sign = 1 if bench.metric == "loss" else -1
     values: dict[tuple[str, ...], dict[str, list[float]]] = {}
     for row in rows:
-        if row.point.method in CUT:
+        if row.point.method in (*CUT, *CUT_IN_TRAINING):
             own = values.setdefault(tuple(row.point.keys.values()), {})
             own.setdefault(row.point.order, []).append(row.texts.value(bench.metric))
     table: list[dict[str, Any]] = []
@@ -431,14 +496,59 @@ def _orders(bench: Bench, rows: Sequence[Measured]) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
+def _training(bench: Bench, rows: Sequence[Measured]) -> pd.DataFrame:
+    """Methods that train against others of the same amount, text by text."""
+    texts = {
+        (row.point.method, row.point.keys["amount"]): row.texts
+        for row in rows
+        if row.point.order == "best"
+    }
+    metric, seed = bench.metric, bench.inputs.seed
+    pairs = [
+        ((method, amount), (against, amount))
+        for method, amount in texts
+        if (against := COMPARED.get(method)) and (against, amount) in texts
+    ]
+    if not pairs:
+        return pd.DataFrame()
+    table = [
+        {"method": one[0], "amount": one[1], "against": other[0], "metric": metric,
+         "value": texts[one].value(metric), "other": texts[other].value(metric)}
+        for one, other in pairs
+    ]  # fmt: skip
+    changes = [texts[one].part(metric) - texts[other].part(metric) for one, other in pairs]
+    differences: Floats = np.stack(changes, 1)  # [texts, pairs]
+    lower, upper = ratio_intervals(differences, bench.original.texts.number, seed)
+    p = holm([float(sign_flip_p_values(differences[:, [n]], seed)[0]) for n in range(len(table))])
+    sign = -1 if metric == "loss" else 1
+    return pd.DataFrame(table).assign(
+        difference=lambda each: each["value"] - each["other"], lower=lower, upper=upper, p=p,
+        better=lambda each: sign * each["difference"] > 0,
+    )  # fmt: skip
+
+
 def _caveats(bench: Bench, rows: Sequence[Measured]) -> Iterator[Caveat]:
     methods = {row.point.method for row in rows}
-    if "weights" in methods:
+    if any("weights" in each or "movement" in each for each in methods):
         yield Caveat(
             "Weights that are set to zero stay in their matrices: the model is neither smaller on "
             "disk nor faster.", ("points", "cost"),
         )  # fmt: skip
-    if any(row.point.bits == "4" for row in rows):
+    if any("packed" in each or "embeddings" in each or ("training" in each and "bits" in each)
+           for each in methods):  # fmt: skip
+        yield Caveat(
+            "Packed weights, and embeddings of a low rank, are written out when a model is opened: "
+            "it takes less disk, but as much memory and time, and plain transformers does not open "
+            "it.", ("points", "cost"),
+        )  # fmt: skip
+    if TRAINING in methods:
+        yield Caveat(
+            f"Methods that train take {bench.settings.training_steps:,} steps on "
+            f"{len(bench.docs if bench.train is None else bench.train.batch):,} texts: compare "
+            "them with the row training, not with the original.", ("points", "training"),
+        )  # fmt: skip
+    if any(row.point.bits == "4" and row.point.method.endswith("bits") and
+           "packed" not in row.point.method for row in rows):  # fmt: skip
         yield Caveat(
             "torchao stores numbers of 4 bits in a byte each on a CPU: 4 bits take no less disk "
             "than 8.", ("points", "cost"),

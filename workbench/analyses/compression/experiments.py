@@ -9,15 +9,28 @@ from workbench.core.findings import listing, percent
 from workbench.experiment.definition import HEADS, PREDICTS, Demo, Experiment, Table
 from workbench.experiment.measured import OBJECTIVE
 
-MethodName = Literal["weights", "neurons", "layers", "vocabulary", "bits"]
+MethodName = Literal[
+    "weights", "neurons", "layers", "vocabulary", "embeddings", "bits", "packed bits",
+    "weights before training", "weights while training", "weights after training",
+    "movement while training", "bits while training", "bits after training",
+]  # fmt: skip
 METHODS: dict[MethodName, str] = {
     "weights": "weights of all matrices set to zero, smallest first",
     "neurons": "neurons of the feed-forward layers, of the smallest weights first",
     "layers": "layers, those that change states least first",
     "vocabulary": "pieces of the vocabulary, rarest in the train texts first",
-    "bits": "bits of the weights",
+    "embeddings": "directions of the embeddings, smallest singular values first",
+    "bits": "bits of the weights of all layers",
+    "packed bits": "bits of all matrices and embeddings",
+    "weights before training": "weights before training",
+    "weights while training": "weights while training, by a cubic schedule (Zhu and Gupta 2017)",
+    "weights after training": "weights after training",
+    "movement while training": "weights that move to zero while training (Sanh et al. 2020)",
+    "bits while training": "bits while training (Zafrir et al. 2019)",
+    "bits after training": "bits after training",
 }
-BitsName = Literal["8", "8 with activations", "8 per tensor", "4"]
+BitsName = Literal["8", "8 with activations", "8 per tensor", "4", "4 per tensor"]
+BATCH = 16  # texts of a training step
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -30,8 +43,10 @@ class Compress(AimedSplits):
     methods: tuple[MethodName, ...] = Field(
         tuple(METHODS),
         min_length=1,
-        description="What is cut: weights (set to zero), neurons, layers, vocabulary, bits "
-        "(default: all; bits need the extra quant).",
+        description="What is cut: weights (set to zero), neurons, layers, vocabulary, embeddings "
+        "(to a lower rank), bits (by torchao, the extra quant), packed bits (without it); and with "
+        "training: weights before, while or after training, movement while training, bits while or "
+        "after training (default: all).",
     )
     amounts: tuple[Share, ...] = Field(
         (0.25, 0.5, 0.75),
@@ -43,10 +58,19 @@ class Compress(AimedSplits):
         ("8", "8 with activations", "4"),
         min_length=1,
         description="Bits of the weights: 8, or 4, with a scale for each channel of a matrix; "
-        "8 with activations; 8 per tensor (default: 8, 8 with activations, 4).",
+        "8 with activations; 8 or 4 per tensor (default: 8, 8 with activations, 4).",
     )
     combined: bool = Field(
         True, description="Also cut neurons and layers, and then bits (default: yes)."
+    )
+    training_steps: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        description=f"Training steps of {BATCH} texts, of methods that train (default 100).",
+    )
+    learning_rate: float = Field(
+        1e-4, gt=0, le=1, description="Learning rate of methods that train (default 1e-4)."
     )
     random_orders: int = Field(
         5,
@@ -74,6 +98,16 @@ class Compress(AimedSplits):
         "none).",
     )
 
+    @property
+    def trains(self) -> bool:
+        """Whether a method trains the model."""
+        return any("training" in name for name in self.methods)
+
+    @property
+    def texts_to_train_on(self) -> int:
+        """The number of texts that training can use."""
+        return BATCH * self.training_steps if self.trains else 0
+
     def in_prose(self) -> str:
         cut = listing([METHODS[name] for name in self.methods], len(METHODS))
         shares = listing([percent(amount) for amount in self.amounts], len(self.amounts))
@@ -83,8 +117,13 @@ class Compress(AimedSplits):
             if self.rounds
             else ""
         )
+        trained = (
+            f"; where trained, for {self.training_steps:,} steps of {BATCH} texts"
+            if self.trains
+            else ", without training the model afterwards"
+        )
         return (
-            f"We removed {cut} ({shares}), without training the model afterwards. Each order was "
+            f"We removed {cut} ({shares}){trained}. Each order was "
             f"compared with {self.random_orders:,} random ones and with its reverse, on "
             f"{self.tested()}.{timed} What fell further than the rest (classes, lengths, labels, "
             "parts of speech, relations, minimal pairs) was tested by permuting groups "
@@ -111,6 +150,12 @@ TABLES = {
         "than a further random order's (t prediction interval, Holm over the rows).",
         POINT,
     ),
+    "training": Table(
+        "Methods that train, each against another one (against) of the same amount and the same "
+        "training. value, other: the measure of both. difference: with its paired 95 % interval "
+        "over texts. p: sign flips of texts, Holm over the rows. better: the method is better.",
+        POINT,
+    ),
     "cost": Table(
         "The saved model in a new process, next to the original: texts in a batch, median "
         "milliseconds of a forward pass, their ratio with its 95 % interval (bootstrap of the "
@@ -127,8 +172,8 @@ TABLES = {
         (*POINT, "kind", "group"),
     ),
     "layers": Table(
-        "Each layer alone in 4 bits. change: of the measure, with its paired 95 % interval over "
-        "texts. p: Holm over layers.",
+        "Each layer alone rounded to 4 bits. change: of the measure, with its paired 95 % interval "
+        "over texts. p: Holm over layers.",
         ("stack", "layer"),
         ("layer",),
     ),
@@ -139,6 +184,7 @@ TABLES = {
 
 COMPRESS = Experiment(
     name="compress",
+    version=2,
     question="What can be cut, and what is lost?",
     about="How small and fast does a model get without weights, neurons, layers, pieces or bits, "
     "and what does it lose?",
@@ -156,13 +202,13 @@ COMPRESS = Experiment(
     findings="workbench.analyses.compression.findings:findings",
     papers=(
         "gordon-2020-compressing", "zafrir-2019-q8bert", "men-2024-shortgpt", "sajjad-2023-effect",
-        "chung-2013-exact",
+        "chung-2013-exact", "zhu-2017-prune", "sanh-2020-movement", "lan-2020-albert",
     ),
     title="What can be cut from",
     presets={
         "Quick": {
             "max_sentences": 100, "amounts": (0.25, 0.5), "random_orders": 2, "rounds": 12,
-            "max_pairs": 60,
+            "max_pairs": 60, "training_steps": 30,
         },
         "Standard": {},
         "Full": {

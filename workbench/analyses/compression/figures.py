@@ -127,6 +127,24 @@ def orders(tables: Tables) -> go.Figure:
     return panels(parts, 220, across=2, x=x, y=y)
 
 
+def training(tables: Tables) -> go.Figure:
+    """Methods that train, each against another of the same amount, with 95 % intervals.
+
+    How to read: for accuracy, a method is better right of 0; for a loss, left of it. Filled marks
+    are significant (Holm).
+    """
+    table = tables["training"]
+    names = [f"{row.method}, not {row.against}, {row.amount}" for row in table.itertuples()]
+    symbols = ["circle" if p < 0.05 else "circle-open" for p in table["p"]]
+    shown = marks(
+        table["difference"], names, "%{y}: %{x:.4f}", colour=SERIES[0], symbol=symbols, size=9,
+        error_x=interval(table, "difference"), showlegend=False,
+    )  # fmt: skip
+    x = {"title": f"difference of {measured(tables, str(table['metric'].iloc[0]))}"}
+    figure = panels([("", [shown])], 24 * len(table) + 40, x=x, y={"autorange": "reversed"})
+    return figure.add_vline(x=0, line={"color": BASELINE, "dash": "dot"})
+
+
 def layers(tables: Tables) -> go.Figure:
     """The change of the measure when one layer alone is in 4 bits, with 95 % intervals.
 
@@ -147,5 +165,6 @@ FIGURES: Mapping[str, Draw] = {
     "speed": speed,
     "lost": lost,
     "orders": orders,
+    "training": training,
     "layers": layers,
 }

@@ -46,19 +46,21 @@ def findings(tables: Tables) -> Iterator[Finding]:
 
 
 def _stated(tables: Tables) -> Iterator[Finding]:
-    """Size, time, combinations, what was lost, orders, and the layer that needs its bits most."""
+    """Size, time, combinations, losses, orders, training, and the layer that needs bits most."""
     points = tables["points"][tables["points"]["order"] == "best"]
     saved = points[(points["method"] != ORIGINAL) & (points["disk"] > 0)]
     if len(saved):
         yield _smallest(tables, points, saved)
     if "cost" in tables:
         yield _faster(tables["cost"])
-    if saved["method"].str.endswith(" and bits").any():
+    if saved["method"].str.contains(" and ").any():
         yield _combined(tables, saved)
     if "lost" in tables:
         yield _lost(tables)
     if "orders" in tables:
         yield _orders(tables)
+    if "training" in tables:
+        yield _training(tables)
     if "layers" in tables:
         yield _layer(tables)
 
@@ -138,7 +140,7 @@ def _faster(costs: pd.DataFrame) -> Finding:
 
 
 def _combined(tables: Tables, saved: pd.DataFrame) -> Finding:
-    both = saved[saved["method"].str.endswith(" and bits")]
+    both = saved[saved["method"].str.contains(" and ")]
     ahead = both[both["front"].astype(bool)]
     row = rows_of((ahead if len(ahead) else both).sort_values("kept"))[-1]
     verb = verb_of(len(ahead), "is", "are")
@@ -213,6 +215,29 @@ def _orders(tables: Tables) -> Finding:
         judged(len(better), tested), "orders", keys_of(row, "method", "amount"), "orders",
         measure="order against random orders", unit=unit, column="value",
         decided_by="random orders (random_orders=5)",
+    )  # fmt: skip
+
+
+def _training(tables: Tables) -> Finding:
+    table = tables["training"]
+    significant = table[table["p"] < SIGNIFICANT]
+    better = significant[significant["better"].astype(bool)]
+    row = rows_of((better if len(better) else table).sort_values("p", ascending=False))[-1]
+    value: Unit = "%" if row["metric"] == "accuracy" else ""
+    unit: Unit = "points" if row["metric"] == "accuracy" else ""
+    claim = (
+        f"Of {len(table)} comparisons of methods that train, {len(better)} "
+        f"{verb_of(len(better), 'is', 'are')} significantly better and "
+        f"{len(significant) - len(better)} worse. The surest: with {row['amount']}, "
+        f"{row['method']}, {measured(tables, row['metric'])} is "
+        f"{with_unit(row['value'], value)} instead of {with_unit(row['other'], value)} with "
+        f"{row['against']} (difference 95 % {span(row['lower'], row['upper'], unit)}; "
+        f"{p_text(row['p'])})."
+    )
+    return Finding(
+        claim, row["difference"], (row["lower"], row["upper"]), 0.0, judged(len(better)),
+        "training", keys_of(row, "method", "amount"), "training", measure="methods that train",
+        unit=unit, column="difference", decided_by=MORE,
     )  # fmt: skip
 
 

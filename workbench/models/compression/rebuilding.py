@@ -89,7 +89,7 @@ def mark_read(net: Any, model: HuggingFace) -> None:
     """Mark the weights that were read from files, as in the model: see `lm_heads.partly_random`."""
     marks = {name: getattr(old, READ, False) for name, old in model.net.named_parameters()}
     for name, weights in net.named_parameters():
-        setattr(weights, READ, marks[name])
+        setattr(weights, READ, marks.get(name, True))  # a new one was computed from others
 
 
 def cut_state(model: HuggingFace, config: PretrainedConfig, choose: Choose) -> dict[str, Tensor]:

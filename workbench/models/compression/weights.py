@@ -5,11 +5,11 @@ is how many weights it needs (Gordon et al. 2020). Embeddings, biases, norms and
 are left alone. Costs: a copy of the weights, and a sort of them.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import prune
 
 from workbench.models.compression.rebuilding import Order, mark_read, number_left
 from workbench.models.huggingface import HuggingFace, require_transformer
@@ -30,22 +30,34 @@ def prune_weights(
 
     `global` compares weights of all matrices; `matrix` removes the same share from each.
     """
-    number_left(1, amount)  # raises outside 0 to 1
-    twin = require_transformer(
-        model, "has no matrices that can be pruned", "Choose a transformer, such as mini:bert."
-    ).copy()
+    twin = copied(model, amount)
     found = matrices(twin)
     generator = torch.Generator().manual_seed(seed)
-    scores = {each: _scores(getattr(*each).detach(), order, generator) for each in found}
-    if scope == "global":
-        prune.global_unstructured(found, prune.L1Unstructured, scores, amount=amount)
-    else:
-        for module, name in found:
-            prune.l1_unstructured(module, name, amount, scores[module, name])  # type: ignore[no-untyped-call]
-    for module, name in found:
-        prune.remove(module, name)  # type: ignore[no-untyped-call]
+    scores = [sizes(getattr(*each).detach(), order, generator) for each in found]
+    with torch.no_grad():
+        for (module, name), mask in zip(found, kept(scores, amount, scope), strict=True):
+            getattr(module, name).mul_(mask)
     mark_read(twin.net, model)
     return twin
+
+
+def copied(model: HuggingFace, amount: float) -> HuggingFace:
+    """A copy of a model whose matrices can be pruned by this amount."""
+    number_left(1, amount)  # raises outside 0 to 1
+    return require_transformer(
+        model, "has no matrices that can be pruned", "Choose a transformer, such as mini:bert."
+    ).copy()
+
+
+def kept(scores: Sequence[Tensor], amount: float, scope: Scope = "global") -> list[Tensor]:
+    """By matrix, which weights are left without this share of the lowest scores."""
+    if scope == "matrix":
+        return [mask for each in scores for mask in kept([each], amount)]
+    every = torch.cat([each.flatten() for each in scores])
+    mask = torch.ones_like(every, dtype=torch.bool)
+    mask[every.topk(round(amount * len(every)), largest=False).indices] = False
+    parts = torch.split(mask, [each.numel() for each in scores])
+    return [part.view_as(each) for part, each in zip(parts, scores, strict=True)]
 
 
 def matrices(model: HuggingFace) -> list[tuple[nn.Module, str]]:
@@ -65,8 +77,8 @@ def matrices(model: HuggingFace) -> list[tuple[nn.Module, str]]:
     return found
 
 
-def _scores(weights: Tensor, order: Order, generator: torch.Generator) -> Tensor:
-    """What is removed first has the lowest score; each is positive."""
+def sizes(weights: Tensor, order: Order, generator: torch.Generator) -> Tensor:
+    """Scores by magnitude, each positive: what is removed first has the lowest score."""
     if order == "random":
         return torch.rand(weights.shape, generator=generator).to(weights.device) + TINY
     size = weights.abs().float()

@@ -12,10 +12,12 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from workbench.core.errors import WorkbenchError
@@ -149,14 +151,13 @@ def _require_same_sites(model: Transformer, manifest: Mapping[str, Any], folder:
 
 
 def _read(net: PreTrainedModel, folder: Path) -> None:
-    """Read every weight from the folder's safetensors; a tied weight is stored once."""
+    """Read every weight from the folder's safetensors."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise _misfit(folder, "there are no safetensors weights")
-    net.tie_weights()
     try:
         state = {
             name: tensor
@@ -165,11 +166,18 @@ def _read(net: PreTrainedModel, folder: Path) -> None:
         }
     except (SafetensorError, OSError) as error:
         raise _misfit(folder, f"the weights cannot be read: {error}") from None
+    fill(net, state, partial(_misfit, folder))
+
+
+def fill(
+    net: PreTrainedModel, state: Mapping[str, Tensor], misfit: Callable[[str], WorkbenchError]
+) -> None:
+    """Give a net all of its weights, in place; a tied weight is stored once."""
+    net.tie_weights()
     current = net.state_dict()
     for name, tensor in state.items():
         if name in current and current[name].shape != tensor.shape:
-            raise _misfit(
-                folder,
+            raise misfit(
                 f"{name} has shape {list(tensor.shape)} in the weights, but "
                 f"{list(current[name].shape)} by the manifest",
             )
@@ -182,7 +190,7 @@ def _read(net: PreTrainedModel, folder: Path) -> None:
     ]
     if not_read or unexpected:
         names = ", ".join([*not_read, *unexpected][:3])
-        raise _misfit(folder, f"weights are missing or unexpected: {names}")
+        raise misfit(f"weights are missing or unexpected: {names}")
 
 
 def _misfit(folder: Path, reason: str) -> WorkbenchError:

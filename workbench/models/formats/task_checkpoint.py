@@ -24,7 +24,7 @@ from workbench.core.files import atomic_write, parse_json, read_regular, require
 from workbench.engine.model import Model
 from workbench.engine.task import Task, language_model
 from workbench.models import added_modules
-from workbench.models.formats import checkpoint, pruned_checkpoint
+from workbench.models.formats import checkpoint, packed_checkpoint, pruned_checkpoint
 from workbench.models.output_heads.task_heads import MixHead, Scale, StandardHead, TaskHead
 from workbench.models.output_heads.text_head import TextHead
 from workbench.models.references import BODY, HEAD, LANGUAGE, TASK
@@ -40,6 +40,8 @@ def save(model: Transformer, folder: Path) -> None:
     net_folder.mkdir(parents=True, exist_ok=True)
     if model.n_removed_heads:
         pruned_checkpoint.save(model, net_folder)
+    elif packed_checkpoint.is_needed(model):
+        packed_checkpoint.save(model, net_folder)
     else:
         model.net.save_pretrained(net_folder)
         model.tokenizer.save_pretrained(net_folder)

@@ -265,13 +265,14 @@ def learn(
     weights: Iterable[Tensor] | None = None,
     more: Sequence[dict[str, Any]] = (),
     penalty: Callable[[], Tensor] | None = None,
+    each_step: Callable[[int], object] = lambda done: None,
 ) -> Learnt:
     """Fine-tune the model on the documents, in place.
 
     `dev` are batches for early stopping. `weights` are the trained weights (default: all of the
     model's and its task head's); `more` are further parameter groups with their own learning rates.
     `penalty` is added to every loss, and `taps` are active in every pass. `on_progress` gets the
-    step and its loss.
+    step and its loss every `CHECK` steps, and `each_step` the number of each step.
     """
     if not documents:
         raise WorkbenchError(
@@ -309,6 +310,7 @@ def learn(
         return (part for _, part in parts)
 
     def on_step(done: int, loss: float) -> None:
+        each_step(done)
         if on_progress is not None and (done % CHECK == 0 or done == plan.steps):
             on_progress(done, loss)
 
