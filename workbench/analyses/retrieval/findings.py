@@ -7,6 +7,7 @@ import pandas as pd
 from workbench.core.findings import (
     Finding,
     Row,
+    Unit,
     capital,
     decimal,
     judged,
@@ -112,7 +113,7 @@ def _holds(row: Row) -> bool:
     return bool(row["p"] < 0.05 and row["lower"] > 0)
 
 
-def _of_gain(row: Row, claim: str, holds: bool, measure: str, unit: str = "nats") -> Finding:
+def _of_gain(row: Row, claim: str, holds: bool, measure: str, unit: Unit = "nats") -> Finding:
     return Finding(
         claim, row["difference"], (row["lower"], row["upper"]), 0.0, judged(holds), "gains",
         keys_of(row, "first", "second"), "answers", measure=measure, unit=unit,

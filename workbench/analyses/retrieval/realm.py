@@ -228,13 +228,14 @@ def read(
     realm: Realm,
     corpus: Passages,
     questions: Sequence[Question],
+    index: Index,
     k: int,
     seed: int,
     progress: Progress,
 ) -> Reads:
-    """Every text with every kind of passage."""
+    """Every text with every kind of passage; the index is that of the retriever."""
     texts, model = corpus.texts, realm.reader
-    found, passages = candidates_of(index_of(realm.retriever, texts), texts, questions, k)
+    found, passages = candidates_of(index, texts, questions, k)
     log_prior = torch.cat(
         [
             log_priors(realm.retriever, *part)
@@ -243,6 +244,9 @@ def read(
     ).double().cpu()  # fmt: skip
     random = np.random.default_rng([seed, len(questions), len(texts)])
     others = exchanged(corpus, questions, random)
+    exchanges = [q._replace(answer=other) for q, other in zip(questions, others, strict=True)]
+    fits = set(fitting(model, [each for each in exchanges if each.answer]))
+    others = [each.answer if each in fits else "" for each in exchanges]
     reads = Reads("nats", found, log_prior.exp().numpy(), others, GAINS, GOLD)
     k = found.shape[1] - 1
     for rows in in_chunks(len(questions), progress):
@@ -255,8 +259,8 @@ def read(
             drawn = [texts[another(own, len(texts), random)] for _ in range(k)]
             read_too = [passage_for(own, text) for text in drawn]
             pairs += [(own, text) for text in (gold, swapped, *passages[row], *read_too)]
-            other_one = own._replace(answer=other or own.answer)
-            swaps += [(other_one, text) for text in (gold, swapped, "")]
+            asked = exchanges[row] if other else own
+            swaps += [(asked, text) for text in (gold, swapped, "")]
         filled = _filled(model, pairs)
         alone = _filled(realm.without, [(questions[row], "") for row in rows])
         for_other = _filled(model, swaps)

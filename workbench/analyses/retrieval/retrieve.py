@@ -2,7 +2,7 @@
 
 Questions about one passage are not independent, so intervals draw, and tests flip, them together.
 Each passage is read alone. Costs: indexing the passages (index.py), training the bi-encoder, and
-for each question 2 k + 8 short texts to score and some steps of writing for k + 4 of them.
+reading: see `generative`, `extractive` and `realm`, by what the model can do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -72,22 +72,34 @@ def run(inputs: Inputs, settings: Retrieve, progress: Progress) -> Result:
     if len(ranks) > 1:
         tables["compared"] = _compared(ranks, sample)
     first = JOINT if is_masked else settings.retrievers[0]
-    if first in found.indices:
-        asked = (corpus, questions)
-        how = (settings.k, inputs.seed, progress)
-        if together is not None:
-            reads = realm.read(together, *asked, *how)
-            caveats += realm.CAVEATS
-        elif model.task_head is not None and model.task_head.task.kind == "answers":
-            reads = extractive.read(model, *asked, found.indices[first], *how)
-        else:
-            start = start_of(model, encode(inputs.corpus.docs(inputs.split, START_TOKEN_TEXTS)))
-            reader = Reader.of(model, settings.prompt, start)
-            reads = generative.read(reader, *asked, found.indices[first], *how)
-            caveats += generative.caveats(reader, questions)
+    if (index := found.indices.get(first)) is not None:
+        reads = _reads(inputs, settings, corpus, questions, index, together, progress, caveats)
         tables |= _tables(reads, questions, sample)
         tables |= _details(reads, corpus, questions, ranks[first])
     return Result(tables, caveats=tuple(caveats))
+
+
+def _reads(
+    inputs: Inputs,
+    settings: Retrieve,
+    corpus: Passages,
+    questions: Sequence[Question],
+    index: Index,
+    together: realm.Realm | None,
+    progress: Progress,
+    caveats: list[Caveat],
+) -> Reads:
+    """What the model makes of the questions, in the way in which it can read."""
+    model, k, seed = inputs.model, settings.k, inputs.seed
+    if together is not None:
+        caveats += realm.CAVEATS
+        return realm.read(together, corpus, questions, index, k, seed, progress)
+    if model.task_head is not None and model.task_head.task.kind == "answers":
+        return extractive.read(model, corpus, questions, index, k, seed, progress)
+    start = start_of(model, encode(inputs.corpus.docs(inputs.split, START_TOKEN_TEXTS)))
+    reader = Reader.of(model, settings.prompt, start)
+    caveats += generative.caveats(reader, questions)
+    return generative.read(reader, corpus, questions, index, k, seed, progress)
 
 
 def _answered(model: Model, corpus: Passages, caveats: list[Caveat]) -> list[Question]:
