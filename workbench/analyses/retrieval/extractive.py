@@ -47,7 +47,7 @@ from workbench.engine.model import Model
 from workbench.experiment.definition import Progress
 
 GAINS = (
-    (GOLD, OTHER_QUESTION), (FIRST, OTHER_QUESTION), (SOFTMAX, FIRST), (SHARED, SOFTMAX),
+    (GOLD, OTHER_QUESTION), (FIRST, RANDOM), (SOFTMAX, FIRST), (SHARED, SOFTMAX),
 )  # fmt: skip
 CONTROLS = (RANDOM, GOLD, OTHER_QUESTION, SWAPPED, OTHER_SWAPPED)  # each a passage read alone
 KEPT = 4096  # passages whose spans are remembered
