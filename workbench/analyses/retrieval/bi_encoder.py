@@ -7,7 +7,7 @@ of `realm` together. Costs: `steps` forward and backward passes over 64 texts.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -88,7 +88,7 @@ def trained(
 
     before = held_out_loss()
     descend(
-        [net], steps,
+        {net: 1.0}, steps,
         lambda _: loss(learning[torch.randint(len(learning), (BATCH,), generator=draw)]),
         on_step,
     )  # fmt: skip
@@ -96,13 +96,19 @@ def trained(
 
 
 def descend(
-    nets: Sequence[Model],
+    nets: Mapping[Model, float],
     steps: int,
     loss: Callable[[int], Tensor],
     on_step: Callable[[int], object],
 ) -> None:
-    """Train all weights of some models by AdamW, in place; `loss` gets the step, from 0 on."""
-    groups = [(list(dict.fromkeys(net.named_weights().values())), RATE / net.width) for net in nets]
+    """Train all weights of some models by AdamW, in place, at these multiples of the rate.
+
+    `loss` gets the step, from 0 on.
+    """
+    groups = [
+        (list(dict.fromkeys(net.named_weights().values())), multiple * RATE / net.width)
+        for net, multiple in nets.items()
+    ]
     weights = [weight for group, _ in groups for weight in group]
     for weight in weights:
         weight.requires_grad_()

@@ -50,6 +50,7 @@ from workbench.models.output_heads.lm_heads import mask_of
 from workbench.models.output_heads.lm_losses import candidates, logits_of, masked, masked_losses
 
 BATCH = 8  # texts of a step
+RETRIEVER = 0.1  # its learning rate, of that of the reader, which at first cannot read
 HELD_OUT = 4 * BATCH  # texts that are not trained on
 CHUNK = 32  # texts in a pass without gradients
 GAINS = (
@@ -215,8 +216,8 @@ def trained(
         return -float(torch.cat([log_marginal(reader, retriever, *part) for part in parts]).mean())
 
     before = held_out_nats()
-    descend([reader, retriever], steps, together, on_step)
-    descend([alone], steps, without_passages, lambda done: on_step(steps + done))
+    descend({reader: 1.0, retriever: RETRIEVER}, steps, together, on_step)
+    descend({alone: 1.0}, steps, without_passages, lambda done: on_step(steps + done))
     return Realm(reader, retriever, alone, before, held_out_nats(), n_items - HELD_OUT)
 
 
