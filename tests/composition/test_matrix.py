@@ -73,7 +73,9 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "few-shot": ("primer/sentiment:size=60", FEW),
     "minimal-pairs": ("primer/acceptability:size=20", {}),
     "retrieve": (
-        PRIMER, {"max_sentences": 10, "questions": 3, "k": 2, "retrievers": ("bm25", "states")}
+        PRIMER,
+        {"max_sentences": 10, "questions": 3, "k": 2, "steps": 1, "pairs": 100,
+         "retrievers": ("bm25", "states")},
     ),
     "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19, "max_queries": 20}),
     "patching": ("primer/counterfactuals:size=60", {"max_pairs": 3, "random_pairs": 1}),
@@ -142,7 +144,7 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
         "lens": kind in ("", "score", "text"),
         "text-to-text": kind not in ("causal", "seq2seq", "answers")
         and name != "finetune-t5-answers-text",
-        "retrieve": kind not in ("causal", "seq2seq", "text"),
+        "retrieve": kind not in ("causal", "masked", "seq2seq", "answers", "text"),
         "train": added or name.startswith("pruned") or name == "train-distilbert",
     }.get(experiment, False)
 

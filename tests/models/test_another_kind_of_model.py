@@ -99,7 +99,7 @@ REFUSES = {
     "cloze": "language-model head",
     "text-to-text": "language model that writes",
     "few-shot": "language-model head",
-    "retrieve": "writes text",
+    "retrieve": "language model that writes",
     "minimal-pairs": "language-model head",
     "patching": "language-model head",
     "architectures": "no model",

@@ -70,8 +70,11 @@ class AnswerSpans:
         return tuple(sorted((*self.spans, self.none), key=lambda span: -span.score))
 
 
-class _Scores:
-    """Scores of all spans of one passage, by first word and number of words."""
+class SpanScores:
+    """Scores of all spans of one passage, by first word and number of words.
+
+    `spans` is [words, LONGEST]: [first word, words after it], -inf for what is no span.
+    """
 
     def __init__(self, words: int) -> None:
         self.spans = np.full((words, LONGEST), -np.inf)
@@ -107,7 +110,6 @@ class _Scores:
         return AnswerSpans(tuple(found), none, self.windows, self.is_question_cut)
 
 
-@torch.no_grad()
 def answer_spans(
     model: Model,
     docs: "Sequence[Doc]",
@@ -122,11 +124,26 @@ def answer_spans(
     A window has at most `window` words of the passage (default: all that the model reads with the
     question). `on_done` gets the number of passages that are read to their end.
     """
+    scores = span_scores(model, docs, window=window, overlap=overlap, on_done=on_done)
+    passages = [doc.spans["segments"][1] for doc in docs]
+    return [each.best(passage, top) for each, passage in zip(scores, passages, strict=True)]
+
+
+@torch.no_grad()
+def span_scores(
+    model: Model,
+    docs: "Sequence[Doc]",
+    *,
+    window: int | None = None,
+    overlap: float = OVERLAP,
+    on_done: Callable[[int], object] | None = None,
+) -> list[SpanScores]:
+    """The scores of all spans of the second text of each pair, as for `answer_spans`."""
     head: TaskHead = model.task_head
     for doc in docs:
         require_texts(head.task, doc, model.name)
     parts = [doc.spans["segments"] for doc in docs]
-    scores = [_Scores(len(passage)) for _, passage in parts]
+    scores = [SpanScores(len(passage)) for _, passage in parts]
     waiting, done = [(index, 0) for index in range(len(docs))], 0
     while waiting:
         later = []
@@ -151,7 +168,7 @@ def answer_spans(
             if on_done is not None:
                 on_done(done)
         waiting = later
-    return [each.best(passage, top) for each, (_, passage) in zip(scores, parts, strict=True)]
+    return scores
 
 
 def _window(parts: Any, start: int, words: int | None) -> "Doc":

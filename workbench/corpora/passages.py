@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.corpora.layers import mentions
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Span
+    from spacy.tokens import Doc, Span, Token
 
 HIDDEN = ("NOUN", "PROPN")  # parts of speech of hidden words
 SHOWN_SENTENCE = 0.1  # share of pairs whose passage keeps the sentence (Lee et al. 2019)
@@ -38,6 +38,16 @@ class Question(NamedTuple):
     def text(self) -> str:
         """The question without its answer, as a retriever reads it."""
         return self.before if self.after is None else f"{self.before}{self.after}"
+
+    @property
+    def whole(self) -> str:
+        """The text with its answer; of a question, the question and then the answer."""
+        return f"{self.before} {self.answer}{self.after or ''}".strip()
+
+    @property
+    def shown(self) -> str:
+        """The question, or the text with its gap."""
+        return self.before if self.after is None else f"{self.before} ___{self.after}"
 
 
 @dataclass
@@ -59,8 +69,13 @@ class Passages:
         return self.index[text]
 
 
-def passages_of(docs: "Iterable[Doc]", words: int, seed: int = 0) -> Passages:
+def passages_of(
+    docs: "Iterable[Doc]", words: int, seed: int = 0, salient: bool = False
+) -> Passages:
     """The passages of some Docs, of at most `words` words, with questions and training pairs.
+
+    In texts without questions the last noun of each sentence is hidden; if `salient`, each name,
+    number and date in turn (Guu et al. 2020).
 
     Pairs are questions with their passages. Without questions they are made by inverse cloze: a
     sentence, and the other sentences of its passage; in a tenth of the pairs it stays there.
@@ -74,7 +89,7 @@ def passages_of(docs: "Iterable[Doc]", words: int, seed: int = 0) -> Passages:
             else:
                 sentences += _sentences(doc[:], words)
         for window in _windows(sentences, words):
-            _add_gaps(found, window, name, random)
+            _add_gaps(found, window, name, random, salient)
     return found
 
 
@@ -121,24 +136,62 @@ def _add_question(found: Passages, doc: "Doc", words: int, name: str) -> None:
             found.pairs.append((question, found.texts[passage]))
 
 
-def _add_gaps(found: Passages, window: "Sequence[Span]", name: str, random: Random) -> None:
-    """A passage, its sentences with their last noun (or last word) hidden, and a training pair."""
+def _add_gaps(
+    found: Passages, window: "Sequence[Span]", name: str, random: Random, salient: bool
+) -> None:
+    """A passage, its sentences with a word or a name hidden, and a training pair."""
     if not (text := _text(window)):
         return
     passage = found.add(text, name)
     for sentence in window:
-        words = [word for word in sentence[1:] if word.text[0].isalpha()]
-        nouns = [word for word in words if word.pos_ in HIDDEN] if words and words[0].pos else words
-        if nouns:
-            word, first = nouns[-1], sentence.start_char
-            before = sentence.text[: word.idx - first].strip()
-            after = sentence.text[word.idx - first + len(word) :].rstrip()
-            found.questions.append(Question(before, after, word.text, passage, word.pos_))
+        for span in salient_spans(sentence) if salient else _last_noun(sentence):
+            first = sentence.start_char
+            before = sentence.text[: span.start_char - first].strip()
+            after = sentence.text[span.end_char - first :].rstrip()
+            kind = span[-1].ent_type_ or span[-1].pos_
+            found.questions.append(Question(before, after, span.text, passage, kind))
     if len(window) > 1:
         chosen = random.randrange(len(window))
         rest = [each for n, each in enumerate(window) if n != chosen]
         is_shown = random.random() < SHOWN_SENTENCE
         found.pairs.append((window[chosen].text.strip(), text if is_shown else _text(rest)))
+
+
+def _last_noun(sentence: "Span") -> "Iterator[Span]":
+    """The last noun after the first word; without parts of speech, the last word."""
+    words = [word for word in sentence[1:] if word.text[0].isalpha()]
+    nouns = [word for word in words if word.pos_ in HIDDEN] if words and words[0].pos else words
+    if nouns:
+        yield sentence.doc[nouns[-1].i : nouns[-1].i + 1]
+
+
+def salient_spans(sentence: "Span") -> "Iterator[Span]":
+    """Names, numbers and dates: entities, and what else is a name or a number.
+
+    These are proper nouns and numbers by their parts of speech; without these, words with a capital
+    letter after the first word, and digits.
+    """
+    doc = sentence.doc
+    entities = [(m.start, m.end) for m in mentions(doc, "entities")]
+    inside = [span for span in entities if sentence.start <= span[0] and span[1] <= sentence.end]
+    yield from (doc[start:end] for start, end in inside)
+    taken = {n for start, end in inside for n in range(start, end)}
+
+    def is_salient(token: "Token") -> bool:
+        is_name = (
+            token.pos_ == "PROPN" if token.pos else token.is_title and token.i > sentence.start
+        )
+        return token.i not in taken and (is_name or token.like_num)
+
+    for is_chosen, run in groupby(sentence, is_salient):
+        if is_chosen:
+            tokens = list(run)
+            yield doc[tokens[0].i : tokens[-1].i + 1]
+
+
+def without(passage: str, text: str) -> str:
+    """A passage without a text that stands in it."""
+    return " ".join(passage.replace(text, " ").split())
 
 
 def with_answer(passage: str, answer: str, other: str) -> str:

@@ -1,22 +1,24 @@
-"""Planted retrievers and readers: known neighbours, a reader that copies, one that ignores."""
+"""Planted retrievers and readers: known neighbours, readers that copy, and some that ignore."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import workbench as wb
-from tests.analyses.retrieval.planted import copying, ignoring
+from tests.analyses.retrieval.planted import copying, filling, ignoring, marking
 from tests.findings import findings_of
 from tests.judges.odd import run_here
 from tests.models import headed
 from workbench import WorkbenchError
+from workbench.analyses.retrieval import realm
 from workbench.analyses.retrieval.bi_encoder import trained
 from workbench.analyses.retrieval.experiments import RETRIEVE
 from workbench.analyses.retrieval.index import bm25_index, vector_index
 from workbench.analyses.retrieval.search import find_passages
-from workbench.corpora.passages import passages_of, with_answer
+from workbench.corpora.passages import passages_of, with_answer, without
 
 NAMES = "Ann Ben Mary Peter Tom Eve Karl Ida Hugo Rosa Emil Olga".split()
 THINGS = "dog boat letter hat cake song key lamp coat drum ball nest".split()
@@ -61,6 +63,23 @@ def test_pairs_of_a_text_are_a_sentence_and_the_others_of_its_passage() -> None:
 
 def test_an_answer_is_exchanged_as_a_word() -> None:
     assert with_answer("The cat sees a cattle cat.", "cat", "dog") == "The dog sees a cattle dog."
+
+
+def test_names_numbers_and_dates_are_hidden() -> None:
+    text = "Ann met Mary Hill on Monday and 12 boys. Then Mary Hill left."
+    found = passages_of(wb.read([text]).docs(), 20, salient=True)
+    hidden = {each.answer for each in found.questions}
+    assert {"Mary Hill", "Monday", "12"} <= hidden
+    for question in found.questions:
+        assert question.whole in text
+        assert question.whole not in without(text, question.whole)
+    entities = {
+        each.answer
+        for each in passages_of(wb.read("primer:size=80").docs(), 20, salient=True).questions
+    }
+    assert any(" " in each for each in entities) and any(
+        each.isdigit() or "March" in each for each in entities
+    )
 
 
 # --- retrievers -----------------------------------------------------------------------------------
@@ -150,6 +169,103 @@ def test_a_reader_that_ignores_its_passage_gains_nothing() -> None:
     assert supported == ["passage found first"]
     claim = found["exchanged answer preferred"].claim
     assert "does not follow" in claim
+
+
+# --- readers that find spans ----------------------------------------------------------------------
+
+
+def test_a_reader_that_finds_the_word_its_question_lacks() -> None:
+    tables = retrieved(marking(True), wb.read(TEXTS), retrievers=("bm25",), k=3)
+    answers, swaps = by(tables["answers"], "passages"), by(tables["swaps"], "passage")
+    assert answers.loc["with the answer", "exact"] == 1 > answers.loc["random", "exact"]
+    assert answers.loc["with the answer", "probability"] > 0.99
+    assert answers.loc["with the answer, another question", "exact"] == 0
+    assert answers.loc["softmax per passage", "exact"] == 1
+    assert swaps.loc["answer exchanged", "other"] == 1
+    assert swaps.loc["answer exchanged, another question", "other"] == 0
+    found = findings_of("retrieve", tables)
+    assert found["exchanged answer preferred"].verdict == "supported"
+    name = "gain: with the answer over with the answer, another question"
+    assert found[name].verdict == "supported"
+    for draw in RETRIEVE.drawings().values():
+        assert len(draw(tables).data)
+
+
+@pytest.mark.parametrize("kind", ["ignoring", "random"])
+def test_a_reader_of_spans_that_knows_nothing(kind: str) -> None:
+    model = marking(False)
+    if kind == "random":
+        model = headed.made("bert", "BertForQuestionAnswering")
+    tables = retrieved(model, wb.read(TEXTS), retrievers=("bm25",), k=3)
+    found = findings_of("retrieve", tables)
+    supported = [each.measure for each in found.values() if each.verdict == "supported"]
+    assert supported == ["passage found first"]
+
+
+# --- masked readers, trained with their retriever -------------------------------------------------
+
+NUMBERS = [
+    f"{name} keeps {n} hats. Later {name} keeps {n} hats again."
+    for n, name in enumerate(2 * NAMES, start=20)
+]
+
+
+@pytest.mark.parametrize("kind", ["copies", "random"])
+def test_retrieval_utility_of_a_passage_that_alone_has_the_answer(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number stands in the other sentence of the passage, and nowhere else."""
+    reader = filling() if kind == "copies" else headed.made("bert", "BertForMaskedLM")
+    retriever = headed.made("bert", "BertForMaskedLM")
+    together = realm.Realm(reader, retriever, retriever, 1.0, 1.0, 100)
+    monkeypatch.setattr(realm, "trained", lambda *_: together)
+    corpus = wb.Corpus("numbers", dict.fromkeys(("train", "test"), wb.read(NUMBERS).docs))
+    tables = retrieved(reader, corpus, retrievers=("bm25",), k=3, passage_words=12)
+    passages = tables["passages"]
+    assert (passages.loc[passages["passage"] == "", "utility"].abs() < 1e-6).all()
+    assert passages.groupby("item")["prior"].sum().to_numpy() == pytest.approx(1)
+    found = findings_of("retrieve", tables)
+    gains = by(tables["gains"], "first", "second")["difference"]
+    if kind == "copies":
+        assert gains["with the answer", "none"] > 1 > gains["random", "none"]
+        assert found["retrieval utility"].verdict == "supported"
+    else:
+        assert found["retrieval utility"].verdict != "supported"
+        assert found["retrieval helps"].verdict != "supported"
+
+
+def test_a_masked_model_is_trained_with_its_retriever() -> None:
+    """Of reader, retriever and the reader without passages, each is another model afterwards."""
+    model = headed.made("bert", "BertForMaskedLM")
+    docs = wb.read(NUMBERS).docs
+    trainings: list[realm.Realm] = []
+    train = realm.trained
+
+    def kept(*how: Any) -> realm.Realm:
+        trainings.append(train(*how))
+        return trainings[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(realm, "trained", kept)
+        patch.setattr(realm, "HELD_OUT", 8)
+        tables = retrieved(
+            model, wb.Corpus("numbers", dict.fromkeys(("train", "test"), docs)),
+            retrievers=("bm25",), k=2, questions=4, steps=2, refresh=1, passage_words=12,
+        )  # fmt: skip
+    old = model.named_weights().values()
+    for net in (trainings[0].reader, trainings[0].retriever, trainings[0].without):
+        new = net.named_weights().values()
+        assert any(not torch.equal(one, other) for one, other in zip(old, new, strict=True))
+    names = set(tables["retrieval"]["retriever"])
+    assert {"trained with the reader", "bi-encoder, untrained"} <= names
+    assert tables["training"]["retriever"].tolist() == ["trained with the reader"]
+    assert "retrieval helps" in findings_of("retrieve", tables)
+
+
+def test_without_a_training_split_a_masked_model_finds_and_does_not_read() -> None:
+    model = headed.made("bert", "BertForMaskedLM")
+    tables = retrieved(model, wb.read(NUMBERS), retrievers=("bm25",), k=3, passage_words=12)
+    assert "answers" not in tables and len(tables["retrieval"])
 
 
 @pytest.mark.slow

@@ -2,11 +2,12 @@
 
 One copy of the model reads both texts; a text's vector is the mean of its last states. Each
 question must find its passage among those of a batch (in-batch negatives: Karpukhin et al. 2020);
-equal passages are no negatives. Costs: `steps` forward and backward passes over 64 texts.
+equal passages are no negatives. `descend` is the loop that trains it, and the reader and retriever
+of `realm` together. Costs: `steps` forward and backward passes over 64 texts.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,14 +36,19 @@ class Trained:
 
     chance = math.log(BATCH)
 
-    def embed(self, texts: Sequence[str]) -> Tensor:
-        """Vectors of texts.  # [texts, width]"""
-        last = self.model.stacks[0].layers
-        return normalize(mean_states(self.model, texts, (last,))[0], dim=1)
-
     def index(self, texts: Sequence[str]) -> Vectors:
         """The index of some passages, in memory."""
-        return Vectors(self.embed(texts).half(), self.embed)
+        return index_of(self.model, texts)
+
+
+def index_of(model: Model, texts: Sequence[str]) -> Vectors:
+    """The index of some passages by a bi-encoder, in memory."""
+    last = model.stacks[0].layers
+
+    def embed(some: Sequence[str]) -> Tensor:
+        return normalize(mean_states(model, some, (last,))[0], dim=1)  # [texts, width]
+
+    return Vectors(embed(texts).half(), embed)
 
 
 def trained(
@@ -63,7 +69,7 @@ def trained(
 
     def loss(rows: Tensor) -> Tensor:
         """Nats of finding the passage of each question among those of the batch."""
-        left, right = (_vectors(net, text.take(rows).narrowed()) for text in read)
+        left, right = (vectors(net, text.take(rows).narrowed()) for text in read)
         scores = SHARPNESS * left @ right.T  # [batch, batch]
         same = codes[rows][:, None] == codes[rows]
         same.fill_diagonal_(False)
@@ -80,23 +86,45 @@ def trained(
         parts = torch.split(held_out, BATCH)
         return float(sum(float(loss(part)) for part in parts)) / len(parts)
 
-    weights = list(dict.fromkeys(net.named_weights().values()))
-    for weight in weights:
-        weight.requires_grad_()
-    optimiser = torch.optim.AdamW(weights, lr=RATE / net.width, weight_decay=0.0)
     before = held_out_loss()
-    for step in range(steps):
-        chosen = torch.randint(len(learning), (BATCH,), generator=draw)
-        optimiser.zero_grad()
-        with torch.enable_grad():
-            loss(learning[chosen]).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        optimiser.step()
-        on_step(step + 1)
+    descend(
+        {net: 1.0}, steps,
+        lambda _: loss(learning[torch.randint(len(learning), (BATCH,), generator=draw)]),
+        on_step,
+    )  # fmt: skip
     return Trained(net, before, held_out_loss(), len(learning))
 
 
-def _vectors(net: Model, text: Pieces) -> Tensor:
+def descend(
+    nets: Mapping[Model, float],
+    steps: int,
+    loss: Callable[[int], Tensor],
+    on_step: Callable[[int], object],
+) -> None:
+    """Train all weights of some models by AdamW, in place, at these multiples of the rate.
+
+    `loss` gets the step, from 0 on.
+    """
+    groups = [
+        (list(dict.fromkeys(net.named_weights().values())), multiple * RATE / net.width)
+        for net, multiple in nets.items()
+    ]
+    weights = [weight for group, _ in groups for weight in group]
+    for weight in weights:
+        weight.requires_grad_()
+    optimiser = torch.optim.AdamW(
+        [{"params": group, "lr": rate} for group, rate in groups], weight_decay=0.0
+    )
+    for step in range(steps):
+        optimiser.zero_grad()
+        with torch.enable_grad():
+            loss(step).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimiser.step()
+        on_step(step + 1)
+
+
+def vectors(net: Model, text: Pieces) -> Tensor:
     """Vectors of a batch.  # [batch, width], with norm 1"""
     text = text.to(net.device)
     return normalize(mean_of(net.states(text)[-1], text), dim=1)

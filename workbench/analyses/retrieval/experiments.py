@@ -9,11 +9,13 @@ from workbench.experiment.definition import Demo, Experiment, Need, Settings, Ta
 
 RetrieverName = Literal["bm25", "states", "bi-encoder"]
 PASSAGE, QUESTION = "{passage}", "{question}"
-WRITES = Need(
-    "a language model that writes text (causal, or an encoder-decoder)",
-    lambda facts: facts["objective"] in ("causal", "seq2seq") or facts["task"] == "text",
-    "Choose a model such as gpt2 or t5-small, mini:gpt or mini:t5, or a run of finetune with "
-    "head=text.",
+READS = Need(
+    "a language model that writes text or fills masks, or a model that finds answers in passages",
+    lambda facts: (
+        facts["objective"] in ("causal", "seq2seq", "masked")
+        or facts["task"] in ("text", "answers")
+    ),
+    "Choose a model such as gpt2, t5-small or mini:bert, or a run of finetune on answers.",
 )
 
 
@@ -52,7 +54,16 @@ class Retrieve(Settings):
         2000, ge=2, description="Maximum number of pairs to train the bi-encoder on (default 2000)."
     )
     steps: int = Field(
-        200, ge=1, description="Training steps of the bi-encoder, of 32 pairs each (default 200)."
+        200,
+        ge=1,
+        description="Training steps of the bi-encoder, of 32 pairs each, and of a masked model "
+        "with its retriever, of 8 texts each (default 200).",
+    )
+    refresh: int = Field(
+        50,
+        ge=1,
+        description="Steps after which the passages are indexed again, while a masked model and "
+        "its retriever are trained (default 50).",
     )
 
     @field_validator("prompt")
@@ -67,9 +78,11 @@ class Retrieve(Settings):
             f"Passages were found by {listing(self.retrievers)}. The model read the {self.k} best "
             f"passages of {self.retrievers[0]}, each alone; answers were combined by the "
             "probabilities of the passages among these, for the whole answer (RAG-sequence) or for "
-            "each piece (RAG-token). Controls: no passage, a random one, the one with the answer, "
-            "and the same with the answer exchanged for another of its kind. Intervals draw, and "
-            "tests flip, all questions about one passage together."
+            "each piece (RAG-token); those of a model that finds spans by a softmax in each "
+            "passage or over all. A masked model was trained with its retriever, with a null "
+            "passage among the candidates. Controls: no passage, a random one, the one with the "
+            "answer, and the same with the answer exchanged for another of its kind. Intervals "
+            "draw, and tests flip, all questions about one passage together."
         )
 
 
@@ -81,9 +94,11 @@ RETRIEVE = Experiment(
     subject="Predictions",
     settings=Retrieve,
     run="workbench.analyses.retrieval.retrieve:run",
+    version=2,
     tables={
         "retrieval": Table(
-            "retriever: bm25, states, bi-encoder, or states of random weights. measure: recall@k "
+            "retriever: bm25, states, bi-encoder, states of random weights, or of a masked model "
+            "the bi-encoder trained with the reader, and before. measure: recall@k "
             "(the passage is among the first k) or MRR (mean of 1 / rank, 0 beyond rank 100). "
             "value: with 95 % interval (bootstrap over passages). chance: of a random order. p: "
             "that the value is above chance (sign flips, Holm over the rows).",
@@ -102,46 +117,51 @@ RETRIEVE = Experiment(
         ),
         "training": Table(
             "Training of the bi-encoder. loss: of finding the passage of each of 32 pairs, on "
-            "pairs that were not trained on, before and after; chance is log 32. learnt: whether "
-            "it fell.",
+            "pairs that were not trained on, before and after; chance is log 32. Of reader and "
+            "retriever together, nats of the hidden words. learnt: whether it fell.",
             ("retriever",),
         ),
         "answers": Table(
-            "passages: what the model reads. nats: -log p of the right answer, with 95 % interval. "
-            "exact, f1: of the answer that it writes (SQuAD's), with 95 % interval.",
+            "passages: what the model reads. nats: -log p of the right answer, with 95 % interval; "
+            "of a model that finds spans, its probability instead. exact, f1: of the answer that "
+            "it gives (SQuAD's), with 95 % interval.",
             ("passages",),
         ),
         "gains": Table(
-            "Nats that the first kind of passages adds to the right answer, compared with the "
-            "second, with 95 % interval. p: two-sided, corrected over the rows.",
+            "What the first kind of passages adds, compared with the second, with 95 % interval: "
+            "nats of the right answer, or share of exact answers (unit). p: two-sided, corrected "
+            "over the rows.",
             ("first", "second"),
         ),
         "swaps": Table(
             "Another answer of the same kind against the right one. other: share of questions in "
-            "which the other one is more probable, with 95 % interval. log_odds: mean of log p "
-            "(other) - log p (right). p: that the share is above that with the right passage.",
+            "which the other one is more probable, or is given by a model that finds spans, with "
+            "95 % interval. log_odds: mean of log p (other) - log p (right). p: that the share is "
+            "above that with the right passage; of spans, with another question.",
             ("passage",),
         ),
         "items": Table(
-            "The questions. rank: of the passage with the answer. Nats of the answer and the "
-            "written answer, by RAG-sequence and by RAG-token.",
+            "The questions. rank: of the passage with the answer. Nats or probability of the "
+            "answer and the answer given, by how passages are combined.",
             ("item",),
         ),
         "passages": Table(
             "The passages that the model read. prior: p(passage | question) among them. answer: "
             "p(answer | question, passage). posterior: the share that the passage has in the "
-            "answer's probability. written: the answer that the model writes from it alone.",
+            "answer's probability. written: the answer that the model gives from it alone. "
+            "utility: log p with it - log p with no passage. Empty: the null passage.",
             ("item", "rank"),
         ),
     },
-    needs=(WRITES,),
+    needs=(READS,),
+    trains=True,
     measures=True,
     split="held-out",
     figures="workbench.analyses.retrieval.figures:FIGURES",
     findings="workbench.analyses.retrieval.findings:findings",
     papers=(
         "lewis-2020-rag", "guu-2020-realm", "karpukhin-2020-dpr", "lee-2019-latent",
-        "robertson-2009-bm25", "rajpurkar-2016-squad",
+        "clark-2018-paragraphs", "robertson-2009-bm25", "rajpurkar-2016-squad",
     ),
     title="Passages found and read by",
     presets={

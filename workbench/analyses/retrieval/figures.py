@@ -31,17 +31,22 @@ def retrieval(tables: Tables) -> go.Figure:
 
 
 def answers(tables: Tables) -> go.Figure:
-    """Nats of the right answer, by what the model reads before it, with 95 % intervals.
+    """The right answer by what the model reads before it: its nats, or how often it is given.
 
     How to read: fewer nats are a more probable answer. A model that reads needs fewest with the
-    passage that has the answer, and a random passage is no better than none.
+    passage that has the answer, and a random passage is no better than none. A model that finds
+    answers gives the right one (exact) more often with its question than with another one.
     """
     rows = tables["answers"]
+    column, title = ("nats", "nats of the right answer") if "nats" in rows else ("exact", "exact")
     own = marks(
-        rows["nats"], rows["passages"], "%{y}: %{x:.2f} nats", "right answer", MODEL, "circle",
-        size=10, error_x={**interval(rows, "nats", "nats_lower", "nats_upper"), "color": MODEL},
+        rows[column], rows["passages"], f"%{{y}}: %{{x:.2f}} {column}", "right answer", MODEL,
+        "circle", size=10,
+        error_x={
+            **interval(rows, column, f"{column}_lower", f"{column}_upper"), "color": MODEL,
+        },
     )  # fmt: skip
-    x = {"title": "nats of the right answer", "rangemode": "tozero"}
+    x = {"title": title, "rangemode": "tozero"}
     return panels([("", [own])], ROW * len(rows) + 20, x=x, y=DOWN)
 
 

@@ -2,74 +2,68 @@
 
 Questions about one passage are not independent, so intervals draw, and tests flip, them together.
 Each passage is read alone. Costs: indexing the passages (index.py), training the bi-encoder, and
-for each question 2 k + 8 short texts to score and some steps of writing for k + 4 of them.
+reading: see `generative`, `extractive` and `realm`, by what the model can do.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from workbench.analyses.retrieval.bi_encoder import BATCH, Trained, trained
+from workbench.analyses.retrieval import extractive, generative, realm
+from workbench.analyses.retrieval.bi_encoder import BATCH, Trained, index_of, trained
 from workbench.analyses.retrieval.experiments import Retrieve
-from workbench.analyses.retrieval.index import (
-    Index,
-    bm25_index,
-    mean_states,
-    probabilities,
-    vector_index,
+from workbench.analyses.retrieval.index import Index, bm25_index, mean_states, vector_index
+from workbench.analyses.retrieval.reads import (
+    ENDINGS,
+    NO_PASSAGE,
+    OFF,
+    Floats,
+    Reads,
+    posteriors,
 )
 from workbench.analyses.retrieval.search import WORDS, layer_of, require_passages
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import state_name
-from workbench.core.metrics import answer_scores, normalised
+from workbench.core.metrics import answer_scores
 from workbench.core.stats import holm
 from workbench.corpora.encode import encode
-from workbench.corpora.passages import Passages, Question, passages_of, with_answer
+from workbench.corpora.passages import Passages, Question, passages_of
 from workbench.engine.model import Model, UnsupportedError
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.scoring.lm_scoring import START_TOKEN_TEXTS, start_of
-from workbench.models.scoring.reading import (
-    LONGEST,
-    Asked,
-    Prompt,
-    Reader,
-    log_probabilities,
-    rag_sequence,
-    rag_token,
-    written,
-)
+from workbench.models.scoring.reading import Reader
 
 DEPTH = 100  # passages in which the right one is looked for
 CHOSEN_ON = 200  # questions of the training split on which the layer is chosen
-CHUNK = 20  # questions between two progress callbacks
 RANDOM_STATES = "states, random weights"
-OFF, RANDOM, GOLD, FIRST = "none", "random", "with the answer", "first found"
-SEQUENCE, TOKEN = "RAG-sequence", "RAG-token"
-SWAPPED = "answer exchanged"
-READ = (OFF, RANDOM, GOLD, FIRST, SEQUENCE, TOKEN)
-GAINS = (
-    (GOLD, RANDOM), (GOLD, OFF), (FIRST, RANDOM), (SEQUENCE, OFF), (SEQUENCE, FIRST),
-    (TOKEN, SEQUENCE),
-)  # fmt: skip
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+UNTRAINED, JOINT = "bi-encoder, untrained", "trained with the reader"
 
 
 def run(inputs: Inputs, settings: Retrieve, progress: Progress) -> Result:
     """Compute the tables of `retrieve`."""
-    model = inputs.model
+    model, is_masked = inputs.model, inputs.model.objective == "masked"
     words = settings.passage_words or min(WORDS, (model.max_pieces or 3 * WORDS) // 3)
-    corpus = passages_of(inputs.corpus.docs(inputs.split, inputs.limit), words, inputs.seed)
+    corpus = passages_of(
+        inputs.corpus.docs(inputs.split, inputs.limit), words, inputs.seed, is_masked
+    )
+    lessons = Passages()
+    if "train" in inputs.corpus.splits:
+        docs = inputs.corpus.docs("train", 2 * settings.pairs)
+        lessons = passages_of(docs, words, inputs.seed, is_masked)
+    caveats: list[Caveat] = []
+    if is_masked:
+        corpus.questions = _answered(model, corpus, caveats)
     questions = _drawn(corpus, inputs.corpus.name, settings.questions, inputs.seed)
     sample = ClusterSample.of(np.array([question.passage for question in questions]), inputs.seed)
-    caveats: list[Caveat] = []
-    found = _retrievers(inputs, settings, corpus, words, progress, caveats)
+    pairs = lessons.pairs[: settings.pairs]
+    found = _retrievers(inputs, settings, corpus, pairs, progress, caveats)
+    together = None
+    if is_masked:
+        together = _trained_together(inputs, settings, corpus, lessons, found, progress, caveats)
     ranks = {
         name: _ranks(index, questions, len(corpus.texts)) for name, index in found.indices.items()
     }
@@ -77,17 +71,49 @@ def run(inputs: Inputs, settings: Retrieve, progress: Progress) -> Result:
     tables = {"retrieval": retrieval, **found.tables}
     if len(ranks) > 1:
         tables["compared"] = _compared(ranks, sample)
-    first = settings.retrievers[0]
-    if first in found.indices:
-        start = start_of(model, encode(inputs.corpus.docs(inputs.split, START_TOKEN_TEXTS)))
-        reader = Reader.of(model, settings.prompt, start)
-        reads = _read(
-            reader, corpus, questions, found.indices[first], settings.k, inputs.seed, progress
-        )
+    first = JOINT if is_masked else settings.retrievers[0]
+    if (index := found.indices.get(first)) is not None:
+        reads = _reads(inputs, settings, corpus, questions, index, together, progress, caveats)
         tables |= _tables(reads, questions, sample)
         tables |= _details(reads, corpus, questions, ranks[first])
-        caveats += _about_reading(reader, questions, reads)
     return Result(tables, caveats=tuple(caveats))
+
+
+def _reads(
+    inputs: Inputs,
+    settings: Retrieve,
+    corpus: Passages,
+    questions: Sequence[Question],
+    index: Index,
+    together: realm.Realm | None,
+    progress: Progress,
+    caveats: list[Caveat],
+) -> Reads:
+    """What the model makes of the questions, in the way in which it can read."""
+    model, k, seed = inputs.model, settings.k, inputs.seed
+    if together is not None:
+        caveats += realm.CAVEATS
+        return realm.read(together, corpus, questions, index, k, seed, progress)
+    if model.task_head is not None and model.task_head.task.kind == "answers":
+        return extractive.read(model, corpus, questions, index, k, seed, progress)
+    start = start_of(model, encode(inputs.corpus.docs(inputs.split, START_TOKEN_TEXTS)))
+    reader = Reader.of(model, settings.prompt, start)
+    caveats += generative.caveats(reader, questions)
+    return generative.read(reader, corpus, questions, index, k, seed, progress)
+
+
+def _answered(model: Model, corpus: Passages, caveats: list[Caveat]) -> list[Question]:
+    """The texts that a masked model can read, with passages that have the answer if there are."""
+    fitting = realm.fitting(model, corpus.questions)
+    answered = [q for q in fitting if q.answer in realm.passage_for(q, corpus.texts[q.passage])]
+    if fitting and not answered:
+        caveats.append(
+            Caveat(
+                "No hidden name, number or date stands in another sentence of its passage: the "
+                "passage 'with the answer' is the one around the text.", ("answers", "gains"),
+            )
+        )  # fmt: skip
+    return answered or fitting
 
 
 def _drawn(corpus: Passages, name: str, most: int, seed: int) -> list[Question]:
@@ -114,6 +140,7 @@ def _drawn(corpus: Passages, name: str, most: int, seed: int) -> list[Question]:
 @dataclass
 class _Retrievers:
     indices: dict[str, Index] = field(default_factory=dict)
+    encoder: Model | None = None  # the trained bi-encoder
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
 
 
@@ -121,16 +148,12 @@ def _retrievers(
     inputs: Inputs,
     settings: Retrieve,
     corpus: Passages,
-    words: int,
+    pairs: Sequence[tuple[str, str]],
     progress: Progress,
     caveats: list[Caveat],
 ) -> _Retrievers:
     """The chosen retrievers, with mean states of random weights where mean states are compared."""
     model, found, texts = inputs.model, _Retrievers(), corpus.texts
-    pairs: list[tuple[str, str]] = []
-    if "train" in inputs.corpus.splits and set(settings.retrievers) - {"bm25"}:
-        docs = inputs.corpus.docs("train", 2 * settings.pairs)
-        pairs = passages_of(docs, words, inputs.seed).pairs[: settings.pairs]
     for name in settings.retrievers:
         if name == "bm25":
             progress(0, 1, "indexing words")
@@ -166,9 +189,50 @@ def _retrievers(
                 model, pairs, settings.steps, inputs.seed,
                 lambda done: progress(done, settings.steps, "training the bi-encoder"),
             )  # fmt: skip
-            found.indices[name] = encoder.index(texts)
+            found.indices[name], found.encoder = encoder.index(texts), encoder.model
             found.tables["training"] = _training(encoder, settings.steps)
     return found
+
+
+def _trained_together(
+    inputs: Inputs,
+    settings: Retrieve,
+    corpus: Passages,
+    lessons: Passages,
+    found: _Retrievers,
+    progress: Progress,
+    caveats: list[Caveat],
+) -> realm.Realm | None:
+    """A masked model trained with its retriever, which is added to those found."""
+    model = inputs.model
+    lessons.questions = realm.fitting(model, lessons.questions[: settings.pairs])
+    if len(lessons.questions) <= 2 * realm.HELD_OUT:
+        caveats.append(
+            Caveat(
+                "A masked model reads only after training with passages, and the training split "
+                f"has {len(lessons.questions)} hidden names, numbers, dates or answers; it needs "
+                f"more than {2 * realm.HELD_OUT}.", ("retrieval",),
+            )
+        )  # fmt: skip
+        return None
+    if found.encoder is None:
+        found.indices[UNTRAINED] = index_of(model, corpus.texts)
+    together = realm.trained(
+        model, found.encoder or model, lessons, settings.k, settings.steps, settings.refresh,
+        inputs.seed,
+        lambda done: progress(done, 2 * settings.steps, "training reader and retriever"),
+    )  # fmt: skip
+    found.indices[JOINT] = index_of(together.retriever, corpus.texts)
+    row = {
+        "retriever": JOINT, "pairs": together.items, "steps": settings.steps,
+        "loss_before": together.before, "loss_after": together.after,
+        "learnt": together.after < together.before,
+    }  # fmt: skip
+    rows = [found.tables["training"]] if "training" in found.tables else []
+    found.tables["training"] = pd.concat([*rows, pd.DataFrame([row])], ignore_index=True)
+    if inputs.keep is not None:
+        together.reader.save(inputs.keep)
+    return together
 
 
 def _layers(model: Model, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
@@ -248,10 +312,12 @@ def _retrieval(
 
 def _compared(ranks: Mapping[str, Floats], sample: ClusterSample) -> pd.DataFrame:
     """Differences of MRR: mean states against random weights, and all against BM25 or the first."""
-    names = [name for name in ranks if name != RANDOM_STATES]
+    names = [name for name in ranks if name not in (RANDOM_STATES, UNTRAINED)]
     pairs = [(name, names[0]) for name in names[1:]]
     pairs += [("bi-encoder", "states")] if {"bi-encoder", "states"} <= set(names[1:]) else []
     pairs += [("states", RANDOM_STATES)] if RANDOM_STATES in ranks else []
+    start = UNTRAINED if UNTRAINED in ranks else "bi-encoder"
+    pairs += [(JOINT, start)] if JOINT in ranks and (JOINT, start) not in pairs else []
     values = np.stack([1 / ranks[one] - 1 / ranks[other] for one, other in pairs], 1)
     return _differences(pairs, values, sample)
 
@@ -270,262 +336,87 @@ def _differences(
     )  # fmt: skip
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Reads:
-    """What the model makes of each question; the lists are [questions]."""
-
-    found: Ints  # [questions, k], the passages found
-    priors: Floats  # [questions, k]
-    by_passage: list[Floats]  # [k], log p of the answer
-    nats: dict[str, Floats]  # by what is read: [questions]
-    answers: dict[str, list[str]]  # by what is read: what it writes
-    alone: list[list[str]]  # [k], what it writes from each passage alone
-    other: list[str]  # the exchanged answer; "": none of its kind
-    odds: dict[str, Floats]  # by the passage: log p (other) - log p (right), NaN without another
-
-
-def _read(
-    reader: Reader,
-    corpus: Passages,
-    questions: Sequence[Question],
-    index: Index,
-    k: int,
-    seed: int,
-    progress: Progress,
-) -> _Reads:
-    """Every question with every kind of passage."""
-    k = min(k, len(corpus.texts))
-    found, scores = index.top([question.text for question in questions], k)
-    priors = probabilities(scores)
-    random = np.random.default_rng([seed, len(questions), len(corpus.texts)])
-    others = _exchanged(corpus, questions, random)
-    reads = _Reads(found, priors, [], {}, {name: [] for name in READ}, [], others, {})
-    nats: dict[str, list[float]] = {name: [] for name in READ}
-    odds: dict[str, list[float]] = {name: [] for name in (OFF, GOLD, SWAPPED)}
-    for start in range(0, len(questions), CHUNK):
-        rows = range(start, min(start + CHUNK, len(questions)))
-        _read_some(reader, corpus, questions, rows, reads, nats, odds, random)
-        progress(rows[-1] + 1, len(questions), "reading passages and answering")
-    reads.nats.update({name: np.array(values) for name, values in nats.items()})
-    reads.odds.update({name: np.array(values) for name, values in odds.items()})
-    return reads
-
-
-def _read_some(
-    reader: Reader,
-    corpus: Passages,
-    questions: Sequence[Question],
-    rows: Sequence[int],
-    reads: _Reads,
-    nats: dict[str, list[float]],
-    odds: dict[str, list[float]],
-    random: np.random.Generator,
-) -> None:
-    """Score and write the answers of some questions."""
-    model, texts, k = reader.model, corpus.texts, reads.found.shape[1]
-    groups: list[list[Prompt]] = []  # by question: none, random, gold, exchanged, those found
-    answers, others = [], []
-    for row in rows:
-        question = questions[row]
-        asked = Asked(question.before, question.after)
-        gold, other = texts[question.passage], reads.other[row]
-        shift = int(random.integers(1, len(texts)))
-        read = ["", texts[(question.passage + shift) % len(texts)], gold]
-        read += [with_answer(gold, question.answer, other) if other else gold]
-        read += [texts[passage] for passage in reads.found[row]]
-        groups.append([reader.prompt(asked, passage) for passage in read])
-        answers.append(reader.answer(asked, question.answer))
-        others.append(reader.answer(asked, other) if other else answers[-1])
-    flat = [prompt for group in groups for prompt in group]
-    width = 4 + k
-    logs = log_probabilities(model, flat, [answer for answer in answers for _ in range(width)])
-    for_other = log_probabilities(
-        model,
-        [group[n] for group in groups for n in (0, 2, 3)],
-        [other for other in others for _ in range(3)],
-    )
-    # each prompt alone but the exchanged one, then those found together
-    singles = [0, 1, 2, *range(4, width)]
-    alone = written(
-        model,
-        [[group[n]] for group in groups for n in singles],
-        [np.zeros(1)] * (len(groups) * len(singles)),
-        [most for most in _longest(reader, questions, rows, answers) for _ in singles],
-    )
-    log_priors = [np.log(np.maximum(reads.priors[row], 1e-300)) for row in rows]
-    by_token = written(
-        model, [group[4:] for group in groups], log_priors,
-        _longest(reader, questions, rows, answers),
-    )  # fmt: skip
-    for n, row in enumerate(rows):
-        own = logs[n * width : (n + 1) * width]
-        sums = np.array([each.sum() for each in own])
-        reads.by_passage.append(sums[4:])
-        prior = log_priors[n]
-        for name, value in (
-            (OFF, sums[0]), (RANDOM, sums[1]), (GOLD, sums[2]), (FIRST, sums[4]),
-            (SEQUENCE, rag_sequence(prior, own[4:])), (TOKEN, rag_token(prior, own[4:])),
-        ):  # fmt: skip
-            nats[name].append(-float(value))
-        swap = [each.sum() for each in for_other[3 * n : 3 * n + 3]]
-        for name, value, right in zip((OFF, GOLD, SWAPPED), swap, sums[[0, 2, 3]], strict=True):
-            odds[name].append(float(value - right) if reads.other[row] else np.nan)
-        pieces = alone[n * len(singles) : (n + 1) * len(singles)]
-        said = [_said(model, each) for each in pieces]
-        reads.alone.append(said[3:])
-        for name, text in zip((OFF, RANDOM, GOLD, FIRST), said, strict=False):
-            reads.answers[name].append(text)
-        reads.answers[TOKEN].append(_said(model, by_token[n]))
-        best = _best_of(reader, questions[row], groups[n][4:], prior, pieces[3:])
-        reads.answers[SEQUENCE].append(_said(model, best))
-
-
-def _longest(
-    reader: Reader, questions: Sequence[Question], rows: Sequence[int], answers: Sequence[Ints]
-) -> list[int]:
-    """Pieces to write: as many as the right answer has, unless the model ends the answer itself."""
-    ends = [reader.has_end(Asked(questions[row].before, questions[row].after)) for row in rows]
-    return [LONGEST if end else len(own) for end, own in zip(ends, answers, strict=True)]
-
-
-def _said(model: Any, pieces: Ints) -> str:
-    return str(model.tokenizer.decode(pieces.tolist(), skip_special_tokens=True)).strip()
-
-
-def _best_of(
-    reader: Reader,
-    question: Question,
-    prompts: Sequence[Prompt],
-    log_prior: Floats,
-    candidates: Sequence[Ints],
-) -> Ints:
-    """RAG-sequence's answer: of those written from each passage, the most probable over all."""
-    distinct = list({tuple(each.tolist()): each for each in candidates}.values())
-    if len(distinct) == 1:
-        return distinct[0]
-    end = (
-        [reader.model.symbols.end] if reader.has_end(Asked(question.before, question.after)) else []
-    )
-    ended = [np.array([*each, *end], dtype=np.int64) for each in distinct]
-    logs = log_probabilities(
-        reader.model,
-        [prompt for _ in ended for prompt in prompts],
-        [each for each in ended for _ in prompts],
-    )
-    size = len(prompts)
-    totals = [rag_sequence(log_prior, logs[n * size : (n + 1) * size]) for n in range(len(ended))]
-    return distinct[int(np.argmax(totals))]
-
-
-def _exchanged(
-    corpus: Passages, questions: Sequence[Question], random: np.random.Generator
-) -> list[str]:
-    """For each question another answer of its kind that is not in its passage; "" if none is."""
-    kinds: dict[str, list[str]] = {}
-    for question in corpus.questions:
-        kinds.setdefault(question.kind, []).append(question.answer)
-    pools = {kind: list(dict.fromkeys(answers)) for kind, answers in kinds.items()}
-    found = []
-    for question in questions:
-        pool, passage = pools[question.kind], set(normalised(corpus.texts[question.passage]))
-        order = random.permutation(len(pool))
-        fitting = (pool[n] for n in order if not passage & set(normalised(pool[n])))
-        found.append(next(fitting, ""))
-    return found
-
-
 # --- tables of what was read ----------------------------------------------------------------------
 
 
 def _tables(
-    reads: _Reads, questions: Sequence[Question], sample: ClusterSample
+    reads: Reads, questions: Sequence[Question], sample: ClusterSample
 ) -> dict[str, pd.DataFrame]:
     """The tables `answers`, `gains` and `swaps`."""
-    rows = []
-    for name, nats in reads.nats.items():
+    rows, exact = [], {}
+    for name, values in reads.values.items():
         pairs = zip(questions, reads.answers[name], strict=True)
-        values = np.array([(*answer_scores([q.answer], text),) for q, text in pairs])
-        values = np.column_stack([nats, values])  # [questions, 3]
-        lower, upper = sample.mean_interval(values)
-        row: dict[str, Any] = {"passages": name, "n": len(nats)}
-        for n, measure in enumerate(("nats", "exact", "f1")):
-            row[measure] = values[:, n].mean()
+        scores = np.array([(*answer_scores([q.answer], text),) for q, text in pairs])
+        columns = np.column_stack([values, scores])  # [questions, 3]
+        exact[name] = scores[:, 0]
+        lower, upper = sample.mean_interval(columns)
+        row: dict[str, Any] = {"passages": name, "n": len(values)}
+        for n, measure in enumerate((reads.unit, "exact", "f1")):
+            row[measure] = columns[:, n].mean()
             row[f"{measure}_lower"], row[f"{measure}_upper"] = lower[n], upper[n]
         rows.append(row)
-    gains = np.stack([reads.nats[other] - reads.nats[one] for one, other in GAINS], 1)
-    tables = {"answers": pd.DataFrame(rows), "gains": _differences(GAINS, gains, sample)}
+    # more of exact answers, or less of nats
+    better = exact if reads.unit == "probability" else {
+        name: -np.array(values) for name, values in reads.values.items()
+    }  # fmt: skip
+    gains = np.stack([better[one] - better[other] for one, other in reads.gains], 1)
+    unit = "nats" if reads.unit == "nats" else "exact"
+    tables = {
+        "answers": pd.DataFrame(rows),
+        "gains": _differences(reads.gains, gains, sample).assign(unit=unit),
+    }
     if len(swaps := _swaps(reads, sample)):
         tables["swaps"] = swaps
     return tables
 
 
-def _swaps(reads: _Reads, sample: ClusterSample) -> pd.DataFrame:
-    has = np.isfinite(reads.odds[GOLD])
+def _swaps(reads: Reads, sample: ClusterSample) -> pd.DataFrame:
+    prefers = {name: np.array(values) for name, values in reads.prefers.items()}
+    null = prefers[reads.swap_null]
+    has = np.isfinite(null)
     if not has.any():
         return pd.DataFrame()
-    own = sample.take(has)
-    prefers = {name: (odds[has] > 0).astype(np.float64) for name, odds in reads.odds.items()}
-    rows = []
-    for name, chosen in prefers.items():
+    own, rows = sample.take(has), []
+    for name, values in prefers.items():
+        chosen = values[has]
         lower, upper = own.mean_interval(chosen)
-        rows.append(
-            {
-                "passage": name, "other": chosen.mean(), "lower": float(lower),
-                "upper": float(upper), "log_odds": reads.odds[name][has].mean(),
-                "n": int(has.sum()), "p": own.p_above_zero(chosen - prefers[GOLD]),
-            }
-        )  # fmt: skip
+        row = {
+            "passage": name, "other": chosen.mean(), "lower": float(lower),
+            "upper": float(upper), "n": int(has.sum()),
+            "p": own.p_above_zero(chosen - null[has]),
+        }  # fmt: skip
+        if name in reads.odds:
+            row["log_odds"] = np.array(reads.odds[name])[has].mean()
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
 def _details(
-    reads: _Reads, corpus: Passages, questions: Sequence[Question], ranks: Floats
+    reads: Reads, corpus: Passages, questions: Sequence[Question], ranks: Floats
 ) -> dict[str, pd.DataFrame]:
     """The tables `items` and `passages`."""
     items, passages = [], []
+    together = {name: end for name, end in ENDINGS.items() if name in reads.values}
     for n, question in enumerate(questions):
-        gap = (
-            question.before if question.after is None else f"{question.before} ___{question.after}"
-        )
-        items.append(
-            {
-                "item": n + 1, "question": gap, "answer": question.answer,
-                "rank": ranks[n] if np.isfinite(ranks[n]) else None,
-                "other": reads.other[n],
-                "nats_sequence": reads.nats[SEQUENCE][n],
-                "written_sequence": reads.answers[SEQUENCE][n],
-                "nats_token": reads.nats[TOKEN][n], "written_token": reads.answers[TOKEN][n],
-            }
-        )  # fmt: skip
-        joint = np.log(np.maximum(reads.priors[n], 1e-300)) + reads.by_passage[n]
-        posterior = probabilities(joint)
+        item: dict[str, Any] = {
+            "item": n + 1, "question": question.shown, "answer": question.answer,
+            "rank": ranks[n] if np.isfinite(ranks[n]) else None, "other": reads.other[n],
+        }  # fmt: skip
+        for name, end in together.items():
+            item[f"{reads.unit}_{end}"] = reads.values[name][n]
+            item[f"written_{end}"] = reads.answers[name][n]
+        items.append(item)
+        log_prior = np.log(np.maximum(reads.priors[n], 1e-300))
+        posterior = posteriors(log_prior, reads.by_passage[n])
         for rank, passage in enumerate(reads.found[n]):
-            passages.append(
-                {
-                    "item": n + 1, "rank": rank + 1, "passage": corpus.texts[passage],
-                    "has_answer": passage == question.passage, "prior": reads.priors[n, rank],
-                    "answer": float(np.exp(reads.by_passage[n][rank])),
-                    "posterior": posterior[rank], "written": reads.alone[n][rank],
-                }
-            )  # fmt: skip
+            row = {
+                "item": n + 1, "rank": rank + 1,
+                "passage": "" if passage == NO_PASSAGE else corpus.texts[passage],
+                "has_answer": passage == question.passage, "prior": reads.priors[n, rank],
+                "answer": float(np.exp(reads.by_passage[n][rank])),
+                "posterior": posterior[rank], "written": reads.alone[n][rank],
+            }  # fmt: skip
+            if reads.unit == "nats":
+                row["utility"] = reads.by_passage[n][rank] + reads.values[OFF][n]
+            passages.append(row)
     return {"items": pd.DataFrame(items), "passages": pd.DataFrame(passages)}
-
-
-def _about_reading(
-    reader: Reader, questions: Sequence[Question], reads: _Reads
-) -> Iterator[Caveat]:
-    if reader.is_tuned:
-        return
-    if any(question.after is None for question in questions):
-        yield Caveat(
-            "The model was not fine-tuned on questions: its answers show what it makes of them "
-            "without training.", ("answers", "items"),
-        )  # fmt: skip
-    if not all(reader.has_end(Asked(each.before, each.after)) for each in questions):
-        yield Caveat(
-            "The model does not end these answers itself: it writes as many pieces as the right "
-            "answer has.", ("answers", "items"),
-        )  # fmt: skip
