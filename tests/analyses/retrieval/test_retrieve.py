@@ -7,16 +7,20 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.analyses.few_shot.planted import copier
 from tests.analyses.retrieval.planted import copying, ignoring
 from tests.findings import findings_of
 from tests.judges.odd import run_here
 from tests.models import headed
 from workbench import WorkbenchError
+from workbench.analyses.attribution.parts import by_part
 from workbench.analyses.retrieval.bi_encoder import trained
 from workbench.analyses.retrieval.experiments import RETRIEVE
 from workbench.analyses.retrieval.index import bm25_index, vector_index
+from workbench.analyses.retrieval.passage_attribution import PASSAGE, QUESTION, WORDS, reading
 from workbench.analyses.retrieval.search import find_passages
 from workbench.corpora.passages import passages_of, with_answer
+from workbench.models.scoring.reading import Asked, Reader
 
 NAMES = "Ann Ben Mary Peter Tom Eve Karl Ida Hugo Rosa Emil Olga".split()
 THINGS = "dog boat letter hat cake song key lamp coat drum ball nest".split()
@@ -129,7 +133,7 @@ def test_a_bi_encoder_learns_from_questions() -> None:
 
 
 def test_a_reader_that_copies_follows_an_exchanged_answer() -> None:
-    tables = retrieved(copying(), wb.read(TEXTS), retrievers=("bm25",), k=2)
+    tables = retrieved(copying(), wb.read(TEXTS), retrievers=("bm25",), k=2, attributed=0)
     answers, swaps = by(tables["answers"], "passages"), by(tables["swaps"], "passage")
     assert answers.loc["with the answer", "exact"] == 1 > answers.loc["random", "exact"]
     assert answers.loc["RAG-sequence", "exact"] == answers.loc["RAG-token", "exact"] == 1
@@ -137,8 +141,8 @@ def test_a_reader_that_copies_follows_an_exchanged_answer() -> None:
     found = findings_of("retrieve", tables)
     assert found["exchanged answer preferred"].verdict == "supported"
     assert found["gain: with the answer over random"].verdict == "supported"
-    for draw in RETRIEVE.drawings().values():
-        assert len(draw(tables).data)
+    for name, draw in RETRIEVE.drawings().items():
+        assert name == "attribution" or len(draw(tables).data)
 
 
 def test_a_reader_that_ignores_its_passage_gains_nothing() -> None:
@@ -150,6 +154,33 @@ def test_a_reader_that_ignores_its_passage_gains_nothing() -> None:
     assert supported == ["passage found first"]
     claim = found["exchanged answer preferred"].claim
     assert "does not follow" in claim
+
+
+def test_a_copier_reads_the_answer_off_its_place() -> None:
+    """A planted GPT that continues as an earlier copy did; of another passage it knows nothing."""
+    reader = Reader.of(copier(), "{passage} {question}")
+    asked, names = Asked("Anna"), "Nell dog Ruth letter Anna boat Mara hill"
+    read = reading(reader, asked, names, "boat")
+    assert [read.parts[n] for n in (1, 6, 7, 9)] == [PASSAGE, WORDS, PASSAGE, QUESTION]
+    found = by_part(reader.model, read, "integrated-gradients", max_steps=4096)
+    assert found.share(WORDS) > 0.4 > 2 * found.length(WORDS)
+    assert found.share(WORDS) > 2 * found.share(PASSAGE)
+
+
+@pytest.mark.parametrize("name", ["mini:t5", "mini:gpt"])
+def test_attribution_by_kind_of_passage(name: str) -> None:
+    tables = retrieved(
+        wb.load(name, device="cpu"), wb.read("primer:size=60"), retrievers=("bm25",), k=1,
+        questions=3, attributed=2,
+    )  # fmt: skip
+    table = by(tables["attribution"], "passages", "part")
+    for kind, rows in table.groupby("passages"):
+        whole = rows.drop(index=(kind, WORDS), errors="ignore")
+        assert whole["share"].sum() == pytest.approx(1) == whole["by_length"].sum()
+    assert ("with the answer", WORDS) in table.index
+    assert np.isfinite(table.loc["with the answer", "random"]).all()
+    assert RETRIEVE.drawings()["attribution"](tables).data
+    findings_of("retrieve", tables)
 
 
 @pytest.mark.slow

@@ -6,4 +6,8 @@ them, as in RAG.
 
 from workbench.core.analysis import Analysis
 
-ANALYSIS = Analysis(__name__, experiments={"retrieve": "experiments:RETRIEVE"})
+ANALYSIS = Analysis(
+    __name__,
+    needs=("workbench.analyses.attribution",),
+    experiments={"retrieve": "experiments:RETRIEVE"},
+)

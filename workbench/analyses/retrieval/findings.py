@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
+from workbench.analyses.attribution.findings import is_beyond_random
 from workbench.core.findings import (
     Finding,
     Row,
@@ -35,6 +36,7 @@ PASSAGES = {
     "RAG-sequence": "the passages found together (RAG-sequence)",
     "RAG-token": "RAG-token",
 }
+ATTRIBUTED = ("with the answer", "answer in the passage")
 COMPARED = (("states", "states, random weights"), ("bi-encoder", "bm25"))
 GAINS = (("with the answer", "random"), ("RAG-sequence", "none"), ("RAG-token", "RAG-sequence"))
 
@@ -55,6 +57,9 @@ def findings(tables: Tables) -> Iterator[Finding]:
     for pair in COMPARED:
         if pair in compared:
             yield _better(compared[pair])
+    for row in rows_of(tables.get("attribution", _NONE)):
+        if (row["passages"], row["part"]) == ATTRIBUTED:
+            yield _attributed(row)
 
 
 _NONE = pd.DataFrame()
@@ -123,4 +128,19 @@ def _better(row: Row) -> Finding:
         keys_of(row, "first", "second"), "retrieval",
         measure=f"MRR: {row['first']} over {row['second']}", column="difference", decided_by=MORE,
         n=plural(row["n"], "question"),
+    )  # fmt: skip
+
+
+def _attributed(row: Row) -> Finding:
+    reads = is_beyond_random(row)
+    said = "is read off" if reads else "is not visibly read off"
+    return Finding(
+        f"The answer {said} its place in the passage: its words there have "
+        f"{percent(row['share'])} of its attribution (95 % "
+        f"{span(row['lower'], row['upper'], '%')}; by length {percent(row['by_length'])}; with "
+        f"random weights {percent(row['random'])}; {p_text(row['p'])}).",
+        row["share"], (row["lower"], row["upper"]), row["random"], judged(reads), "attribution",
+        keys_of(row, "passages", "part"), "attribution",
+        measure="attribution on the answer in the passage", unit="%", column="share",
+        decided_by=MORE, n=plural(row["n"], "question"),
     )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Questions about one passage are not independent, so intervals draw, and tests flip, them together.
 Each passage is read alone. Costs: indexing the passages (index.py), training the bi-encoder, and
-for each question 2 k + 8 short texts to score and some steps of writing for k + 4 of them.
+for each question 2 k + 8 short texts to score and some steps of writing for k + 4 of them;
+then the attribution of some answers (passage_attribution.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from workbench.analyses.retrieval.index import (
     probabilities,
     vector_index,
 )
+from workbench.analyses.retrieval.passage_attribution import attribution_tables
 from workbench.analyses.retrieval.search import WORDS, layer_of, require_passages
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
@@ -86,6 +88,11 @@ def run(inputs: Inputs, settings: Retrieve, progress: Progress) -> Result:
         )
         tables |= _tables(reads, questions, sample)
         tables |= _details(reads, corpus, questions, ranks[first])
+        if settings.attributed:
+            tables |= attribution_tables(
+                reader, corpus, questions, reads.found[:, 0], reads.other, settings.attributed,
+                sample, inputs.seed, progress,
+            )  # fmt: skip
         caveats += _about_reading(reader, questions, reads)
     return Result(tables, caveats=tuple(caveats))
 
