@@ -161,7 +161,7 @@ RETRIEVE = Experiment(
     findings="workbench.analyses.retrieval.findings:findings",
     papers=(
         "lewis-2020-rag", "guu-2020-realm", "karpukhin-2020-dpr", "lee-2019-latent",
-        "robertson-2009-bm25", "rajpurkar-2016-squad",
+        "robertson-2009-bm25", "rajpurkar-2016-squad", "sundararajan-2017-axiomatic",
     ),
     title="Passages found and read by",
     presets={

@@ -144,7 +144,7 @@ TEXT_TO_TEXT = Experiment(
     findings="workbench.analyses.writing.findings:findings",
     papers=(
         "raffel-2020-t5", "rajpurkar-2018-know", "lin-2004-rouge", "post-2018-call",
-        "see-2017-get",
+        "see-2017-get", "sundararajan-2017-axiomatic",
     ),
     title="Texts written by",
     presets={"Quick": {"max_sentences": 100}, "Standard": {"max_sentences": 1000}, "Full": {}},
