@@ -1,5 +1,6 @@
 """Planted retrievers and readers: known neighbours, a reader that copies, one that ignores."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,14 +158,18 @@ def test_a_reader_that_ignores_its_passage_gains_nothing() -> None:
 
 
 def test_a_copier_reads_the_answer_off_its_place() -> None:
-    """A planted GPT that continues as an earlier copy did; of another passage it knows nothing."""
+    """A planted GPT that continues as an earlier copy did: nothing else counts."""
     reader = Reader.of(copier(), "{passage} {question}")
-    asked, names = Asked("Anna"), "Nell dog Ruth letter Anna boat Mara hill"
-    read = reading(reader, asked, names, "boat")
+    asked, passage = Asked("Anna"), "Nell dog Ruth letter Anna boat Mara hill"
+    read = reading(reader, asked, passage, "boat")
     assert [read.parts[n] for n in (1, 6, 7, 9)] == [PASSAGE, WORDS, PASSAGE, QUESTION]
-    found = by_part(reader.model, read, "integrated-gradients", max_steps=4096)
-    assert found.share(WORDS) > 0.4 > 2 * found.length(WORDS)
-    assert found.share(WORDS) > 2 * found.share(PASSAGE)
+    words = replace(read, parts=["", *passage.split(), "question", "answer"])
+    found = by_part(reader.model, words, "integrated-gradients")
+    assert found.share("Anna", "boat", "question") > 0.99 > found.length("Anna", "boat", "question")
+    assert found.nats["Anna"] > 1 and found.nats["boat"] > 0.1
+    assert sum(found.nats.values()) == pytest.approx(found.change, rel=1e-3)
+    lost = by_part(reader.model, words, "occlusion").nats
+    assert {word for word, nats in lost.items() if nats > 1} == {"Anna", "boat", "question"}
 
 
 @pytest.mark.parametrize("name", ["mini:t5", "mini:gpt"])

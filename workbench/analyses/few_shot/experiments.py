@@ -154,9 +154,11 @@ FEW_SHOT = Experiment(
         ),
         "same_label": Table(
             "How much more demonstrations with the chosen label speak for it than others do. part: "
-            "their labels, or their texts. difference: of mean sums of scores per demonstration, "
-            "relative to all absolute scores, with 95 % bootstrap interval over texts. random: the "
-            "same with random weights; p: that the difference is above it (Holm over the rows).",
+            "all of them, their labels, or their texts. difference: of mean sums of scores of a "
+            "demonstration, relative to twice the mean absolute scores of one (1: only those with "
+            "the label have scores, all for it; 0: no difference), with 95 % bootstrap interval "
+            "over texts. random: the same with random weights; p: that the difference is above it "
+            "(one-sided, t prediction interval, uncorrected).",
             ("part",),
         ),
         "origins": Table(

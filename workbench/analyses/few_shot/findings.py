@@ -79,7 +79,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     if "heads" in tables:
         yield _of_heads(rows_of(tables["heads"]), learns)
     for row in rows_of(tables.get("same_label", pd.DataFrame())):
-        if row["part"] == "label":
+        if row["part"] == "all":
             yield _same_label(row, rows_of(tables["attribution"]))
 
 
@@ -163,13 +163,13 @@ def _same_label(row: Row, parts: Sequence[Row]) -> Finding:
     holds = bool(row["lower"] > 0 and row["p"] < 0.05)
     comes = "comes" if holds else "does not visibly come"
     return Finding(
-        f"The chosen label {comes} from demonstrations that have it: the label of one of them "
-        f"speaks for it by {with_unit(row['difference'], 'points')} of all attribution more than "
-        f"another (95 % {span(row['lower'], row['upper'], 'points')}; with random weights "
-        f"{with_unit(row['random'], 'points')}; {p_text(row['p'])}). The demonstrations have "
-        f"{percent(share)} of it (by length {percent(by_length)}).",
+        f"The chosen label {comes} from demonstrations that have it: they speak for it by "
+        f"{percent(row['difference'])} of the attribution of all demonstrations more than others "
+        f"do (95 % {span(row['lower'], row['upper'], '%')}; with random weights "
+        f"{percent(row['random'])}; {p_text(row['p'])}). The demonstrations have {percent(share)} "
+        f"of all attribution (by length {percent(by_length)}).",
         row["difference"], (row["lower"], row["upper"]), row["random"], judged(holds),
         "same_label", keys_of(row, "part"), "origins",
-        measure="attribution on the same label rather than another", unit="points",
+        measure="attribution on the same label rather than another", unit="%",
         column="difference", decided_by=MORE, n=plural(row["n"], "text"),
     )  # fmt: skip

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from workbench.analyses.attribution.parts import OTHER, PartScores, Reading, attributed
 from workbench.core.cluster_sample import ClusterSample
-from workbench.core.stats import holm
 from workbench.engine.batch import NO_WORD
 from workbench.models.output_heads.lm_losses import one_hidden
 from workbench.models.scoring.prompts import QUERY, Demonstration, PromptDesign, Text, filled
@@ -62,24 +61,34 @@ def origin_tables(
             said = " | ".join((each,) if isinstance(each := shown[n].text, str) else each)
             about = {"demonstration": str(n + 1), "label": shown[n].label, "said": said}
         table += [{**about, **row} for row in found.rows(parts, sample)]
+    is_same = np.array([[each.label == label for each in shown] for label in labels])
     same = []
-    is_same = [[each.label == label for each in shown] for label in labels]
-    for kind in ("label", "text"):
+    for part, kinds in (("all", KINDS), ("label", ("label",)), ("text", ("text",))):
 
-        def more(row: int, scores: PartScores, kind: str = kind) -> float:
-            """What a demonstration with the chosen label has more than another, of all scores."""
-            each = np.array([scores.signed(_part(n, kind)) for n in range(len(shown))])
-            own = np.array(is_same[row])
-            both = 0 < own.sum() < len(own)
-            return float(each[own].mean() - each[~own].mean()) if both else np.nan
+        def more(row: int, scores: PartScores, kinds: Sequence[str] = kinds) -> float:
+            return _more(scores, is_same[row], kinds)
 
-        if row := found.compared(more, sample):
-            same.append({"part": kind, "difference": row.pop("value"), **row})
-    tables = {"attribution": pd.DataFrame(table), "same_label": pd.DataFrame(same)}
-    if same:
-        tables["same_label"]["p"] = holm(tables["same_label"]["p"].to_numpy())
-    tables["origins"] = _origins(found.own, shown, rows, labels)
-    return tables
+        if found_row := found.compared(more, sample):
+            same.append({"part": part, "difference": found_row.pop("value"), **found_row})
+    origins = _origins(found.own, shown, rows, labels)
+    tables = {"attribution": table, "same_label": same, "origins": origins}
+    return {name: pd.DataFrame(each) for name, each in tables.items() if each}
+
+
+def _more(scores: PartScores, is_same: NDArray[np.bool_], kinds: Sequence[str]) -> float:
+    """How much more demonstrations with the chosen label speak for it than others, from -1 to 1.
+
+    The difference of their mean sums of scores, relative to twice the mean absolute scores of a
+    demonstration; NaN without both, or without scores.
+    """
+    if is_same.all() or not is_same.any():
+        return np.nan
+    numbers = range(len(is_same))
+    each = [sum(scores.nats.get(_part(n, kind), 0.0) for kind in kinds) for n in numbers]
+    whole = sum(scores.sizes.get(_part(n, kind), 0.0) for kind in KINDS for n in numbers)
+    own = np.array(each)
+    gap = own[is_same].mean() - own[~is_same].mean()
+    return float(gap * len(is_same) / 2 / whole) if whole else np.nan
 
 
 def _part(n: int, kind: str) -> str:
@@ -91,9 +100,9 @@ def _origins(
     shown: Sequence[Demonstration],
     rows: Sequence[int],
     labels: Sequence[str],
-) -> pd.DataFrame:
+) -> list[dict[str, object]]:
     """The demonstration whose text and label speak most for the chosen label of each text."""
-    table = []
+    table: list[dict[str, object]] = []
     for row, label, scores in zip(rows, labels, own, strict=True):
         both = [(_part(n, "text"), _part(n, "label")) for n in range(len(shown))]
         nats = [sum(scores.nats.get(part, 0.0) for part in parts) for parts in both]
@@ -105,7 +114,7 @@ def _origins(
                 "share": scores.share(*both[best]), "by_length": scores.length(*both[best]),
             }
         )  # fmt: skip
-    return pd.DataFrame(table)
+    return table
 
 
 def reading(

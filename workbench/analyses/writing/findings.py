@@ -56,13 +56,12 @@ def findings(tables: Tables) -> Iterator[Finding]:
     for row in rows_of(tables.get("coverage", pd.DataFrame()))[:1]:
         if row["lift"] == row["lift"]:
             yield _covered(row)
-    origins = {
-        (row["words"], row["part"]): row for row in rows_of(tables.get("origins", pd.DataFrame()))
-    }
+    rows = rows_of(tables.get("origins", pd.DataFrame()))
+    origins = {(row["words"], row["part"]): row for row in rows}
     if ("all", "source") in origins:
         yield _from_source(origins)
-    if (row := origins.get(("in the source", SAME))) is not None:
-        yield _from_same_word(row)
+    if ("in the source", SAME) in origins:
+        yield _from_same_word(origins["in the source", SAME])
 
 
 def _value(row: Row) -> float:
