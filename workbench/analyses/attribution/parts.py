@@ -22,10 +22,12 @@ import torch
 from torch import Tensor
 
 from workbench.analyses.attribution.agreement import LARGE
+from workbench.analyses.attribution.faithfulness import UNFIT
 from workbench.analyses.attribution.methods import Method, attribute_prediction
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Target
 from workbench.core.cluster_sample import ClusterSample
+from workbench.core.errors import WorkbenchError
 from workbench.core.stats import prediction_p_value
 from workbench.corpora.encode import doc_of
 from workbench.engine.batch import Pieces
@@ -34,7 +36,8 @@ from workbench.experiment.definition import Progress
 from workbench.models.output_heads.lm_losses import hidden_with, logits_of, masked
 
 RANDOM_MODELS = 5
-STEPS = 256  # maximum, of integrated gradients
+STEPS = 128  # maximum, of integrated gradients
+LEFT_OUT = (*UNFIT, "not-a-number", "text-empty")  # errors of what has no attribution
 OTHER = ""  # the part of pieces that belong to none
 
 
@@ -235,20 +238,26 @@ def attributed(
     seed: int,
     progress: Progress,
     random_models: int = RANDOM_MODELS,
-) -> Attributed:
+) -> Attributed | None:
     """Attribute readings in a model, and in models with random weights if these can be made.
 
-    Raises:
-        WorkbenchError: The model has no input vectors, or predicts no single pieces.
+    None for a model without input vectors or finite gradients, or that predicts no single pieces,
+    and without readings in which a piece is wanted.
     """
     method, found = method_for(model), list[list[PartScores]]()
-    for number, each in enumerate(chain([model], _random(model, seed, random_models))):
-        found.append([])
-        for n, read in enumerate(readings):
-            found[-1].append(by_part(each, read, method))
-            progress(
-                number * len(readings) + n + 1, (1 + random_models) * len(readings), "attributing"
-            )
+    total = (1 + random_models) * len(readings)
+    if not readings or not all(read.wanted for read in readings):
+        return None
+    try:
+        for number, each in enumerate(chain([model], _random(model, seed, random_models))):
+            found.append([])
+            for n, read in enumerate(readings):
+                found[-1].append(by_part(each, read, method))
+                progress(number * len(readings) + n + 1, total, "attributing")
+    except WorkbenchError as error:
+        if error.code not in LEFT_OUT:
+            raise
+        return None
     return Attributed(method, found[0], found[1:])
 
 

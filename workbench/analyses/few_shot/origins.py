@@ -50,7 +50,8 @@ def origin_tables(
         reading(model, design, shown, texts[n], words[label], start)
         for n, label in zip(rows, chosen[rows].tolist(), strict=True)
     ]
-    found = attributed(model, readings, seed, progress)
+    if (found := attributed(model, readings, seed, progress)) is None:
+        return {}
     sample = ClusterSample.of(np.arange(len(rows)), seed)
     table = []
     for n in (*range(len(shown)), QUERY):
@@ -147,8 +148,8 @@ def reading(
         return found
 
     pieces = model.encode(batch)
-    if model.objective == "seq2seq":
-        place = torch.tensor([[0, places_of(pieces.words)[0]]])
+    if model.objective == "seq2seq" and (own := places_of(pieces.words)):
+        place = torch.tensor([[0, own[0]]])
         source, target, _ = one_hidden(pieces, place, model.symbols, "within-word")
         wanted = places_of(target.words)
         return Reading(source, parts(source.words), wanted, target, parts(target.words))

@@ -344,10 +344,9 @@ def _inside(
     if settings.whole_output:
         return tables
     if settings.attributed:
-        with suppress(UnsupportedError):
-            tables |= origin_tables(
-                model, *own[:3], chosen, trial.start, settings.attributed, seed, progress
-            )
+        tables |= origin_tables(
+            model, *own[:3], chosen, trial.start, settings.attributed, seed, progress
+        )
     with suppress(UnsupportedError):
         tables["layers"] = layer_table(model, *own)
     if settings.heads and model.objective == "causal":

@@ -17,7 +17,6 @@ from workbench.analyses.attribution.parts import OTHER, RANDOM_MODELS, Reading, 
 from workbench.core.cluster_sample import ClusterSample
 from workbench.corpora.passages import Passages, Question, with_answer
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
-from workbench.engine.model import UnsupportedError
 from workbench.models.scoring.reading import Asked, Ints, Reader
 
 if TYPE_CHECKING:
@@ -58,14 +57,14 @@ def attribution_tables(
         ]  # fmt: skip
         for kind, passage, right in read if other else read[:-1]:
             asked = Asked(question.before, question.after)
-            kinds[kind].append((row, reading(reader, asked, passage, right)))
+            if (reads := reading(reader, asked, passage, right)).wanted:
+                kinds[kind].append((row, reads))
     table: list[dict[str, Any]] = []
     for kind, own in kinds.items():
         if own:
             models = RANDOM_MODELS if kind == GOLD else 0
-            try:
-                scores = attributed(reader.model, [r for _, r in own], seed, progress, models)
-            except UnsupportedError:
+            scores = attributed(reader.model, [r for _, r in own], seed, progress, models)
+            if scores is None:
                 return {}
             part = scores.rows(PARTS, sample.take([row for row, _ in own]))
             table += [{"passages": kind, **row} for row in part]

@@ -60,9 +60,8 @@ def origin_tables(
                 {place: SAME if place in same else SOURCE for place in source.words if place}
             )
             about.append((n, word, bool(same)))
-    if not readings:
+    if (found := attributed(model, readings, seed, progress)) is None:
         return {}
-    found = attributed(model, readings, seed, progress)
     grouped, copied = found.grouped(groups), np.array([each[-1] for each in about])
     texts = np.array([n for n, *_ in about])
     table = []
