@@ -164,7 +164,7 @@ def test_a_copier_reads_the_answer_off_its_place() -> None:
     read = reading(reader, asked, passage, "boat")
     assert [read.parts[n] for n in (1, 6, 7, 9)] == [PASSAGE, WORDS, PASSAGE, QUESTION]
     words = replace(read, parts=["", *passage.split(), "question", "answer"])
-    found = by_part(reader.model, words, "integrated-gradients")
+    found = by_part(reader.model, words, "integrated-gradients", max_steps=4096)
     assert found.share("Anna", "boat", "question") > 0.99 > found.length("Anna", "boat", "question")
     assert found.nats["Anna"] > 1 and found.nats["boat"] > 0.1
     assert sum(found.nats.values()) == pytest.approx(found.change, rel=1e-3)
