@@ -163,9 +163,9 @@ def _same_label(row: Row, parts: Sequence[Row]) -> Finding:
     holds = bool(row["lower"] > 0 and row["p"] < 0.05)
     comes = "comes" if holds else "does not visibly come"
     return Finding(
-        f"The chosen label {comes} from demonstrations that have it: they speak for it by "
-        f"{percent(row['difference'])} of the attribution of all demonstrations more than others "
-        f"do (95 % {span(row['lower'], row['upper'], '%')}; with random weights "
+        f"The chosen label {comes} from demonstrations that have it: compared with others, they "
+        f"speak for it by {percent(row['difference'])} of the attribution of all demonstrations "
+        f"(95 % {span(row['lower'], row['upper'], '%')}; with random weights "
         f"{percent(row['random'])}; {p_text(row['p'])}). The demonstrations have {percent(share)} "
         f"of all attribution (by length {percent(by_length)}).",
         row["difference"], (row["lower"], row["upper"]), row["random"], judged(holds),
