@@ -8,6 +8,7 @@ import pytest
 import workbench as wb
 from tests.analyses.predictions.task_folders import with_head
 from tests.app.pages import home, opened, said, well  # noqa: F401
+from workbench.analyses.asking.source import attended
 from workbench.analyses.asking.views import able
 from workbench.app.cache import LONGEST
 from workbench.models.scoring.prompts import Demonstration, PromptDesign, label_probabilities
@@ -50,6 +51,23 @@ def test_what_is_shown_is_what_the_model_writes(model: str) -> None:
         step.text.strip() or step.piece for step in found.steps
     ]
     assert len(views) == 2
+
+
+def test_a_source_can_be_lit_up_by_cross_attention() -> None:
+    query = {**SHORT, "by": "Cross-attention", "model": "mini:t5"}
+    app = opened("ask", view="Write", **query)
+    assert not app.error
+    model = wb.load("mini:t5", device="cpu")
+    pieces = [step.index for step in wb.generate(model, SHORT["source"], 3).steps]
+    expected = attended(model, SHORT["source"], pieces).of_words()
+    lit = messages(app)[0][1]
+    scores = {item["i"]: item["score"] for item in lit["items"]}  # type: ignore[attr-defined]
+    assert scores == pytest.approx({word: score / 3 for word, score in expected.items()})
+    assert "Cross-attention on each word" in str(lit["note"])
+    app = opened("ask", view="Write", **query | {"piece": "1"})
+    assert "special pieces" in str(messages(app)[0][1]["note"])
+    app = opened("ask", view="Write", **query | {"model": "mini:gpt"})  # which has none
+    assert "log-probability" in str(messages(app)[0][1]["note"])
 
 
 def test_a_model_that_cannot_is_named_with_those_that_can() -> None:

@@ -69,12 +69,14 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "heads": (PRIMER, {"max_sentences": 10}),
     "lens": ("", {"max_sentences": 10, "max_predictions": 10, "random_models": 0}),
     "cloze": ("primer/counterfactuals:size=20", {"max_sentences": 6, "choices": 3}),
-    "text-to-text": ("primer/questions:size=20", {"max_sentences": 4, "max_pieces": 3}),
+    "text-to-text": (
+        "primer/questions:size=20", {"max_sentences": 4, "max_pieces": 3, "attributed": 1},
+    ),
     "few-shot": ("primer/sentiment:size=60", FEW),
     "minimal-pairs": ("primer/acceptability:size=20", {}),
     "retrieve": (
         PRIMER,
-        {"max_sentences": 10, "questions": 3, "k": 2, "steps": 1, "pairs": 100,
+        {"max_sentences": 10, "questions": 3, "k": 2, "steps": 1, "pairs": 100, "attributed": 1,
          "retrievers": ("bm25", "states")},
     ),
     "neighbours": (PRIMER, {"random_models": 1, "n_permutations": 19, "max_queries": 20}),

@@ -1,10 +1,15 @@
 """The words that carry a written text: those of leave-one-out, piece by piece."""
 
+import copy
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
 import workbench as wb
-from workbench.analyses.asking.source import GROUPS, carried
+from tests.models import headed
+from workbench.analyses.asking.source import GROUPS, attended, carried
 from workbench.analyses.attribution.methods import attribute_prediction
 from workbench.analyses.predictions.explained import prediction_of
 from workbench.analyses.predictions.target import Target
@@ -40,6 +45,38 @@ def test_words_of_a_long_source_are_hidden_in_groups() -> None:
     assert len(found.groups) <= GROUPS and shares[-1] == 1
     words = [word for group in found.groups for word in group]
     assert words == sorted(set(words)) and len(words) < len(found.doc), "the end is not read"
+
+
+@pytest.mark.parametrize("ref", ["mini:t5", "bart"])
+def test_attention_is_that_of_bare_transformers(ref: str) -> None:
+    model: Any = (
+        wb.load(ref, device="cpu") if ":" in ref
+        else headed.made("bart", "BartForConditionalGeneration")
+    )  # fmt: skip
+    pieces = [step.index for step in wb.generate(model, TEXT, 5).steps]
+    found = attended(model, TEXT, pieces)
+    net = copy.deepcopy(model.net)
+    net.set_attn_implementation("eager")
+    start = [net.config.decoder_start_token_id, *pieces[:-1]]
+    read = model.tokenizer(TEXT, return_tensors="pt")
+    with torch.no_grad():
+        out = net(
+            input_ids=read["input_ids"], decoder_input_ids=torch.tensor([start]),
+            output_attentions=True,
+        )  # fmt: skip
+    mean = torch.stack(out.cross_attentions).mean((0, 2))[0]  # [written, read]
+    offsets = model.tokenizer(TEXT, return_offsets_mapping=True)["offset_mapping"]
+    special = {*model.tokenizer.all_special_ids}
+    for n in range(len(pieces)):
+        for word, score in found.of_words(n).items():
+            token = found.doc[word]
+            inside = [
+                place for place, (a, b) in enumerate(offsets)
+                if int(read["input_ids"][0, place]) not in special
+                and a < token.idx + len(token) and (b > token.idx or a == b == token.idx)
+            ]  # fmt: skip
+            assert score == pytest.approx(float(mean[n, inside].sum()), abs=1e-5)
+    assert set(found.of_words()) == set(range(len(found.doc)))
 
 
 def test_a_decoder_is_scored_on_the_part_that_it_read() -> None:

@@ -24,7 +24,7 @@ WORDS = {"negative": "sad", "positive": "happy"}
 DESIGN = PromptDesign("{text} It was {label}.", WORDS)
 SHORT: dict[str, Any] = {
     "max_sentences": 6, "shots": (1,), "seeds": (0, 1), "templates": ("{text} It was {label}.",),
-    "label_words": ("negative=sad; positive=happy",),
+    "label_words": ("negative=sad; positive=happy",), "attributed": 2,
 }  # fmt: skip
 
 
@@ -70,11 +70,43 @@ def test_a_copier_decides_by_its_induction_head() -> None:
     assert claims(copied())["accuracy without induction heads"].verdict == "supported"
 
 
+def test_a_copier_answers_from_the_demonstration_that_it_copies() -> None:
+    """The one with the same name as the text, by far more than its length."""
+    found = copied()
+    items, origins = found.tables["items"].set_index("text"), found.tables["origins"]
+    parts = found.tables["attribution"].query("part == 'text' and said != ''")
+    said = dict(zip(parts["demonstration"].astype(int), parts["said"], strict=True))
+    tried = 0
+    for row in origins.to_dict("records"):
+        name = items.loc[row["text"], "said"]
+        if name in said.values():
+            tried += 1
+            assert said[row["demonstration"]] == name and row["label"] == row["chosen"]
+            assert row["share"] > 2 * row["by_length"]
+    assert tried >= 5
+    finding = claims(found)["attribution on the same label rather than another"]
+    assert finding.verdict == "supported" and finding.value > 0.9
+
+
 def test_the_steps_add_up_to_the_gain() -> None:
     table = gains(copied())["difference"]
     parts = ("format", "label words", "texts of the task", "right labels")
     total = sum(table[6, part, "none"] for part in parts)
     assert total == pytest.approx(table[6, "demonstrations", "none"])
+
+
+def test_the_parts_of_a_prompt_are_those_of_its_text() -> None:
+    """Of a pair, of labels that have words, and without the first space of the query."""
+    design = PromptDesign(" {first} So, {second} {label}!", {"a": "yes", "b": "no"})
+    shown = [Demonstration(("One.", "Two."), "a")]
+    before, after = design.stretches(shown, ("Four.", ""))
+    parts = [(each.demonstration, each.kind, each.text) for each in before if each.text]
+    assert parts == [
+        (0, "template", " "), (0, "text", "One."), (0, "template", " So, "), (0, "text", "Two."),
+        (0, "template", " "), (0, "label", "yes"), (0, "template", "!"), (0, "template", " "),
+        (-1, "text", "Four."), (-1, "template", " So, "), (-1, "template", " "),
+    ]  # fmt: skip
+    assert "".join(each.text for each in after) == "!"
 
 
 def test_calibration_repairs_a_preference() -> None:
@@ -114,6 +146,7 @@ def test_a_model_that_fills_gaps_and_a_finding_of_none() -> None:
     assert "orders" not in found.tables  # of one demonstration
     assert all(len(draw(found.tables).data) for name, draw in FIGURES.items() if name != "heads")
     assert len(FIGURES["heads"](copied().tables).data)
+    assert "same_label" not in found.tables  # of one demonstration
     assert set(found.tables["scores"]["calibration"]) == {"none", "length", "contextual", "domain"}
 
 

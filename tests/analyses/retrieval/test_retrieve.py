@@ -1,5 +1,6 @@
 """Planted retrievers and readers: known neighbours, readers that copy, and some that ignore."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +9,21 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.analyses.few_shot.planted import copier
 from tests.analyses.retrieval.planted import copying, filling, ignoring, marking
 from tests.findings import findings_of
 from tests.judges.odd import run_here
 from tests.models import headed
 from workbench import WorkbenchError
+from workbench.analyses.attribution.parts import by_part
 from workbench.analyses.retrieval import realm
 from workbench.analyses.retrieval.bi_encoder import trained
 from workbench.analyses.retrieval.experiments import RETRIEVE
 from workbench.analyses.retrieval.index import bm25_index, vector_index
+from workbench.analyses.retrieval.passage_attribution import PASSAGE, QUESTION, WORDS, reading
 from workbench.analyses.retrieval.search import find_passages
 from workbench.corpora.passages import passages_of, with_answer, without
+from workbench.models.scoring.reading import Asked, Reader
 
 NAMES = "Ann Ben Mary Peter Tom Eve Karl Ida Hugo Rosa Emil Olga".split()
 THINGS = "dog boat letter hat cake song key lamp coat drum ball nest".split()
@@ -148,7 +153,7 @@ def test_a_bi_encoder_learns_from_questions() -> None:
 
 
 def test_a_reader_that_copies_follows_an_exchanged_answer() -> None:
-    tables = retrieved(copying(), wb.read(TEXTS), retrievers=("bm25",), k=2)
+    tables = retrieved(copying(), wb.read(TEXTS), retrievers=("bm25",), k=2, attributed=0)
     answers, swaps = by(tables["answers"], "passages"), by(tables["swaps"], "passage")
     assert answers.loc["with the answer", "exact"] == 1 > answers.loc["random", "exact"]
     assert answers.loc["RAG-sequence", "exact"] == answers.loc["RAG-token", "exact"] == 1
@@ -156,8 +161,8 @@ def test_a_reader_that_copies_follows_an_exchanged_answer() -> None:
     found = findings_of("retrieve", tables)
     assert found["exchanged answer preferred"].verdict == "supported"
     assert found["gain: with the answer over random"].verdict == "supported"
-    for draw in RETRIEVE.drawings().values():
-        assert len(draw(tables).data)
+    for name, draw in RETRIEVE.drawings().items():
+        assert name == "attribution" or len(draw(tables).data)
 
 
 def test_a_reader_that_ignores_its_passage_gains_nothing() -> None:
@@ -187,8 +192,9 @@ def test_a_reader_that_finds_the_word_its_question_lacks() -> None:
     assert found["exchanged answer preferred"].verdict == "supported"
     name = "gain: with the answer over with the answer, another question"
     assert found[name].verdict == "supported"
-    for draw in RETRIEVE.drawings().values():
-        assert len(draw(tables).data)
+    for figure, draw in RETRIEVE.drawings().items():
+        if figure != "attribution":  # of models that write
+            assert len(draw(tables).data)
 
 
 @pytest.mark.parametrize("kind", ["ignoring", "random"])
@@ -266,6 +272,37 @@ def test_without_a_training_split_a_masked_model_finds_and_does_not_read() -> No
     model = headed.made("bert", "BertForMaskedLM")
     tables = retrieved(model, wb.read(NUMBERS), retrievers=("bm25",), k=3, passage_words=12)
     assert "answers" not in tables and len(tables["retrieval"])
+
+
+def test_a_copier_reads_the_answer_off_its_place() -> None:
+    """A planted GPT that continues as an earlier copy did: nothing else counts."""
+    reader = Reader.of(copier(), "{passage} {question}")
+    asked, passage = Asked("Anna"), "Nell dog Ruth letter Anna boat Mara hill"
+    read = reading(reader, asked, passage, "boat")
+    assert [read.parts[n] for n in (1, 6, 7, 9)] == [PASSAGE, WORDS, PASSAGE, QUESTION]
+    words = replace(read, parts=["", *passage.split(), "question", "answer"])
+    found = by_part(reader.model, words, "integrated-gradients", max_steps=4096)
+    assert found.share("Anna", "boat", "question") > 0.99 > found.length("Anna", "boat", "question")
+    assert found.nats["Anna"] > 1 and found.nats["boat"] > 0.1
+    assert sum(found.nats.values()) == pytest.approx(found.change, rel=1e-3)
+    lost = by_part(reader.model, words, "occlusion").nats
+    assert {word for word, nats in lost.items() if nats > 1} == {"Anna", "boat", "question"}
+
+
+@pytest.mark.parametrize("name", ["mini:t5", "mini:gpt"])
+def test_attribution_by_kind_of_passage(name: str) -> None:
+    tables = retrieved(
+        wb.load(name, device="cpu"), wb.read("primer:size=60"), retrievers=("bm25",), k=1,
+        questions=3, attributed=2,
+    )  # fmt: skip
+    table = by(tables["attribution"], "passages", "part")
+    for kind, rows in table.groupby("passages"):
+        whole = rows.drop(index=(kind, WORDS), errors="ignore")
+        assert whole["share"].sum() == pytest.approx(1) == whole["by_length"].sum()
+    assert ("with the answer", WORDS) in table.index
+    assert np.isfinite(table.loc["with the answer", "random"]).all()
+    assert RETRIEVE.drawings()["attribution"](tables).data
+    findings_of("retrieve", tables)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from transformers import BertConfig, BertForQuestionAnswering
 
 import workbench as wb
 from tests.analyses.basics.test_pairs import Quiet
+from tests.analyses.few_shot.planted import copier
 from tests.findings import check
 from tests.judges.odd import run_here
 from tests.models import headed
@@ -17,11 +18,13 @@ from tests.tiny import tiny_bert
 from workbench import Corpus, WorkbenchError
 from workbench.analyses.writing.experiments import TEXT_TO_TEXT, TextToText
 from workbench.analyses.writing.measures import metrics, novel
+from workbench.analyses.writing.origins import SAME, Source, origin_tables, words_of
 from workbench.analyses.writing.write import Writer, best_threshold
+from workbench.core.cluster_sample import ClusterSample
 from workbench.core.findings import Finding
 from workbench.core.metrics import answer_scores
 from workbench.corpora.answer_spans import AnswerSpan, AnswerSpans
-from workbench.corpora.encode import doc_of
+from workbench.corpora.encode import doc_of, encode
 from workbench.corpora.layers import Mention, set_spans
 from workbench.corpora.text_pairs import TextPair, text_pairs
 from workbench.corpora.text_prediction import pair_of
@@ -118,7 +121,7 @@ def test_a_reader_that_knows_what_has_no_answer() -> None:
 
 @pytest.mark.parametrize("name", ["mini:t5", "mini:gpt"])
 def test_a_writer_that_does_not_read_is_found_out(name: str) -> None:
-    settings: Any = {"max_sentences": 12, "max_pieces": 4}
+    settings: Any = {"max_sentences": 12, "max_pieces": 4, "attributed": 0}
     tables = run_here(
         "text-to-text", constant(name), wb.read("primer/questions"), **settings
     ).tables
@@ -151,7 +154,9 @@ def test_random_twins_find_nothing(name: str, ref: str, seed: int) -> None:
         torch.nn.init.normal_(model.net.qa_outputs.weight)
     else:
         model = wb.load(f"{name}@random", device="cpu", seed=seed)
-    tables = run_here("text-to-text", model, wb.read(ref), max_sentences=25, max_pieces=6).tables
+    tables = run_here(
+        "text-to-text", model, wb.read(ref), max_sentences=25, max_pieces=6, attributed=2
+    ).tables
     supported = [each.claim for each in findings_of(tables).values() if each.verdict == "supported"]
     assert not supported
 
@@ -167,6 +172,46 @@ def test_another_head_is_refused_in_a_sentence() -> None:
         )
     with pytest.raises(WorkbenchError, match="no pairs"):
         text_pairs(wb.read("primer").docs("test", 5))
+
+
+# --- where words come from ------------------------------------------------------------------------
+
+
+def test_a_copied_word_comes_from_its_place_in_the_source() -> None:
+    """The planted GPT continues as an earlier copy did: “dog” is copied, “letter” in no source."""
+    model: Any = copier()
+    names = "Nell dog Ruth hill Anna boat Nell".split()
+    read = model.encode(encode([doc_of(" ".join(names))]))
+    in_source = {n: f"{n}:{name.lower()}" for n, name in enumerate(names[:-1])}
+    source = Source(read, [in_source.get(word, "") for word in read.words[0].tolist()])
+    ids = model.tokenizer("dog letter")["input_ids"][1:]
+    assert [word for word, _ in words_of(model, ids)] == ["dog", "letter"]
+    found = origin_tables(model, {0: source}, [ids], ClusterSample.of([0], 0), 0, Quiet())
+    words = found["words"].set_index("word")
+    assert words["copied"].to_dict() == {"dog": True, "letter": False}
+    # it is found by the word before it, on which the copy depends most
+    assert words.loc["dog", "from"] == "nell" and words.loc["dog", "source"] > 0.4
+    assert words.loc["dog", "same_word"] > 0 == words.loc["letter", "same_word"]
+    rows = found["origins"].set_index(["words", "part"])
+    assert rows.loc[("in the source", SAME), "by_length"] < 0.2
+    assert rows.loc[("in no source", "source"), "n"] == 1
+    assert rows.loc[("in no source", "written before"), "share"] > 0
+
+
+@pytest.mark.parametrize("name", ["mini:t5", "mini:gpt"])
+def test_the_source_has_its_pieces(name: str) -> None:
+    model: Any = wb.load(name, device="cpu")
+    (pair,) = text_pairs([pair_of(doc_of("The old dog runs ."), doc_of("A dog ."))])
+    writer = Writer(model, TextToText(prompt="Say again: {source} So:"), 0, Quiet())
+    source = writer.sources([pair], 1)[0]
+    words = dict.fromkeys(word for word in source.words if word)
+    assert [word.split(":")[1] for word in words] == ["the", "old", "dog", "runs", "."]
+    settings: Any = {"max_sentences": 3, "max_pieces": 4, "attributed": 1}
+    tables = run_here("text-to-text", model, wb.read("primer/rewrites"), **settings).tables
+    rows = tables["origins"].set_index(["words", "part"]).loc["all"]
+    assert rows["share"].drop(SAME, errors="ignore").sum() == pytest.approx(1)
+    assert TEXT_TO_TEXT.drawings()["origins"](tables).data
+    findings_of(tables)
 
 
 # --- prompts --------------------------------------------------------------------------------------

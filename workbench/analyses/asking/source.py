@@ -5,8 +5,9 @@
 
 Each word of the source is hidden in turn, and all written pieces are scored in one pass: leave-one-
 out of every piece at once, as `attribute(..., "leave-one-out", measure="log-probability")` has it
-for one. Costs: a forward pass over one row for each word; of a long source, for each of 128 groups
-of consecutive words.
+for one. `attended` has the cross-attention of an encoder-decoder on each word instead. Costs: a
+forward pass over one row for each word; of a long source, for each of 128 groups of consecutive
+words; for attention one pass.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +25,10 @@ from workbench.analyses.predictions.generate import MAX_PIECES
 from workbench.analyses.predictions.prediction import Prediction, last_words
 from workbench.core.errors import WorkbenchError
 from workbench.corpora.typed import readable
-from workbench.engine.batch import Pieces, joined
+from workbench.engine.batch import NO_WORD, Pieces, joined
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
+from workbench.engine.taps import Capture
 from workbench.models.output_heads.lm_losses import logits_of
 
 if TYPE_CHECKING:
@@ -39,11 +41,12 @@ PIECES = 4_096  # in one forward pass
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """What hiding words of a source takes from the log-probability of each written piece."""
+    """What words of a source do for each written piece: what hiding them takes, or attention."""
 
     doc: "Doc"  # the source as the model reads it: of a long text, its end
     groups: tuple[tuple[int, ...], ...]  # the words that are hidden together
-    scores: NDArray[np.float64]  # [groups, pieces], nats: positive if they carry the piece
+    # [groups, pieces], nats: positive if they carry the piece; or shares of cross-attention
+    scores: NDArray[np.float64]
 
     def of_words(self, piece: int | None = None) -> dict[int, float]:
         """The score of each word for one written piece, or for the whole text."""
@@ -90,6 +93,23 @@ def carried(
             on_progress(sum(map(len, done)) / len(rows))
     nats = torch.cat(done).double().numpy()  # [1 + groups, pieces]
     return Carried(prediction.doc, groups, nats[0] - nats[1:])
+
+
+@torch.no_grad()
+def attended(model: Model, text: "str | Doc", pieces: Sequence[int]) -> Carried:
+    """The share of cross-attention on each word of a text while each piece is written.
+
+    Mean over layers and heads; attention on special pieces is no word's. One pass over the text.
+    """
+    prediction, _ = prediction_of(model, readable(text), position=len(pieces), so_far=pieces[:-1])
+    capture = Capture(lambda site: site.kind == "cross")
+    model.forward(prediction.text, targets=prediction.target, taps=[capture], hidden=False)
+    maps = [maps.double().mean(1)[0] for found in capture.maps.values() for maps in found]
+    mean = torch.stack(maps).mean(0)[: len(pieces)].cpu()  # [written, read]
+    words = prediction.text.words[0].cpu()
+    known = sorted({*words.tolist()} - {NO_WORD})
+    scores = torch.stack([mean[:, words == word].sum(1) for word in known])  # [words, written]
+    return Carried(prediction.doc, tuple((word,) for word in known), scores.numpy())
 
 
 @torch.no_grad()

@@ -279,3 +279,8 @@ def _positions(rows: list[Row]) -> Finding:
         measure=f"share of attribution within {NEAR} words",
         unit="%",
     )
+
+
+def is_beyond_random(row: Row) -> bool:
+    """Whether a part has more attribution than its length and random weights give (`parts`)."""
+    return bool(row["p"] < 0.05 and row["lower"] > row["by_length"])

@@ -5,5 +5,9 @@ from workbench.core.analysis import Analysis
 ANALYSIS = Analysis(
     __name__,
     experiments={"few-shot": "experiments:FEW_SHOT"},
-    needs=("workbench.analyses.heads", "workbench.analyses.lenses"),
+    needs=(
+        "workbench.analyses.attribution",
+        "workbench.analyses.heads",
+        "workbench.analyses.lenses",
+    ),
 )

@@ -66,6 +66,13 @@ class FewShot(Settings):
         description="Number of induction heads of a causal model that are removed, next to as many "
         "random heads; 0: none (default 2).",
     )
+    attributed: int = Field(
+        10,
+        ge=0,
+        le=10_000,
+        description="Maximum number of texts whose chosen label is attributed to the parts of the "
+        "prompt; 0: none (default 10).",
+    )
     whole_output: bool = Field(
         False,
         description="Whether an encoder-decoder writes the label as its whole output, as one that "
@@ -135,12 +142,37 @@ FEW_SHOT = Experiment(
             "blocks that occur twice.",
             ("set", "removed"),
         ),
+        "attribution": Table(
+            "Attribution of the log-probability of the chosen label (first template, words and "
+            "seed), by demonstration and in the text in question. part: all of it, text, label, or "
+            "template. share: of all absolute scores, with 95 % bootstrap interval over texts; "
+            "by_length: share of pieces; random: share in models with random weights; p: that it "
+            "is above those (one-sided, t prediction interval, uncorrected). nats: mean sum of "
+            "scores; missed: share of the change from the baseline that they miss. method: "
+            "integrated-gradients, of large models gradient-x-input.",
+            ("demonstration", "part"),
+        ),
+        "same_label": Table(
+            "How much more demonstrations with the chosen label speak for it than others do. part: "
+            "all of them, their labels, or their texts. difference: of mean sums of scores of a "
+            "demonstration, relative to twice the mean absolute scores of one (1: only those with "
+            "the label have scores, all for it; 0: no difference), with 95 % bootstrap interval "
+            "over texts. random: the same with random weights; p: that the difference is above it "
+            "(one-sided, t prediction interval, uncorrected).",
+            ("part",),
+        ),
+        "origins": Table(
+            "The demonstration whose text and label speak most for the chosen label of each text. "
+            "share: of all absolute scores; by_length: share of pieces.",
+            ("text",),
+        ),
         "items": Table(
             "Each text with its label, its prediction without demonstrations and with most "
             "(first template, words and seed), and the probability of the latter.",
             ("text",),
         ),
     },
+    version=2,
     needs=(LM_HEAD,),
     measures=True,
     split="held-out",
@@ -149,7 +181,7 @@ FEW_SHOT = Experiment(
     papers=(
         "brown-2020-gpt3", "schick-2021-pet", "zhao-2021-calibrate", "holtzman-2021-surface",
         "min-2022-rethinking", "lu-2022-fantastically",
-        "nostalgebraist-2020-lens", "olsson-2022-induction",
+        "sundararajan-2017-axiomatic", "nostalgebraist-2020-lens", "olsson-2022-induction",
     ),
     title="Few-shot learning of",
     presets={"Quick": {"max_sentences": 50, "seeds": (0, 1)}, "Standard": {},

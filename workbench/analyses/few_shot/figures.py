@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
+from workbench.analyses.attribution.figures.parts import part_shares
 from workbench.drawing.primitives import (
     DOWN,
     Draw,
@@ -122,6 +123,21 @@ def heads(tables: Tables) -> go.Figure:
     return plot([drawn], ROW * len(names) + 90, x=SHARE, y={**DOWN, "title": "removed"})
 
 
+def origins(tables: Tables) -> go.Figure:
+    """Share of the chosen label's attribution, by demonstration and in the text in question.
+
+    How to read: circles are shares of all absolute scores, with 95 % intervals; diamonds are what
+    the parts have of the pieces, crosses what they have with random weights. A label that is looked
+    up in a demonstration has much of the attribution there.
+    """
+    table = tables["attribution"]
+    names = table["demonstration"].where(
+        table["label"] == "", table["demonstration"] + " " + table["label"]
+    )
+    return part_shares(table.assign(shown=names), "part", "shown")
+
+
 FIGURES: Mapping[str, Draw] = {
     "accuracy": accuracy, "steps": steps, "designs": designs, "layers": layers, "heads": heads,
+    "origins": origins,
 }  # fmt: skip

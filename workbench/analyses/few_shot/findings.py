@@ -78,6 +78,9 @@ def findings(tables: Tables) -> Iterator[Finding]:
         yield _of_layers(rows_of(tables["layers"]), learns)
     if "heads" in tables:
         yield _of_heads(rows_of(tables["heads"]), learns)
+    for row in rows_of(tables.get("same_label", pd.DataFrame())):
+        if row["part"] == "all":
+            yield _same_label(row, rows_of(tables["attribution"]))
 
 
 def _beyond(row: Row) -> bool:
@@ -151,4 +154,22 @@ def _of_heads(rows: Sequence[Row], learns: bool) -> Finding:
         judged(harms), "heads", keys_of(induction, "set", "removed"), "heads",
         measure="accuracy without induction heads", unit="%", column="accuracy", decided_by=MORE,
         n=plural(induction["n"], "text"),
+    )  # fmt: skip
+
+
+def _same_label(row: Row, parts: Sequence[Row]) -> Finding:
+    shown = [each for each in parts if each["part"] == "all" and each["label"]]
+    share, by_length = (sum(each[name] for each in shown) for name in ("share", "by_length"))
+    holds = bool(row["lower"] > 0 and row["p"] < 0.05)
+    comes = "comes" if holds else "does not visibly come"
+    return Finding(
+        f"The chosen label {comes} from demonstrations that have it: compared with others, they "
+        f"speak for it by {percent(row['difference'])} of the attribution of all demonstrations "
+        f"(95 % {span(row['lower'], row['upper'], '%')}; with random weights "
+        f"{percent(row['random'])}; {p_text(row['p'])}). The demonstrations have {percent(share)} "
+        f"of all attribution (by length {percent(by_length)}).",
+        row["difference"], (row["lower"], row["upper"]), row["random"], judged(holds),
+        "same_label", keys_of(row, "part"), "origins",
+        measure="attribution on the same label rather than another", unit="%",
+        column="difference", decided_by=MORE, n=plural(row["n"], "text"),
     )  # fmt: skip

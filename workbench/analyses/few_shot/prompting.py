@@ -5,7 +5,8 @@ of its labels; what then is left of a gain is that of the format (Min et al. 202
 are drawn from the shorter half of train, equally many of each class. A prompt is never cut: where
 the model cannot read all prompts with so many demonstrations, fewer are used, and texts that it
 cannot read without any are left out. Costs: for each seed, template and set of label words a
-forward pass over each text with each label, by number of demonstrations and by control.
+forward pass over each text with each label, by number of demonstrations and by control; then what
+is looked at inside.
 """
 
 from collections import Counter
@@ -24,6 +25,7 @@ from scipy.stats import chi2
 
 from workbench.analyses.few_shot.experiments import FewShot
 from workbench.analyses.few_shot.inside import head_table, layer_table
+from workbench.analyses.few_shot.origins import origin_tables
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import (
     difference,
@@ -199,7 +201,10 @@ def run(inputs: Inputs, settings: FewShot, progress: Progress) -> Result:
     }
     if most > 1:
         tables["orders"] = _order_table(ordered, trial.gold, most)
-    tables |= _inside(trial, drawn[settings.seeds[0]][TRUE][:most], settings)
+    chosen = arms[most, TRUE][settings.calibration][0, 0]
+    tables |= _inside(
+        trial, drawn[settings.seeds[0]][TRUE][:most], settings, chosen, inputs.seed, progress
+    )
     return Result(tables, caveats=tuple(Caveat(each) for each in notes))
 
 
@@ -330,12 +335,18 @@ def _orders(shown: Shown, number: int, seed: int) -> list[Shown]:
     return [[shown[n] for n in order] for order in found]
 
 
-def _inside(trial: Trial, shown: Shown, settings: FewShot) -> dict[str, pd.DataFrame]:
-    """The tables `layers` and `heads`, where the model has them."""
+def _inside(
+    trial: Trial, shown: Shown, settings: FewShot, chosen: Ints, seed: int, progress: Progress
+) -> dict[str, pd.DataFrame]:
+    """The tables of attribution, `layers` and `heads`, where the model has them."""
     model, own = trial.model, (trial.designs[0], shown, trial.texts, trial.gold)
     tables: dict[str, pd.DataFrame] = {}
     if settings.whole_output:
         return tables
+    if settings.attributed:
+        tables |= origin_tables(
+            model, *own[:3], chosen, trial.start, settings.attributed, seed, progress
+        )
     with suppress(UnsupportedError):
         tables["layers"] = layer_table(model, *own)
     if settings.heads and model.objective == "causal":

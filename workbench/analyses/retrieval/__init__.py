@@ -7,4 +7,8 @@ retriever, as REALM was.
 
 from workbench.core.analysis import Analysis
 
-ANALYSIS = Analysis(__name__, experiments={"retrieve": "experiments:RETRIEVE"})
+ANALYSIS = Analysis(
+    __name__,
+    needs=("workbench.analyses.attribution",),
+    experiments={"retrieve": "experiments:RETRIEVE"},
+)

@@ -50,6 +50,13 @@ class Retrieve(Settings):
         description="Text that a decoder continues with the answer (default: {passage} "
         "{question}).",
     )
+    attributed: int = Field(
+        10,
+        ge=0,
+        le=10_000,
+        description="Maximum number of questions whose answer is attributed to passage and "
+        "question; 0: none (default 10).",
+    )
     pairs: int = Field(
         2000, ge=2, description="Maximum number of pairs to train the bi-encoder on (default 2000)."
     )
@@ -140,6 +147,18 @@ RETRIEVE = Experiment(
             "above that with the right passage; of spans, with another question.",
             ("passage",),
         ),
+        "attribution": Table(
+            "Attribution of the log-probability of the right answer (with the answer exchanged: of "
+            "the other one) to what the model reads. passages: what it reads. part: the passage, "
+            "the answer's words in it, the question, the rest of the prompt, or pieces of the "
+            "answer that later ones read. share: of all absolute scores, with 95 % interval "
+            "(bootstrap over passages); by_length: share of pieces; random, with the right "
+            "passage: share in models with random weights; p: that it is above those (one-sided, t "
+            "prediction interval, uncorrected). nats: mean sum of scores; missed: share of the "
+            "change from the baseline that they miss. method: integrated-gradients, of large "
+            "models gradient-x-input.",
+            ("passages", "part"),
+        ),
         "items": Table(
             "The questions. rank: of the passage with the answer. Nats or probability of the "
             "answer and the answer given, by how passages are combined.",
@@ -162,6 +181,7 @@ RETRIEVE = Experiment(
     papers=(
         "lewis-2020-rag", "guu-2020-realm", "karpukhin-2020-dpr", "lee-2019-latent",
         "clark-2018-paragraphs", "robertson-2009-bm25", "rajpurkar-2016-squad",
+        "sundararajan-2017-axiomatic",
     ),
     title="Passages found and read by",
     presets={

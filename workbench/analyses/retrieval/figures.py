@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
+from workbench.analyses.attribution.figures.parts import part_shares
 from workbench.drawing.primitives import DOWN, Draw, Tables, interval, marks, panels
 from workbench.drawing.theme import BASELINE, MODEL
 
@@ -65,4 +66,16 @@ def swaps(tables: Tables) -> go.Figure:
     return panels([("", [own])], ROW * len(rows) + 20, x=x, y=DOWN)
 
 
-FIGURES: Mapping[str, Draw] = {"retrieval": retrieval, "swaps": swaps, "answers": answers}
+def attribution(tables: Tables) -> go.Figure:
+    """Share of the answer's attribution in each part of what is read, by kind of passage.
+
+    How to read: circles are shares of all absolute scores, with 95 % intervals; diamonds are what
+    the parts have of the pieces, crosses what they have with random weights. A model that reads the
+    answer off its passage has much of the attribution on the answer there.
+    """
+    return part_shares(tables["attribution"], "passages", "part")
+
+
+FIGURES: Mapping[str, Draw] = {
+    "retrieval": retrieval, "swaps": swaps, "answers": answers, "attribution": attribution,
+}  # fmt: skip

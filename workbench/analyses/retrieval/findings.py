@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
+from workbench.analyses.attribution.findings import is_beyond_random
 from workbench.core.findings import (
     Finding,
     Row,
@@ -42,6 +43,7 @@ PASSAGES = {
     "shared softmax": "all passages found under one softmax",
 }
 JOINT = "trained with the reader"
+ATTRIBUTED = ("with the answer", "answer in the passage")
 COMPARED = (("states", "states, random weights"), ("bi-encoder", "bm25"))
 JOINT_COMPARED = ((JOINT, "bi-encoder"), (JOINT, "bi-encoder, untrained"))
 GAINS = (
@@ -72,6 +74,9 @@ def findings(tables: Tables) -> Iterator[Finding]:
     }
     pairs = JOINT_COMPARED if together else COMPARED
     yield from (_better(compared[pair]) for pair in pairs if pair in compared)
+    for row in rows_of(tables.get("attribution", _NONE)):
+        if (row["passages"], row["part"]) == ATTRIBUTED:
+            yield _attributed(row)
 
 
 _NONE = pd.DataFrame()
@@ -184,4 +189,19 @@ def _better(row: Row) -> Finding:
         keys_of(row, "first", "second"), "retrieval",
         measure=f"MRR: {row['first']} over {row['second']}", column="difference", decided_by=MORE,
         n=plural(row["n"], "question"),
+    )  # fmt: skip
+
+
+def _attributed(row: Row) -> Finding:
+    reads = is_beyond_random(row)
+    said = "is read off" if reads else "is not visibly read off"
+    return Finding(
+        f"The answer {said} its place in the passage: its words there have "
+        f"{percent(row['share'])} of its attribution (95 % "
+        f"{span(row['lower'], row['upper'], '%')}; by length {percent(row['by_length'])}; with "
+        f"random weights {percent(row['random'])}; {p_text(row['p'])}).",
+        row["share"], (row["lower"], row["upper"]), row["random"], judged(reads), "attribution",
+        keys_of(row, "passages", "part"), "attribution",
+        measure="attribution on the answer in the passage", unit="%", column="share",
+        decided_by=MORE, n=plural(row["n"], "question"),
     )  # fmt: skip

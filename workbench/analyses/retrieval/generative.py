@@ -57,7 +57,7 @@ def read(
     found, scores = index.top([question.text for question in questions], min(k, len(corpus.texts)))
     random = np.random.default_rng([seed, len(questions), len(corpus.texts)])
     others = exchanged(corpus, questions, random)
-    reads = Reads("nats", found, probabilities(scores), others, GAINS, GOLD)
+    reads = Reads("nats", found, probabilities(scores), others, GAINS, GOLD, reader=reader)
     for rows in in_chunks(len(questions), progress):
         _read_some(reader, corpus, questions, rows, reads, random)
     return reads

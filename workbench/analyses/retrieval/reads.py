@@ -15,6 +15,7 @@ from workbench.analyses.retrieval.index import probabilities
 from workbench.core.metrics import normalised
 from workbench.corpora.passages import Passages, Question
 from workbench.experiment.definition import Progress
+from workbench.models.scoring.reading import Reader
 
 NO_PASSAGE = -1  # index of the null passage
 CHUNK = 20  # questions between two progress callbacks
@@ -53,6 +54,7 @@ class Reads:
     # without another answer
     prefers: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     odds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    reader: Reader | None = None  # of a model that writes
 
     def add(self, read: str, value: float, answer: str) -> None:
         """The right answer's value and the answer given, by what was read."""

@@ -2,7 +2,8 @@
 
 Questions about one passage are not independent, so intervals draw, and tests flip, them together.
 Each passage is read alone. Costs: indexing the passages (index.py), training the bi-encoder, and
-reading: see `generative`, `extractive` and `realm`, by what the model can do.
+reading: see `generative`, `extractive` and `realm`, by what the model can do; then the attribution
+of some answers (`passage_attribution`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from workbench.analyses.retrieval import extractive, generative, realm
 from workbench.analyses.retrieval.bi_encoder import BATCH, Trained, index_of, trained
 from workbench.analyses.retrieval.experiments import Retrieve
 from workbench.analyses.retrieval.index import Index, bm25_index, mean_states, vector_index
+from workbench.analyses.retrieval.passage_attribution import attribution_tables
 from workbench.analyses.retrieval.reads import (
     ENDINGS,
     NO_PASSAGE,
@@ -76,6 +78,11 @@ def run(inputs: Inputs, settings: Retrieve, progress: Progress) -> Result:
         reads = _reads(inputs, settings, corpus, questions, index, together, progress, caveats)
         tables |= _tables(reads, questions, sample)
         tables |= _details(reads, corpus, questions, ranks[first])
+        if settings.attributed and reads.reader is not None:
+            tables |= attribution_tables(
+                reads.reader, corpus, questions, reads.found[:, 0], reads.other,
+                settings.attributed, sample, inputs.seed, progress,
+            )  # fmt: skip
     return Result(tables, caveats=tuple(caveats))
 
 

@@ -51,6 +51,14 @@ class TextToText(Settings):
         40, ge=1, le=1000, description="Maximum number of pieces of a written text (default 40)."
     )
 
+    attributed: int = Field(
+        5,
+        ge=0,
+        le=10_000,
+        description="Maximum number of texts whose written words are attributed to what the model "
+        "reads; 0: none (default 5).",
+    )
+
     def in_prose(self) -> str:
         return (
             f"Texts were written by {listing([DECODINGS[name] for name in self.decoding])}, with "
@@ -107,8 +115,28 @@ TEXT_TO_TEXT = Experiment(
             "out. copied: texts with a piece that is in their source.",
             ("layer",),
         ),
+        "origins": Table(
+            "Attribution of the log-probability of each written word to all that the model reads "
+            "before it. words: all of them, those in the source, or in no source. part: the "
+            "source, the places of the source with the same word, what was written before, or the "
+            "rest of the prompt. share: of all absolute scores, mean over words, with 95 % "
+            "bootstrap interval over sources; by_length: share of pieces; random: share in models "
+            "with random weights, for the same text; p: that it is above those (one-sided, t "
+            "prediction interval, uncorrected). nats: mean sum of scores; missed: share "
+            "of the change from the baseline that they miss. method: "
+            "integrated-gradients, of large models gradient-x-input.",
+            ("words", "part"),
+        ),
+        "words": Table(
+            "Each written word of these texts, whether its source has it (copied), its "
+            "probability, the shares of its attribution, and the word of the source that speaks "
+            "most for it (from, nats).",
+            ("item", "place"),
+            ("item", "place"),
+        ),
         "items": Table("The texts, with the score of each of the written ones.", ("item",)),
     },
+    version=2,
     needs=(WRITES,),
     measures=True,
     split="held-out",
@@ -116,7 +144,7 @@ TEXT_TO_TEXT = Experiment(
     findings="workbench.analyses.writing.findings:findings",
     papers=(
         "raffel-2020-t5", "rajpurkar-2018-know", "lin-2004-rouge", "post-2018-call",
-        "see-2017-get",
+        "see-2017-get", "sundararajan-2017-axiomatic",
     ),
     title="Texts written by",
     presets={"Quick": {"max_sentences": 100}, "Standard": {"max_sentences": 1000}, "Full": {}},

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
+from workbench.analyses.attribution.figures.parts import part_shares
 from workbench.drawing.primitives import DOWN, Draw, Tables, interval, marks, panels, plot
 from workbench.drawing.theme import BASELINE, MODEL, TUNED
 
@@ -81,4 +82,16 @@ def coverage(tables: Tables) -> go.Figure:
     )
 
 
-FIGURES: Mapping[str, Draw] = {"scores": scores, "novelty": novelty, "coverage": coverage}
+def origins(tables: Tables) -> go.Figure:
+    """Share of the attribution of written words in what the model reads before them.
+
+    How to read: circles are shares of all absolute scores, with 95 % intervals; diamonds are what
+    the parts have of the pieces, crosses what they have with random weights. Words that are copied
+    have much of their attribution on the same word in the source.
+    """
+    return part_shares(tables["origins"], "words", "part")
+
+
+FIGURES: Mapping[str, Draw] = {
+    "scores": scores, "novelty": novelty, "coverage": coverage, "origins": origins,
+}  # fmt: skip

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
+from workbench.analyses.attribution.findings import is_beyond_random
 from workbench.analyses.writing.experiments import DECODINGS
 from workbench.core.findings import (
     Finding,
@@ -12,6 +13,7 @@ from workbench.core.findings import (
     decimal,
     judged,
     keys_of,
+    p_text,
     percent,
     plural,
     rows_of,
@@ -22,6 +24,7 @@ from workbench.core.metrics import spelt
 
 Tables = Mapping[str, pd.DataFrame]
 MORE = "more texts"
+SAME = "same word in the source"
 NAMES = {"rougeL": "ROUGE-L"}
 BY = {  # nulls that need no model
     "copy": "copying the source",
@@ -53,6 +56,12 @@ def findings(tables: Tables) -> Iterator[Finding]:
     for row in rows_of(tables.get("coverage", pd.DataFrame()))[:1]:
         if row["lift"] == row["lift"]:
             yield _covered(row)
+    rows = rows_of(tables.get("origins", pd.DataFrame()))
+    origins = {(row["words"], row["part"]): row for row in rows}
+    if ("all", "source") in origins:
+        yield _from_source(origins)
+    if ("in the source", SAME) in origins:
+        yield _from_same_word(origins["in the source", SAME])
 
 
 def _value(row: Row) -> float:
@@ -140,4 +149,33 @@ def _covered(row: Row) -> Finding:
         row["lift"], (row["lower"], row["upper"]), 1.0, judged(looks), "coverage",
         keys_of(row, "layer"), "coverage", measure="attention on the piece that is written",
         column="lift", decided_by=MORE, n=plural(row["copied"], "text"),
+    )  # fmt: skip
+
+
+def _from_source(rows: Mapping[tuple[str, str], Row]) -> Finding:
+    row, before = rows["all", "source"], rows.get(("all", "written before"))
+    own = f", {percent(before['share'])} on what was written before" if before else ""
+    comes = is_beyond_random(row)
+    said = "come from the source" if comes else "do not visibly come from the source"
+    return Finding(
+        f"The written words {said}: {percent(row['share'])} of their attribution is on it (95 % "
+        f"{span(row['lower'], row['upper'], '%')}; by length {percent(row['by_length'])}; with "
+        f"random weights {percent(row['random'])}; {p_text(row['p'])}){own}.",
+        row["share"], (row["lower"], row["upper"]), row["random"], judged(comes), "origins",
+        keys_of(row, "words", "part"), "origins", measure="attribution on the source", unit="%",
+        column="share", decided_by=MORE, n=plural(row["n"], "word"),
+    )  # fmt: skip
+
+
+def _from_same_word(row: Row) -> Finding:
+    copies = is_beyond_random(row)
+    said = "are copied from" if copies else "are not visibly copied from"
+    return Finding(
+        f"Written words that the source has {said} their place there: it has "
+        f"{percent(row['share'])} of their attribution (95 % "
+        f"{span(row['lower'], row['upper'], '%')}; by length {percent(row['by_length'])}; with "
+        f"random weights {percent(row['random'])}; {p_text(row['p'])}).",
+        row["share"], (row["lower"], row["upper"]), row["random"], judged(copies), "origins",
+        keys_of(row, "words", "part"), "origins", measure="attribution on the same word",
+        unit="%", column="share", decided_by=MORE, n=plural(row["n"], "word"),
     )  # fmt: skip

@@ -3,8 +3,8 @@
 What a model writes without having read its source is in the nulls: a copy of it, its first
 sentences, the most frequent right text, the model's text for another source, and answers to another
 question or from another passage. Costs: one writing of each text for each decoding (beams times as
-much), two more of each answer to a question, and for encoder-decoders a pass that shows
-cross-attention.
+much), two more of each answer to a question, for encoder-decoders a pass that shows
+cross-attention, and the attribution of the words of some texts (origins.py).
 """
 
 import re
@@ -21,6 +21,7 @@ import pandas as pd
 from workbench.analyses.writing.coverage import coverage
 from workbench.analyses.writing.experiments import EXTRA, TextToText
 from workbench.analyses.writing.measures import novel, novelty, scored
+from workbench.analyses.writing.origins import Source, origin_tables
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError, require_extra
 from workbench.core.metrics import answer_scores
@@ -38,6 +39,7 @@ from workbench.models.scoring.generation import Sampling, written_texts
 
 FIRST = 5000  # texts of train that are read for the most frequent one
 SHOWN = 200  # characters of a text in a table
+MARK = "\0"  # stands for the source in a prompt
 COPY, LEAD, FREQUENT, OTHERS = "copy", "lead-3", "most frequent", "another's"
 OTHER_QUESTION, OTHER_PASSAGE = "other question", "other passage"
 SPANS = "spans"
@@ -82,6 +84,9 @@ def run(inputs: Inputs, settings: TextToText, progress: Progress) -> Result:
         tables["novelty"] = novelty(pairs, next(iter(systems.values())), sample)
         if any(site.kind == "cross" for site in model.sites):
             tables["coverage"] = coverage(model, writer.read(pairs), rows, sample, progress)
+        if settings.attributed:
+            sources = writer.sources(pairs, settings.attributed)
+            tables |= origin_tables(model, sources, rows, sample, inputs.seed, progress)
     systems |= _nulls(pairs, _frequent(inputs, pairs))
     scores, gains, each = scored(pairs, systems, sample)
     texts = next(iter(systems.values()))
@@ -150,6 +155,27 @@ class Writer:
         if self.model.task_head is not None:
             return self.model.encode(encode([pair.doc for pair in pairs]))
         return self.model.encode(encode([doc_of(text) for text in self.shortened(pairs)]))
+
+    def sources(self, pairs: Sequence[TextPair], number: int) -> dict[int, Source]:
+        """What the model reads for some of the pairs, and the source's words in it."""
+        random = np.random.default_rng([self.seed, len(pairs)])
+        chosen = np.sort(random.choice(len(pairs), min(number, len(pairs)), replace=False)).tolist()
+        own = [pairs[n] for n in chosen]
+        if self.model.task_head is not None:
+            docs = [pair.doc for pair in own]
+            spans = [doc.spans["segments"][1] for doc in docs]
+            ranges = [(span.start_char, span.end_char) for span in spans]
+        else:
+            docs, ranges = [doc_of(text) for text in self.shortened(own)], []
+            for pair, doc in zip(own, docs, strict=True):
+                before, _, after = self.prompt(pair._replace(source=MARK)).partition(MARK)
+                ranges.append((len(before), len(doc.text) - len(after)))
+        read, found = self.read(own), {}
+        for row, (n, doc, (first, last)) in enumerate(zip(chosen, docs, ranges, strict=True)):
+            text = read.take([row]).narrowed()
+            in_source = {t.i: f"{t.i}:{t.lower_}" for t in doc if first <= t.idx < last}
+            found[n] = Source(text, [in_source.get(word, "") for word in text.words[0].tolist()])
+        return found
 
     def rows(self, pairs: Sequence[TextPair], decoding: str, activity: str) -> list[list[int]]:
         """The pieces that the model writes."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from workbench.core.findings import percent
 from workbench.drawing.sanitize import is_right_to_left
 
 View = dict[str, Any]
@@ -150,6 +151,15 @@ def strip(
         "note": note,
         "rtl": sum(map(is_right_to_left, words)) > len(words) / 2,
     }
+
+
+def written_strip(name: str, label: str, pieces: Sequence[tuple[str, float]], **look: Any) -> View:
+    """A strip of the pieces that a model wrote, with the probability of each."""
+    tokens = [
+        Token(text, n, score=p, tip=f"probability {percent(p, 1)}")
+        for n, (text, p) in enumerate(pieces)
+    ]
+    return strip(name, label, tokens, diverging=False, top=1.0, **look)
 
 
 def bars(

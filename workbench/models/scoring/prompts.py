@@ -45,6 +45,7 @@ CALIBRATIONS: Mapping[Calibration, str] = {
 }
 CONTENT_FREE = ("N/A", "[MASK]", "")  # texts without content, of Zhao et al.
 FIELDS = ("text", "first", "second", "label")
+QUERY = -1  # in a prompt, the text that gets a label
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -55,6 +56,14 @@ class Demonstration(NamedTuple):
 
     text: Text
     label: str
+
+
+class Stretch(NamedTuple):
+    """A part of a prompt: a text, the words of a label, or what the template has around them."""
+
+    demonstration: int  # from 0; -1: the text that gets a label
+    kind: Literal["text", "label", "template"]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -105,21 +114,26 @@ class PromptDesign:
 
         A demonstration whose label has no words shows the label itself.
         """
-        blocks = [
-            "".join(
-                (
-                    *self._around(each.text, before=True),
-                    self.words.get(each.label, each.label),
-                    *self._around(each.text, before=False),
-                )
-            )
-            for each in demonstrations
-        ]
-        query = "".join(self._around(text or "", before=True)).lstrip(" ")
-        before = self.separator.join([*blocks, query])
-        return before, "".join(self._around(text or "", before=False))
+        before, after = self.stretches(demonstrations, text)
+        return "".join(each.text for each in before), "".join(each.text for each in after)
 
-    def _around(self, text: Text, before: bool) -> Iterator[str]:
+    def stretches(
+        self, demonstrations: Sequence[Demonstration], text: Text | None
+    ) -> tuple[list[Stretch], list[Stretch]]:
+        """The parts of a prompt before the words of the label, and after them."""
+        before: list[Stretch] = []
+        for n, each in enumerate(demonstrations):
+            label = Stretch(n, "label", self.words.get(each.label, each.label))
+            left, right = (self._around(n, each.text, before=side) for side in (True, False))
+            before += [*left, label, *right, Stretch(n, "template", self.separator)]
+        query = [*self._around(QUERY, text or "", before=True)]
+        while query and not query[0].text.lstrip(" "):
+            query.pop(0)
+        if query:
+            query[0] = query[0]._replace(text=query[0].text.lstrip(" "))
+        return [*before, *query], [*self._around(QUERY, text or "", before=False)]
+
+    def _around(self, n: int, text: Text, before: bool) -> Iterator[Stretch]:
         """The parts of the template on one side of its label, with the text."""
         first, second = text if isinstance(text, tuple) else (text, "")
         whole = f"{first} {second}".strip()
@@ -127,11 +141,11 @@ class PromptDesign:
         is_before = True
         for literal, name, *_ in Formatter().parse(self.template):
             if is_before == before:
-                yield literal
+                yield Stretch(n, "template", literal)
             if name == "label":
                 is_before = False
             elif name is not None and is_before == before:
-                yield filled[name]
+                yield Stretch(n, "text", filled[name])
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,23 +79,31 @@ class Reader:
 
     def prompt(self, asked: Asked, passage: str) -> Prompt:
         """The prompt with as many words of the passage as fit before an answer."""
-        longest = (self.model.max_pieces or 2**31) - LONGEST
+        prompt = self._prompt(asked, self.fitting(asked, passage))
+        return Prompt(prompt.source[: self._longest], prompt.prefix[-self._longest :])
+
+    @property
+    def _longest(self) -> int:
+        return (self.model.max_pieces or 2**31) - LONGEST
+
+    def fitting(self, asked: Asked, passage: str) -> str:
+        """As many words of the passage as fit before an answer."""
         words = passage.split()
         while True:
             prompt = self._prompt(asked, passage)
-            beyond = max(len(prompt.source), len(prompt.prefix)) - longest
+            beyond = max(len(prompt.source), len(prompt.prefix)) - self._longest
             if beyond <= 0 or not words:
-                return Prompt(prompt.source[:longest], prompt.prefix[-longest:])
+                return passage
             words = words[: max(0, len(words) - beyond)]
             passage = " ".join(words)
 
     def _prompt(self, asked: Asked, passage: str) -> Prompt:
-        source, prefix = self._texts(asked, passage)
+        source, prefix = self.texts(asked, passage)
         tokenize: Any = self.model.tokenizer
         ids = tokenize(*source)["input_ids"] if source else []
-        return Prompt(np.array(ids, dtype=np.int64), self._opened(prefix))
+        return Prompt(np.array(ids, dtype=np.int64), self.opened(prefix))
 
-    def _texts(self, asked: Asked, passage: str) -> tuple[tuple[str, ...], str]:
+    def texts(self, asked: Asked, passage: str) -> tuple[tuple[str, ...], str]:
         """The text, or the two texts, of the encoder, and what the decoder has written."""
         before, after = asked
         if not self.two_sided:
@@ -113,7 +121,7 @@ class Reader:
             prefix = f"{passage} {before}".strip()
         return (f"{passage} {before} {gap}{after}".strip(),), prefix
 
-    def _opened(self, prefix: str) -> Ints:
+    def opened(self, prefix: str) -> Ints:
         """The pieces of a text that goes on, after the start token.  # [pieces]"""
         ids = self.model.tokenizer(prefix)["input_ids"] if prefix or self.two_sided else []
         while ids and ids[-1] == self.model.symbols.end:
@@ -123,7 +131,7 @@ class Reader:
 
     def answer(self, asked: Asked, answer: str) -> Ints:
         """The pieces of an answer after its question, with the end if the model writes it."""
-        _, prefix = self._texts(asked, "")
+        _, prefix = self.texts(asked, "")
         text = f"{prefix} {answer}".strip()
         tokenize: Any = self.model.tokenizer
         found = tokenize(text, add_special_tokens=False, return_offsets_mapping=True)

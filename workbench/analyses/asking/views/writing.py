@@ -12,9 +12,18 @@ import streamlit as st
 
 from workbench.app import choice
 from workbench.app.runs import run_list
+from workbench.app.tables_and_figures import segment
 from workbench.app.text import as_html, plain
 from workbench.app.token_views.component import token_views
-from workbench.app.token_views.views import Choice, Predictions, Token, bars, index_in, strip
+from workbench.app.token_views.views import (
+    Choice,
+    Predictions,
+    Token,
+    bars,
+    index_in,
+    strip,
+    written_strip,
+)
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import percent
 
@@ -29,6 +38,7 @@ PIECE = "piece"  # in the address, without a box of its own
 SMALL = 20_000_000  # parameters of a model that writes without a click
 TOP = 5  # choices of each piece
 BEFORE = 400  # characters of a prompt that are shown
+HIDDEN, ATTENDED = "Leave words out", "Cross-attention"  # how a source is lit up
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class Written:
     ended: bool = False
     is_whole: bool = False
     is_stopped: bool = False
-    carried: "Carried | None" = None
+    carried: "dict[str, Carried]" = field(default_factory=dict)  # by how it is lit up
 
     @property
     def text(self) -> str:
@@ -113,9 +123,8 @@ def draw(tab: str, prompt: Prompt, label: str, shows_prompt: bool = False) -> No
         st.caption(plain(note))
     if not known.steps:
         return
-    if lit:
-        _light(prompt, known)
-    _strips(tab, known, lit)
+    how = _light(prompt, known) if lit else ""
+    _strips(tab, known, how)
 
 
 def _stop(slot: str) -> None:
@@ -163,17 +172,31 @@ def _shown(prompt: Prompt, known: Written, shows_prompt: bool) -> str:
 # --- the source -----------------------------------------------------------------------------------
 
 
-def _light(prompt: Prompt, known: Written) -> None:
-    """Compute which words carry what was written; a click anywhere ends it."""
-    from workbench.analyses.asking.source import carried
+def _light(prompt: Prompt, known: Written) -> str:
+    """Compute which words carry what was written, and return how; a click anywhere ends it."""
+    from workbench.analyses.asking.source import attended, carried
     from workbench.engine.forward_pass import ALONE
 
-    if known.carried is not None:
-        return
+    how = HIDDEN
+    if any(site.kind == "cross" for site in prompt.model.sites):
+        how = segment(
+            "How the source is lit up",
+            [HIDDEN, ATTENDED],
+            "by",
+            help="What the written text loses without each word; or how much of the decoder's "
+            "cross-attention each word has, which is where it looks, not what it needs.",
+        )
+    if how in known.carried:
+        return how
+    if how == ATTENDED:
+        with ALONE:
+            indices = [step.index for step in known.steps]
+            known.carried[how] = attended(prompt.model, prompt.doc, indices)
+        return how
     bar = st.progress(0.0, "Hiding each word …")
     try:
         with ALONE:
-            known.carried = carried(
+            known.carried[how] = carried(
                 prompt.model,
                 prompt.doc,
                 [step.index for step in known.steps],
@@ -183,37 +206,27 @@ def _light(prompt: Prompt, known: Written) -> None:
     except WorkbenchError as error:
         st.caption(plain(f"The source is not lit up: {error.what}"))
     bar.empty()
+    return how
 
 
-def _strips(tab: str, known: Written, lit: bool) -> None:
+def _strips(tab: str, known: Written, how: str) -> None:
     """Draw the written pieces, of which one can be chosen, the source, and the other choices."""
     index = st.query_params.get(PIECE, "")
     piece = int(index[:6]) if index.isascii() and index.isdecimal() else None
     piece = None if piece is not None and piece >= len(known.steps) else piece
-    pieces = [
-        Token(
-            step.text.strip() or step.piece,
-            n,
-            score=step.probability,
-            tip=f"probability {percent(step.probability, 1)}",
-        )
-        for n, step in enumerate(known.steps)
-    ]
     views = [
-        strip(
+        written_strip(
             "pieces",
             "What was written. Choose a piece to see which words carry it",
-            pieces,
+            [(step.text.strip() or step.piece, step.probability) for step in known.steps],
             selected=piece,
-            diverging=False,
-            top=1.0,
             legend=("", "probability of each piece"),
             note="Choose a piece to see which words carry it; choose it again for the whole text.",
             scrolls=True,
         )
     ]
-    if lit and known.carried is not None:
-        views.append(_source(known.carried, known, piece))
+    if how in known.carried:
+        views.append(_source(how, known, piece))
 
     def chosen(pick: Mapping[str, Any]) -> None:
         at = index_in(pick, "i", len(known.steps))
@@ -232,17 +245,32 @@ def _strips(tab: str, known: Written, lit: bool) -> None:
     )
 
 
-def _source(carried: "Carried", known: Written, piece: int | None) -> dict[str, Any]:
+def _source(how: str, known: Written, piece: int | None) -> dict[str, Any]:
+    """The strip of the source: words that carry a piece, or are attended to meanwhile."""
+    carried, is_attention = known.carried[how], how == ATTENDED
     scores = carried.of_words(piece)
     what = "the whole text" if piece is None else f"“{known.steps[piece].text.strip()}”"
     words = len(carried.groups[0])
     together = f" Each {words} words are hidden together." if words > 1 else ""
+    note = f"What the log-probability of {what} loses (nats) if a word is hidden.{together}"
+    if is_attention:
+        n_pieces = len(known.steps) if piece is None else 1
+        scores = {word: score / n_pieces for word, score in scores.items()}
+        rest = percent(max(0.0, 1 - sum(scores.values())))
+        note = (
+            f"Cross-attention on each word while {what} is written, mean over layers and heads; "
+            f"{rest} of it is on special pieces."
+        )
+    shown = {
+        word: percent(score, 1) if is_attention else f"{score:+.3f}"
+        for word, score in scores.items()
+    }
     tokens = [
         Token(
             token.text,
             token.i,
             score=scores.get(token.i),
-            tip=f"{token.text}: {scores[token.i]:+.3f}" if token.i in scores else "not read",
+            tip=f"{token.text}: {shown[token.i]}" if token.i in scores else "not read",
         )
         for token in carried.doc
         if not token.is_space
@@ -252,9 +280,10 @@ def _source(carried: "Carried", known: Written, piece: int | None) -> dict[str, 
         "The source",
         tokens,
         pickable=False,
-        legend=("against", "for"),
+        diverging=not is_attention,
+        legend=("", "share of attention") if is_attention else ("against", "for"),
         top=sorted(map(abs, scores.values()))[-2:][0],  # one word alone does not fade all others
-        note=f"What the log-probability of {what} loses (nats) if a word is hidden.{together}",
+        note=note,
         scrolls=True,
     )
 

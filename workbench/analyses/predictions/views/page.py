@@ -16,7 +16,16 @@ from workbench.app import cache, choice, navigation, style, ways_on
 from workbench.app.frame.home import Look
 from workbench.app.text import as_html, errors_shown, plain
 from workbench.app.token_views.component import token_views
-from workbench.app.token_views.views import Choice, Predictions, Token, View, bars, index_in, strip
+from workbench.app.token_views.views import (
+    Choice,
+    Predictions,
+    Token,
+    View,
+    bars,
+    index_in,
+    strip,
+    written_strip,
+)
 from workbench.core.analysis import tabs_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import percent
@@ -277,21 +286,19 @@ def _question(
     ]
     out: dict[int, Place] = {}
     if written is not None:
-        pieces = [
-            Token(text.strip() or text or sign, n, score=p, tip=f"probability {percent(p, 1)}")
-            for n, (text, sign, p) in enumerate(
-                zip(written.texts, written.pieces, written.probabilities, strict=True)
+        shown = [
+            (text.strip() or text or sign, p)
+            for text, sign, p in zip(
+                written.texts, written.pieces, written.probabilities, strict=True
             )
         ]
-        out = {n: Place("written", n) for n in range(len(pieces))}
+        out = {n: Place("written", n) for n in range(len(shown))}
         views.append(
-            strip(
+            written_strip(
                 "written",
                 "What the decoder writes. Choose a piece",
-                pieces,
-                selected=_selected(pieces, out, side.place),
-                diverging=False,
-                top=1.0,
+                shown,
+                selected=next((n for n, place in out.items() if place == side.place), None),
                 note="What the decoder writes, piece by piece, with the probability of each"
                 f"{'.' if written.ended else f'; the first {WRITTEN} pieces.'}",
             )
@@ -472,23 +479,17 @@ def _continued(side: Side, written: str) -> str:
 
 
 def _continuation(side: Side, found: predict_results.Written) -> None:
-    pieces = [
-        Token(text, n, score=p, tip=f"probability {percent(p, 1)}")
-        for n, (text, p) in enumerate(zip(found.texts, found.probabilities, strict=True))
-    ]
     end = "" if not found.ended else " The model ended the text."
     st.html(_continued(side, found.whole))
     for note in found.notes:
         st.caption(plain(note))
     token_views(
         [
-            strip(
+            written_strip(
                 "continuation",
                 "The continuation, piece by piece",
-                pieces,
+                [*zip(found.texts, found.probabilities, strict=True)],
                 pickable=False,
-                diverging=False,
-                top=1.0,
                 legend=("", "probability of each piece"),
                 note=end.strip(),
             )
