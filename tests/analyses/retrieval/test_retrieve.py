@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -266,6 +267,28 @@ def test_a_masked_model_is_trained_with_its_retriever() -> None:
     assert {"trained with the reader", "bi-encoder, untrained"} <= names
     assert tables["training"]["retriever"].tolist() == ["trained with the reader"]
     assert "retrieval helps" in findings_of("retrieve", tables)
+
+
+@pytest.mark.slow
+def test_a_masked_model_learns_to_read() -> None:
+    """The owner of a thing stands in its passage alone, and another one owns it in training."""
+    adjectives = (
+        "old red big small new long hot cold green proud lazy loud good bad happy sad".split()
+    )
+
+    def sentences(seed: int) -> Any:
+        draw = Random(seed)
+        owned = [(draw.choice(NAMES), f"{a} {thing}") for a in adjectives for thing in THINGS]
+        return wb.read([f"{who} has the {it}. Now {who} has the {it}." for who, it in owned]).docs
+
+    tables = retrieved(
+        wb.load("mini:bert", device="cpu"),
+        wb.Corpus("owners", {"train": sentences(1), "test": sentences(2)}),
+        retrievers=("bm25", "bi-encoder"), k=2, questions=40, steps=120, passage_words=14,
+    )  # fmt: skip
+    found = findings_of("retrieve", tables)
+    assert found["retrieval utility"].verdict == "supported"
+    assert found["exchanged answer preferred"].verdict == "supported"
 
 
 def test_without_a_training_split_a_masked_model_finds_and_does_not_read() -> None:
