@@ -34,6 +34,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "compress": (PRIMER, {}),
+    "smaller-model": (SENTIMENT, {}),
     "domain": ((PRIMER, SENTIMENT), {}),
     "distil": (PRIMER, {}),
     "drift": (PRIMER, {"max_sentences": 20}),
@@ -80,6 +81,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
 # Those that refuse a model without heads, or without a head that predicts, whatever else it does.
 REFUSES = {
     "compress": "attention heads",
+    "smaller-model": "attention heads",
     "domain": "family",
     "attention-averages": "attention heads",
     "attention-probe": "attention heads",
