@@ -68,8 +68,8 @@ class SmallerModel(Settings):
         3,
         ge=0,
         le=100,
-        description="Maximum number of epochs in which a model that was cut too far is trained "
-        "again (default 3; 0: none).",
+        description="Maximum epochs of recovery; a model that was cut too far is trained again "
+        "(default 3; 0: none).",
     )
     max_sentences: int | None = Field(
         1000,

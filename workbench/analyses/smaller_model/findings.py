@@ -111,10 +111,11 @@ def _smallest(tables: Tables, point: Row, test: Row) -> Finding:
         test["lower"] >= test["bound"], not test["lower"] < test["bound"] <= test["upper"]
     )
     claim = (
-        f"Without {cut_of(tables)}, the model has {percent(after['disk'] / before['disk'])} of its "
-        f"size ({decimal(after['disk'])} instead of {decimal(before['disk'])} MiB) and "
-        f"{_kept(test)}; {percent(test['bound'], 1)} were to be kept, and on dev it keeps "
-        f"{percent(point['kept'], 1)} ({percent_span(point['lower'], point['upper'])})."
+        f"After cuts of {cut_of(tables)}, the model has "
+        f"{percent(after['disk'] / before['disk'])} of its size ({decimal(after['disk'])} instead "
+        f"of {decimal(before['disk'])} MiB) and {_kept(test)}; {percent(test['bound'], 1)} were to "
+        f"be kept, and on dev it keeps {percent(point['kept'], 1)} "
+        f"({percent_span(point['lower'], point['upper'])})."
     )
     return _of_kept(claim, verdict, test)
 
@@ -123,8 +124,8 @@ def _nearest(tables: Tables, point: Row, test: Row) -> Finding:
     before, after = _sizes(tables)
     claim = (
         f"Nothing can be cut that keeps {percent(test['bound'], 1)} on dev. Nearest is the model "
-        f"without {cut_of(tables)}, with {percent(after['disk'] / before['disk'])} of the size: on "
-        f"dev it keeps {percent(point['kept'], 1)} "
+        f"after cuts of {cut_of(tables)}, with {percent(after['disk'] / before['disk'])} of the "
+        f"size: on dev it keeps {percent(point['kept'], 1)} "
         f"({percent_span(point['lower'], point['upper'])}), and on test it {_kept(test)}."
     )
     return _of_kept(claim, "not supported", test)

@@ -255,10 +255,11 @@ def points_of(settings: SmallerModel, method: Any) -> list[compress.Point]:
 
 
 def _compress(settings: SmallerModel, method: Any) -> Compress:
-    return Compress(
-        methods=(method,), amounts=settings.amounts, bits=settings.bits, combined=False,
-        random_orders=0, rounds=0, max_pairs=0,
-    )  # fmt: skip
+    chosen: dict[str, Any] = {
+        "methods": (method,), "amounts": settings.amounts, "bits": settings.bits,
+        "combined": False, "random_orders": 0, "rounds": 0, "max_pairs": 0,
+    }  # fmt: skip
+    return Compress(**chosen)
 
 
 def _cut(bench: Bench, state: State, stage: str) -> None:
@@ -326,7 +327,7 @@ def _tried(
     model.save(home / folder)
     disk = cost.disk(home / folder)
     guesses = guesses_of(model, bench.split.dev)
-    row = {
+    row: dict[str, Any] = {
         "stage": stage, "amount": point.keys["amount"], "trained": trained, "disk": disk,
         "parameters": model.parameters, "metric": bench.task.metric,
         **_compared(bench, bench.split.dev, bench.dev, guesses),
@@ -406,7 +407,8 @@ def _share(before: Any, after: Any, sign: int) -> Floats:
     """The share of a score that is kept; none of a score that is not above zero."""
     first, second = (before, after) if sign > 0 else (after, before)
     first, second = np.nan_to_num(first), np.nan_to_num(second)
-    return np.divide(second, first, out=np.zeros(np.shape(first)), where=first > 0)
+    share: Floats = np.divide(second, first, out=np.zeros(np.shape(first)), where=first > 0)
+    return share
 
 
 def _learned(bench: Bench, guesses: Sequence[Any]) -> bool:
@@ -462,9 +464,10 @@ def _measured(bench: Bench, test: list[Any], folder: Path) -> dict[str, pd.DataF
         _kept_row(bench, split.chosen_by, split.dev, bench.dev, guesses_of(small, split.dev)),
         _kept_row(bench, split.scored, split.test, test, own),
     ]
-    items = [
-        text_items(_per_text(bench, guesses), bench.docs, bench.task) for guesses in (test, own)
-    ]
+    before, after = (
+        list(text_items(_per_text(bench, guesses), bench.docs, bench.task))
+        for guesses in (test, own)
+    )
     sizes = [
         _size(ORIGINAL, bench.whole, bench.disk),
         _size(SMALLER, small, cost.disk(folder)),
@@ -476,7 +479,7 @@ def _measured(bench: Bench, test: list[Any], folder: Path) -> dict[str, pd.DataF
     }
     share = percent(cost.disk(folder) / bench.disk)
     keys = {"method": "smaller model", "amount": f"{share} of the size"}
-    if further := lost(*map(list, items), seed):
+    if further := lost(before, after, seed):
         tables["lost"] = pd.DataFrame([{**keys, **row} for row in further])
     if rounds:
         bench.progress(0, None, "measuring both models in a new process")

@@ -135,10 +135,12 @@ def _section(title: str, rows: Rows) -> Iterator[str]:
 
 
 def _size(tables: Any) -> Rows:
-    return [("", "MiB on disk", "parameters", "layers")] + [
+    rows: Rows = [("", "MiB on disk", "parameters", "layers")]
+    rows += [
         (row["model"], decimal(row["disk"]), f"{row['parameters']:,}", str(row["layers"]))
         for row in rows_of(tables["sizes"])
     ]
+    return rows
 
 
 def _quality(tables: Any) -> Rows:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.analyses.smaller_model import figures
-from workbench.analyses.smaller_model.experiments import SmallerModel, kept_share
+from workbench.analyses.smaller_model.experiments import SmallerModel
 from workbench.analyses.smaller_model.plan import Stage, stages, total
 from workbench.analyses.smaller_model.result import code_of, one_page
 from workbench.app import cache
@@ -45,11 +45,10 @@ def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
         persist_state="session",
     )
     try:
-        SmallerModel(keep=typed or "")
+        return {"keep": SmallerModel.model_validate({"keep": typed or ""}).keep}
     except WorkbenchError as error:
         show_error(error)
         return None
-    return {"keep": kept_share(typed)}
 
 
 def _costs(models: Refs, corpora: Refs, settings: Mapping[str, Any]) -> None:
