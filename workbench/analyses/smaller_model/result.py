@@ -78,9 +78,8 @@ def code_of(run: "Run", folder: Path) -> str:
 
 def one_page(run: "Run") -> str:
     """The report as HTML that needs no other file."""
-    from workbench.report.prose import title_of
-
-    title = html.escape(title_of(run.spec))
+    model, corpus = run.spec.models[0].name, run.spec.corpora[0].name
+    title = html.escape(f"What can be cut from {model} on {corpus}")
     body = "\n".join(_body(run))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
