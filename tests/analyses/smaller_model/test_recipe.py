@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -29,6 +30,7 @@ from workbench.models.compression.layers import cut_layers
 from workbench.models.compression.neurons import cut_neurons
 from workbench.models.huggingface import HuggingFace
 from workbench.models.output_heads.task_heads import StandardHead
+from workbench.models.tokenization import pad_id
 
 CLASSES = ("no", "yes")
 TASK = Task("says", "class", "says", CLASSES, False, "accuracy")
@@ -38,10 +40,17 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def opens_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the new process, which takes longer than all else."""
+    row = {"opened_by": "transformers", "code": "", "works": True, "difference": 0.0, "error": ""}
+    monkeypatch.setattr(recipe, "opened", lambda *_: row)
+
+
 def classifier(family: str = "gpt2", kind: str = "GPT2ForSequenceClassification") -> HuggingFace:
     """A model with random weights and a head for two classes."""
     model = headed.made(family, kind)
-    model.net.config.pad_token_id = 0
+    model.net.config.pad_token_id = pad_id(model.tokenizer)
     model.task_head = StandardHead(TASK)
     return model
 
@@ -102,12 +111,7 @@ def chosen(tables: Any) -> set[tuple[str, str]]:
 @pytest.mark.parametrize(("part", "found"), [
     ("neurons", {("neurons", "50 %")}), ("layers", {("layers", "50 %")}), ("none", set()),
 ])  # fmt: skip
-def test_useless_parts_are_removed(
-    part: str, found: set[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recipe, "opened", lambda *_: {
-        "opened_by": "transformers", "code": "", "works": True, "difference": 0.0, "error": "",
-    })  # fmt: skip
+def test_useless_parts_are_removed(part: str, found: set[tuple[str, str]], tmp_path: Path) -> None:
     model = classifier()
     planted = {"neurons": lambda: useless(model, "neurons"), "layers": lambda:
                with_useless_layer(model), "none": lambda: model}[part]()  # fmt: skip
@@ -125,6 +129,43 @@ def test_useless_parts_are_removed(
     for name in FIGURES:
         if name != "speed" and (name != "lost" or "lost" in result.tables):
             assert len(FIGURES[name](result.tables).data)
+
+
+def test_a_model_that_was_cut_too_far_is_trained_again(tmp_path: Path) -> None:
+    model = classifier()
+    corpus = corpus_of(model, tmp_path / "texts.jsonl")
+    settings = {**SMALL, "methods": ("neurons",), "recovery_epochs": 2, "keep": 0.999}
+    points = run_here("smaller-model", model, corpus, **settings).tables["points"]
+    before, after = points.itertuples()
+    assert (before.trained, after.trained, before.keeps) == (False, True, False)
+    assert before.disk == after.disk and after.kept > before.kept
+
+
+def test_a_run_goes_on_after_the_last_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = useless(classifier(), "neurons")
+    corpus = corpus_of(model, tmp_path / "texts.jsonl")
+    inputs = Inputs((model,), (corpus,), scratch=tmp_path / "scratch")
+    (tmp_path / "scratch").mkdir()
+    cut, done, stops = recipe._cut, list[str](), ["layers"]
+
+    def stop(bench: Any, state: Any, stage: str) -> None:
+        if stage in stops:
+            stops.remove(stage)
+            raise KeyboardInterrupt
+        done.append(stage)
+        cut(bench, state, stage)
+
+    monkeypatch.setattr(recipe, "_cut", stop)
+    with pytest.raises(KeyboardInterrupt):
+        SMALLER_MODEL.import_code()(inputs, SmallerModel(**SMALL), Quiet())
+    assert done == ["neurons"]
+    tables = SMALLER_MODEL.import_code()(inputs, SmallerModel(**SMALL), Quiet()).tables
+    assert done == ["neurons", "layers"]
+    whole = run_here("smaller-model", model, corpus, **SMALL).tables
+    for name in ("points", "scores", "kept", "sizes"):
+        pd.testing.assert_frame_equal(tables[name], whole[name])
 
 
 def test_nothing_is_cut_from_a_model_that_has_learnt_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,11 @@ from workbench.core.analysis import Analysis, GoesOn, Page
 
 ANALYSIS = Analysis(
     __name__,
-    needs=("workbench.analyses.compression", "workbench.analyses.transfer"),
+    needs=(
+        "workbench.analyses.compression",
+        "workbench.analyses.pruning",
+        "workbench.analyses.transfer",
+    ),
     experiments={"smaller-model": "experiments:SMALLER_MODEL"},
     commands={"compress": "commands:compress"},
     results={"smaller-model": "views:SMALLER"},
