@@ -77,9 +77,10 @@ def compress(
     First, the stages and their times are printed. `workbench experiments show smaller-model` lists
     its settings, such as --recovery-epochs 0.
     """
-    from workbench.analyses.smaller_model.result import require_free, written
+    from workbench.analyses.smaller_model.result import written
     from workbench.cli import output
     from workbench.runs.api import begun
+    from workbench.runs.copied_model import require_new
     from workbench.runs.request import make_request
 
     settings = given_settings("compress", NAME, set_, context.args)
@@ -91,7 +92,7 @@ def compress(
             code="option-conflict",
             remedy="Remove --detach; later, use workbench export-model.",
         )
-    require_free(out)
+    require_new(out)
     begin_starter(NAME)
     with output.progress("preparing the run"):
         request = make_request(
@@ -113,12 +114,13 @@ def compress(
         output.result(run, json)
         return
     with output.progress("writing the folder"):
-        folder, code = written(run, out)
+        folder, report, code = written(run, out)
     if json:
-        output.print_json(run.as_data() | {"folder": str(folder), "open": code})
+        files = {"folder": str(folder), "page": str(report), "open": code}
+        output.print_json(run.as_data() | files)
         return
     output.result(run, json)
-    print(f"\nFolder: {folder}\nReport: {folder / 'report.html'}\nOpen it:")
+    print(f"\nFolder: {folder}\nOne page: {report}\nOpen it:")
     print("\n".join(f"    {line}" for line in code.splitlines() if line))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from workbench.core.files import parse_json
 from workbench.corpora import read
 from workbench.corpora.encode import encode
 from workbench.models.huggingface import HuggingFace
@@ -51,7 +52,7 @@ def opened(folder: Path, model: HuggingFace, docs: "Sequence[Doc]") -> dict[str,
     if process.returncode:
         why = lines[-1] if lines else f"exit code {process.returncode}"
         return {**row, "works": False, "difference": np.nan, "error": why}
-    difference = _difference(model, texts, json.loads(lines[-1])) if plain else 0.0
+    difference = _difference(model, texts, parse_json(lines[-1])) if plain else 0.0
     return {**row, "works": difference <= CLOSE, "difference": difference, "error": ""}
 
 

@@ -521,6 +521,10 @@ def _size(name: str, model: HuggingFace, disk: float) -> dict[str, Any]:
 def _caveats(bench: Bench, state: State, learned: bool) -> Iterator[str]:
     yield from (f"{stage}: left out. {why}" for stage, why in state.left_out.items())
     if not learned:
+        yield (
+            "Fine-tune the model with more texts or other learning rates (workbench run finetune), "
+            "and cut the model of that run."
+        )
         return
     if any(row["trained"] for row in state.rows):
         yield (

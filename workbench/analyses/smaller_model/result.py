@@ -5,16 +5,15 @@ the run. Costs: a copy of the weights.
 """
 
 import html
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.analyses.smaller_model.findings import cut_of, score_of
-from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, drafted, require_regular, unwritable
+from workbench.core.files import atomic_write
 from workbench.core.findings import decimal, percent, percent_span, rows_of, span, with_unit
 from workbench.core.metrics import spelt
+from workbench.runs.copied_model import copied
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
@@ -30,44 +29,13 @@ pre { overflow-x: auto; padding: .6rem; border: 1px solid #8884; border-radius: 
 """
 
 
-def require_free(out: Path | None) -> None:
-    """Raise an error before the run if the folder could not be written after it."""
-    if out is None:
-        return
-    if out.exists():
-        raise WorkbenchError(
-            "it exists already.", code="folder-exists", where=str(out),
-            remedy="Name a new folder.",
-        )  # fmt: skip
-    if not out.absolute().parent.is_dir():
-        raise WorkbenchError(
-            "there is no such folder.", code="folder-not-found", where=str(out.parent),
-            remedy="Create it first.",
-        )  # fmt: skip
-
-
-def written(run: "Run", out: Path | None) -> tuple[Path, str]:
-    """The folder of the model with its report, in its place or copied, and the code to open it."""
-    source = run.model
-    assert source is not None, "the run left a model"
-    page = one_page(run)
-    if out is None:
-        folder, report = source, run.path / REPORT
-        with atomic_write(report) as draft:
-            draft.write_text(page, "utf-8")
-        return folder, code_of(run, folder)
-    draft = drafted(out)
-    try:
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.copytree(
-            source, draft, copy_function=lambda a, b: shutil.copy2(require_regular(Path(a)), b)
-        )
-        (draft / REPORT).write_text(page, "utf-8")
-        draft.rename(out)
-    except OSError as error:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise unwritable(out, error) from None
-    return out, code_of(run, out)
+def written(run: "Run", out: Path | None) -> tuple[Path, Path, str]:
+    """The folder of the model, copied if `out` names one, its report, and the code to open it."""
+    folder = copied(run, out)
+    report = (run.path if out is None else folder) / REPORT
+    with atomic_write(report) as draft:
+        draft.write_text(one_page(run), "utf-8")
+    return folder, report, code_of(run, folder)
 
 
 def code_of(run: "Run", folder: Path) -> str:
