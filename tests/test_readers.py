@@ -36,6 +36,7 @@ COPIED = "each file is copied with require_regular"
 ALLOWED = {
     "workbench/runs/copied_model.py copied": COPIED,
     "workbench/analyses/compression/compress.py run": "a folder that this run has written",
+    "workbench/analyses/smaller_model/recipe.py run": "a folder that this run has written",
     "workbench/analyses/compression/cost.py costs": MESSAGE,
     "workbench/models/compression/quantisation.py quantise": SCRATCH,
     "workbench/models/compression/vocabulary.py cut_vocabulary": MESSAGE,
