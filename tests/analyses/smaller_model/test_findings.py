@@ -23,7 +23,10 @@ def test_the_interval_on_test_judges(lower: float, upper: float, verdict: str) -
     first = found["smaller model"]
     assert first.verdict == verdict and first.null == 0.99
     assert "75 % of its size" in first.claim and "neurons (50 %)" in first.claim
-    assert found["speed"].verdict == "supported" and "2.00 times" in found["speed"].claim
+    assert (
+        found["speed"].verdict == "supported"
+        and "is faster with 32 texts (2.00 times" in found["speed"].claim
+    )
     assert "question <b>" in found["fell further"].claim
     assert "equal logits" in found["opened in a new process"].claim
 
@@ -46,7 +49,7 @@ def test_the_report_is_one_page(tmp_path: Path) -> None:
         findings=list(findings_of("smaller-model", found).values()),
     )  # fmt: skip
     page = one_page(run)
-    for words in ("F1", "4.00", "2.00", "faster", "question &lt;b&gt;"):
+    for words in ("macro F1 on topic", "4.00", "2.00", "faster", "question &lt;b&gt;"):
         assert words in page
     assert "<b>" not in page and "http" not in page and "<script" not in page
     for name in FIGURES:

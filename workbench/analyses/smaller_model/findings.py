@@ -26,7 +26,6 @@ from workbench.core.findings import (
     span,
     with_unit,
 )
-from workbench.core.metrics import spelt
 from workbench.core.stats import SIGNIFICANT
 
 Tables = Mapping[str, pd.DataFrame]
@@ -53,7 +52,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
 
 def score_of(row: Row) -> str:
     """The metric with what it is of: `macro F1 on topic`."""
-    return f"{spelt(row['metric'])} on {row['task']}"
+    return f"{row['score']} on {row['task']}"
 
 
 def cut_of(tables: Tables) -> str:
@@ -140,17 +139,17 @@ def _of_kept(claim: str, verdict: Verdict, test: Row) -> Finding:
 
 
 def _speed(costs: pd.DataFrame) -> Finding:
-    row = rows_of(costs.sort_values("speedup"))[-1]
-    words = [
-        f"{decimal(each['speedup'], 2)} times as fast with {each['texts']} "
-        f"text{'s' * (each['texts'] > 1)} (95 % {span(each['lower'], each['upper'])}; "
-        f"{decimal(each['compressed'])} instead of {decimal(each['original'])} ms)"
-        for each in rows_of(costs)
-    ]
     faster = costs["faster"].astype(bool)
-    which = "faster" if faster.all() else "faster with some sizes" if faster.any() else "not faster"
+    row = rows_of((costs[faster] if faster.any() else costs).sort_values("speedup"))[-1]
+    parts = [
+        f"{'' if each['faster'] else 'not '}faster with {each['texts']} "
+        f"text{'s' * (each['texts'] > 1)} ({decimal(each['speedup'], 2)} times as fast, 95 % "
+        f"{decimal(each['lower'], 2)} to {decimal(each['upper'], 2)}; "
+        f"{decimal(each['compressed'])} instead of {decimal(each['original'])} ms)"
+        for each in rows_of(costs.sort_values("faster", ascending=False, kind="stable"))
+    ]
     return Finding(
-        f"On this machine the smaller model is {which}: {listing(words)}.",
+        f"On this machine the smaller model is {listing(parts)}.",
         row["speedup"], (row["lower"], row["upper"]), 1.0, judged(row["faster"]), "cost",
         keys_of(row, "method", "amount", "texts"), "speed", measure="speed", column="speedup",
     )  # fmt: skip

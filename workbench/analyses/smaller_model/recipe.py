@@ -198,7 +198,11 @@ def _original(
             {**settings.fine_tuning, "metric": metric, "seeds": [inputs.seed]}, inputs.split,
         )  # fmt: skip
         notes.append(f"The model had no head for {task.name}: {tuned.name} fine-tuned it first.")
-        notes += [caveat.text for caveat in tuned.caveats if "seeds" not in caveat.text]
+        notes += [
+            caveat.text
+            for caveat in tuned.caveats
+            if "seeds" not in caveat.text and not caveat.text.startswith("Undecided")
+        ]
         assert tuned.model is not None, "a finished run of finetune has a model"
         model = load(str(tuned.model), inputs.device, "fp32")
     else:
@@ -220,6 +224,12 @@ def _own_task(predicts: Task | None, task: Task, docs: "Sequence[Doc]", model: s
     return None
 
 
+def _name(task: Task) -> str:
+    """The name of the metric: with more than two classes, F1 is a mean over them."""
+    is_mean = task.kind == "class" and task.metric == "f1" and len(task.names) > 2
+    return f"{'macro ' * is_mean}{spelt(task.metric)}"
+
+
 def _metric(split: Split, settings: SmallerModel) -> tuple[str, str]:
     """The metric of the bound, and why it is another one than usual."""
     task = split.task
@@ -231,7 +241,8 @@ def _metric(split: Split, settings: SmallerModel) -> tuple[str, str]:
     if share < UNBALANCED / len(task.names):
         return task.metric, ""
     metric = "matthews" if len(task.names) == 2 else "f1"
-    name = spelt(metric) if metric == "matthews" else "macro F1, in which all classes count alike"
+    name = _name(replace(task, metric=metric))
+    name += ", in which all classes count alike" if metric == "f1" else ""
     return metric, (
         f"The classes are unbalanced ({percent(share)} of the texts are {task.names[most]!r}): the "
         f"score is {name}, not accuracy."
@@ -272,8 +283,7 @@ def _cut(bench: Bench, state: State, stage: str) -> None:
     points = points_of(settings, stage)
     failed: list[tuple[float, compress.Point]] = []
     for number, point in enumerate(points):
-        words = " ".join(point.keys.values())
-        bench.progress(number, len(points), f"cutting {stage}: {words}")
+        bench.progress(number, len(points), f"cutting {stage}: {point.keys['amount']}")
         try:
             cut = _made(bench, model, point)
         except WorkbenchError as error:
@@ -448,7 +458,8 @@ def _kept_row(
     task = bench.task
     first = float(np.nan_to_num(metrics_of(task, examples, before)[task.metric].value()))
     return {
-        "split": split, "task": task.name, "metric": task.metric, "original": first,
+        "split": split, "task": task.name, "metric": task.metric, "score": _name(task),
+        "original": first,
         **_compared(bench, examples, before, after), "bound": bench.settings.keep,
         "learned": learned, "n": len(examples),
     }  # fmt: skip
