@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import plotly.graph_objects as go
 
 from workbench.analyses.compression.figures import SYMBOLS, lost, speed
-from workbench.core.metrics import spelt
 from workbench.drawing.primitives import Draw, Tables, interval, marks, panels
 from workbench.drawing.theme import BASELINE, CONTROL, SERIES
 
@@ -39,7 +38,7 @@ def points(tables: Tables) -> go.Figure:
                 error_y={**interval(rows, "kept"), "width": 0},
             )
         )  # fmt: skip
-    metric = spelt(table["metric"].iloc[0])
+    metric = tables["kept"]["score"].iloc[0]
     x = {"title": "size on disk, MiB", "rangemode": "tozero"}
     y = {"title": f"share of {metric} kept on dev", "tickformat": ".0%"}
     figure = panels([("", drawn)], TALL, x=x, y=y)

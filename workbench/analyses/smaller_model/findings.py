@@ -62,14 +62,16 @@ def cut_of(tables: Tables) -> str:
     return listing([f"{row['stage']} ({row['amount']})" for row in rows], 10)
 
 
-def _unit(row: Row) -> Unit:
-    return "%" if row["metric"] == "accuracy" else ""
+def unit_of(row: Row) -> Unit:
+    """The unit of a metric."""
+    units: dict[str, Unit] = {"accuracy": "%", "f1": "F1"}
+    return units.get(row["metric"], "")
 
 
 def _not_learned(tables: Tables, test: Row) -> Finding:
     scores = tables["scores"]
     row = rows_of(scores[scores["decides"]])[0]
-    unit = _unit(row)
+    unit = unit_of(row)
     return Finding(
         f"The model has not learnt the task: {score_of(test)} is {with_unit(row['value'], unit)}, "
         f"not significantly better than a constant prediction ({with_unit(row['baseline'], unit)})."
@@ -84,9 +86,9 @@ def _nothing_smaller(tables: Tables, test: Row) -> Finding:
     why = "none of the methods fits this model" if "points" not in tables else "none is smaller"
     return Finding(
         f"Nothing was cut: {why} (see the caveats); {score_of(test)} of the original is "
-        f"{with_unit(test['original'], _unit(test))}.",
+        f"{with_unit(test['original'], unit_of(test))}.",
         test["original"], None, None, "not supported", "kept", keys_of(test, "split"),
-        measure="smaller model", unit=_unit(test), column="original",
+        measure="smaller model", unit=unit_of(test), column="original",
     )  # fmt: skip
 
 
@@ -96,7 +98,7 @@ def _sizes(tables: Tables) -> tuple[Row, Row]:
 
 
 def _kept(test: Row) -> str:
-    unit = _unit(test)
+    unit = unit_of(test)
     return (
         f"keeps {percent(test['kept'], 1)} of {score_of(test)} (95 % "
         f"{percent_span(test['lower'], test['upper'])}; {with_unit(test['value'], unit)} instead "

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.analyses.smaller_model.findings import cut_of, score_of
+from workbench.analyses.smaller_model.findings import cut_of, score_of, unit_of
 from workbench.core.files import atomic_write
 from workbench.core.findings import decimal, percent, percent_span, rows_of, span, with_unit
 from workbench.core.metrics import spelt
@@ -113,7 +113,7 @@ def _size(tables: Any) -> Rows:
 def _quality(tables: Any) -> Rows:
     rows: Rows = [("", "metric", "value", "95 % interval", "constant prediction")]
     for row in rows_of(tables["scores"]):
-        unit: Any = "%" if row["metric"] == "accuracy" else ""
+        unit = unit_of(row)
         name = f"{spelt(row['metric'])}{' (decides)' if row['decides'] else ''}"
         rows.append(
             (row["model"], name, with_unit(row["value"], unit),

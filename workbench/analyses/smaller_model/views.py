@@ -7,6 +7,7 @@ is clicked.
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -84,10 +85,8 @@ def _files(run: "Run") -> None:
         on_click="ignore",
     )
     if run.model is not None:
-        st.markdown("The folder of the model; *Export model* above packs it:")
-        st.code(str(run.model), language=None, wrap_lines=True)
-        st.markdown("Open it:")
-        st.code(code_of(run, run.model), language="python", wrap_lines=True)
+        st.markdown("*Export model* above packs the folder of the model. Open it where it lies:")
+        st.code(code_of(run, Path(run.name)), language="python", wrap_lines=True)
 
 
 def _page(run: "Run") -> bytes:
