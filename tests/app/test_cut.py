@@ -19,7 +19,7 @@ def picture(page: Page, name: str) -> None:
 
 
 def test_the_page_ends_in_a_report_and_a_model(page: Page, app_url: str) -> None:
-    page.goto(f"{app_url}/cut?model=mini:bert&corpus=primer/sentiment:size%3D120")
+    page.goto(f"{app_url}/cut?model=mini:bert&corpus=primer/sentiment:size%3D600")
     still(page)
     bound = page.get_by_role("textbox", name="Share of the score to keep")
     bound.fill("most of it")

@@ -23,6 +23,8 @@ def test_the_bound_and_the_stages_are_in_view() -> None:
     app.text_input(key="keep").set_value("0.9").run()
     assert not app.exception and not app.error
     assert "keep=0.9" in said(app)  # in the command
+    app.radio(key="preset smaller-model ").set_value("Quick").run()
+    assert "neurons of the feed-forward layers (25 %, 50 %)" in said(app)
     app.text_input(key="keep").set_value("all of it").run()
     assert not app.exception and "99%" in said(app)
     assert any("keep" in str(error.value) for error in app.error)

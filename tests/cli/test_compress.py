@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli.conftest import Command
 
-CORPUS = "primer/sentiment:size=120"
+CORPUS = "primer/sentiment:size=600"
 SMALL = (
-    "--set", "max_sentences=60", "methods=neurons", "amounts=0.5", "recovery_epochs=0", "rounds=0",
+    "--set", "max_sentences=80", "methods=neurons", "amounts=0.5", "recovery_epochs=0", "rounds=0",
 )  # fmt: skip
 
 

@@ -168,6 +168,19 @@ def test_a_run_goes_on_after_the_last_stage(
         pd.testing.assert_frame_equal(tables[name], whole[name])
 
 
+@pytest.mark.parametrize("plain", [True, False])
+def test_only_what_plain_transformers_opens(
+    plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = useless(classifier(), "neurons")
+    corpus = corpus_of(model, tmp_path / "texts.jsonl")
+    monkeypatch.setattr(recipe, "is_plain", lambda folder: folder.name == recipe.ORIGINAL)
+    settings = {**SMALL, "methods": ("neurons",), "plain": plain}
+    result = run_here("smaller-model", model, corpus, **settings)
+    assert chosen(result.tables) == (set() if plain else {("neurons", "50 %")})
+    assert any("plain=false" in caveat.text for caveat in result.caveats) is plain
+
+
 def test_nothing_is_cut_from_a_model_that_has_learnt_nothing(tmp_path: Path) -> None:
     model = classifier()
     corpus_of(model, tmp_path / "texts.jsonl")

@@ -64,6 +64,9 @@ class SmallerModel(Settings):
     bits: tuple[BitsName, ...] = Field(
         ("8", "4"), min_length=1, description="Bits of the weights that are tried (default 8, 4)."
     )
+    plain: bool = Field(
+        True, description="Only models that plain transformers opens (default: yes)."
+    )
     recovery_epochs: int = Field(
         3,
         ge=0,

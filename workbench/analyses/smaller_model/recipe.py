@@ -62,6 +62,7 @@ from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.loading import load
 from workbench.models.output_heads.task_heads import StandardHead
 from workbench.models.scoring.eval_tasks import EvalTask
+from workbench.runs.model_card import is_plain
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -285,11 +286,10 @@ def _cut(bench: Bench, state: State, stage: str) -> None:
     for number, point in enumerate(points):
         bench.progress(number, len(points), f"cutting {stage}: {point.keys['amount']}")
         try:
-            cut = _made(bench, model, point)
+            row = _tried(bench, state, stage, point, _made(bench, model, point), False)
         except WorkbenchError as error:
             state.left_out[stage] = str(error.what)
             break
-        row = _tried(bench, state, stage, point, cut, False)
         if not row["keeps"] and row["disk"] < disk and point.bits is None:
             failed.append((row["disk"], point))
     smallest = cost.disk(home / (state.chosen or ORIGINAL))
@@ -335,6 +335,13 @@ def _tried(
     home, folder = bench.home, f"model-{len(state.rows)}"
     shutil.rmtree(home / folder, ignore_errors=True)  # of a stage that was interrupted
     model.save(home / folder)
+    if bench.settings.plain and is_plain(home / ORIGINAL) and not is_plain(home / folder):
+        raise WorkbenchError(
+            "Plain transformers does not open such a model; plain=false allows it.",
+            code="model-unsupported",
+            where=stage,
+            remedy="Set plain to false.",
+        )
     disk = cost.disk(home / folder)
     guesses = guesses_of(model, bench.split.dev)
     row: dict[str, Any] = {

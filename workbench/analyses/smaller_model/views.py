@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.analyses.smaller_model import figures
-from workbench.analyses.smaller_model.experiments import SmallerModel
+from workbench.analyses.smaller_model.experiments import SMALLER_MODEL, SmallerModel
 from workbench.analyses.smaller_model.plan import Stage, stages, total
 from workbench.analyses.smaller_model.result import code_of, one_page
 from workbench.app import cache
@@ -65,13 +65,14 @@ def _costs(models: Refs, corpora: Refs, settings: Mapping[str, Any]) -> None:
 
 def _planned(models: Refs, corpora: Refs, settings: Mapping[str, Any]) -> list[Stage]:
     from workbench.runs.model_facts import known
-    from workbench.runs.request import absolute
+    from workbench.runs.request import absolute, checked_settings
 
     if cache.is_remote_model(models[0]) or cache.is_remote_corpus(corpora[0]):
         return []
     with st.spinner("Opening the model …"):
         facts = known(absolute(models[0])).facts
-    return stages(SmallerModel(**settings), facts, cache.sizes(corpora[0], whole=False))
+    checked: Any = checked_settings(SMALLER_MODEL, settings)
+    return stages(checked, facts, cache.sizes(corpora[0], whole=False))
 
 
 def _files(run: "Run") -> None:
