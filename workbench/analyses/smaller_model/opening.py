@@ -24,7 +24,7 @@ from workbench.runs.model_card import is_plain, opening_code
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-TEXTS = 3
+TEXTS = 3  # the shortest ones, which no tokenizer has to cut
 CLOSE = 1e-4  # of logits
 SECONDS = 600
 PREDICTED = """
@@ -38,7 +38,7 @@ with torch.no_grad():
 
 def opened(folder: Path, model: HuggingFace, docs: "Sequence[Doc]") -> dict[str, Any]:
     """Open a model by the code of its card, and compare its predictions."""
-    texts = [doc.text for doc in docs if doc.text.strip()][:TEXTS]
+    texts = sorted({doc.text for doc in docs if doc.text.strip()}, key=len)[:TEXTS]
     plain = is_plain(folder)
     code = opening_code(folder)
     row = {"opened_by": "transformers" if plain else "workbench", "code": code}
