@@ -22,6 +22,7 @@ NAMES = (
     "words",
     "heads",
     "pruning",
+    "cut",
     "probing",
     "transfer",
     "experiments",

@@ -25,6 +25,7 @@ PAGES = {  # by address: what is there when it is drawn; without a result, the f
     "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.": "layer 4",
     "heads": "Attention heads of mini:bert|Ready to run",
     "pruning": "Importance of the attention heads|Ready to run",
+    "cut": "What can I cut",
     "probing": "Edge probing of mini:bert|Ready to run",
     "transfer": "Frozen and fine-tuned mini:bert|Ready to run",
     "experiments": "What do you want to know",

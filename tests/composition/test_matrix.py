@@ -41,6 +41,11 @@ EXPERIMENT_SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
          "methods": ("weights", "neurons", "layers", "packed bits", "weights while training"),
          "random_orders": 0, "rounds": 0, "max_pairs": 10, "training_steps": 1},
     ),
+    "smaller-model": (
+        "primer/sentiment:size=120",
+        {"max_sentences": 30, "methods": ("neurons",), "amounts": (0.5,), "recovery_epochs": 0,
+         "rounds": 0},
+    ),
     "contributions": ("", {"max_sentences": 10, "max_words": 10, "n_permutations": 19}),
     "describe": ("", {}),
     "description-length": (
@@ -144,6 +149,7 @@ def must_refuse(experiment: str, producer: Producer) -> bool:
         or kind in ("", "bidirectional", "tags", "entities", "answers", "text")
         or name.endswith(("frozen", "plain", "lstm", "xlnet", "longformer", "t5-class")),
         "lens": kind in ("", "score", "text"),
+        "smaller-model": no_attention or added or name.startswith("pruned") or kind == "text",
         "text-to-text": kind not in ("causal", "seq2seq", "answers")
         and name != "finetune-t5-answers-text",
         "retrieve": kind not in ("causal", "masked", "seq2seq", "answers", "text"),

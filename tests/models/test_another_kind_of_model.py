@@ -34,6 +34,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "compress": (PRIMER, {}),
+    "smaller-model": (SENTIMENT, {}),
     "domain": ((PRIMER, SENTIMENT), {}),
     "distil": (PRIMER, {}),
     "drift": (PRIMER, {"max_sentences": 20}),
@@ -82,6 +83,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
 REFUSES = {
     "compress": "attention heads",
     "errors": "attention heads",
+    "smaller-model": "attention heads",
     "domain": "family",
     "attention-averages": "attention heads",
     "attention-probe": "attention heads",

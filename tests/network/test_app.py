@@ -29,6 +29,7 @@ PAGES = (
     "words",
     "heads",
     "pruning",
+    "cut",
     "probing",
     "transfer",
     "experiments",

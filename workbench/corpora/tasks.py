@@ -257,7 +257,7 @@ def split_of(
 
     They are a random sample by the seed, because files are often sorted by label.
     """
-    parts = _parts(corpus, task, split, seed, sizes)
+    parts = labelled_parts(corpus, task, split, seed, sizes)
     train = _examples(parts.train, task, TRAIN, corpus.name)
     dev = _examples(parts.dev, task, DEV, corpus.name)
     test = _examples(parts.test, task, parts.scored, corpus.name)
@@ -269,11 +269,11 @@ def scored_of(
     corpus: "Corpus", task: Task, split: str | None, seed: int, maximum: int | None
 ) -> tuple[Examples, tuple[str, ...]]:
     """The scored texts alone, never trained on with the same seed; and notes on them."""
-    parts = _parts(corpus, task, split, seed, SplitSizes(maximum, maximum, maximum))
+    parts = labelled_parts(corpus, task, split, seed, SplitSizes(maximum, maximum, maximum))
     return _examples(parts.test, task, parts.scored, corpus.name), parts.notes
 
 
-def _parts(
+def labelled_parts(
     corpus: "Corpus",
     task: Task,
     split: str | None,

@@ -44,7 +44,9 @@ _SUFFIX = re.compile(rf"(?P<random>{RANDOM})?(?:{EDIT}(?P<edit>[^@/]*))?\Z")
 PREFIXED = ("elmo", "vectors")  # references with files after a colon
 # what pseudo-likelihood hides: `lm_losses.hidden_with`, or of XLNet `lm_losses.permuted_losses`
 Pseudo = Literal["within-word", "original", "permuted"]
-TRAINING_EXPERIMENTS = ("train", "head-pruning", "finetune")  # experiments whose runs save a model
+TRAINING_EXPERIMENTS = (  # experiments whose runs save a model
+    "train", "head-pruning", "finetune", "distil", "compress", "smaller-model",
+)  # fmt: skip
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # parts of the folder of a model: see `task_checkpoint`
 BODY, LANGUAGE = "body", "language-model"
@@ -333,9 +335,9 @@ def _trained(name: str) -> Path:
         f"{len(folders) or 'no'} runs that trained a model have a name that begins with {name}.",
         code="model-not-found",
         where=name,
-        remedy="List the runs with: workbench runs list. The experiments train, head-pruning and "
-        "finetune train models. For a run of another machine, copy the folder of the run into "
-        "the folder of runs here.",
+        remedy="List the runs with: workbench runs list. The experiments "
+        f"{', '.join(TRAINING_EXPERIMENTS)} train models. For a run of another machine, copy the "
+        "folder of the run into the folder of runs here.",
     )
 
 

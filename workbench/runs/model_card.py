@@ -139,10 +139,14 @@ def _lines(
     yield from (f"- {note}" for note in notes)
 
 
-def _opening(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
-    """How the model is opened: in transformers or peft where they can, in Workbench always."""
+def opening_code(folder: Path) -> str:
+    """The code that opens the model of a folder, which it calls "FOLDER"."""
+    return "\n".join(_code(folder, predicts(folder)))
+
+
+def _code(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
+    """In transformers or peft where they can, else in Workbench."""
     auto = _AUTO.get(task["kind"], "AutoModel") if task else "AutoModel"
-    yield "```python"
     if has_adapter(folder):
         yield "from peft import PeftModel"
         yield f"from transformers import {auto}"
@@ -160,6 +164,12 @@ def _opening(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
         yield "import workbench as wb"
         yield ""
         yield 'model = wb.load("FOLDER")'
+
+
+def _opening(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
+    """How the model is opened."""
+    yield "```python"
+    yield from _code(folder, task)
     yield "```"
     if is_plain(folder) or has_adapter(folder):
         yield ""

@@ -373,6 +373,7 @@ class Journal:
         stored = read(folder) or Status("queued")
         self.status = replace(stored, pid=os.getpid(), host=socket.gethostname())
         write(folder, self.status)
+        self.above: Journal | None = None  # of the run that waits for this one alone
         self.earlier: Earlier | None = None  # what the time left is estimated by
         self.left_of_parts: float | None = None  # seconds, of all runs that it waits for
         self.left_of_stage: float | None = None  # the same, where others follow that are not known
@@ -427,6 +428,9 @@ class Journal:
             left_of_run = self._left_of_run(now, done / total if total else None, left)
         facts = {"done": int(done), "total": total, "doing": doing, "left": left}
         add_event(self.folder, "progress", **facts, left_of_run=left_of_run)
+        if self.above is not None:
+            stage = self.above._doing.partition(": ")[0]
+            self.above(done, total, ": ".join(filter(None, (stage, doing))))
 
     def _left_of_run(self, now: float, share: float | None, left: float | None) -> float | None:
         """Return the seconds that the whole run has left, by its parts or by an earlier run."""

@@ -69,7 +69,8 @@ def subrun_runner(
             return _in_parallel(specs, journal, on_progress, taken, later)
         runs = []
         for request in requests:
-            runs.append(_here(request, journal))
+            is_shown = len(requests) == 1 and later is None
+            runs.append(_here(request, journal, is_shown))
             taken.append(runs[-1].status.seconds)
             _estimate(journal, taken, [], len(requests) - len(runs), 1, later)
             on_progress(len(runs))
@@ -123,10 +124,17 @@ def _with_reference(
     return tuple(named.get(id(source), spec) for source, spec in zip(sources, specs, strict=True))
 
 
-def _here(request: Request, journal: Journal) -> Run:
-    """Compute a subrun in this process, and return it when it is done."""
-    compute = compute_here(request)
+def _here(request: Request, journal: Journal, is_shown: bool = False) -> Run:
+    """Compute a subrun in this process, and return it when it is done.
+
+    `is_shown`: its progress is that of this run.
+    """
     whole = journal.folder.name
+
+    def compute(own: Journal) -> int:
+        own.above = journal if is_shown else None
+        return compute_here(request)(own)
+
     while True:
         run = start(request.spec, compute=compute, part_of=whole)
         for _ in follow(run):  # another process may compute it

@@ -19,6 +19,7 @@ from workbench.core.stats import ratio
 from workbench.corpora.readers.tables import Pair
 from workbench.engine.forward_pass import CHUNK, chunks
 from workbench.engine.halving import Limit, in_halves
+from workbench.engine.task import Task
 from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import Question
 
@@ -51,7 +52,7 @@ def scored(evaluation: Evaluation, docs: "Sequence[Doc]", pairs: Sequence[Pair] 
     texts = replace(
         texts, nats=texts.nats[places], right=texts.right[places], number=texts.number[places]
     )
-    items += _texts(texts, [docs[place] for place in order[places]], evaluation)
+    items += text_items(texts, [docs[place] for place in order[places]], aim.task)
     if pairs and aim.task.is_language_model:
         gap = score_pairs(model, pairs, seed=aim.seed)
         phenomena = np.array([pair.phenomenon for pair in pairs], dtype=object)
@@ -94,9 +95,8 @@ def _words(found: Sequence[tuple[int, int, float]], docs: "Sequence[Doc]") -> It
             yield Items(kind, np.array(tags, dtype=object), texts, scores)
 
 
-def _texts(texts: TextScores, docs: "Sequence[Doc]", evaluation: Evaluation) -> Iterator[Items]:
+def text_items(texts: TextScores, docs: "Sequence[Doc]", task: Task) -> Iterator[Items]:
     """The score of each text by its length, its class and its other labels."""
-    task = evaluation.aim.task
     part = -texts.nats if task.is_language_model else texts.right
     there = texts.number > 0
     scores = ratio(part, texts.number)[there]

@@ -625,10 +625,7 @@ def _head(adapter: Adapter, body: Body, seed: int) -> Predictor:
     task, width = adapter.split.task, adapter.model.width
     if adapter.head == "standard":
         standard: StandardHead = body.model.task_head
-        inside = {id(weights) for weights in body.weights.values()}
-        named = body.model.named_weights()
-        own = [named[name] for name in body.model.weight_places() if id(named[name]) not in inside]
-        standard.own_weights = own
+        standard.own_weights = own_weights(body)
         return standard
     if adapter.head == "text":
         if adapter.method == "frozen":
@@ -653,6 +650,13 @@ def _head(adapter: Adapter, body: Body, seed: int) -> Predictor:
         scale = Scale.of(adapter.split.train.gold, task)
         head = MixHead(task, body.layers, width, adapter.head == "lstm", scale)
     return head.to(body.model.device)
+
+
+def own_weights(body: Body) -> list[Tensor]:
+    """The weights of a standard head: those of the net that its states do not depend on."""
+    inside = {id(weights) for weights in body.weights.values()}
+    named = body.model.named_weights()
+    return [named[name] for name in body.model.weight_places() if id(named[name]) not in inside]
 
 
 def _standardise(adapter: Adapter, head: MixHead, train: Source) -> None:

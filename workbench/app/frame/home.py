@@ -144,6 +144,12 @@ def _cards() -> None:
         icon=":material/school:",
         query_params={**choice.in_url_of_results(), "analysis": "Fine-tuning"},
     )
+    navigation.link(
+        "cut",
+        "What can I cut? The smallest model that keeps the score of your task",
+        icon=":material/compress:",
+        query_params=choice.in_url_of_results(),
+    )
 
 
 def _measured(result: str) -> str:

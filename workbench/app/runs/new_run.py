@@ -53,12 +53,16 @@ Refs = tuple[str, ...]
 class Form:
     """What a page adds: the names of settings that `draw` draws and returns (None: an error).
 
-    `prepare` is called with the opened run before the form is drawn.
+    `in_view` draws them above the button instead of under Advanced. `prepare` is called with the
+    opened run before the form is drawn. `costs` draws what the request of these models, corpora and
+    settings takes, above the button.
     """
 
     names: tuple[str, ...] = ()
     draw: Callable[[Refs, Mapping[str, Any]], dict[str, Any] | None] = lambda corpora, initial: {}
     prepare: Callable[[Experiment[Any], "Run"], None] = lambda experiment, run: None
+    in_view: bool = False
+    costs: Callable[[Refs, Refs, Mapping[str, Any]], None] = lambda models, corpora, settings: None
 
 
 FORM = Form()
@@ -133,10 +137,13 @@ def _draw(
     presets = _presets(experiment, run)
     preset = _preset(experiment, presets, models, corpora)
     initial = {**settings_form.defaults(experiment), **presets[preset]}
+    own: dict[str, Any] | None = {}
+    if form.in_view:
+        with errors_shown():
+            own = form.draw(corpora, initial)
     place = st.container()
     with st.expander("Advanced: settings, seed, device, command", type="compact"):
-        own: dict[str, Any] | None = {}
-        if form.names:
+        if form.names and not form.in_view:
             with errors_shown():
                 own = form.draw(corpora, initial)
         key = "" if preset == STANDARD else preset
@@ -148,6 +155,7 @@ def _draw(
     if own is None:  # the corpus cannot be read, which was said
         return
     with place:
+        form.costs(models, corpora, settings)
         arguments = (experiment.name, models, corpora, settings, {**options, **objective})
         if run_form.offer(arguments, command):
             _begin(arguments, page)

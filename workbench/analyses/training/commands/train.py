@@ -3,7 +3,6 @@
 Costs: the training.
 """
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,10 +26,10 @@ from workbench.cli.options import (
 )
 from workbench.cli.run import given_settings
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import drafted, require_regular, unwritable
+from workbench.runs.copied_model import copied, require_new
 
 if TYPE_CHECKING:
-    from workbench.runs.run import Run
+    pass
 
 
 def families(incomplete: str) -> list[str]:
@@ -125,7 +124,7 @@ def train(
             code="family-not-found",
             remedy=did_you_mean(family, known),
         )
-    _require_new(out)
+    require_new(out)
     with output.progress("preparing the run"):
         request = make_request(
             "train",
@@ -163,52 +162,6 @@ def _with_options(settings: dict[str, str], options: dict[str, str | None]) -> d
     return merged
 
 
-def copied(run: "Run", out: Path | None) -> Path:
-    """Return the folder of a run's model, or of a complete copy of it."""
-    from workbench.models.references import TRAINED
-
-    folder = run.path / TRAINED
-    if out is None:
-        return folder
-    draft = drafted(out)
-    try:
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.copytree(
-            folder, draft, copy_function=lambda a, b: shutil.copy2(require_regular(Path(a)), b)
-        )
-        draft.rename(out)
-    except OSError as error:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise unwritable(out, error, f"Copy {folder} to a disk with free space.") from None
-    return out
-
-
-def _require_new(out: Path | None) -> None:
-    """Raise an error now if the folder could not be written at the end."""
-    if out is None:
-        return
-    if out.exists():
-        raise WorkbenchError(
-            "it exists already.",
-            code="folder-exists",
-            where=str(out),
-            remedy="Name a new folder.",
-        )
-    if not out.absolute().parent.is_dir():
-        raise WorkbenchError(
-            "there is no such folder.",
-            code="folder-not-found",
-            where=str(out.parent),
-            remedy="Create it first.",
-        )
-    draft = drafted(out)
-    try:
-        draft.mkdir(exist_ok=True)
-        draft.rmdir()
-    except OSError as error:
-        raise unwritable(out, error, "Name a folder you may write to.") from None
-
-
 def _set(
     name: str,
     settings: dict[str, str],
@@ -240,5 +193,5 @@ def _set(
             code="option-conflict",
             remedy="It takes --time-budget, --seed, --device and --out; other settings are fixed.",
         )
-    _require_new(out)
+    require_new(out)
     make(name, corpus, settings.get("time_budget"), out, seed, device, json)

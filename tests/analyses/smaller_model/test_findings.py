@@ -1,0 +1,70 @@
+"""The finding is judged by the interval on test, and says what was cut, kept, lost and gained."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.analyses.smaller_model.tables import CODE, tables
+from tests.findings import findings_of
+from tests.report.making import corpus, made, model
+from workbench.analyses.smaller_model.experiments import TABLES, SmallerModel
+from workbench.analyses.smaller_model.figures import FIGURES
+from workbench.analyses.smaller_model.plan import stages
+from workbench.analyses.smaller_model.result import one_page
+from workbench.corpora.browse import Size
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"),
+    [(0.99, 1.01, "supported"), (0.98, 1.0, "undecided"), (0.9, 0.98, "not supported")],
+)
+def test_the_interval_on_test_judges(lower: float, upper: float, verdict: str) -> None:
+    found = findings_of("smaller-model", tables(lower, upper))
+    first = found["smaller model"]
+    assert first.verdict == verdict and first.null == 0.99
+    assert "75 % of its size" in first.claim and "neurons (50 %)" in first.claim
+    assert (
+        found["speed"].verdict == "supported"
+        and "is faster with 32 texts (2.00 times" in found["speed"].claim
+    )
+    assert "question <b>" in found["fell further"].claim
+    assert "equal logits" in found["opened in a new process"].claim
+
+
+def test_what_falls_short_is_said() -> None:
+    nearest = findings_of("smaller-model", tables(0.85, 0.95, chosen=False))["smaller model"]
+    assert nearest.verdict == "not supported" and "Nothing can be cut" in nearest.claim
+    assert "90.0 %" in nearest.claim  # what the nearest model keeps on dev
+    (only,) = findings_of("smaller-model", tables(learned=False)).values()
+    assert "not learnt" in only.claim
+
+
+def test_the_report_is_one_page(tmp_path: Path) -> None:
+    found = tables()
+    run = made(
+        tmp_path, experiment="smaller-model",
+        tables={name: (table, TABLES[name]) for name, table in found.items()},
+        models=(model("mini:bert", ref="mini:bert"),), corpora=(corpus(),),
+        settings=SmallerModel().model_dump(mode="json"),
+        findings=list(findings_of("smaller-model", found).values()),
+    )  # fmt: skip
+    page = one_page(run)
+    for words in ("macro F1 on topic", "4.00", "2.00", "faster", "question &lt;b&gt;"):
+        assert words in page
+    assert "<b>" not in page and "http" not in page and "<script" not in page
+    for name in FIGURES:
+        assert len(FIGURES[name](found).data)
+    assert CODE.splitlines()[0] in str(found["opening"]["code"][0])
+
+
+def test_stages_and_their_times_follow_sizes() -> None:
+    facts = {
+        "stacks": [{"layers": 12}], "width": 768, "parameters": 110_000_000, "predicts": None,
+    }  # fmt: skip
+    small = stages(SmallerModel(max_sentences=100), facts, [Size("", 5000, 100_000, True)])
+    large = stages(SmallerModel(), facts, [Size("", 5000, 100_000, True)])
+    assert [stage.name.split()[0] for stage in small] == ["Fine-tune", *["Cut"] * 4, "Measure"]
+    assert "100 texts" in small[0].trained and "1,000 texts" in large[0].trained
+    assert 5 < large[0].seconds / small[0].seconds < 11
+    tuned = {**facts, "predicts": {"label": "topic"}}
+    assert "nothing" in stages(SmallerModel(), tuned, [Size("", 5000, 100_000, True)])[0].trained
