@@ -18,7 +18,7 @@ TEXT = "The girls did not visit it because they were tall."
 
 def switched(app: AppTest, state: str) -> AppTest:
     (box,) = (each for each in app.button_group if str(each.key).startswith("switch "))
-    box.set_value([state])
+    box.set_value(state)
     return well(app.run())
 
 
@@ -31,7 +31,7 @@ def test_the_switch_edits_the_model_and_a_button_takes_it_back() -> None:
     assert titles(app) == ["Head 3.3 of mini:bert"]
     assert "Turn the head off" in said(app)
     switched(app, "off")
-    assert edit_of(app) == "3.3=0" and app.query_params["model"] == ["mini:bert@edit:3.3=0"]
+    assert edit_of(app) == "3.3=0" and "mini:bert@edit:3.3=0" in app.query_params["model"]
     assert "goes from 97.9 % to" in said(app)
     switched(app, "mean")
     assert edit_of(app) == "3.3=mean"
@@ -45,13 +45,13 @@ def test_several_parts_are_edited_at_once() -> None:
     switched(app, "off")
     assert edit_of(app) == "1.mlp=0.5,3.3=0"
     (box,) = (each for each in app.text_input if each.label == "Parts and their values")
-    box.set_value("3.n45=mean, 2.1=2, 3.3=1")
+    box.set_value("3.n45=mean, 2.1=2, 3.3=0.0")
     well(app.run())
-    assert edit_of(app) == "1.mlp=0.5,2.1=2,3.n45=mean"
+    assert edit_of(app) == "1.mlp=0.5,2.1=2,3.3=0,3.n45=mean"
     (box,) = (each for each in app.text_input if each.label == "Parts and their values")
     box.set_value("9.1=0")
     well(app.run())
-    assert "has no layer 9" in said(app) and edit_of(app) == "1.mlp=0.5,2.1=2,3.n45=mean"
+    assert "has no layer 9" in said(app) and edit_of(app) == "1.mlp=0.5,2.1=2,3.3=0,3.n45=mean"
     app.button(key="remove all").click()
     assert edit_of(well(app.run())) == ""
     codes = [in_words(term) for term in terms_of("1.mlp=0.5,2.1=2,3.n45=mean,4.2=-1")]

@@ -102,11 +102,11 @@ def _draw() -> None:
         switch.switch(ref, head_place(*head, is_several))
         switch.edits(ref)
     doc = read()
-    left, right = st.columns([5, 6], gap="medium")
-    with left, errors_shown():
+    sides: Sequence[Side] = ()
+    with errors_shown():
         sides = predictions.draw_sides(plain_ref, doc, ref if ref != plain_ref else "")
         _compared(sides)
-    with right, errors_shown():
+    with errors_shown():
         _here(model, head, sides[-1].doc if sides else doc, plain_ref)
     with links:
         _links(name, head, len({each[:2] for each in heads.values()}) > 1, doc.text)
@@ -233,13 +233,15 @@ def _here(model: "Model", head: Head, doc: "Doc", plain_ref: str) -> None:
     row, column = found.layers.index(head.layer), found.heads.index(head.head)
     weights = found.map(row, column)  # [rows, columns]
     corpus = attention_answers.on_corpus(plain_ref)
-    st.markdown(plain(caption(found, weights, row, column, corpus)))
+    left, right = st.columns([4, 7], gap="medium")
+    left.subheader("What it does here", anchor=False)
+    left.markdown(plain(caption(found, weights, row, column, corpus)))
     rows, columns = found.sides.rows.names, found.sides.columns.names
     if max(len(rows), len(columns)) > LONGEST:
-        st.caption("The text is too long for a map here; the page Attention shows it.")
+        right.caption("The text is too long for a map here; the page Attention shows it.")
         return
     strongest = _strongest(rows, columns, weights.tolist())
-    st.caption(plain(f"Strongest: {strongest}."))
+    left.caption(plain(f"Strongest: {strongest}."))
     view = grid(
         "map",
         "Attention of the head",
@@ -257,7 +259,8 @@ def _here(model: "Model", head: Head, doc: "Doc", plain_ref: str) -> None:
         top=1.0,
         note="In %. A row is a word that attends, a column a word that it attends to.",
     )
-    token_views([view], "map of a head", lambda chosen: None)
+    with right:
+        token_views([view], "map of a head", lambda chosen: None)
 
 
 def _strongest(rows: Sequence[str], columns: Sequence[str], weights: Weights) -> str:
