@@ -76,7 +76,8 @@ const push = history.pushState;
 let written = -Infinity, edited = -Infinity;
 history.pushState = function (state, title, url) {
   const [from, to] = [location.href, url ?? ""].map((each) => new URL(each, location.href));
-  const [before, after] = [from, to].map((each) => each.searchParams.get("model")?.split("@edit:")[1]);
+  const edit = (each) => each.searchParams.get("model")?.split("@edit:")[1];
+  const isOther = edit(from) !== edit(to); // before the model is left out of both
   for (const { searchParams } of [from, to]) {
     searchParams.delete("model");
     searchParams.delete("corpus");
@@ -86,7 +87,7 @@ history.pushState = function (state, title, url) {
   const isSamePage = from.pathname === to.pathname, now = performance.now();
   const isSecond = !isSamePage && from.search && from.search === to.search && now - written < 1000;
   if (isSamePage) written = now;
-  const isEdit = isSamePage && before !== after && now - edited > 500;
+  const isEdit = isSamePage && isOther && now - edited > 500;
   if (isEdit) edited = now;
   const put = (from.href === to.href && !isEdit) || isSecond ? history.replaceState : push;
   put.call(history, state, title, url);
