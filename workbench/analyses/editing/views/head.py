@@ -18,7 +18,7 @@ from workbench.analyses.heads.views.one_head import draw_evidence, draw_roles, i
 from workbench.analyses.heads.views.search import search
 from workbench.analyses.predictions.views import page as predictions
 from workbench.analyses.predictions.views import results as predict_results
-from workbench.analyses.predictions.views.choices import AT
+from workbench.analyses.predictions.views.choices import AT, row
 from workbench.app import cache, choice, navigation, style, tables_and_figures
 from workbench.app.runs import context, new_run, run_list, run_view
 from workbench.app.tables_and_figures import Column
@@ -94,7 +94,7 @@ def _draw() -> None:
         links = st.container(horizontal=True)
     if selection is not None and (about := in_words(selection)):
         st.caption(plain(about))
-    with st.container(key="controls-head", horizontal=True, vertical_alignment="bottom"):
+    with row():
         _choose(list(heads), name)
         read = predictions.own_text(plain_ref)
     is_several = len(model.stacks) > 1
@@ -230,12 +230,12 @@ def _here(model: "Model", head: Head, doc: "Doc", plain_ref: str) -> None:
 
     maps = capture_attention(model, doc, doc if len(model.stacks) > 1 else None)
     found = grid_of(maps, (head.stack, head.kind), Options(unit="words"))  # type: ignore[arg-type]
-    row, column = found.layers.index(head.layer), found.heads.index(head.head)
-    weights = found.map(row, column)  # [rows, columns]
+    at = found.layers.index(head.layer), found.heads.index(head.head)
+    weights = found.map(*at)  # [rows, columns]
     corpus = attention_answers.on_corpus(plain_ref)
     left, right = st.columns([4, 7], gap="medium")
     left.subheader("What it does here", anchor=False)
-    left.markdown(plain(caption(found, weights, row, column, corpus)))
+    left.markdown(plain(caption(found, weights, *at, corpus)))
     rows, columns = found.sides.rows.names, found.sides.columns.names
     if max(len(rows), len(columns)) > LONGEST:
         right.caption("The text is too long for a map here; the page Attention shows it.")
@@ -384,13 +384,13 @@ def _ablated(run: "Run", head: Head) -> None:
     """Draw what ablating the head alone does to the loss and the accuracy."""
     table = tables_and_figures.table_of(run, "ablation")
     rows = table[(table[list(Head._fields)].apply(tuple, axis=1) == tuple(head))]
-    for row in rows.to_dict("records"):
+    for each in rows.to_dict("records"):
         st.markdown(
             plain(
-                f"Without this head ({row['mode']}), the {row['metric']} on "
-                f"{choice.name_of(choice.corpus(), 'corpora')} goes from {row['base']:.4f} to "
-                f"{row['ablated']:.4f} ({row['delta']:+.4f}; 95 % interval {row['lower']:+.4f} to "
-                f"{row['upper']:+.4f}, {p_text(row['p_value'])}, n = {row['sentences']:,} "
+                f"Without this head (replaced by {each['mode']}), the {each['metric']} on "
+                f"{choice.name_of(choice.corpus(), 'corpora')} goes from {each['base']:.4f} to "
+                f"{each['ablated']:.4f} ({each['delta']:+.4f}; 95 % interval {each['lower']:+.4f} to "
+                f"{each['upper']:+.4f}, {p_text(each['p_value'])}, n = {each['sentences']:,} "
                 "sentences)."
             )
         )

@@ -141,9 +141,10 @@ def _meant(tables: "Mapping[str, pd.DataFrame]", query: str) -> Iterator[tuple[s
 
 COLUMNS = {
     "name": Column("head"),
-    "score": Column("score", "%.3f"),
+    "score": Column("score", "%.1f", True, "In %."),
+    "size": Column("score", "%.2f"),
     "interval": Column("95 % CI"),
-    "baseline": Column("baseline", "%.3f", help="The best simple rule, for the same words."),
+    "baseline": Column("baseline", "%.1f", True, "In %: the best simple rule, for the same words."),
     "direction": Column("attends to"),
     "n": Column("n", "%d"),
     "role": Column("role", help="The main role of the head, with its tests."),
@@ -179,6 +180,8 @@ def search(selection: OpenHead) -> None:
     if "direction" in table:
         ways = {way: name for name, way in grid.WAYS.items()}
         shown["direction"] = table["direction"].map(ways)
+    if found.name in grid.SCORES and not grid.SCORES[found.name].is_share:
+        shown = shown.rename(columns={"score": "size"})
     if {"lower", "upper"} <= {*table}:
         shown["interval"] = tables_and_figures.intervals(table)
     st.caption(plain(f"{found.name}: {found.about}. Tick a row to open its head."))

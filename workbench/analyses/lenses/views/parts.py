@@ -109,8 +109,8 @@ def _grid(side: Side, found: Parts) -> None:
 
     def chosen(pick: Mapping[str, Any]) -> None:
         row, column = (index_in(pick, name, 1_000_000) for name in ("row", "column"))
-        if (name := names.get((row, column))) is not None:
-            run_list.set_query(HEAD, name)
+        if row is not None and column is not None and (row, column) in names:
+            run_list.set_query(HEAD, names[row, column])
 
     st.markdown(f"**Which heads and MLPs speak for {shown(found.target)}?** · {plain(side.name)}")
     token_views([view], f"parts {side.ref}", chosen)
@@ -149,25 +149,25 @@ def _grid(side: Side, found: Parts) -> None:
     )
 
 
-def _heads_of(side: Side, found: Parts) -> dict[tuple[int | None, int | None], str]:
+def _heads_of(side: Side, found: Parts) -> dict[tuple[int, int], str]:
     """The heads in the cells of the grid, by row and column, as the page Heads names them."""
     groups = {(str(site.stack), str(site.kind)) for site in side.model.sites}
     heads = found.table[found.table["part"] == "head"]
     kinds = {str(kind) for kind in heads["kind"]}
     wide = by_layer(found.table)
-    names: dict[tuple[int | None, int | None], str] = {}
+    names: dict[tuple[int, int], str] = {}
     for (_, kind, layer, head), name in zip(
         heads[[*HEADS]].itertuples(index=False), named(heads, len(groups) > 1), strict=True
     ):
         cross = "cross " if kind == "cross" and len(kinds) > 1 else ""
-        row = wide.index.get_loc(block_name(layer))
-        names[row, wide.columns.get_loc(f"{cross}head {head + FIRST}")] = name
+        row = [*wide.index].index(block_name(layer))
+        names[row, [*wide.columns].index(f"{cross}head {head + FIRST}")] = name
     return names
 
 
 def grid_of(
     found: Parts,
-    heads: Mapping[tuple[int | None, int | None], str] = MappingProxyType({}),
+    heads: Mapping[tuple[int, int], str] = MappingProxyType({}),
     chosen: str = "",
 ) -> View:
     """Layers, the last on top, by heads and MLP; a chosen head has a frame."""
