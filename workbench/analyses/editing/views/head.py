@@ -385,13 +385,13 @@ def _ablated(run: "Run", head: Head) -> None:
     table = tables_and_figures.table_of(run, "ablation")
     rows = table[(table[list(Head._fields)].apply(tuple, axis=1) == tuple(head))]
     for each in rows.to_dict("records"):
+        change = f"{each['delta']:+.4f}; 95 % interval {each['lower']:+.4f} to {each['upper']:+.4f}"
         st.markdown(
             plain(
                 f"Without this head (replaced by {each['mode']}), the {each['metric']} on "
                 f"{choice.name_of(choice.corpus(), 'corpora')} goes from {each['base']:.4f} to "
-                f"{each['ablated']:.4f} ({each['delta']:+.4f}; 95 % interval {each['lower']:+.4f} to "
-                f"{each['upper']:+.4f}, {p_text(each['p_value'])}, n = {each['sentences']:,} "
-                "sentences)."
+                f"{each['ablated']:.4f} ({change}, {p_text(each['p_value'])}, "
+                f"n = {each['sentences']:,} sentences)."
             )
         )
 

@@ -159,9 +159,12 @@ def search(selection: OpenHead) -> None:
         bind="query-params",
         placeholder="follows subjects, previous word, copies …",
         max_chars=80,
-        help=f"Ranks all heads by a score: {', '.join(OFFERED)}, or a relation such as nsubj.",
     )
     if not query or not query.strip():
+        st.caption(
+            "Name what a head should do, and all heads are ranked by its score: "
+            f"{', '.join(OFFERED)}, or a relation such as nsubj."
+        )
         return
     found = ranked(
         {name: selection.table(name) for name in ("heads", "relations", "offsets")}, query
