@@ -107,7 +107,7 @@ def test_every_view_of_a_run(tmp_path: Path, view: str, groups: Any) -> None:
 
 
 def test_heads_are_found_by_plain_words(tmp_path: Path) -> None:
-    run = run_of(tmp_path, tables_of(ALL, EVIL))
+    run = run_of(tmp_path, tables_of(ALL))
     app = opened(run=run.name, view="Find heads", find="follows subjects")
     assert "nsubj: accuracy of the head" in said(app) and not app.error
     for words in ("quarks", "<b>*x*</b>"):
