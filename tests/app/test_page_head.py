@@ -55,7 +55,12 @@ def test_several_parts_are_edited_at_once() -> None:
     app.button(key="remove all").click()
     assert edit_of(well(app.run())) == ""
     codes = [in_words(term) for term in terms_of("1.mlp=0.5,2.1=2,3.n45=mean,4.2=-1")]
-    assert codes == ["1 MLP: halved", "head 2.1: doubled", "neuron 3.45: mean", "head 4.2: × -1"]
+    assert codes == [
+        "layer 1 MLP: halved",
+        "head 2.1: doubled",
+        "neuron 3.45: mean",
+        "head 4.2: × -1",
+    ]
 
 
 def test_the_page_predicts_what_python_does_to_the_last_digit() -> None:

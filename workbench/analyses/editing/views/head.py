@@ -160,9 +160,10 @@ def _choose(names: Sequence[str], name: str) -> None:
         "Head",
         names,
         names.index(name),
+        format_func=lambda each: f"head {each}",
         key=key,
         width=180,
-        help="3.7 is head 7 of layer 3.",
+        label_visibility="collapsed",
         on_change=lambda: run_list.set_query(HEAD, st.session_state.get(key)),
     )
 

@@ -71,7 +71,9 @@ def in_words(term: Term) -> str:
     names = {value: name for name, value in STATES.items()}
     states = {"halve": "halved", "double": "doubled"}
     name = names.get(_value(term), f"× {_value(term)}")
-    return f"{term.site.removeprefix('block ').replace(' mlp', ' MLP')}: {states.get(name, name)}"
+    return (
+        f"{term.site.replace('block', 'layer').replace(' mlp', ' MLP')}: {states.get(name, name)}"
+    )
 
 
 def _value(term: Term) -> str:
