@@ -28,8 +28,8 @@ def test_what_needs_an_analysis_goes_with_it() -> None:
         name: {each.package.rpartition(".")[2] for each in deletable.gone_with(name)}
         for name in NAMES
     }
-    assert gone["lenses"] == {"lenses", "few_shot"}
+    assert gone["lenses"] == {"lenses", "editing", "few_shot"}
     assert gone["predictions"] == {
-        "predictions", "asking", "attention", "attribution", "few_shot", "lenses", "patching",
-        "steering",
+        "predictions", "asking", "attention", "attribution", "editing", "few_shot", "lenses",
+        "patching", "steering",
     }  # fmt: skip

@@ -21,6 +21,7 @@ NAMES = (
     "ask",
     "words",
     "heads",
+    "head",
     "pruning",
     "cut",
     "probing",

@@ -24,6 +24,7 @@ PAGES = {  # by address: what is there when it is drawn; without a result, the f
     "attention?corpus=primer:size%3D200&split=test&head=2.2&pin=2.1.row": "attends to",
     "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.": "layer 4",
     "heads": "Attention heads of mini:bert|Ready to run",
+    "head?head=3.3&model=mini:bert@edit:3.3%3D0": "goes from 97.9",
     "pruning": "Importance of the attention heads|Ready to run",
     "cut": "What can I cut",
     "probing": "Edge probing of mini:bert|Ready to run",

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("home")
 SEEN = {  # words that only this view has
     "Heads": "Colour: the main role of each head",
     "Open head": "All scores of this head",
+    "Find heads": "Name what a head should do",
     "Relations": "Accuracy as in Clark et al. (2019)",
     "Similar heads": "projected to two dimensions",
     "Offsets": "a column an offset",
@@ -103,6 +104,15 @@ def test_every_view_of_a_run(tmp_path: Path, view: str, groups: Any) -> None:
     wanted = [MAIN, "Open head" if is_missing else view]
     assert [other for other, words in SEEN.items() if words in said(app)] == wanted
     assert EVIL not in html(app)
+
+
+def test_heads_are_found_by_plain_words(tmp_path: Path) -> None:
+    run = run_of(tmp_path, tables_of(ALL))
+    app = opened(run=run.name, view="Find heads", find="follows subjects")
+    assert "nsubj: accuracy of the head" in said(app) and not app.error
+    for words in ("quarks", "<b>*x*</b>"):
+        app = opened(run=run.name, view="Find heads", find=words)
+        assert f"No score of heads is called “{words}”" in said(app) and not app.error
 
 
 def test_the_first_head_with_a_role_is_shown_and_another_by_the_address(tmp_path: Path) -> None:

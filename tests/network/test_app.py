@@ -28,6 +28,7 @@ PAGES = (
     "corpora",
     "words",
     "heads",
+    "head",
     "pruning",
     "cut",
     "probing",

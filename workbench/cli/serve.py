@@ -68,13 +68,16 @@ def _unframed(send: Send) -> Send:
 # Before Streamlit's scripts: where the server is, since Streamlit else tries each folder of the
 # address first, and fails; no entry of the history where only the model or corpus is completed, or
 # where a link's parameters are written into the address of the page that is left, just before the
-# page is opened; and one theme for all pages, since Streamlit stores one for each address.
+# page is opened; one entry where an edit of the model changes, also if the former one is first
+# removed; and one theme for all pages, since Streamlit stores one for each address.
 _BEFORE = """<script>
 window.__streamlit = { BACKEND_BASE_URL: new URL("./", document.baseURI).href };
 const push = history.pushState;
-let written = -Infinity;
+let written = -Infinity, edited = -Infinity;
 history.pushState = function (state, title, url) {
   const [from, to] = [location.href, url ?? ""].map((each) => new URL(each, location.href));
+  const edit = (each) => each.searchParams.get("model")?.split("@edit:")[1];
+  const isOther = edit(from) !== edit(to); // before the model is left out of both
   for (const { searchParams } of [from, to]) {
     searchParams.delete("model");
     searchParams.delete("corpus");
@@ -84,7 +87,9 @@ history.pushState = function (state, title, url) {
   const isSamePage = from.pathname === to.pathname, now = performance.now();
   const isSecond = !isSamePage && from.search && from.search === to.search && now - written < 1000;
   if (isSamePage) written = now;
-  const put = from.href === to.href || isSecond ? history.replaceState : push;
+  const isEdit = isSamePage && isOther && now - edited > 500;
+  if (isEdit) edited = now;
+  const put = (from.href === to.href && !isEdit) || isSecond ? history.replaceState : push;
   put.call(history, state, title, url);
 };
 try {

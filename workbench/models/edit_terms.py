@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import read_regular
-from workbench.core.head_names import head_number
+from workbench.core.head_names import FIRST, head_number
 
 MEAN = "mean"
 EXAMPLE = "3.7=0 turns head 7 of layer 3 off; 4.mlp=0.5 halves the MLP of layer 4"
@@ -106,6 +106,27 @@ def written(edit: str) -> str:
     '3.7=0,4.mlp=0.5'
     """
     return ",".join(map(str, terms_of(edit)))
+
+
+def with_value(edit: str, place: str, value: str) -> str:
+    """The edit with another value of one part, which 1 leaves out.
+
+    >>> with_value("4.mlp=0.5,3.7=0", "3.7", "mean"), with_value("3.7=0", "3.7", "1")
+    ('3.7=mean,4.mlp=0.5', '')
+    """
+    others = [str(term) for term in terms_of(edit) if term.place != place]
+    return written(",".join([*others, f"{place}={value}"]))
+
+
+def head_place(stack: str, kind: str, layer: int, head: int, has_several_stacks: bool) -> str:
+    """How an edit names a head, by its indices in a table of heads.
+
+    >>> head_place("decoder", "cross", 2, 6, True), head_place("encoder", "self", 2, 6, True)
+    ('3.cross.7', '3.7')
+    """
+    before = "decoder." if has_several_stacks and (stack, kind) == ("decoder", "causal") else ""
+    middle = ".cross" if kind == "cross" else ""
+    return f"{before}{layer + FIRST}{middle}.{head + FIRST}"
 
 
 def changed_hash(content_hash: str, changes: str) -> str:

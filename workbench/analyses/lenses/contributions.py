@@ -187,17 +187,17 @@ def contributions(
     )
 
 
-def contributions_of(opened: Reader, prediction: Prediction, target: Target) -> Contributions:
-    """The contributions to a target of one prediction."""
-    if target.measure != "logit":
+def contributions_of(opened: Reader, prediction: Prediction, *targets: Target) -> Contributions:
+    """The contributions to targets of one prediction."""
+    if measures := {target.measure for target in targets} - {"logit"}:
         raise WorkbenchError(
-            f"direct contributions sum to a logit, not to a {target.measure}.",
+            f"direct contributions sum to a logit, not to a {measures.pop()}.",
             code="setting-invalid",
             remedy='Use measure="logit", or another method.',
         )
 
-    def explained(logits: Tensor) -> Tensor:  # [n, choices] -> [n, 1]
-        return target.value(logits)[:, None]
+    def explained(logits: Tensor) -> Tensor:  # [n, choices] -> [n, targets]
+        return torch.stack([target.value(logits) for target in targets], 1)
 
     if prediction.mixes_layers:
         return contributions_to_layers(
@@ -209,7 +209,7 @@ def contributions_of(opened: Reader, prediction: Prediction, target: Target) -> 
         return contributions_to(opened, prediction.text, None, None, explained)
     if prediction.kind in ("start", "end"):
         return contributions_to(
-            opened, prediction.text, None, None, _of_answers(prediction, target)
+            opened, prediction.text, None, None, _of_answers(prediction, explained)
         )
     device = prediction.text.ids.device
     if prediction.kind == "tag":
@@ -220,15 +220,17 @@ def contributions_of(opened: Reader, prediction: Prediction, target: Target) -> 
     return contributions_to(opened, prediction.text, prediction.target, place, explained)
 
 
-def _of_answers(prediction: Prediction, target: Target) -> Callable[[Tensor], Tensor]:
-    """The explained number of the logits that a net gives all pieces, of answers."""
+def _of_answers(
+    prediction: Prediction, of: Callable[[Tensor], Tensor]
+) -> Callable[[Tensor], Tensor]:
+    """The explained numbers of the logits that a net gives all pieces, of answers."""
     head, text = prediction.head, prediction.text
     assert head is not None, "the prediction is of a task head"
 
-    def explained(logits: Tensor) -> Tensor:  # [1, pieces, 2] -> [1, 1]; or of a bias, [n, 2]
+    def explained(logits: Tensor) -> Tensor:  # [1, pieces, 2] -> [1, targets]; or of a bias, [n, 2]
         pieces = logits if logits.ndim == 3 else logits[:1, None].expand(1, text.ids.shape[1], 2)
         read = head.read_logits(pieces, text, prediction.segments(text))  # type: ignore[operator]
-        return target.value(prediction.of_head(head(read)))[:, None]
+        return of(prediction.of_head(head(read)))
 
     return explained
 

@@ -5,7 +5,7 @@ use a second component, which does not carry the browser's script. Costs: an ove
 changes the view, and one map for a response.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -22,10 +22,13 @@ _browser = st.components.v2.component("workbench.attention", css=style(), js=scr
 _carrier = st.components.v2.component("workbench.attention.answers", js=carrier())
 
 
-def attention_browser(scene: Scene, answers: Answers | None = None) -> None:
+def attention_browser(
+    scene: Scene, answers: Answers | None = None, below: Callable[[], None] = lambda: None
+) -> None:
     """Draw a scene, and respond to the browser's requests.
 
-    `answers` are functions for requests that need the model or the corpus, by `what`.
+    `answers` are functions for requests that need the model or the corpus, by `what`. `below` is
+    drawn below the browser, again after each response.
     """
     state = state_in(scene, {"state": _from_address(scene.sides[0].grid)})
     can_search = "similar" in (answers or {})
@@ -37,11 +40,11 @@ def attention_browser(scene: Scene, answers: Answers | None = None) -> None:
         present=st.query_params.get("present") == "1",
     )
     _browser(key="attention-browser", data=overview)
-    _respond(scene, answers)
+    _respond(scene, answers, below)
 
 
 @st.fragment
-def _respond(scene: Scene, answers: Answers | None) -> None:
+def _respond(scene: Scene, answers: Answers | None, below: Callable[[], None]) -> None:
     """Respond to the last request for this scene, if there is one."""
     request = (st.session_state.get(KEY) or {}).get("ask")
     message = None
@@ -49,6 +52,7 @@ def _respond(scene: Scene, answers: Answers | None) -> None:
         _to_address(scene, state_in(scene, request))
         message = respond(scene, request, answers)
     _carrier(key=KEY, data=message, on_ask_change=lambda: None)
+    below()
 
 
 def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:

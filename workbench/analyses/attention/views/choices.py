@@ -566,6 +566,20 @@ def link_to_averages() -> None:
     )
 
 
+def link_to_head(model: "Model", group: "Group", text: str) -> None:
+    """Draw a link to the page of the open head, with the same text."""
+    if head := st.query_params.get("head"):
+        is_several = len({(site.stack, site.kind) for site in model.sites}) > 1
+        name = f"{' '.join(group)} {head}" if is_several else head
+        navigation.link(
+            "head",
+            f"Turn head {plain(head)} off",
+            icon=":material/toggle_off:",
+            query_params={**choice.in_url(), "head": name, TEXT: text},
+            help="The page of this head: its role, and the predictions without it.",
+        )
+
+
 def without_heads(model: "Model") -> None:
     """Draw what a model without attention has instead, with links to other pages."""
     layers = model.stacks[0].layers

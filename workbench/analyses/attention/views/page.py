@@ -4,6 +4,8 @@ Costs: loading a model (cached), one forward pass per text, and one pass over th
 for each change of the display options.
 """
 
+from functools import partial
+
 import streamlit as st
 
 from workbench.analyses.attention.edits import mask_of, with_mask
@@ -65,4 +67,5 @@ def page() -> None:
         attention_browser(
             scene_of([first, *second]),
             attention_answers.answers(ref, model, doc, group, options, has_order=bool(by_order)),
+            partial(attention.link_to_head, model, group, doc.text),
         )

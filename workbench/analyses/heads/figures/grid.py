@@ -235,6 +235,19 @@ SCORES: Mapping[str, Score] = {
 }
 
 
+EVIDENCE: Mapping[str, str] = {
+    "positional": "one offset",
+    "syntactic": "best relation",
+    "rare": "rarest word",
+    "block": "own sentence",
+}  # the score that a role stands on, if they have two names
+
+
+def score_of(role: str) -> Score | None:
+    """The score that a role stands on."""
+    return SCORES.get(EVIDENCE.get(role, role))
+
+
 def role_of(role: object) -> str:
     """A role as text; `none` for a head without a role."""
     return str(role) if role else NONE

@@ -89,10 +89,10 @@ def open_head(run: "Run") -> OpenHead:
         return OpenHead(run, all_names.index(in_address))
     if in_address:
         st.warning(f"This run has no head {shortened(in_address)}. Showing another head.")
-    return OpenHead(run, _first_of(heads))
+    return OpenHead(run, first_of(heads))
 
 
-def _first_of(heads: "pd.DataFrame") -> int:
+def first_of(heads: "pd.DataFrame") -> int:
     """The row of the first head with a role."""
     with_role = heads.index[heads["role"].astype(bool)]
     return int(with_role[0]) if len(with_role) else 0
@@ -391,7 +391,7 @@ def _coloured(
 def draw_ahead(run: "Run") -> None:
     """Draw the grid of a run as it is first seen."""
     heads = heads_of(run)
-    selection = OpenHead(run, _first_of(heads))
+    selection = OpenHead(run, first_of(heads))
     grid = _coloured(selection, ROLE, [True] * len(heads), "light")
     tables_and_figures.finish_ahead(grid)
 

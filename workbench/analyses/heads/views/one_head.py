@@ -31,19 +31,66 @@ def evidence(selection: OpenHead) -> None:
 
     Offsets come first for a positional head, else relations with their sentences.
     """
-    scores = selection.scores
     st.subheader(f"Head {plain(selection.name)}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
-        roles = [role for role in str(scores["roles"]).split(", ") if role]
-        for role in roles:
-            st.badge(plain(role), color="blue" if role == scores["role"] else "gray")
-        if not roles:
-            st.badge("no role", color="gray")
+        draw_roles(selection)
         link(selection)
-    if roles:
-        st.caption(
-            "; ".join(f"{plain(role)}: {ROLES.get(role, 'unknown')}" for role in roles) + "."
-        )
+        link_to_page(selection)
+    if about := in_words(selection):
+        st.caption(plain(about))
+    draw_evidence(selection)
+
+
+def _roles(selection: OpenHead) -> list[str]:
+    return [role for role in str(selection.scores["roles"]).split(", ") if role]
+
+
+def draw_roles(selection: OpenHead) -> None:
+    """Draw the roles of the open head, the main one in blue."""
+    roles = _roles(selection)
+    for role in roles:
+        st.badge(plain(role), color="blue" if role == selection.scores["role"] else "gray")
+    if not roles:
+        st.badge("no role", color="gray")
+
+
+def in_words(selection: OpenHead) -> str:
+    """What the roles of the open head mean, with the score and the count that each stands on."""
+    scores, parts = selection.scores, []
+    for role in _roles(selection):
+        part = f"{role}: {ROLES.get(role, 'unknown')}"
+        if (score := grid.score_of(role)) is not None:
+            value = _formatted(scores[score.column], score.is_share)
+            if score.baselines:
+                best = max(scores[column] for column in score.baselines)
+                value += f", baseline {_formatted(best, score.is_share)}"
+            part += f" ({_which(role, scores)}{value}, n = {whole(_count(role, selection))})"
+        parts.append(part)
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _which(role: str, scores: "pd.Series") -> str:
+    """The relation or the offset of a role."""
+    if role == "syntactic":
+        return f"{scores['best_relation']}, {scores['best_direction'].replace('-', ' ')}: "
+    return f"offset {signed(whole(scores['offset']))}: " if role == "positional" else ""
+
+
+def _count(role: str, selection: OpenHead) -> int:
+    """The words, arcs, mentions or pieces that a role was tested on."""
+    scores = selection.scores
+    if role == "syntactic":
+        rows = selection.rows_of("relations")
+        for column in ("relation", "direction"):
+            rows = rows[rows[column] == scores[f"best_{column}"]]
+        return int(rows["n"].sum())
+    others = {"coreference": "coref_n", "induction": "induction_n", "duplicate": "induction_n"}
+    return int(scores[others.get(role, "n")])
+
+
+def draw_evidence(selection: OpenHead) -> None:
+    """Draw the relations, offsets and scores of the open head."""
+    scores = selection.scores
     views = [_relations, _offsets]
     if scores["role"] == "positional":
         views.reverse()
@@ -199,6 +246,18 @@ def _summary(row: "pd.Series", name: str) -> None:
 # --- attention of one head ------------------------------------------------------------------------
 #
 # A link from a head to the same head on the page Attention: its model, text, cell and scores.
+
+
+def link_to_page(selection: OpenHead) -> None:
+    """Draw a link to the page of this head, where it can be turned off."""
+    if (query := address(selection)) and query[choice.MODEL] == choice.in_url()[choice.MODEL]:
+        navigation.link(
+            "head",
+            "Turn it off",
+            icon=":material/toggle_off:",
+            query_params={**choice.in_url(), heads_views.HEAD: selection.name},
+            help="The page of this head: what it does in a text, and what changes without it.",
+        )
 
 
 def link(selection: OpenHead, case: Case | None = None) -> None:

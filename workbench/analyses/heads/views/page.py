@@ -6,11 +6,13 @@ The open head is in the address. Costs: milliseconds for a view.
 from workbench.analyses.heads.views import all_heads as views
 from workbench.analyses.heads.views.all_heads import HEAD, NAME, draw_grid, open_head
 from workbench.analyses.heads.views.one_head import evidence
+from workbench.analyses.heads.views.search import search
 from workbench.app.runs.result_page import ResultPage, View
 
 VIEWS = {
     "Heads": View(draw_grid),
     "Open head": View(evidence),
+    "Find heads": View(search),
     "Relations": View(views.relations),
     "Similar heads": View(
         views.similar_heads,

@@ -4,8 +4,9 @@ Costs: a forward pass, and the backward pass of the model's head.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -22,15 +23,20 @@ from workbench.analyses.predictions.views.results import (
 from workbench.analyses.predictions.views.target import named_for, shown, target_boxes
 from workbench.app import choice, navigation
 from workbench.app.downloads import downloads
+from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import OWN, row
 from workbench.app.token_views.component import token_views
-from workbench.app.token_views.views import View, grid
+from workbench.app.token_views.views import View, grid, index_in
+from workbench.core.head_names import FIRST, block_name
+from workbench.drawing.heads import named
+from workbench.experiment.definition import HEAD as HEADS
 from workbench.report.format import number
 
 if TYPE_CHECKING:
     import pandas as pd
 
+HEAD = "head"  # in the address: the open head
 OF = {
     "logit": "The contributions sum to the logit, with the scale of every norm held.",
     "head input": "This model's head is not linear. The contributions are to the input of the "
@@ -98,9 +104,29 @@ def who(sides: Sequence[Side]) -> None:
 
 
 def _grid(side: Side, found: Parts) -> None:
-    view = grid_of(found)
+    names = _heads_of(side, found)
+    view = grid_of(found, names, st.query_params.get(HEAD, ""))
+
+    def chosen(pick: Mapping[str, Any]) -> None:
+        row, column = (index_in(pick, name, 1_000_000) for name in ("row", "column"))
+        if row is not None and column is not None and (row, column) in names:
+            run_list.set_query(HEAD, names[row, column])
+
     st.markdown(f"**Which heads and MLPs speak for {shown(found.target)}?** · {plain(side.name)}")
-    token_views([view], f"parts {side.ref}", lambda chosen: None)
+    token_views([view], f"parts {side.ref}", chosen)
+    if (name := st.query_params.get(HEAD)) in names.values():
+        navigation.link(
+            "head",
+            f"Turn head {name} off",
+            icon=":material/toggle_off:",
+            query_params={
+                **choice.in_url(),
+                HEAD: str(name),
+                "text": side.doc.text[:2000],
+                "at": side.place.as_text,
+            },
+            help="The page of this head: its role, and the predictions without it.",
+        )
     rest = found.table[~found.table["part"].isin(["head", "mlp"])]
     sums = rest.groupby("part", sort=False)["contribution"].sum()
     others = ", ".join(
@@ -123,8 +149,28 @@ def _grid(side: Side, found: Parts) -> None:
     )
 
 
-def grid_of(found: Parts) -> View:
-    """Layers, the last on top, by heads and MLP."""
+def _heads_of(side: Side, found: Parts) -> dict[tuple[int, int], str]:
+    """The heads in the cells of the grid, by row and column, as the page Heads names them."""
+    groups = {(str(site.stack), str(site.kind)) for site in side.model.sites}
+    heads = found.table[found.table["part"] == "head"]
+    kinds = {str(kind) for kind in heads["kind"]}
+    wide = by_layer(found.table)
+    names: dict[tuple[int, int], str] = {}
+    for (_, kind, layer, head), name in zip(
+        heads[[*HEADS]].itertuples(index=False), named(heads, len(groups) > 1), strict=True
+    ):
+        cross = "cross " if kind == "cross" and len(kinds) > 1 else ""
+        row = [*wide.index].index(block_name(layer))
+        names[row, [*wide.columns].index(f"{cross}head {head + FIRST}")] = name
+    return names
+
+
+def grid_of(
+    found: Parts,
+    heads: Mapping[tuple[int, int], str] = MappingProxyType({}),
+    chosen: str = "",
+) -> View:
+    """Layers, the last on top, by heads and MLP; a chosen head has a frame."""
     wide = by_layer(found.table)
     rows, columns = list(wide.index), list(wide.columns)
     cells = wide.to_numpy().tolist()  # [rows, columns], NaN: no such head
@@ -143,7 +189,10 @@ def grid_of(found: Parts) -> View:
         ],
         diverging=True,
         legend=("against", "for"),
-        note="One cell for each attention head and each MLP, the last layer on top.",
+        marked=[(row, column) for (row, column), name in heads.items() if name == chosen],
+        pickable=bool(heads),
+        note="One cell for each attention head and each MLP, the last layer on top."
+        + (" Click a head to turn it off." if heads else ""),
     )
 
 

@@ -4,6 +4,7 @@ Every choice that makes the view is in the address. `predict_results` computes w
 mean, and `predict_views` draws it. Costs: nothing.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -103,16 +104,27 @@ def text_and_second_model(labels: tuple[str, ...] = ("Text",)) -> "tuple[Doc, st
                 format_func=lambda name: {OWN: "Own text"}.get(name, name),
             )
         doc = _sentence() if source == CORPUS else None
-        typed = [] if doc is not None else _typed(labels)
+        read = None if doc is not None else own_text(labels)
         other = second_model(label_visibility="visible" if is_pair else "collapsed")
-    if doc is not None:
-        return doc, other
-    docs = [cache.typed(text or "") for text in typed]
-    if len(docs) == 1:
-        return docs[0], other
-    from workbench.corpora.text_prediction import pair_of
+    if doc is None:
+        assert read is not None, "the text is one's own"
+        doc = read()
+    return doc, other
 
-    return pair_of(*docs), other
+
+def own_text(labels: tuple[str, ...] = ("Text",)) -> "Callable[[], Doc]":
+    """Draw the boxes for a text, or a pair; return what reads it, so that errors come later."""
+    typed = _typed(labels)
+
+    def read() -> "Doc":
+        docs = [cache.typed(text or "") for text in typed]
+        if len(docs) == 1:
+            return docs[0]
+        from workbench.corpora.text_prediction import pair_of
+
+        return pair_of(*docs)
+
+    return read
 
 
 def _typed(labels: tuple[str, ...]) -> list[str | None]:

@@ -3,7 +3,7 @@
 Costs: those of `predict_results`; the explanation of the open tab only.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -114,13 +114,8 @@ def show_ahead(ref: str, corpus: str) -> None:
 
 def look(ref: str, model: "Model", typed: "Doc", text: str) -> None:
     """Draw a text, whose words can be chosen, and what a model predicts at the chosen place."""
-    doc, gaps, places, written = _read(ref, model, typed)
-    if not places:
-        _ways_on(ref, model)
+    if not draw_sides(ref, typed):
         return
-    side = Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)
-    _question([side], places, gaps, _task(model), written)
-    _predictions([side])
     navigation.link(
         "predict",
         "Why? Explain a prediction",
@@ -130,6 +125,29 @@ def look(ref: str, model: "Model", typed: "Doc", text: str) -> None:
 
 
 LOOK = Look(look, order=2)
+
+
+def own_text(ref: str) -> "Callable[[], Doc]":
+    """Draw the boxes for a text of one's own, as a model reads it; return what reads it."""
+    return predict.own_text(_labels(_task(cache.model(ref))))
+
+
+def draw_sides(ref: str, typed: "Doc", other: str = "") -> list[Side]:
+    """Draw a text, and what a model, and another one, predict at the chosen place of it.
+
+    Returns what was drawn: nothing for a model that predicts nothing, which is said.
+    """
+    model = cache.model(ref)
+    doc, gaps, places, written = _read(ref, model, typed)
+    if not places:
+        _ways_on(ref, model)
+        return []
+    sides = [Side(ref, model, doc, _place(places, doc), () if written is None else written.choices)]
+    if other:
+        sides.append(_second(other, typed, sides[0]))
+    _question(sides, places, gaps, _task(model), written)
+    _predictions(sides)
+    return sides
 
 
 def _read(

@@ -1,0 +1,19 @@
+"""What does one head do, and what does the model do without it?
+
+The page of a head: its role, its attention in a text, what it writes, and a switch that makes an
+edit of the model, with the predictions before and after.
+"""
+
+from workbench.core.analysis import Analysis, Page
+
+ANALYSIS = Analysis(
+    __name__,
+    needs=(
+        "workbench.analyses.attention",
+        "workbench.analyses.heads",
+        "workbench.analyses.lenses",
+        "workbench.analyses.predictions",
+        "workbench.analyses.pruning",
+    ),
+    page=Page("head", "One head", "Understand", "toggle_off", "views.head:page", order=3),
+)
