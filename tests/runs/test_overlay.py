@@ -7,7 +7,8 @@ import pytest
 import workbench as wb
 from workbench import WorkbenchError
 from workbench.drawing.overlay import overlaid as drawn
-from workbench.runs.overlay import choices, groups, overlaid, panel_of
+from workbench.runs.compare import groups
+from workbench.runs.overlay import choices, overlaid, panel_of
 
 
 def scores(up: float = 0.0, seeds: int = 1) -> pd.DataFrame:

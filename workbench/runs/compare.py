@@ -14,6 +14,8 @@ import pandas as pd
 from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.findings import Finding, changes
+from workbench.runs import spec
+from workbench.runs.overlay import require_among
 from workbench.runs.run import Run, opened_run
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Comparison(dict[str, pd.DataFrame], Displayed):
             WorkbenchError: A name is unknown, or the table has no axis.
         """
         from workbench.drawing.overlay import overlaid as drawn
-        from workbench.runs.overlay import grouped, overlaid
+        from workbench.runs.overlay import overlaid
 
         groups = grouped(self.runs, by)
         return drawn(
@@ -98,6 +100,38 @@ def swept_columns(swept: Iterable[str], columns: Iterable[str]) -> list[str]:
     """Return the column of each swept setting or input in a table that has other `columns`."""
     taken = set(columns)
     return [f"swept_{name}" if name in taken else name for name in swept]
+
+
+def groups(runs: Sequence[Run]) -> Mapping[str, Sequence[str]]:
+    """Return what runs can be grouped by, with the group of each run: its letter, model, setting …
+
+    Only what differs between the runs is there, and `run`.
+    """
+    specs = [spec.with_given_names(run.spec) for run in runs]
+    settings = dict.fromkeys(name for each in specs for name in each.settings)
+    columns = swept_columns(settings, ("run", "model", "corpus", "split", "seed"))
+    by = {
+        "run": [LETTERS[index] for index in range(len(runs))],
+        "model": [" + ".join(model.name for model in each.models) for each in specs],
+        "corpus": [" + ".join(corpus.name for corpus in each.corpora) for each in specs],
+        "split": [str(each.split) for each in specs],
+        "seed": [str(each.seed) for each in specs],
+        **{
+            column: [_said(each.settings.get(name)) for each in specs]
+            for name, column in zip(settings, columns, strict=True)
+        },
+    }
+    return {name: each for name, each in by.items() if name == "run" or len(set(each)) > 1}
+
+
+def grouped(runs: Sequence[Run], by: str) -> Sequence[str]:
+    """Return the group of each run."""
+    known = groups(runs)
+    return known[require_among(by, known, "way to group these runs")]
+
+
+def _said(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def compared(tables: Sequence[Mapping[str, pd.DataFrame]]) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -15,9 +15,6 @@ import pandas as pd
 from scipy.stats import t
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.runs import spec
-from workbench.runs.compare import LETTERS, swept_columns
-from workbench.runs.run import Run
 
 MOST = 200  # places on an axis, or values to choose from
 PANELS = 12  # values of a key that are panels
@@ -63,38 +60,10 @@ def choices(tables: Sequence[pd.DataFrame], over: str = "") -> Choices:
     return Choices(values, axes, others)
 
 
-def groups(runs: Sequence[Run]) -> Mapping[str, Sequence[str]]:
-    """Return what runs can be grouped by, with the group of each run: its letter, model, setting …
-
-    Only what differs between the runs is there, and `run`.
-    """
-    specs = [spec.with_given_names(run.spec) for run in runs]
-    settings = dict.fromkeys(name for each in specs for name in each.settings)
-    columns = swept_columns(settings, ("run", "model", "corpus", "split", "seed"))
-    by = {
-        "run": [LETTERS[index] for index in range(len(runs))],
-        "model": [" + ".join(model.name for model in each.models) for each in specs],
-        "corpus": [" + ".join(corpus.name for corpus in each.corpora) for each in specs],
-        "split": [str(each.split) for each in specs],
-        "seed": [str(each.seed) for each in specs],
-        **{
-            column: [_said(each.settings.get(name)) for each in specs]
-            for name, column in zip(settings, columns, strict=True)
-        },
-    }
-    return {name: each for name, each in by.items() if name == "run" or len(set(each)) > 1}
-
-
 def panel_of(known: Choices, held: Iterable[str] = ()) -> str:
     """The key whose values are panels: the first that is not held and has few; "": none."""
     free = (key for key, each in known.others.items() if key not in held and len(each) <= PANELS)
     return next(free, "")
-
-
-def grouped(runs: Sequence[Run], by: str) -> Sequence[str]:
-    """Return the group of each run."""
-    known = groups(runs)
-    return known[_known(by, known, "way to group these runs")]
 
 
 def overlaid(
@@ -118,8 +87,8 @@ def overlaid(
             code="no-axis",
             remedy="Choose another table, or compare its rows.",
         )
-    value = _known(value or known.values[0], known.values, "column of numbers")
-    over = _known(over or known.over[0], known.over, "axis")
+    value = require_among(value or known.values[0], known.values, "column of numbers")
+    over = require_among(over or known.over[0], known.over, "axis")
     held = dict(where or {})
     panel = panel_of(known, held)
     for key, each in known.others.items():
@@ -134,7 +103,9 @@ def overlaid(
     ]
     out = pd.DataFrame(rows, columns=["group", "panel", "at", "value", "lower", "upper", "runs"])
     out.attrs = {"value": value, "over": over, "panel": panel, "held": held, "minus": minus}
-    return _differences(out, _known(minus, dict.fromkeys(group_of), "group")) if minus else out
+    return (
+        _differences(out, require_among(minus, dict.fromkeys(group_of), "group")) if minus else out
+    )
 
 
 def _of_run(
@@ -190,7 +161,8 @@ def _differences(rows: pd.DataFrame, minus: str) -> pd.DataFrame:
     return out.reset_index(drop=True)
 
 
-def _known(name: str, among: Iterable[str], what: str) -> str:
+def require_among(name: str, among: Iterable[str], what: str) -> str:
+    """Return the name if it is among these; otherwise raise an error that lists them."""
     names = [*among]
     if name not in names:
         raise WorkbenchError(
@@ -220,7 +192,3 @@ def _is_end(name: str) -> bool:
 def _ends_of(value: str) -> Sequence[tuple[str, str]]:
     """The columns that an interval of a value may have."""
     return ((f"{value}_lower", f"{value}_upper"), ("lower", "upper"))
-
-
-def _said(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

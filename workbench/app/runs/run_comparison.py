@@ -86,7 +86,8 @@ def _compared(group: "Comparison", is_only: bool) -> None:
 def _on_one_axis(group: "Comparison") -> None:
     """Draw a number of one table for all runs on one axis, as boxes choose."""
     from workbench.drawing.overlay import overlaid as drawn
-    from workbench.runs.overlay import PANELS, choices, groups, overlaid, panel_of
+    from workbench.runs.compare import groups
+    from workbench.runs.overlay import PANELS, choices, overlaid, panel_of
 
     runs = [*group.runs.values()]
     names = [
