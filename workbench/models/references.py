@@ -45,7 +45,7 @@ PREFIXED = ("elmo", "vectors")  # references with files after a colon
 # what pseudo-likelihood hides: `lm_losses.hidden_with`, or of XLNet `lm_losses.permuted_losses`
 Pseudo = Literal["within-word", "original", "permuted"]
 TRAINING_EXPERIMENTS = (  # experiments whose runs save a model
-    "train", "head-pruning", "finetune", "distil", "compress", "smaller-model",
+    "train", "head-pruning", "finetune", "distil", "compress", "smaller-model", "retrieve",
 )  # fmt: skip
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # parts of the folder of a model: see `task_checkpoint`
