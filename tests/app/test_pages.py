@@ -47,6 +47,7 @@ LOADED = (  # by their addresses; others by the links
     "corpora",
     "attention",
     "words",
+    "head",
     "experiments",
 )
 
