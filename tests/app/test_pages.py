@@ -49,6 +49,7 @@ LOADED = (  # by their addresses; others by the links
     "corpora",
     "attention",
     "words",
+    "head",
     "experiments",
 )
 

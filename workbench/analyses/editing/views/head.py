@@ -162,7 +162,7 @@ def _choose(names: Sequence[str], name: str) -> None:
         names.index(name),
         format_func=lambda each: f"head {each}",
         key=key,
-        width=180,
+        width=180 if " " not in name else 260,
         label_visibility="collapsed",
         on_change=lambda: run_list.set_query(HEAD, st.session_state.get(key)),
     )
@@ -234,7 +234,7 @@ def _here(model: "Model", head: Head, doc: "Doc", plain_ref: str) -> None:
     at = found.layers.index(head.layer), found.heads.index(head.head)
     weights = found.map(*at)  # [rows, columns]
     corpus = attention_answers.on_corpus(plain_ref)
-    left, right = st.columns([4, 7], gap="medium")
+    left, right = st.columns([3, 7], gap="medium")
     left.subheader("What it does here", anchor=False)
     left.markdown(plain(caption(found, weights, *at, corpus)))
     rows, columns = found.sides.rows.names, found.sides.columns.names
