@@ -31,5 +31,5 @@ def test_what_needs_an_analysis_goes_with_it() -> None:
     assert gone["lenses"] == {"lenses", "editing", "few_shot"}
     assert gone["predictions"] == {
         "predictions", "asking", "attention", "attribution", "editing", "few_shot", "lenses",
-        "patching", "steering",
+        "patching", "retrieval", "steering", "writing",
     }  # fmt: skip

@@ -63,7 +63,10 @@ def test_stages_and_their_times_follow_sizes() -> None:
     }  # fmt: skip
     small = stages(SmallerModel(max_sentences=100), facts, [Size("", 5000, 100_000, True)])
     large = stages(SmallerModel(), facts, [Size("", 5000, 100_000, True)])
-    assert [stage.name.split()[0] for stage in small] == ["Fine-tune", *["Cut"] * 4, "Measure"]
+    assert [stage.name.split()[0] for stage in small] == ["Fine-tune", *["Cut"] * 5, "Measure"]
+    packed = SmallerModel(methods=("packed bits",), plain=False)
+    (cut,) = (stage for stage in stages(packed, facts, []) if stage.name.startswith("Cut"))
+    assert "2 models" in cut.trained and "nothing is trained" in cut.trained
     assert "100 texts" in small[0].trained and "1,000 texts" in large[0].trained
     assert 5 < large[0].seconds / small[0].seconds < 11
     tuned = {**facts, "predicts": {"label": "topic"}}

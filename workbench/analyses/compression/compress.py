@@ -22,7 +22,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.analyses.compression import cost
-from workbench.analyses.compression.experiments import BATCH, BitsName, Compress, MethodName
+from workbench.analyses.compression.experiments import (
+    BATCH,
+    BIT_METHODS,
+    BitsName,
+    Compress,
+    MethodName,
+)
 from workbench.analyses.compression.lost import lost
 from workbench.analyses.compression.scores import Scored, of_model, same_pieces, scored
 from workbench.analyses.pruning.evaluation import (
@@ -66,9 +72,6 @@ CUT: tuple[MethodName, ...] = (
 )  # fmt: skip
 CUT_IN_TRAINING: tuple[MethodName, ...] = (
     "weights before training", "weights while training", "movement while training",
-)  # fmt: skip
-BIT_METHODS: tuple[MethodName, ...] = (
-    "bits", "packed bits", "bits after training", "bits while training",
 )  # fmt: skip
 COMPARED: dict[str, str] = {  # methods that train, and what each is tested against
     "weights before training": "weights after training",

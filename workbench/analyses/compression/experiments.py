@@ -29,6 +29,9 @@ METHODS: dict[MethodName, str] = {
     "bits while training": "bits while training (Zafrir et al. 2019)",
     "bits after training": "bits after training",
 }
+BIT_METHODS: tuple[MethodName, ...] = (
+    "bits", "packed bits", "bits after training", "bits while training",
+)  # fmt: skip
 BitsName = Literal["8", "8 with activations", "8 per tensor", "4", "4 per tensor"]
 BATCH = 16  # texts of a training step
 Share = Annotated[float, Field(gt=0, le=1)]

@@ -88,6 +88,11 @@ class SmallerModel(Settings):
     )
 
     @property
+    def used(self) -> list[MethodName]:
+        """The methods that can leave such a model: packed bits are never plain."""
+        return [name for name in self.methods if not (self.plain and name == "packed bits")]
+
+    @property
     def sizes(self) -> SplitSizes:
         """The maximum number of texts of each split."""
         return SplitSizes(self.max_sentences, self.max_sentences, self.max_sentences)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.analyses.compression.experiments import METHODS
+from workbench.analyses.compression.experiments import BIT_METHODS, METHODS
 from workbench.analyses.smaller_model.experiments import SmallerModel
 from workbench.core.findings import percent, plural
 from workbench.runs.time_left import in_words
@@ -87,8 +87,8 @@ def _stages(
         )
     else:
         yield Stage("Open the model", "nothing is trained if its head is for this task", 0.0)
-    for method in settings.methods:
-        is_bits = method == "bits"
+    for method in settings.used:
+        is_bits = method in BIT_METHODS
         tried = len(settings.bits) if is_bits else len(settings.amounts)
         again = 0 if is_bits or method == "vocabulary" else settings.recovery_epochs
         trained = (

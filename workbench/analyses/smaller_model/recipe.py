@@ -256,7 +256,7 @@ def _metric(split: Split, settings: SmallerModel) -> tuple[str, str]:
 def stages_of(settings: SmallerModel) -> list[str]:
     """The methods in their order; those that leave fewer bits, which cannot be cut, come last."""
     return sorted(
-        settings.methods, key=lambda name: any(p.bits for p in points_of(settings, name))
+        settings.used, key=lambda name: any(p.bits for p in points_of(settings, name))
     )  # fmt: skip
 
 
