@@ -94,7 +94,14 @@ def test_rag_is_its_definition(
     corpus = wb.read(TEXTS)
     found = passages_of(corpus.docs(), 8)
     result = run_here(
-        "retrieve", model, corpus, retrievers=("bm25",), k=3, passage_words=8, questions=99
+        "retrieve",
+        model,
+        corpus,
+        retrievers=("bm25",),
+        k=3,
+        passage_words=8,
+        questions=99,
+        attributed=0,
     )
     items, read = result.tables["items"], result.tables["passages"]
     assert len(items) == len(found.questions) > 5
@@ -152,7 +159,9 @@ def test_an_encoder_decoder_answers_a_question_with_an_end() -> None:
     """As T5 is asked, and the end piece counts."""
     model: Any = wb.load("mini:t5", device="cpu")
     corpus: Corpus = wb.read("primer/questions:size=20")
-    result = run_here("retrieve", model, corpus, retrievers=("bm25",), k=1, questions=2)
+    result = run_here(
+        "retrieve", model, corpus, retrievers=("bm25",), k=1, questions=2, attributed=0
+    )
     found = passages_of(corpus.docs("test"), 21)
     texts = {each.before: each for each in found.questions}
     for item, passage in zip(

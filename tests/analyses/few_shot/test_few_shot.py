@@ -24,7 +24,7 @@ WORDS = {"negative": "sad", "positive": "happy"}
 DESIGN = PromptDesign("{text} It was {label}.", WORDS)
 SHORT: dict[str, Any] = {
     "max_sentences": 6, "shots": (1,), "seeds": (0, 1), "templates": ("{text} It was {label}.",),
-    "label_words": ("negative=sad; positive=happy",), "attributed": 2,
+    "label_words": ("negative=sad; positive=happy",), "attributed": 1,
 }  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def test_the_parts_of_a_prompt_are_those_of_its_text() -> None:
 
 def test_calibration_repairs_a_preference() -> None:
     # six draws: in some of them a name has no demonstration, and no calibration helps
-    more = {"seeds": tuple(range(6)), "max_sentences": 20, "orders": 2, "heads": 0}
+    more = {"seeds": tuple(range(6)), "max_sentences": 20, "orders": 2, "heads": 0, "attributed": 0}
     found = planted(copier(bias=40.0), shots=(6,), **more)
     row = gains(found).loc[6, "calibration", "contextual"]
     assert row["difference"] > 0.3 and row["lower"] > 0
@@ -123,7 +123,13 @@ def test_calibration_repairs_a_preference() -> None:
 def test_a_random_twin_learns_nothing() -> None:
     """That the order of demonstrations moves its predictions is true of random weights, too."""
     found = claims(
-        planted(copier().reinitialised(0), shots=(6,), calibration="contextual", seeds=(0, 1))
+        planted(
+            copier().reinitialised(0),
+            shots=(6,),
+            calibration="contextual",
+            seeds=(0, 1),
+            attributed=3,
+        )
     )
     found.pop("texts whose prediction depends on the order")
     assert not [each for each in found.values() if each.verdict == "supported"]

@@ -38,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def retrieved(model: Any, corpus: Any, **settings: Any) -> dict[str, Any]:
-    return dict(run_here("retrieve", model, corpus, **settings).tables)
+    return dict(run_here("retrieve", model, corpus, **{"attributed": 0, **settings}).tables)
 
 
 def by(table: Any, *keys: str) -> Any:
