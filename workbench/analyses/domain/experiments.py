@@ -35,12 +35,12 @@ class Domain(Settings):
     )
     size: Size = Field("mini", description="Model size, as in train (default mini).")
     general_steps: int = Field(
-        800,
+        600,
         ge=1,
-        description="Steps on general text of the model as is, where none is given (default 800).",
+        description="Steps on general text of the model as is, where none is given (default 600).",
     )
     steps: int = Field(
-        800, ge=1, description="Steps that a model is trained further (default 800)."
+        600, ge=1, description="Steps that a model is trained further (default 600)."
     )
     batch_size: int = Field(16, ge=1, description="Sequences per step (default 16).")
     sequence_length: int = Field(64, ge=8, description="Pieces per sequence (default 64).")
