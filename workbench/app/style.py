@@ -189,7 +189,7 @@ if (!window.workbenchKeys) {
         busy || event.ctrlKey || event.metaKey || event.altKey) return;
     const step = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
     const way = step && event.key.startsWith("Page") &&
-      document.querySelector(`.st-key-lesson-${step > 0 ? "next" : "back"} a`);
+      document.querySelector(`.st-key-lesson-${step > 0 ? "next" : "back"} :is(a, button)`);
     const dark = document.querySelector("#workbench-blank");
     if (dark || event.key === "b" || event.key === ".") {
       if (dark) dark.remove();

@@ -4,9 +4,12 @@ A step is an address with `tour` in it, and `lesson` unless it is the tour: so a
 at any time, and its link can be given to a class. Costs: nothing.
 """
 
-import streamlit as st
+from collections.abc import Mapping
 
-from workbench.app import navigation
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
+
+from workbench.app import choice, navigation
 from workbench.app.frame import lessons
 from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
 from workbench.app.tables_and_figures import PRESENT
@@ -120,13 +123,33 @@ def _key(name: str, number: int) -> str:
 
 
 def _link(name: str, shown: Lesson, number: int, label: str, icon: str) -> None:
+    """Draw the way to another step. A link to the page that is open leaves its address as it is,
+    so there a button goes on."""
+    page, address = shown.steps[number].page, address_of(name, shown, number)
+    here = shown.steps[step() or 0].page
     with st.container(key=f"lesson-{label.lower()}", width="content"):
-        navigation.link(
-            shown.steps[number].page,
-            label,
-            icon=f":material/{icon}:",
-            query_params=address_of(name, shown, number),
-        )
+        if page != here:
+            navigation.link(page, label, icon=f":material/{icon}:", query_params=address)
+        else:
+            icon = f":material/{icon}:"
+            st.button(label, icon=icon, type="tertiary", key=label, on_click=_go, args=(address,))
+
+
+def _go(address: Mapping[str, str]) -> None:
+    """Put the address of a step into that of the open page; for callbacks.
+
+    A choice that is bound to a box is set in the box.
+    """
+    for key, value in address.items():
+        if key == choice.MODEL:
+            choice.choose_model(value)
+        elif key == choice.CORPUS:
+            choice.choose_corpus(value)
+        else:
+            try:
+                st.query_params[key] = value
+            except StreamlitAPIException:
+                st.session_state[key] = value
 
 
 def _end() -> None:
