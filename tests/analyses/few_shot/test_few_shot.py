@@ -128,7 +128,7 @@ def test_a_random_twin_learns_nothing() -> None:
             shots=(6,),
             calibration="contextual",
             seeds=(0, 1),
-            attributed=3,
+            attributed=1,
         )
     )
     found.pop("texts whose prediction depends on the order")

@@ -312,7 +312,7 @@ def test_a_copier_reads_the_answer_off_its_place() -> None:
     assert {word for word, nats in lost.items() if nats > 1} == {"Anna", "boat", "question"}
 
 
-@pytest.mark.parametrize("name", ["mini:t5", "mini:gpt"])
+@pytest.mark.parametrize("name", [pytest.param("mini:t5", marks=pytest.mark.slow), "mini:gpt"])
 def test_attribution_by_kind_of_passage(name: str) -> None:
     tables = retrieved(
         wb.load(name, device="cpu"), wb.read("primer:size=60"), retrievers=("bm25",), k=1,

@@ -198,7 +198,7 @@ def test_a_copied_word_comes_from_its_place_in_the_source() -> None:
     assert rows.loc[("in no source", "written before"), "share"] > 0
 
 
-@pytest.mark.parametrize("name", ["mini:t5", "mini:gpt"])
+@pytest.mark.parametrize("name", [pytest.param("mini:t5", marks=pytest.mark.slow), "mini:gpt"])
 def test_the_source_has_its_pieces(name: str) -> None:
     model: Any = wb.load(name, device="cpu")
     (pair,) = text_pairs([pair_of(doc_of("The old dog runs ."), doc_of("A dog ."))])
