@@ -2,33 +2,17 @@
 
 from collections import Counter
 from random import Random
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import workbench as wb
+from tests.analyses.distillation.test_distil import classifier
 from tests.judges.odd import odd_corpus, run_here
 from tests.models import headed
 from workbench import Corpus, Result, WorkbenchError
 from workbench.analyses.slices.experiments import ERRORS
-from workbench.engine.task import Task
-from workbench.models.output_heads.standard_heads import finish, with_standard_head
-
-NAMES = ("no", "yes")
-
-
-def says_yes() -> Any:
-    """A BERT that calls every text `yes`, with a probability of 95 %."""
-    bert = headed.made("bert", "BertForMaskedLM")
-    net = with_standard_head(bert, Task("right", "class", "right", NAMES, None, "accuracy"), 0)
-    finish(net)
-    with torch.no_grad():
-        net.net.classifier.weight.zero_()
-        net.net.classifier.bias.copy_(torch.tensor([0.0, 3.0]))
-    return net
 
 
 def labelled(planted: str = "", seed: int = 0) -> Corpus:
@@ -55,7 +39,7 @@ def found(result: Result) -> pd.DataFrame:
 
 def test_the_word_with_which_a_classifier_is_wrong_is_found() -> None:
     word = frequent()
-    result = run_here("errors", says_yes(), labelled(word), words=(word,))
+    result = run_here("errors", classifier(), labelled(word), words=(word,))
     slices = found(result).set_index(["kind", "slice"])
     row = slices.loc[("words", "with such a word")]
     assert row["value"] == 0 and row["rest"] == 1 and row["worse"] == 1
@@ -78,7 +62,7 @@ def test_labels_at_random_have_no_slice_but_their_own_class() -> None:
     chance allows."""
     false = 0
     for seed in range(8):
-        result = run_here("errors", says_yes(), labelled(seed=seed), words=(frequent(),))
+        result = run_here("errors", classifier(), labelled(seed=seed), words=(frequent(),))
         slices = found(result)
         assert ("class", "no") in set(zip(slices["kind"], slices["slice"], strict=True))
         false += bool((slices["kind"] != "class").any())

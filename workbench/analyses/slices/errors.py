@@ -92,6 +92,7 @@ def _guesses(evaluation: Evaluation) -> Mapping[int, tuple[str, float]]:
     """The class that is predicted of each text, and its probability."""
     model, names = evaluation.model, evaluation.aim.task.names
     found: dict[int, tuple[str, float]] = {}
+    room = Limit()
 
     @torch.no_grad()
     def of(question: Question) -> list[tuple[int, float]]:
@@ -102,7 +103,7 @@ def _guesses(evaluation: Evaluation) -> Mapping[int, tuple[str, float]]:
         return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
 
     for question in evaluation.questions:
-        for part, answers in in_halves(of, question, Limit()):
+        for part, answers in in_halves(of, question, room):
             for place, (index, sure) in zip(part.order, answers, strict=True):
                 found[place] = (names[index], sure)
     return found

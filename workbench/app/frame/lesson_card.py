@@ -16,14 +16,9 @@ from workbench.app.tables_and_figures import PRESENT
 from workbench.app.text import plain
 
 
-def lesson() -> Lesson | None:
-    """The lesson in the address."""
-    return lessons.found(st.query_params.get(LESSON, ""))
-
-
-def step() -> int | None:
-    """The step in the address, counted from 0; None without a lesson."""
-    text, shown = st.query_params.get(STEP, ""), lesson()
+def step(shown: Lesson | None) -> int | None:
+    """The step in the address, counted from 0; None if the lesson has no such step."""
+    text = st.query_params.get(STEP, "")
     if shown and text.isascii() and text.isdecimal() and 1 <= int(text[:3]) <= len(shown.steps):
         return int(text) - 1
     return None
@@ -56,10 +51,14 @@ def draw(page: str) -> None:
 
     An address of a step that is on another page, such as `/?tour=1`, opens that page.
     """
-    number, shown = step(), lesson()
+    if STEP not in st.query_params:  # as on nearly all pages
+        return
+    name = st.query_params.get(LESSON, "")
+    shown = lessons.found(name)
+    number = step(shown)
     if number is None or shown is None:
         return
-    name, here = st.query_params.get(LESSON, ""), shown.steps[number]
+    here = shown.steps[number]
     if here.page != page:
         navigation.switch(here.page, address_of(name, shown, number))
     outline = _OUTLINE.replace("SELECTOR", here.outlined) if here.outlined else ""
@@ -71,9 +70,11 @@ def draw(page: str) -> None:
             _task(name, number, here.task)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if number > 0:
-                _link(name, shown, number - 1, "Back", "arrow_back")
+                before = address_of(name, shown, number - 1)
+                _link(page, before, shown.steps[number - 1].page, "Back", "arrow_back")
             if number + 1 < len(shown.steps):
-                _link(name, shown, number + 1, "Next", "arrow_forward")
+                after = address_of(name, shown, number + 1)
+                _link(page, after, shown.steps[number + 1].page, "Next", "arrow_forward")
             what = "lesson" if name else "tour"
             is_last = number + 1 == len(shown.steps)
             st.button(
@@ -122,11 +123,9 @@ def _key(name: str, number: int) -> str:
     return f"right {name} {number}"
 
 
-def _link(name: str, shown: Lesson, number: int, label: str, icon: str) -> None:
+def _link(here: str, address: Mapping[str, str], page: str, label: str, icon: str) -> None:
     """Draw the way to another step. A link to the page that is open leaves its address as it is,
     so there a button goes on."""
-    page, address = shown.steps[number].page, address_of(name, shown, number)
-    here = shown.steps[step() or 0].page
     with st.container(key=f"lesson-{label.lower()}", width="content"):
         if page != here:
             navigation.link(page, label, icon=f":material/{icon}:", query_params=address)
