@@ -4,6 +4,6 @@ The address holds the run, the run it is compared with, the view and its choices
 the request; a view reads the tables of a run.
 """
 
-from probes.views.page import PROBING
+from workbench.analyses.probes.views.page import PROBING
 
 PROBING.page()

@@ -6,8 +6,8 @@
 What an analysis consists of is its folder, the folder of its tests and its file in `pages/`.
 Analyses that declare that they need it go with it. Then the import contracts and the types are
 checked, every module is imported, the experiments of the others are listed, each page of the app is
-drawn, and the demo says which stops it leaves out. Only `pyproject.toml` is edited, and only for
-`probes`, which lies outside of the package. The copy has the caches of mypy and of compiled
+drawn, and the demo says which stops it leaves out. No other
+file is edited. The copy has the caches of mypy and of compiled
 modules, so only what an analysis changes is computed anew, and checks run side by side. Costs: half
 a minute of one core for each, if mypy was run before.
 """
@@ -24,11 +24,11 @@ from collections.abc import Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from workbench.core.analysis import BESIDE, Analysis, analyses
+from workbench.core.analysis import Analysis, analyses
 
 ROOT = Path(__file__).parents[1]
 COPIED = (  # of the repository, with their times, by which caches are valid
-    "workbench", "probes", "pages", "static", "tests", ".streamlit", ".mypy_cache",
+    "workbench", "pages", "static", "tests", ".streamlit", ".mypy_cache",
     "streamlit_app.py", "pyproject.toml", "README.md", "LICENSE",
 )  # fmt: skip
 AT_ONCE = 2  # checks side by side
@@ -36,11 +36,10 @@ QUICK = ("imports", "experiments")  # by day; `tests/test_floors.py` has the imp
 LINTED = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 IMPORTED = """
 import importlib, pkgutil, sys
-for root in {roots!r}:
-    package = importlib.import_module(root)
-    for module in pkgutil.walk_packages(package.__path__, f"{{root}}."):
-        if module.name != "workbench.__main__":
-            importlib.import_module(module.name)
+package = importlib.import_module("workbench")
+for module in pkgutil.walk_packages(package.__path__, "workbench."):
+    if module.name != "workbench.__main__":
+        importlib.import_module(module.name)
 print(len(sys.modules))
 """
 DRAWN = """
@@ -94,14 +93,10 @@ def without(gone: Iterable[Analysis], tree: Path) -> None:
             shutil.copytree(ROOT / part, tree / part)
         elif (ROOT / part).is_file():
             shutil.copy2(ROOT / part, tree / part)
-    project = tree / "pyproject.toml"
     for analysis in gone:
         for part in parts_of(analysis):
             path = tree / part
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        if analysis.package in BESIDE:
-            text = project.read_text("utf-8")
-            project.write_text(text.replace(f', "{analysis.package}"', ""), "utf-8")
 
 
 def faults_without(name: str, only: Container[str] | None = None) -> list[str]:
@@ -111,7 +106,6 @@ def faults_without(name: str, only: Container[str] | None = None) -> list[str]:
         tree = Path(folder) / "tree"
         tree.mkdir()
         without(gone, tree)
-        roots = ["workbench", *(each for each in BESIDE if (tree / each).is_dir())]
         around = {
             **os.environ,
             "PYTHONPATH": str(tree),
@@ -131,7 +125,7 @@ def faults_without(name: str, only: Container[str] | None = None) -> list[str]:
         commands = {
             "mypy": ("-m", "mypy"),
             "pages": ("-c", DRAWN),
-            "imports": ("-c", IMPORTED.format(roots=roots)),
+            "imports": ("-c", IMPORTED),
             "lint-imports": ("-c", LINTED),
             "experiments": ("-m", "workbench", "experiments", "--json"),
             "demo": ("-c", DEMO),

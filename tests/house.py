@@ -7,7 +7,7 @@
 Except for the table of rooms below, no module is named here, so one script measures the code before
 and after. How each figure is measured:
 
-- *Python files*: all of `workbench/`, `probes/`, `pages/`, and `streamlit_app.py`.
+- *Python files*: all of `workbench/`, `pages/`, and `streamlit_app.py`.
 - *Statements*: `ast.stmt` nodes, without imports and docstrings.
 - *Short files*: fewer than 60 lines; `__init__.py` and `pages/` are left out.
 - *Files entered*: a trace of the smallest run of an analysis, `python -m workbench run ...`, in an
@@ -20,7 +20,7 @@ and after. How each figure is measured:
   rooms, which have a line of their own. This leaves the doors, the files at the top of `workbench`,
   the core, the runs and the analysis' own package.
 - *Import circles*: strongly connected components of two or more files, or rooms. A room is a
-  subpackage or a file directly in `workbench`, a folder in `workbench/analyses`, or `probes`.
+  subpackage or a file directly in `workbench`, or a folder in `workbench/analyses`.
   Imports inside functions and under `TYPE_CHECKING` count, and `import_module("NAME")`; names in
   strings that are resolved later do not.
 - *Upward imports*: from a lower floor to a higher, or between rooms of one floor that are kept
@@ -34,7 +34,7 @@ and after. How each figure is measured:
   Comparisons with a `model_type`, or with the `kind` or `family` of something called `model`, `net`
   or `facts`.
 - *Names exported*: public names in `workbench.__all__`.
-- *Other imports in README and docs*: lines that import from `workbench` or `probes` in any form but
+- *Other imports in README and docs*: lines that import from `workbench` in any form but
   `import workbench as wb`.
 
 Costs half a minute of one core, nearly all of it for the traced run.
@@ -63,7 +63,7 @@ OUTPUT = {"report", "view"} | {"app", "attention_browser", "figures", "report", 
 MODELS, CONTRACT = "workbench/models/", "workbench/engine/"  # where model classes are defined
 
 RUNS = {  # by the folder of the analysis whose smallest run is traced
-    "probes/": (
+    "workbench/analyses/probes/": (
         "run edge-probing --model mini:bert --corpus primer:size=40 --device cpu "
         "--set tasks=pos effort=quick"
     ),
@@ -160,7 +160,7 @@ class Files:
 
     def __init__(self, tree: Path) -> None:
         found = [tree / "streamlit_app.py"]
-        for folder in ("workbench", "probes", "pages"):
+        for folder in ("workbench", "pages"):
             found += (tree / folder).rglob("*.py")
         self.texts = {
             path.relative_to(tree).as_posix(): path.read_text(encoding="utf-8")
@@ -271,11 +271,9 @@ def room_of_file(name: str) -> str:
 
 
 def imports(files: Files) -> dict[str, set[str]]:
-    """The modules of `workbench` and `probes` that each of them imports, anywhere in the file."""
+    """The modules of `workbench` that each of them imports, anywhere in the file."""
     own = {
-        module_of(name): tree
-        for name, tree in files.trees.items()
-        if name.startswith(("workbench/", "probes/"))
+        module_of(name): tree for name, tree in files.trees.items() if name.startswith("workbench/")
     }
     packages = {module_of(name) for name in files.trees if name.endswith("__init__.py")}
     found: dict[str, set[str]] = {}
@@ -525,7 +523,7 @@ def _line(node: ast.AST) -> int:
 
 IMPORT = re.compile(  # at the start of a line, of a prompt, or of a quoted program
     r"""(?:^|[>;"'`])\s*"""
-    r"""((?:from\s+(?:workbench|probes)[\w.]*\s+import|import\s+(?:workbench|probes))\b.*)"""
+    r"""((?:from\s+workbench[\w.]*\s+import|import\s+workbench)\b.*)"""
 )
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.plain_english        lists them in strings, docstrings and docs: FILE:LINE: WORD
 
-Strings and docstrings of `workbench/`, `probes/`, `pages/` and `streamlit_app.py`; strings of the
+Strings and docstrings of `workbench/`, `pages/` and `streamlit_app.py`; strings of the
 JavaScript; the templates; README, CONTRIBUTING, AGENTS and `docs/`. Identifiers and comments are
 not looked at. Costs: two seconds.
 """
@@ -19,7 +19,7 @@ WORDS = re.compile(
     r"\b(nought|anew|by lot|told|asked|slopes?|where none is said|what (?:it|they) comes? to)\b",
     re.IGNORECASE,
 )
-CODE = ("workbench", "probes", "pages")
+CODE = ("workbench", "pages")
 VOCABULARY = "workbench/corpora/primer/english.py"  # words of the built-in corpus
 PROSE = ("README.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md")
 JS_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|`(?:[^`\\]|\\.)*`')

@@ -113,7 +113,7 @@ def test_what_is_not_an_analysis_names_none() -> None:
 @pytest.fixture(scope="module")
 def graph() -> Any:
     return grimp.build_graph(
-        "workbench", "probes", include_external_packages=True, exclude_type_checking_imports=True
+        "workbench", include_external_packages=True, exclude_type_checking_imports=True
     )
 
 
@@ -126,9 +126,8 @@ def test_bare_modules_run_where_only_torch_is(analysis: Analysis, heavy: str, gr
 
 def test_nothing_below_imports_a_page() -> None:
     doors = {"pages", "streamlit_app"}
-    for folder in ("workbench", "probes"):
-        for file in (ROOT / folder).rglob("*.py"):
-            assert not first_parts(imported(file)) & doors, file
+    for file in (ROOT / "workbench").rglob("*.py"):
+        assert not first_parts(imported(file)) & doors, file
 
 
 def test_every_module_has_its_floor() -> None:

@@ -13,12 +13,12 @@ from tests import house
 
 PYPROJECT = """
 [tool.importlinter]
-root_packages = ["workbench", "probes"]
+root_packages = ["workbench"]
 
 [[tool.importlinter.contracts]]
 name = "Floors"
 type = "layers"
-layers = ["workbench.runs", "probes | workbench.heads", "workbench.models : workbench.corpora"]
+layers = ["workbench.runs", "workbench.analyses.probes | workbench.heads", "workbench.models : workbench.corpora"]
 
 [[tool.importlinter.contracts]]
 name = "Of one room"
@@ -53,7 +53,9 @@ def test_statements_are_counted_without_imports_and_docstrings(tmp_path: Path) -
 
 def test_short_files_are_those_under_60_lines(tmp_path: Path) -> None:
     texts = {"workbench/a.py": "x = 1\n" * 59, "workbench/b.py": "x = 1\n" * 60}
-    texts |= dict.fromkeys(["pages/p.py", "streamlit_app.py", "probes/__init__.py"], "")
+    texts |= dict.fromkeys(
+        ["pages/p.py", "streamlit_app.py", "workbench/analyses/probes/__init__.py"], ""
+    )
     files = house.Files(made(tmp_path, {**texts, "tests/test_a.py": "", "other/c.py": ""}))
     assert house.short_files(files) == ["streamlit_app.py (0)", "workbench/a.py (59)"]
     assert len(files.trees) == 6
@@ -114,7 +116,7 @@ def test_circles_of_files_and_of_rooms(tmp_path: Path) -> None:
             "workbench/heads/a.py": "",
             "workbench/heads/b.py": "from workbench.runs import d",
             "workbench/runs/d.py": "",
-            "probes/a.py": "import workbench.runs.a",
+            "workbench/analyses/probes/a.py": "import workbench.runs.a",
         },
     )
     assert house.circles_of(found) == [["workbench.runs.a", "workbench.runs.b", "workbench.runs.c"]]
@@ -125,10 +127,10 @@ def test_upward_imports_are_those_against_the_contracts(tmp_path: Path) -> None:
     found = imports(
         tmp_path,
         {
-            "workbench/runs/a.py": "import probes.a, workbench.corpora.a",  # downward
+            "workbench/runs/a.py": "import workbench.analyses.probes.a, workbench.corpora.a",  # downward
             "workbench/runs/disk.py": "import workbench.runs.door",  # upward, in the room
             "workbench/runs/door.py": "import workbench.runs.disk",
-            "probes/a.py": "import workbench.heads.a",  # kept apart
+            "workbench/analyses/probes/a.py": "import workbench.heads.a",  # kept apart
             "workbench/heads/a.py": "import workbench.heads.b",  # one room
             "workbench/heads/b.py": "def f():\n    import workbench.runs.a",  # upward
             "workbench/corpora/a.py": "import workbench.models.a",  # neighbours that may
@@ -137,7 +139,7 @@ def test_upward_imports_are_those_against_the_contracts(tmp_path: Path) -> None:
         },
     )
     assert house.upward_imports(tmp_path, found) == [
-        "probes.a -> workbench.heads.a",
+        "workbench.analyses.probes.a -> workbench.heads.a",
         "workbench.heads.b -> workbench.runs.a",
         "workbench.runs.disk -> workbench.runs.door",
     ]
@@ -217,7 +219,7 @@ def test_public_names_are_those_of_all(tmp_path: Path) -> None:
 def test_other_imports_in_the_documents_are_found(tmp_path: Path) -> None:
     readme = ">>> import workbench as wb\n>>> from workbench.engine.taps import Capture\n"
     readme += "import os\nThe names come\nfrom workbench itself.\n"
-    page = 'python -c "import workbench.runs"\nfrom probes import a\n'
+    page = 'python -c "import workbench.runs"\nfrom workbench.analyses.probes import a\n'
     tree = made(tmp_path, {"README.md": readme, "docs/a.md": page})
     assert [line.partition(": ")[0] for line in house.other_imports(tree)] == [
         "README.md:2",
@@ -230,7 +232,7 @@ def test_other_imports_in_the_documents_are_found(tmp_path: Path) -> None:
 
 COMMAND = """
 import subprocess, sys, threading
-from probes import called, imported
+from workbench.analyses.probes import called, imported
 from workbench.corpora import ground
 called.f()
 thread = threading.Thread(target=ground.f)
@@ -250,16 +252,16 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "workbench/__main__.py": COMMAND,
             "workbench/corpora/ground.py": FUNCTION,
             "workbench/runs/worker.py": FUNCTION,
-            "probes/__init__.py": "",
-            "probes/called.py": FUNCTION,
-            "probes/imported.py": "class C:\n    def f(self): pass\nC().f()\n",
+            "workbench/analyses/probes/__init__.py": "",
+            "workbench/analyses/probes/called.py": FUNCTION,
+            "workbench/analyses/probes/imported.py": "class C:\n    def f(self): pass\nC().f()\n",
         },
     )
 
 
 def test_files_are_entered_where_a_function_is_called(tree: Path) -> None:
     assert sorted(house.entered_files(tree, ["-m", "workbench"])) == [
-        "probes/called.py",
+        "workbench/analyses/probes/called.py",
         "workbench/corpora/ground.py",
         "workbench/runs/worker.py",
     ]
@@ -290,7 +292,7 @@ def test_the_table_has_every_figure(
         "heads: own files entered by its smallest run": [0],
         "heads: files from command to tables": [2],
         "heads: ground rooms, output rooms": [1, 0],
-        "rooms directly in workbench/": [2],
+        "rooms directly in workbench/": [3],
         "files in the largest folder": [3],
         "import circles of files, files in them": [0, 0],
         "import circles of rooms, rooms in them": [0, 0],
@@ -307,7 +309,11 @@ def test_the_table_is_printed_with_its_listings(
 ) -> None:
     assert table(["--tree", str(tree), "--verbose"], monkeypatch) == 0
     printed = capsys.readouterr().out
-    assert "≤ 43,000" in printed and "not measured" in printed and "\n  probes/called.py" in printed
+    assert (
+        "≤ 43,000" in printed
+        and "not measured" in printed
+        and "\n  workbench/analyses/probes/called.py" in printed
+    )
 
 
 def test_a_folder_that_is_no_checkout_is_refused(

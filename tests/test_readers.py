@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ("workbench", "probes", "pages", "streamlit_app.py")
+SOURCES = ("workbench", "pages", "streamlit_app.py")
 READERS = frozenset(
     "open read_text read_bytes write_text write_bytes load_file safe_open read_table read_parquet "
     "read_csv from_pretrained get_config_dict copyfile copytree copy2 memmap open_memmap fromfile "
@@ -102,7 +102,7 @@ ALLOWED = {
     "workbench/app/runs/export.py made": SCRATCH,
     "workbench/app/glossary.py terms": OURS,
     "workbench/app/library/uploads.py receive_corpus.fill": "a new file in a new folder",
-    "probes/figures/probing.py published": OURS,
+    "workbench/analyses/probes/figures/probing.py published": OURS,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from workbench.corpora.readers.conllu import LineError
 ROOT = Path(__file__).resolve().parents[1]
 FILES = [
     ROOT / "streamlit_app.py",
-    *(path for part in ("workbench", "probes", "pages") for path in (ROOT / part).rglob("*.py")),
+    *(path for part in ("workbench", "pages") for path in (ROOT / part).rglob("*.py")),
 ]
 BY_PLACE = {"Failure": 2, "LineError": 2, "Fault": 2, "Need": 2, "_CellError": 1}  # not by name
 

@@ -1,4 +1,4 @@
-"""An installed wheel, with no checkout beside it, has the app, its pages and the probes."""
+"""An installed wheel, with no checkout beside it, has the app and its pages."""
 
 import subprocess
 import sys
@@ -10,9 +10,9 @@ from workbench.core.machine import app_file
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = """
-import probes, workbench
+import workbench
 from workbench.core.machine import app_file
-print(workbench.__file__, probes.__file__, app_file(), sep="\\n")
+print(workbench.__file__, app_file(), sep="\\n")
 """
 
 
@@ -37,9 +37,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_installed_packages_find_the_app(installed: Path, tmp_path: Path) -> None:
     answer = run("-c", PROGRAM, cwd=tmp_path, PYTHONPATH=str(installed))
-    workbench, probes, app = map(Path, answer.split())
+    workbench, app = map(Path, answer.split())
     assert workbench == installed / "workbench" / "__init__.py"
-    assert probes == installed / "probes" / "__init__.py"
     assert app == installed / "workbench" / "app" / "streamlit_app.py"
 
 
@@ -56,8 +55,8 @@ def test_installed_app_is_the_checkouts(installed: Path) -> None:
 
 
 def test_every_module_is_installed_and_nothing_else(installed: Path) -> None:
-    packages = [ROOT / "workbench", ROOT / "probes"]
-    here = {path.relative_to(ROOT) for folder in packages for path in folder.rglob("*.py")}
+    here = {path.relative_to(ROOT) for path in (ROOT / "workbench").rglob("*.py")}
+    here.add(Path("lm_workbench.py"))
     there = {path.relative_to(installed) for path in installed.rglob("*.py")}
     added = {Path("workbench/app/streamlit_app.py")}
     added |= {Path("workbench/app/pages") / page.name for page in (ROOT / "pages").glob("*.py")}

@@ -36,7 +36,7 @@ IMPORTED = (
     "transformers.models.bert.modeling_bert", "workbench.analyses.basics.experiments",
     "workbench.analyses.basics.describe", "workbench.analyses.basics.lm_profile",
     "workbench.analyses.transfer.finetune", "workbench.analyses.training.training_run",
-    "probes.edge_probing", "workbench.analyses.basics.figures.corpus",
+    "workbench.analyses.probes.edge_probing", "workbench.analyses.basics.figures.corpus",
     "workbench.analyses.basics.figures.model", "workbench.drawing.heads", "threadpoolctl",
 )  # fmt: skip
 

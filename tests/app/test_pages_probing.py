@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from probes.views.page import VIEWS
+from tests.analyses.probes.test_figures import EVIL, probed
 from tests.app.pages import home  # noqa: F401
-from tests.probes.test_figures import EVIL, probed
 from tests.report.making import corpus, made, model
 from workbench import Run, experiments
+from workbench.analyses.probes.views.page import VIEWS
 from workbench.core.machine import app_file
 from workbench.runs.run import write_array
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from probes.views import curves as probing_views
 from tests.app.pages import home, opened  # noqa: F401
 from workbench.analyses.attribution import faithfulness, views
 from workbench.analyses.heads.views import all_heads as heads_views
 from workbench.analyses.predictions.views import results
 from workbench.analyses.predictions.views.choices import EXAMPLE
 from workbench.analyses.predictions.views.page import usual_side
+from workbench.analyses.probes.views import curves as probing_views
 from workbench.app import tables_and_figures
 from workbench.app.choice import FIRST_READER
 from workbench.app.frame import preload

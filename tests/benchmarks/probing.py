@@ -33,8 +33,11 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from probes.logistic import STRENGTHS, logistic
-from probes.probe_training import (
+from tests.benchmarks.engine import Quiet
+from tests.tiny import _tokenizer
+from workbench import encode, read
+from workbench.analyses.probes.logistic import STRENGTHS, logistic
+from workbench.analyses.probes.probe_training import (
     Data,
     Probe,
     Schedule,
@@ -44,11 +47,8 @@ from probes.probe_training import (
     evaluate_probes,
     train_seeds,
 )
-from probes.representations import Bank, build_banks, encoded
-from probes.targets import Examples, control_labels, examples_of, tasks_of
-from tests.benchmarks.engine import Quiet
-from tests.tiny import _tokenizer
-from workbench import encode, read
+from workbench.analyses.probes.representations import Bank, build_banks, encoded
+from workbench.analyses.probes.targets import Examples, control_labels, examples_of, tasks_of
 from workbench.corpora.splits import DEV, TEST, TRAIN
 from workbench.engine.batch import Batch
 from workbench.engine.words import by_word

@@ -21,10 +21,18 @@ from typing import Any
 
 import torch
 
-from probes.probe_training import Data, Probe, Schedule, Shape, batch_size, initial, train_seeds
-from probes.representations import Bank, build_banks, encoded
 from tests.benchmarks import engine
 from tests.benchmarks.engine import Quiet
+from workbench.analyses.probes.probe_training import (
+    Data,
+    Probe,
+    Schedule,
+    Shape,
+    batch_size,
+    initial,
+    train_seeds,
+)
+from workbench.analyses.probes.representations import Bank, build_banks, encoded
 from workbench.corpora.splits import DEV, TRAIN
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
@@ -38,9 +46,9 @@ def write(folder: Path, sentences: int, most: int) -> None:
     """The encoded sentences, and each task's targets with their control labels."""
     import numpy as np
 
-    from probes.probe_inputs import tasks_in
-    from probes.targets import control_labels, examples_of
     from workbench import encode, read
+    from workbench.analyses.probes.probe_inputs import tasks_in
+    from workbench.analyses.probes.targets import control_labels, examples_of
     from workbench.models.word_models import words_of
 
     primer = read(f"primer:size={sentences}")

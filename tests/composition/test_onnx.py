@@ -14,7 +14,7 @@ from workbench.engine.task import Task
 from workbench.models import head_removal
 from workbench.models.output_heads.standard_heads import with_standard_head
 
-MISSING = "onnx is not installed: pip install 'workbench[onnx]' onnxruntime"
+MISSING = "onnx is not installed: pip install 'lm-workbench[onnx]' onnxruntime"
 TASK = Task("verdict", "class", "verdict", ("bad", "good"), False, "accuracy")
 TEXTS = (["Ben walks"], ["Ann saw a dog .", "Ben", "The old tree and the hill ."])
 

@@ -81,3 +81,10 @@ def test_workbench_home_is_the_users_folder(
     monkeypatch.delenv("WORKBENCH_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert doctor.folders()["Workbench cache"] == tmp_path / "workbench"
+
+
+def test_another_project_with_the_same_package_is_reported() -> None:
+    (other,) = doctor._other_projects(["lm-workbench", "workbench", "workbench"])
+    assert "distribution workbench" in other.what
+    assert other.command == ("pip uninstall -y workbench lm-workbench && pip install lm-workbench")
+    assert doctor._other_projects(["lm-workbench"]) == []

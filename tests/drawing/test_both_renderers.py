@@ -6,15 +6,15 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from probes.figures import probing
 from tests.analyses.basics import test_figures as test_corpus
 from tests.analyses.heads import test_figures as test_heads
+from tests.analyses.probes import test_figures as test_probing
 from tests.analyses.training import test_figures as test_training
 from tests.analyses.transfer import test_figures as test_transfer
 from tests.analyses.words import test_figures_neighbours as test_neighbours
-from tests.probes import test_figures as test_probing
 from workbench.analyses.basics.figures import corpus
 from workbench.analyses.heads.figures import heads as heads
+from workbench.analyses.probes.figures import probing
 from workbench.analyses.training import figures as training
 from workbench.analyses.transfer.figures import transfer
 from workbench.analyses.words.figures import neighbours

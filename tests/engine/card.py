@@ -25,7 +25,6 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel  # noqa: F401 - imported while torch has no card
 
-import probes
 import workbench
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
@@ -40,8 +39,7 @@ _ANYWHERE = {
 }  # fmt: skip
 _ITEMS = ("__getitem__", "__setitem__")
 _ROOMS = tuple(  # by their whole paths, because a checkout is often named workbench, too
-    str(Path(str(package.__file__)).parent) + os.sep
-    for package in (workbench, probes, transformers)
+    str(Path(str(package.__file__)).parent) + os.sep for package in (workbench, transformers)
 )
 
 

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from probes.representations import _together
 from tests.engine.card import CUDA, card
 from tests.models.test_elmo import FORMS, SENTENCES
 from workbench import WorkbenchError
+from workbench.analyses.probes.representations import _together
 from workbench.engine import forward_pass
 from workbench.engine.batch import NO_WORD, Pieces
 from workbench.engine.words import by_word

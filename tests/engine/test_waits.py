@@ -19,11 +19,6 @@ from torch.nn import Dropout
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 import workbench as wb
-from probes import batched_adam
-from probes.logistic import logistic
-from probes.probe_training import Probe, Schedule, data_of, train_seeds
-from probes.representations import build_banks, encoded
-from probes.targets import examples_of, tasks_of
 from tests.benchmarks.engine import Quiet
 from tests.engine.card import CUDA, Card, card
 from tests.models.gated import shared
@@ -34,6 +29,11 @@ from workbench.analyses.heads import collect
 from workbench.analyses.heads.collect import PassSettings, look
 from workbench.analyses.heads.examples import Sample
 from workbench.analyses.heads.gold import gold_of
+from workbench.analyses.probes import batched_adam
+from workbench.analyses.probes.logistic import logistic
+from workbench.analyses.probes.probe_training import Probe, Schedule, data_of, train_seeds
+from workbench.analyses.probes.representations import build_banks, encoded
+from workbench.analyses.probes.targets import examples_of, tasks_of
 from workbench.analyses.pruning.ablation import ablated, means, others
 from workbench.analyses.pruning.evaluation import score_texts
 from workbench.analyses.pruning.importance import gate_gradients

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.dependency_trees import Tree, ancestors
 from tests.models import headed, zoo
 from workbench import load
+from workbench.analyses.probes.dependency_trees import Tree, ancestors
 from workbench.engine.batch import Batch, Edges
 from workbench.models.huggingface import HuggingFace
 

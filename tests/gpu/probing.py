@@ -14,16 +14,23 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from probes import attention_features, codes
-from probes.attention_features import Maps, Sentence
-from probes.dependency_trees import Tree
-from probes.logistic import logistic
-from probes.probe_training import Data, Probe, Schedule, Trained, evaluate_probes, train
-from probes.representations import MODEL, Bank, Source, build_banks
-from probes.structural_training import Probe as TreeProbe
-from probes.structural_training import States, trained
 from tests.gpu.checks import Figures, Setting, apart, timed
 from tests.gpu.made import RELATIONS, trees_of
+from workbench.analyses.probes import attention_features, codes
+from workbench.analyses.probes.attention_features import Maps, Sentence
+from workbench.analyses.probes.dependency_trees import Tree
+from workbench.analyses.probes.logistic import logistic
+from workbench.analyses.probes.probe_training import (
+    Data,
+    Probe,
+    Schedule,
+    Trained,
+    evaluate_probes,
+    train,
+)
+from workbench.analyses.probes.representations import MODEL, Bank, Source, build_banks
+from workbench.analyses.probes.structural_training import Probe as TreeProbe
+from workbench.analyses.probes.structural_training import States, trained
 
 CLASSES, LAYERS = 5, 3
 CPU = torch.device("cpu")

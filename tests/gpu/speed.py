@@ -14,8 +14,6 @@ import torch
 from torch import nn
 from torch.nn.functional import one_hot
 
-from probes.probe_training import Data
-from probes.representations import build_banks, encoded
 from tests.analyses.training.lessons import lesson
 from tests.benchmarks import engine, heads, probing_device, pruning
 from tests.benchmarks.engine import Quiet
@@ -23,6 +21,8 @@ from tests.gpu.checks import Figures, Setting, timed
 from tests.gpu.machine import matrix_rate
 from tests.gpu.made import batch_of
 from tests.gpu.passes import shaped
+from workbench.analyses.probes.probe_training import Data
+from workbench.analyses.probes.representations import build_banks, encoded
 from workbench.analyses.pruning.head_masks import heads_of
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.analyses.training.families import Size, build, family_of

@@ -222,7 +222,9 @@ def planted(docs: Sequence[Doc], layers: int, each: int, knows: int, seed: int) 
 def test_one_head_of_72_knows_the_heads_of_words(
     sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from probes import attention_features  # what it reads is replaced, not what it does
+    from workbench.analyses.probes import (
+        attention_features,
+    )  # what it reads is replaced, not what it does
 
     layers, each, knows = 6, 12, 3 * 12 + 5
     corpus = odd_corpus(sizes, longest=12)

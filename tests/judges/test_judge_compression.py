@@ -188,7 +188,7 @@ def test_plain_transformers_opens_them_in_a_new_process(
 
 @pytest.mark.parametrize("name", ["odd BERT", "T5"])
 def test_quantised_models_compute_with_rounded_matrices(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("torchao", reason='needs torchao: pip install "workbench[quant]"')
+    pytest.importorskip("torchao", reason='needs torchao: pip install "lm-workbench[quant]"')
     model = models()[name]
     ids = ids_of(model)
     for bits, per in ((8, "channel"), (8, "tensor"), (4, "channel")):

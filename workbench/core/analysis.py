@@ -4,7 +4,7 @@ An analysis is a package with an `ANALYSIS`:
 
     ANALYSIS = Analysis(__name__, experiments={"heads": "experiments:EXPERIMENT"})
 
-The packages in `workbench/analyses/`, `probes`, and those that an installed package names in the
+The packages in `workbench/analyses/`, and those that an installed package names in the
 entry point group `workbench.analyses` (`NAME = "package"`) are found, and all are treated alike.
 What an analysis announces it names as "module:attribute", the module within its package, so that
 listing analyses imports neither torch nor Streamlit. Costs: importing a module of strings for each
@@ -26,7 +26,6 @@ from workbench.core.registry import imported
 
 GROUP = "workbench.analyses"  # of entry points
 INSIDE = "workbench.analyses"  # the package whose packages are analyses
-BESIDE = ("probes",)  # built in, but beside `workbench`
 Home = str  # "module:attribute", the module within the package of the analysis, or ":attribute"
 
 
@@ -199,12 +198,10 @@ def forget() -> None:
 
 
 def _packages() -> Iterator[str]:
-    package = Path(__file__).parents[1]
-    folder = package / "analyses"
+    folder = Path(__file__).parents[1] / "analyses"
     for module in sorted(pkgutil.iter_modules([str(folder)]), key=lambda module: module.name):
         if module.ispkg:
             yield f"{INSIDE}.{module.name}"
-    yield from (name for name in BESIDE if (package.parent / name).is_dir())
     for point in entry_points(group=GROUP):
         yield point.module
 
@@ -250,7 +247,7 @@ def announced(what: str) -> dict[str, str]:
 
 def is_built_in(home: str) -> bool:
     """Whether a home is of an analysis that comes with Workbench."""
-    return home.startswith((f"{INSIDE}.", *(f"{package}." for package in BESIDE)))
+    return home.startswith(f"{INSIDE}.")
 
 
 def page_of(experiment: str) -> str | None:

@@ -7,8 +7,15 @@ devices it can use. Costs: about one second.
 import os
 import platform
 import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from importlib.metadata import (
+    PackageNotFoundError,
+    entry_points,
+    packages_distributions,
+    requires,
+    version,
+)
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +24,7 @@ from packaging.requirements import Requirement
 from workbench.core.machine import home, runs
 from workbench.core.version import __version__
 
+DISTRIBUTION = "lm-workbench"
 EXTRAS = {  # optional extras and their purpose
     "hub": "reading corpora from the Hugging Face hub",
     "notebook": "choices in the attention browser of a notebook come back to Python",
@@ -96,6 +104,7 @@ def facts() -> Facts:
         missing=(
             *_missing_packages(dependencies),
             *_missing_elsewhere(pipelines, machine),
+            *_other_projects(packages_distributions().get("workbench", [])),
         ),
     )
 
@@ -103,7 +112,7 @@ def facts() -> Facts:
 def packages() -> tuple[Package, ...]:
     """Every dependency and every package of `EXTRAS`, in the order of `pyproject.toml`."""
     try:
-        lines = requires("workbench") or []
+        lines = requires(DISTRIBUTION) or []
     except PackageNotFoundError:  # a checkout that is not installed
         return ()
     dependencies = []
@@ -172,6 +181,18 @@ def _missing_packages(dependencies: tuple[Package, ...]) -> list[Missing]:
         command = f'pip install "{package.name}{package.wanted}"'
         missing.append(Missing(what, why, command))
     return missing
+
+
+def _other_projects(distributions: Iterable[str]) -> list[Missing]:
+    """Other projects, or old versions of this one, whose package has this one's name."""
+    return [
+        Missing(
+            f"an environment without the distribution {name} ({_version(name)})",
+            "it has a package `workbench`, too, and each overwrites files of the other",
+            f"pip uninstall -y {name} {DISTRIBUTION} && pip install {DISTRIBUTION}",
+        )
+        for name in sorted(set(distributions) - {DISTRIBUTION})
+    ]
 
 
 def _missing_elsewhere(pipelines: tuple[str, ...], machine: Device) -> list[Missing]:

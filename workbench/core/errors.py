@@ -88,5 +88,5 @@ def require_extra(extra: str, packages: Iterable[str], needed_for: str, where: s
             f"{'is' if len(missing) == 1 else 'are'} not installed.",
             code="package-missing",
             where=where,
-            remedy=f'Install the extra: pip install "workbench[{extra}]".',
+            remedy=f'Install the extra: pip install "lm-workbench[{extra}]".',
         )

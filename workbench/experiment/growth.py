@@ -2,7 +2,7 @@
 
 An experiment that samples declares what grows, with the sizes of the first step:
 
-    growth=Growth({"max_sentences": 1000}, "probes.structural_probe:still_open")
+    growth=Growth({"max_sentences": 1000}, "workbench.analyses.probes.structural_probe:still_open")
 
 Each further step has four times the sizes of the step before, so all steps together cost 1.33 times
 the last one; a step that has nearly as much as the next, because the data end there, is left out.

@@ -137,7 +137,7 @@ def test_pieces_that_no_text_has_are_found(family: str, texts: Batch) -> None:
 
 @pytest.mark.parametrize("family", ["bert", "t5", "llama"])
 def test_bits_that_a_model_does_not_use_are_found(family: str, texts: Batch) -> None:
-    pytest.importorskip("torchao", reason='needs torchao: pip install "workbench[quant]"')
+    pytest.importorskip("torchao", reason='needs torchao: pip install "lm-workbench[quant]"')
     model = headed.made(family, KINDS[family])
     four = quantise(model, 4)
     planted: Any = model.copy()

@@ -159,10 +159,8 @@ def _key() -> str:
 def version() -> str:
     """Return a hash of the times and sizes of the code, and of the installed packages."""
     digest = hashlib.sha256()
-    package = Path(__file__).parents[2]
-    for folder in (package, package.parent / "probes"):
-        for path, facts in sorted(_code(os.fspath(folder))):
-            digest.update(f"{path} {facts.st_mtime_ns} {facts.st_size}\n".encode())
+    for path, facts in sorted(_code(os.fspath(Path(__file__).parents[2]))):
+        digest.update(f"{path} {facts.st_mtime_ns} {facts.st_size}\n".encode())
     paths = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     for path in [*paths, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]:
         with suppress(OSError), os.scandir(path) as entries:

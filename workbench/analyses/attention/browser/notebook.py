@@ -52,7 +52,7 @@ MAX_THUMBNAILS = 300_000  # bytes of all thumbnails; larger ones are halved
 LONGEST = 20_000  # characters of a word in an edit
 NEXT = ("causal", "bidirectional")  # objectives that predict what comes next
 TOP = 5  # predictions in view
-EXTRA = "pip install 'workbench[notebook]'"
+EXTRA = "pip install 'lm-workbench[notebook]'"
 UNTRUSTED = "The attention browser needs scripts: trust the notebook, or run the cell."
 MISSING = (
     "This head is not stored in the notebook. Install anywidget and run the cell again "

@@ -1,0 +1,202 @@
+"""The structural probe on whole models: what its tables hold, and that the test part stays out."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from spacy.tokens import Doc
+
+import workbench as wb
+from tests.analyses.probes.test_trees import doc_of
+from tests.models import bilms, zoo
+from workbench import Corpus, Model, Result, WorkbenchError, load
+from workbench.analyses.probes.experiments import LAYER, STRUCTURAL_PROBE, StructuralProbe
+from workbench.analyses.probes.structural_probe import TrainedProbes, learn, run
+from workbench.experiment import Inputs
+from workbench.models.word_models import Vectors
+
+FIGURES = STRUCTURAL_PROBE.drawings()
+
+
+class Quiet:
+    def __call__(self, done: int, total: int | None = None, doing: str = "") -> None: ...
+    def log(self, text: str) -> None: ...
+    def warn(self, text: str) -> None: ...
+
+
+Opened = Callable[[str], Model]
+SMALL = {"max_sentences": 12, "seeds": (0, 1), "probe_rank": 8}
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    @cache
+    def made(name: str) -> Model:
+        folder = tmp_path_factory.mktemp(name)
+        words = [token.text for doc in wb.read("primer").docs("dev", 40) for token in doc]
+        if name == "elmo":
+            bilms.saved(folder, words)
+        elif name == "vectors":
+            Vectors(["the", "old", "."], torch.eye(3)).save(folder)
+        else:
+            zoo.make(name, folder)
+        return load(folder, "cpu")
+
+    return made
+
+
+def corpus_of(train: list[Doc], dev: list[Doc], test: list[Doc]) -> Corpus:
+    parts = {"train": train, "dev": dev, "test": test}
+    return Corpus("docs", {name: lambda own=own: iter(own) for name, own in parts.items()})
+
+
+def probed(model: Model, corpus: Corpus | None = None, **settings: object) -> Result:
+    inputs = Inputs((model,), (corpus or wb.read("primer:size=200"),))
+    return run(inputs, StructuralProbe(**{**SMALL, **settings}), Quiet())
+
+
+@pytest.mark.parametrize(
+    "name", ["bert", pytest.param("gpt2", marks=pytest.mark.slow), "t5", "elmo", "vectors"]
+)
+def test_every_layer_of_every_stack_has_its_baselines(opened: Opened, name: str) -> None:
+    model = opened(name)
+    result = probed(model, seeds=(0,))
+    assert set(result.tables) == set(STRUCTURAL_PROBE.tables)
+    for table, about in STRUCTURAL_PROBE.tables.items():
+        found = result.tables[table]
+        assert len(found) and not found.duplicated(list(about.keys)).any()
+    means = result.tables["means"].set_index(list(LAYER))["value"]
+    for metric in ("uuas", "dspr", "root", "nspr"):
+        task = "distance" if metric in ("uuas", "dspr") else "depth"
+        for stack in model.stacks:
+            for encoder in ("model", "random"):
+                for layer in range(stack.layers + 1):
+                    assert (task, encoder, stack.name, layer, metric) in means.index
+        assert (task, "static", "static", -1, metric) in means.index
+        assert (task, "chain", "chain", -1, metric) in means.index
+    assert means.between(-1, 1).all()
+    summary = result.tables["summary"]
+    assert list(summary["stack"].unique()) == [stack.name for stack in model.stacks]
+    assert summary.notna().all(axis=None)
+    for draw in FIGURES.values():
+        assert draw(result.tables).data
+
+
+def test_the_same_seed_gives_the_same_tables_and_another_gives_others(opened: Opened) -> None:
+    first, again = (probed(opened("bert")).tables for _ in range(2))
+    for name, table in first.items():
+        pd.testing.assert_frame_equal(table, again[name])
+    assert set(first["scores"]["seed"]) == {0, 1}
+    own = first["scores"].query("encoder == 'model' and metric == 'dspr'")
+    assert own.groupby("layer")["value"].nunique().max() == 2
+
+
+def turned(doc: Doc) -> Doc:
+    """The same words in another tree: each on the one before."""
+    heads = [0, *range(len(doc) - 1)]
+    return Doc(
+        doc.vocab,
+        words=[token.text for token in doc],
+        spaces=[bool(token.whitespace_) for token in doc],
+        heads=heads,
+        deps=["root", *["dep"] * (len(doc) - 1)],
+        pos=[token.pos_ for token in doc],
+    )
+
+
+def test_the_gold_of_the_test_part_changes_no_weight(opened: Opened, tmp_path: Path) -> None:
+    primer = wb.read("primer:size=200")
+    train, dev, test = (list(primer.docs(part, 8)) for part in ("train", "dev", "test"))
+    poisoned = [turned(doc) for doc in test]
+
+    def learnt(scored: list[Doc]) -> TrainedProbes:
+        inputs = Inputs((opened("bert"),), (corpus_of(train, dev, scored),))
+        return learn(inputs, StructuralProbe(**SMALL), Quiet(), tmp_path)
+
+    clean, other = learnt(test), learnt(poisoned)
+    assert torch.equal(clean.matrices, other.matrices)
+    assert all(torch.equal(clean.halves[probe], other.halves[probe]) for probe in clean.halves)
+    first, second = clean.trees["test"][0].distances, other.trees["test"][0].distances
+    assert (first != second).any()
+    found = [
+        probed(opened("bert"), corpus_of(train, dev, scored), seeds=(0,)).tables["summary"]
+        for scored in (test, poisoned)
+    ]
+    assert list(found[0]["best_layer"]) == list(found[1]["best_layer"])
+    chain = found[1].set_index("metric")["baseline_chain"]
+    assert chain["uuas"] == pytest.approx(1, abs=0.1)  # these trees are chains, but for commas
+
+
+def test_the_chain_of_words_by_hand(opened: Opened) -> None:
+    fan, line = doc_of([0, 0, 0, 0, 0]), doc_of([0, 0, 1, 2, 3])
+    result = probed(opened("bert"), corpus_of([fan] * 3, [fan], [fan, line]), max_sentences=None)
+    chain = result.tables["means"].query("encoder == 'chain'").set_index("metric")
+    assert chain.loc["uuas", "value"] == pytest.approx((1 + 4) / 8)
+    assert chain.loc["uuas", "n"] == 8
+    assert chain.loc["root", "value"] == 1 and chain.loc["root", "n"] == 2
+
+
+def test_one_measure_alone_can_be_requested(opened: Opened) -> None:
+    tables = probed(opened("vectors"), measures=("depth",)).tables
+    assert set(tables["scores"]["metric"]) == {"root", "nspr"}
+    assert tables["trees"].empty
+
+
+def test_short_sentences_and_isolated_words_give_a_caveat(opened: Opened) -> None:
+    docs = [doc_of([0, 0]), doc_of([0]), doc_of([0, 0, 1])]
+    result = probed(opened("bert"), corpus_of(docs, docs, docs), max_sentences=None)
+    assert set(result.tables["summary"]["metric"]) == {"uuas", "root"}
+    said = " ".join(caveat.text for caveat in result.caveats)
+    assert "3 words have no head" in said and "2 of 2 sentences have fewer than 5" in said
+
+
+def test_punctuation_alone_leaves_nothing_to_score(opened: Opened) -> None:
+    dots = [doc_of([0, 0], ["PUNCT", "PUNCT"])]
+    tables = probed(opened("bert"), corpus_of(dots, dots, dots)).tables
+    assert tables["summary"].empty and tables["scores"].empty
+
+
+def test_no_tree_is_an_error_that_says_where(opened: Opened) -> None:
+    lone = [doc_of([0])]
+    with pytest.raises(WorkbenchError, match="train has no tree"):
+        probed(opened("bert"), corpus_of(lone, lone, lone))
+
+
+def test_words_beyond_the_models_length_give_a_caveat_and_are_left_out(opened: Opened) -> None:
+    short, long = doc_of([0, 0, 1]), doc_of([0, *range(149)])
+    result = probed(
+        opened("bert"), corpus_of([short, long], [short], [short, long]), max_sentences=None
+    )
+    assert any("words were cut off" in each.text for each in result.caveats)
+    assert any("sentences are scored" in each.text for each in result.caveats)
+    chain = result.tables["means"].query("encoder == 'chain' and metric == 'uuas'")
+    assert 2 < chain["n"].iloc[0] < 2 + 149
+
+
+def test_a_result_says_what_was_not_learnt_and_what_was_cut_off(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = probed(opened("bert"), seeds=(0,))
+    means = result.tables["means"].set_index(list(LAYER))
+    for (task, encoder, stack, layer, metric), row in means.iterrows():
+        under = [means.loc[(task, "chain", "chain", -1, metric), "value"]]
+        if encoder == "model":
+            under.append(means.loc[(task, "random", stack, layer, metric), "value"])
+        assert row["learnt"] == (encoder == "chain" or row["value"] > max(under))
+        assert np.isnan(row["half"]) == (encoder in ("random", "chain"))
+    said = " ".join(caveat.text for caveat in result.caveats)
+    assert ("not above the chain baseline" in said) == (not means["learnt"].all())
+    monkeypatch.setattr("workbench.analyses.probes.structural_training.EPOCHS", 2)
+    monkeypatch.setattr(
+        "workbench.analyses.probes.structural_training.trained.__defaults__", (lambda *_: None, 2)
+    )
+    short = probed(opened("bert"), seeds=(0,))
+    assert not short.tables["scores"].query("encoder != 'chain'")["converged"].any()
+    assert any("still improving" in caveat.text for caveat in short.caveats)
+    figure = FIGURES["layers"](short.tables)
+    curves = [trace for trace in figure.data if trace.mode == "lines+markers"]
+    assert curves and all("open" in symbol for line in curves for symbol in line.marker.symbol)
