@@ -243,9 +243,9 @@ def points_of(settings: Compress) -> Iterator[Point]:
                 yield from (Point(combined, share, chosen) for share in settings.amounts)
     for name in cut:
         n_random = min(settings.random_orders, RANDOM_IN_TRAINING.get(name, settings.random_orders))
-        is_plain = name not in CUT_IN_TRAINING
-        for share in settings.amounts if is_plain or settings.random_orders else ():
-            yield Point(name, share, order="reversed")
+        for share in settings.amounts:
+            if name not in CUT_IN_TRAINING:
+                yield Point(name, share, order="reversed")
             yield from (Point(name, share, order="random", seed=seed) for seed in range(n_random))
 
 
@@ -481,7 +481,7 @@ def _orders(bench: Bench, rows: Sequence[Measured]) -> pd.DataFrame:
             own.setdefault(row.point.order, []).append(row.texts.value(bench.metric))
     table: list[dict[str, Any]] = []
     for (method, amount), own in values.items():
-        if "best" not in own:
+        if "best" not in own or len(own) == 1:
             continue
         random: Floats = np.array(own.get("random", []))
         table.append(

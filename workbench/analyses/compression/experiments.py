@@ -127,11 +127,11 @@ class Compress(AimedSplits):
         )
         return (
             f"We removed {cut} ({shares}){trained}. Each order was "
-            f"compared with {self.random_orders:,} random ones and with its reverse, on "
-            f"{self.tested()}.{timed} What fell further than the rest (classes, lengths, labels, "
-            "parts of speech, relations, minimal pairs) was tested by permuting groups "
-            "(studentised; Chung and Romano 2013), with Holm's correction over the groups of a "
-            "model."
+            f"compared with {self.random_orders:,} random ones and its reverse (in training, with "
+            f"up to 2 random ones), on {self.tested()}.{timed} What fell further than the rest "
+            "(classes, lengths, labels, parts of speech, relations, minimal pairs) was tested by "
+            "permuting groups (studentised; Chung and Romano 2013), with Holm's correction over "
+            "the groups of a model."
         )
 
 
