@@ -29,6 +29,7 @@ from workbench.analyses.compression.experiments import (
     Compress,
     MethodName,
 )
+from workbench.analyses.compression.inside import inside
 from workbench.analyses.compression.lost import lost
 from workbench.analyses.compression.scores import Scored, of_model, same_pieces, scored
 from workbench.analyses.pruning.evaluation import (
@@ -190,8 +191,11 @@ def run(inputs: Inputs, settings: Compress, progress: Progress) -> Result:
         bench.original = scored(held_out, parts.test, pairs)
         rows = _measured(bench, progress)
         layers = _each_layer(bench, progress) if {*BIT_METHODS} & {*settings.methods} else []
+        looked_into = pd.DataFrame()
         if (kept := bench.folder / "kept").is_dir() and inputs.keep is not None:
             shutil.copytree(kept, inputs.keep, dirs_exist_ok=True)
+            if settings.inside:
+                looked_into = inside(inputs, inputs.keep, progress)
     trivial = baseline(held_out, bench.original.texts, inputs.seed)
     tables = {
         "points": _points(bench, rows),
@@ -209,6 +213,7 @@ def run(inputs: Inputs, settings: Compress, progress: Progress) -> Result:
         "lost": pd.DataFrame(
             [{**row.point.keys, **each} for row in rows for each in row.lost]
         ),
+        "inside": looked_into,
         "layers": pd.DataFrame(layers),
         "left_out": pd.DataFrame(
             [{"method": name, "why": why} for name, why in bench.left_out.items()]

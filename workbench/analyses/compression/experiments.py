@@ -101,6 +101,12 @@ class Compress(AimedSplits):
         "none).",
     )
 
+    inside: bool = Field(
+        True,
+        description="Also compare the saved model's probe tasks and head roles with the "
+        "original's (default: yes).",
+    )
+
     @property
     def trains(self) -> bool:
         """Whether a method trains the model."""
@@ -174,6 +180,12 @@ TABLES = {
         "group fell further (permutations of the groups, Holm over the groups of a model).",
         (*POINT, "kind", "group"),
     ),
+    "inside": Table(
+        "The saved model against the original. kind: probe task (F1 at the best layer of each, by "
+        "edge-probing) or head role (number of heads, by heads). change: with its paired 95 % "
+        "interval over sentences. p: Holm over probe tasks. n: targets, or heads.",
+        ("kind", "group"),
+    ),
     "layers": Table(
         "Each layer alone rounded to 4 bits. change: of the measure, with its paired 95 % interval "
         "over texts. p: Holm over layers.",
@@ -187,7 +199,7 @@ TABLES = {
 
 COMPRESS = Experiment(
     name="compress",
-    version=2,
+    version=3,
     question="What can be cut, and what is lost?",
     about="How small and fast does a model get without weights, neurons, layers, pieces or bits, "
     "and what does it lose?",

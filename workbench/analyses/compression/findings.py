@@ -57,6 +57,8 @@ def _stated(tables: Tables) -> Iterator[Finding]:
         yield _combined(tables, saved)
     if "lost" in tables:
         yield _lost(tables)
+    if "inside" in tables:
+        yield _inside(tables["inside"])
     if "orders" in tables:
         yield _orders(tables)
     if "training" in tables:
@@ -190,6 +192,37 @@ def _lost(tables: Tables) -> Finding:
         claim, row["difference"], (row["lower"], row["upper"]), 0.0, judged(len(further)), "lost",
         keys_of(row, "method", "amount", "kind", "group"), "lost", measure="fell further",
         unit=unit, column="difference", n=f"{row['n']} units",
+    )  # fmt: skip
+
+
+def _inside(table: pd.DataFrame) -> Finding:
+    """Of the saved model: which probe tasks fell, and how many heads have a role still."""
+    tasks, roles = (table[table["kind"] == kind] for kind in ("probe task", "head role"))
+    heads = (
+        f" {int(roles['saved'].sum())} of its heads have a role that heads of the original have, "
+        f"where {int(roles['original'].sum())} had."
+        if len(roles)
+        else ""
+    )
+    if tasks.empty:
+        row = rows_of(roles.sort_values("change", ascending=False))[-1]
+        return Finding(
+            f"The saved model was not probed.{heads}", row["change"], None, 0.0, "undecided",
+            "inside", keys_of(row, "kind", "group"), measure="lost inside", column="change",
+            decided_by="a corpus with gold layers",
+        )  # fmt: skip
+    fallen = tasks[(tasks["p"] < SIGNIFICANT) & (tasks["change"] < 0)]
+    row = rows_of(tasks.sort_values("change", ascending=False))[-1]
+    number = of_all(len(fallen), len(tasks), "probe task")
+    claim = (
+        f"The saved model's states tell significantly less in {number}; most fell {row['group']}: "
+        f"F1 of {decimal(row['saved'], 3)} instead of {decimal(row['original'], 3)} (change 95 % "
+        f"{span(row['lower'], row['upper'])}; {p_text(row['p'])}).{heads}"
+    )
+    return Finding(
+        claim, row["change"], (row["lower"], row["upper"]), 0.0, judged(len(fallen)), "inside",
+        keys_of(row, "kind", "group"), measure="lost inside", column="change",
+        decided_by="more sentences", n=f"{row['n']} targets",
     )  # fmt: skip
 
 
