@@ -80,21 +80,21 @@ def _tasks(before: SubrunResult, after: SubrunResult) -> Iterator[dict[str, Any]
     counts = [np.asarray(each.arrays["counts"]) for each in (before, after)]
     same = np.array_equal(before.arrays["sentences"], after.arrays["sentences"])
     for task in scores[0]["task"].unique():
-        best = []
+        rows: list[int] = []
         for table in scores:
             of_task = table[(table["task"] == task) & (table["encoder"] == "model")]
             whole = of_task[of_task["share"] == of_task["share"].max()]
-            best.append(whole["value"].idxmax() if len(whole) else None)
-        if None in best or not same:
+            rows += [int(np.argmax(table.index == whole["value"].idxmax()))] if len(whole) else []
+        if len(rows) < 2 or not same:
             continue
-        both = np.stack([count[row] for count, row in zip(counts, best, strict=True)])
+        both = np.stack([count[row] for count, row in zip(counts, rows, strict=True)])
         first, second = resampled(both[:, None], f1, 0)
         lower, upper, p = difference(first, second)
         values = f1(both.sum(1).astype(np.float64))  # [2]
         yield {
             "kind": "probe task", "group": str(task), "original": float(values[0]),
             "saved": float(values[1]), "change": float(values[1] - values[0]),
-            "lower": lower, "upper": upper, "p": p, "n": int(scores[0]["n"][best[0]]),
+            "lower": lower, "upper": upper, "p": p, "n": int(scores[0]["n"].iloc[rows[0]]),
         }  # fmt: skip
 
 
