@@ -149,7 +149,7 @@ def _pick(
 
     def picked() -> None:
         if ref := st.session_state.get(box):
-            CHOOSE[kind](_of_address(str(ref), kind))
+            choose_named(str(ref), kind)
 
     st.selectbox(
         key.capitalize(),
@@ -322,6 +322,11 @@ def _choose(key: str, ref: str) -> None:
 
 
 CHOOSE: dict[Kind, Callable[[str], None]] = {"models": choose_model, "corpora": choose_corpus}
+
+
+def choose_named(label: str, kind: Kind) -> None:
+    """Choose what was picked from a list or typed: a reference, or a name that was given to it."""
+    CHOOSE[kind](_of_address(label, kind))
 
 
 def in_url() -> dict[str, str]:

@@ -29,7 +29,7 @@ IN_VIEW = 3  # findings; more are behind a click
 COMPARED = 5  # other runs of the same question
 CAUTION = 90  # characters of the first caution in the closed line
 TABLES = "tables"  # in the address: whether the data tables are open
-_STYLE = """<style>
+STYLE = """<style>
 .st-key-result-heading h1 { padding: 0; }
 .st-key-result-facts { margin-top: -8px; }
 .st-key-result-strip { border-left: 3px solid var(--shell-line, #d5dce3); padding-left: 12px; }
@@ -71,7 +71,7 @@ def heading(run: "Run", rough: str = "", actions: Callable[[], None] | None = No
 
     `rough` names settings that are fast and less accurate; it is drawn as a badge.
     """
-    st.html(_STYLE)
+    st.html(STYLE)
     text.tab_named(title(run))
     with st.container(key="result-heading", horizontal=True, vertical_alignment="center"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
