@@ -14,6 +14,7 @@ from workbench.core import machine
 SECONDS = 120  # a model is opened in a process of its own
 NAMES = (
     "home",
+    "questions",
     "models",
     "corpora",
     "attention",
