@@ -22,14 +22,14 @@ def test_every_question_is_there_and_opens_by_a_click() -> None:
     assert {f"**{recipe.question}**" for _, recipe in recipes().values()} <= labels
     app.button(key="ask layer").click().run()
     assert titles(app) == ["What does this layer know?"]
-    assert app.query_params["question"] == ["layer"]
+    assert "layer" in app.query_params["question"]
 
 
 def test_an_address_has_the_answer_that_was_computed() -> None:
     app = opened("questions", question="layer", layer="1", model="mini:bert")
     assert "Layer 1 knows POS" in said(app)
     assert "Compared with the embeddings, layer 1 is better on" in said(app)
-    assert app.query_params["layer"] == ["1"]
+    assert app.query_params["layer"] == "1"
 
 
 def test_an_address_that_somebody_wrote_is_said_to_be_wrong() -> None:
@@ -90,4 +90,4 @@ def test_what_a_model_lacks_is_said_and_another_is_offered() -> None:
 def test_words_come_before_methods() -> None:
     app = opened("questions", question="words", model="mini:bert")
     words = said(app)
-    assert words.index("By part of speech") < words.index("most faithful")
+    assert words.index("By part of speech") < words.index("are the most faithful")

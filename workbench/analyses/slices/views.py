@@ -10,7 +10,6 @@ import streamlit as st
 
 from workbench.analyses.slices import figures, which
 from workbench.app import tables_and_figures
-from workbench.app.text import plain
 from workbench.core.findings import Finding
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def figure(runs: "Sequence[Run]", asked: Asked) -> None:
 
 
 def _names(runs: "Sequence[Run]") -> list[str]:
-    return [plain(run.spec.models[0].name) for run in runs]
+    return [run.spec.models[0].name for run in runs]
 
 
 def _paired(runs: "Sequence[Run]") -> which.Paired:

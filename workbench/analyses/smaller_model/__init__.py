@@ -24,8 +24,7 @@ ANALYSIS = Analysis(
         Recipe(
             "cut",
             "What can I cut?",
-            "The smallest model that keeps the score of your task, as a folder that plain "
-            "transformers opens, with its card and a report of one page.",
+            "The smallest model that keeps the score of your task, for plain transformers.",
             "smaller-model",
             example=("mini:bert", "primer/sentiment:size=600"),
             order=3,

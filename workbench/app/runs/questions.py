@@ -354,6 +354,11 @@ def _answer(owner: Analysis, recipe: Recipe, runs: "Sequence[Run]", asked: Asked
     with result.top() as (words, figure):
         with words, errors_shown():
             found = _findings(owner, recipe, runs, asked)
+            if len(runs) > 1 and not recipe.answer:
+                names = zip(LETTERS, runs, strict=False)
+                st.caption(
+                    "  \n".join(f"{a}: {plain(run.spec.models[0].name)}" for a, run in names)
+                )
             result.findings(found)
             for run in runs:
                 next_steps.draw(run)
