@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from workbench.app import cache, choice, navigation, tables_and_figures
 from workbench.app.runs import (
@@ -23,7 +24,7 @@ from workbench.app.runs import (
     run_list,
     run_view,
 )
-from workbench.app.text import errors_shown, plain, shortened
+from workbench.app.text import errors_shown, plain, shortened, tab_named
 from workbench.core.analysis import Analysis, Recipe, recipes
 from workbench.core.errors import WorkbenchError
 from workbench.experiment.definition import EXPERIMENTS, QUICK, STANDARD, Experiment
@@ -110,6 +111,13 @@ def _all(known: Mapping[str, tuple[Analysis, Recipe]]) -> None:
                 st.caption(recipe.about)
 
 
+def _forget() -> None:
+    """Remove from the address what was asked; for callbacks."""
+    for key in [key for key in st.query_params if key not in (choice.MODEL, choice.CORPUS)]:
+        with suppress(StreamlitAPIException):  # what a box has bound goes with the box
+            st.query_params.pop(key)
+
+
 def _one(owner: Analysis, recipe: Recipe) -> None:
     """Draw a question: what it asks for, and its answer, its progress or its start."""
     st.button(
@@ -117,9 +125,9 @@ def _one(owner: Analysis, recipe: Recipe) -> None:
         key="all questions",
         type="tertiary",
         icon=":material/arrow_back:",
-        on_click=run_list.set_query,
-        args=(QUESTION, None, (run_list.OPENED,)),
+        on_click=_forget,
     )
+    tab_named(recipe.question)
     st.title(recipe.question, anchor=False)
     st.markdown(recipe.about)
     experiment = EXPERIMENTS[recipe.experiment]
@@ -143,13 +151,13 @@ def _one(owner: Analysis, recipe: Recipe) -> None:
             if run is not None and run not in done:
                 st.subheader(plain(run_view.run_title(run)), anchor=False)
                 run_view.watched(run)
-        if any(run is None for run in runs):
-            _start(experiment, arguments, recipe)
-        elif len(done) == len(runs):
+        if None in runs:
+            _start(experiment, arguments, recipe, runs)
+        elif not any(run.status.under_way for run in runs if run is not None):
             with st.expander(
                 "Ask again: thoroughly, quickly, or with other settings", type="compact"
             ):
-                _start(experiment, arguments, recipe, again=True)
+                _start(experiment, arguments, recipe)
 
 
 # --- what is asked for ----------------------------------------------------------------------------
@@ -171,7 +179,7 @@ def _box(kind: choice.Kind, label: str) -> str:
 
     def changed() -> None:
         if picked := st.session_state.get(key):
-            choice.choose_named(str(picked), kind)
+            choice.CHOOSE[kind](choice.of_address(str(picked), kind))
 
     return str(
         st.selectbox(
@@ -191,18 +199,26 @@ def _second(first: str, recipe: Recipe, opened: "Sequence[Run]") -> str:
     """Draw a box for the model to compare with; it is in the address."""
     of_runs = [ref for run in opened for ref in context.inputs_of(run)[0]]
     known = [ref for ref in (*of_runs, *recipe.example[:-1], *choice.models()) if ref != first]
-    ref = st.query_params.get(OTHER) or known[0]
+    named = st.query_params.get(OTHER)
+    ref = choice.of_address(named, "models") if named else known[0]
     key = f"second model of a question, from {ref} next to {first}"
-    picked = st.selectbox(
+
+    def changed() -> None:
+        picked = choice.of_address(str(st.session_state.get(key) or ref), "models")
+        run_list.set_query(OTHER, choice.named(picked, "models"))
+
+    st.selectbox(
         "Second model",
         list(dict.fromkeys([ref, *known])),
         key=key,
         accept_new_options=True,
         format_func=lambda each: choice.with_name(str(each), "models"),
-        on_change=lambda: run_list.set_query(OTHER, st.session_state.get(key)),
+        on_change=changed,
         width=280,
     )
-    return str(picked or ref)
+    if not named:
+        st.query_params[OTHER] = choice.named(ref, "models")
+    return ref
 
 
 def _asked(owner: Analysis, recipe: Recipe, models: Refs) -> Asked | None:
@@ -271,33 +287,41 @@ def _start(
     experiment: Experiment[Any],
     arguments: Sequence[run_form.RequestArguments],
     recipe: Recipe,
-    again: bool = False,
+    runs: "Sequence[Run | None]" = (),
 ) -> None:
-    """Draw what is missing, the buttons that start, each with its time, and Advanced."""
+    """Draw what is missing, the buttons that start, each with its time, and Advanced.
+
+    `runs` are those of the requests that are there, if some are not; none to ask again.
+    """
     name, *_, corpora, settings, _ = arguments[0]
     models = tuple(ref for each in arguments for ref in each[1])
-    checked = [] if again else [run_form.preview(each) for each in arguments]
+    checked = [run_form.preview(each) for each in arguments] if runs else []
     problems = [problem for each in checked for problem in each.problems]
     for each, request in zip(checked, arguments, strict=bool(checked)):
         run_form.draw_problems(each, request[1])
     if problems:
         _offer_example(recipe)
-    if not again:
-        navigation.result_page_of(name).form.costs(models, corpora, settings)
+    form = navigation.result_page_of(name).form
+    if runs:
+        form.costs(models, corpora, settings)
+    times: list[str] = []
     presets = experiment.settings_of_presets()
     with st.container(horizontal=True, vertical_alignment="center"):
         for preset, label in ((STANDARD, "Start"), (QUICK, "Quick look")):
             if preset not in presets:
                 continue
             changes = {**presets[preset], **settings}
+            times.append(_time(experiment, changes, arguments))
             if st.button(
-                f"{label}{_time(experiment, changes, arguments)}",
+                ", ".join(filter(None, (label, times[-1]))),
                 type="primary" if preset == STANDARD else "secondary",
                 icon=":material/play_arrow:" if preset == STANDARD else ":material/bolt:",
                 disabled=bool(problems),
                 key=f"{label} {recipe.name}",
             ):
-                _begin([(name, each[1], corpora, changes, {}) for each in arguments])
+                _begin([(name, each[1], corpora, changes, {}) for each in arguments], runs)
+        if not any(times) and not form.in_view:
+            st.caption("How long it takes is not known: nothing like it was run here.")
     with st.expander("Advanced: all settings, and the command", type="compact"):
         navigation.link(
             navigation.page_of(name),
@@ -314,15 +338,21 @@ def _time(
     changes: Mapping[str, Any],
     arguments: Sequence[run_form.RequestArguments],
 ) -> str:
-    """About how long a start takes; "" if nothing tells it."""
+    """About how long each run of a start takes; "" if nothing tells it."""
     times = [new_run.estimated(experiment, changes, *each[1:3]) for each in arguments]
     words = list(dict.fromkeys(each.in_words for each in times if each is not None))
-    return f", {plain(' and '.join(words))}" if words else ""
+    return plain(" and ".join(words))
 
 
-def _begin(arguments: Sequence[run_form.RequestArguments]) -> None:
+def _begin(arguments: Sequence[run_form.RequestArguments], runs: "Sequence[Run | None]") -> None:
+    """Start what is not there yet; the runs of the question go into the address."""
+    there = runs or [None] * len(arguments)
     with errors_shown(), st.spinner("Starting …"):
-        run_list.set_opened([run_form.begin(each) for each in arguments])
+        names = [
+            run_form.begin(each) if run is None else run.name
+            for each, run in zip(arguments, there, strict=True)
+        ]
+        run_list.set_opened(names)
         st.rerun()
 
 
