@@ -91,3 +91,18 @@ def test_words_come_before_methods() -> None:
     app = opened("questions", question="words", model="mini:bert")
     words = said(app)
     assert words.index("By part of speech") < words.index("are the most faithful")
+
+
+def test_runs_that_failed_say_why_and_can_be_started_again(tmp_path: Path) -> None:
+    names = [
+        made(
+            tmp_path / "runs", experiment="errors", state="failed", tables={},
+            models=(model(ref, ref=ref),), corpora=(corpus(),),
+            settings=Errors().model_dump(mode="json"),
+        ).name
+        for ref in ("mini:gpt", "mini:llama")
+    ]  # fmt: skip
+    app = opened("questions", question="better", run=names)
+    assert app.session_state["model"] == "mini:gpt"
+    labels = [each.label for each in app.button]
+    assert labels.count("Resume") == 2 and any(each.startswith("Start") for each in labels)

@@ -74,5 +74,5 @@ def test_losses_of_other_pieces_are_compared_only_from_left_to_right() -> None:
 
 def test_the_figure_has_a_mark_for_each_group() -> None:
     pair = which.paired(tables(texts(noise(0))), tables(texts(noise(1))))
-    drawn = figures.better(pair.groups, *NAMES, pair.measure)
+    drawn = figures.better(pair.groups, NAMES[0], NAMES[1], pair.measure)
     assert list(drawn.data[0].y) == list(pair.groups["group"])

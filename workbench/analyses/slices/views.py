@@ -27,7 +27,8 @@ def figure(runs: "Sequence[Run]", asked: Asked) -> None:
     """Draw by how much the second model is better on each group."""
     found = _paired(runs)
     if not found.groups.empty:
-        drawn = figures.better(found.groups, *_names(runs), found.measure)
+        first, second = _names(runs)
+        drawn = figures.better(found.groups, first, second, found.measure)
         key = f"better {runs[0].name} {runs[1].name}"
         tables_and_figures.draw_view(runs[0], "better", drawn, figures.better, key)
 

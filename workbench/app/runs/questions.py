@@ -27,6 +27,7 @@ from workbench.app.runs import (
 from workbench.app.text import errors_shown, plain, shortened, tab_named
 from workbench.core.analysis import Analysis, Recipe, recipes
 from workbench.core.errors import WorkbenchError
+from workbench.core.names import Kind
 from workbench.experiment.definition import EXPERIMENTS, QUICK, STANDARD, Experiment
 from workbench.runs.thoroughness import thoroughness
 
@@ -171,7 +172,7 @@ def _inputs(recipe: Recipe, opened: "Sequence[Run]") -> tuple[Refs, str]:
     return tuple(models), _box("corpora", "Corpus")
 
 
-def _box(kind: choice.Kind, label: str) -> str:
+def _box(kind: Kind, label: str) -> str:
     """Draw a box that chooses the model or the corpus of all pages."""
     known = choice.models() if kind == "models" else choice.corpora()
     ref = choice.model() if kind == "models" else choice.corpus()

@@ -35,7 +35,7 @@ STYLE = """<style>
 .st-key-result-strip { border-left: 3px solid var(--shell-line, #d5dce3); padding-left: 12px; }
 .st-key-result-strip p { font-size: 17px; line-height: 1.4; }
 /* what is redrawn each second does not fade */
-.st-key-run-under-way [data-stale="true"] { opacity: 1 !important; }
+[class*="st-key-run-under-way"] [data-stale="true"] { opacity: 1 !important; }
 /* words on the left, the figure on the right: all in view on a screen of 1280 × 800 */
 @media (min-width: 1100px) {
   .st-key-result-top { display: grid; grid-template-columns: minmax(19rem, 30%) minmax(0, 1fr);
