@@ -11,7 +11,7 @@ from tests.app.drive import still
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 DONE = 600_000  # milliseconds that the runs may take on a busy machine
-INPUTS = "model=mini:gpt&other=mini:llama&corpus=primer:size%3D60"
+INPUTS = "model=mini:gpt&other=mini:llama&corpus=primer:size%3D300"
 
 
 def picture(page: Page, name: str) -> None:

@@ -76,3 +76,9 @@ def test_the_figure_has_a_mark_for_each_group() -> None:
     pair = which.paired(tables(texts(noise(0))), tables(texts(noise(1))))
     drawn = figures.better(pair.groups, NAMES[0], NAMES[1], pair.measure)
     assert list(drawn.data[0].y) == list(pair.groups["group"])
+
+
+def test_a_few_texts_decide_nothing() -> None:
+    few = texts(noise(0)).head(which.FEWEST - 1)
+    (whole,) = found(tables(few), tables(few))
+    assert whole.verdict == "undecided" and whole.decided_by == "more texts"

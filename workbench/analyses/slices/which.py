@@ -123,7 +123,8 @@ def findings(found: Paired, names: Sequence[str]) -> Iterator[Finding]:
         why = found.reason or f"they have fewer than {FEWEST} texts in common"
         yield _finding(
             f"{first} and {second} cannot be compared by their scores on these texts: {why}.",
-            None, None, "undecided", "difference between the models", decided_by=COMPARABLE,
+            None, None, "undecided", "difference between the models",
+            decided_by=COMPARABLE if found.reason else "more texts",
         )  # fmt: skip
         return
     rows = rows_of(found.groups)

@@ -450,11 +450,11 @@ def _ways_on(recipe: Recipe, runs: "Sequence[Run]", asked: Asked) -> None:
                 icon=f":material/{shown.icon}:",
                 query_params={**choice.in_url(), **asked},
             )
-        for letter, run in zip(LETTERS, runs, strict=False):
-            label = "All of the result" if len(runs) == 1 else f"All of {letter}"
+        for run in runs:
+            of = "the result" if len(runs) == 1 else plain(run.spec.models[0].name)
             navigation.link(
                 navigation.page_of(recipe.experiment),
-                label,
+                f"All of {of}",
                 icon=":material/open_in_new:",
                 query_params={run_list.OPENED: run.name},
             )
