@@ -129,17 +129,17 @@ class Recipe:
         question: As a person asks it.
         about: What comes out, in a sentence.
         experiment: What is run.
-        models: The number of models that are asked for.
+        models: The number of models that it needs.
         is_apart: Whether each model gets a run of its own; else one run has them all.
         example: References of models, then of a corpus, that have what the question needs.
         settings: Settings of the experiment other than the defaults.
-        asks: Draws what else is asked for, given the models and the address; returns what the
+        asks: Draws further choices, given the models and the address; returns what the
             address then says, None after an error.
-        answer: Findings in the order of the question, given the runs and what is asked (default:
+        answer: Findings in the order of the question, given the runs and the choices (default:
             those of the run; of several runs, what differs).
         figure: Draws the figure of the answer, given the same (default: the main figure of each
             run).
-        page: The page that shows more of what is asked ("": none).
+        page: The page that shows more of the choices ("": none).
         order: Its place.
 
     Example:

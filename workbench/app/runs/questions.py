@@ -1,6 +1,6 @@
 """The page Questions: each asks for what it needs, says how long it takes, and ends in its answer.
 
-Analyses announce the questions (`Recipe`); they are drawn here alike. What is asked is in the
+Analyses announce the questions (`Recipe`); they are drawn here alike. The choices are in the
 address, so a link has the answer where it was computed, and can start it elsewhere. Costs: looking
 at the status of each run; before an answer, checking the request.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from workbench.core.findings import Finding
     from workbench.runs.run import Run
 
-QUESTION, OTHER = "question", "other"  # in the address: what is asked, and the second model
+QUESTION, OTHER = "question", "other"  # in the address: the question, and the second model
 TITLE = "Ask a question of a model"
 ABOUT = (
     "Choose a question. It asks for two things, says how long it takes, and answers in sentences, "
@@ -113,7 +113,7 @@ def _all(known: Mapping[str, tuple[Analysis, Recipe]]) -> None:
 
 
 def _forget() -> None:
-    """Remove from the address what was asked; for callbacks."""
+    """Remove a question and its choices from the address; for callbacks."""
     for key in [key for key in st.query_params if key not in (choice.MODEL, choice.CORPUS)]:
         with suppress(StreamlitAPIException):  # what a box has bound goes with the box
             st.query_params.pop(key)
@@ -161,7 +161,7 @@ def _one(owner: Analysis, recipe: Recipe) -> None:
                 _start(experiment, arguments, recipe)
 
 
-# --- what is asked for ----------------------------------------------------------------------------
+# --- what a question needs ------------------------------------------------------------------------
 
 
 def _inputs(recipe: Recipe, opened: "Sequence[Run]") -> tuple[Refs, str]:
@@ -223,7 +223,7 @@ def _second(first: str, recipe: Recipe, opened: "Sequence[Run]") -> str:
 
 
 def _asked(owner: Analysis, recipe: Recipe, models: Refs) -> Asked | None:
-    """Draw what else is asked for; it is in the address."""
+    """Draw the further choices of a question; they are in the address."""
     if not recipe.asks or cache.is_remote_model(models[0]):
         return {}
     asked: Asked | None = owner.imported(recipe.asks)(models, st.query_params.to_dict())
@@ -439,7 +439,7 @@ def _main_figure(run: "Run", named: str, letter: str) -> None:
 
 
 def _ways_on(recipe: Recipe, runs: "Sequence[Run]", asked: Asked) -> None:
-    """Draw the report, the page of what is asked, and the whole results."""
+    """Draw the report, the page of the choices, and the whole results."""
     with st.container(horizontal=True, vertical_alignment="center", key="ways on"):
         export.menu(runs, result_page.main_figure(runs[0]) if len(runs) == 1 else "")
         if recipe.page and (shown := navigation.named(recipe.page)) is not None:
