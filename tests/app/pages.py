@@ -14,6 +14,7 @@ from workbench.core import machine
 SECONDS = 120  # a model is opened in a process of its own
 NAMES = (
     "home",
+    "questions",
     "models",
     "corpora",
     "attention",
@@ -60,11 +61,11 @@ def home(
     return tmp_path
 
 
-def opened(page: str, **query: str) -> AppTest:
+def opened(page: str, **query: str | list[str]) -> AppTest:
     return well(drawn(page, **query))
 
 
-def drawn(page: str, **query: str) -> AppTest:
+def drawn(page: str, **query: str | list[str]) -> AppTest:
     """A page with these choices in its address, whether or not it failed."""
     folder = Path(tempfile.mkdtemp(dir=machine.home().parent))
     shutil.copytree(machine.app_file().parent / "pages", folder / "pages")

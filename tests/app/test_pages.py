@@ -19,6 +19,7 @@ pytestmark = pytest.mark.browser
 
 PAGES = {  # by address: what is there when it is drawn; without a result, the form of one
     "": "in the place of",
+    "questions": "Which words decide",
     "models": "Parameters by part",
     "corpora?corpus=primer:size%3D200&split=test&sentence=1": "Dependencies",
     "attention?corpus=primer:size%3D200&split=test&head=2.2&pin=2.1.row": "attends to",
@@ -38,6 +39,7 @@ GROUPS = {group: [page.name for page in members] for group, members in navigatio
 VIEWS = ((1280, "light"), (390, "dark"))
 BY_DAY = (  # a start, a table, a component, figures, and a form
     "",
+    "questions",
     "models",
     "attention?corpus=primer:size%3D200&split=test&head=2.2&pin=2.1.row",
     "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.",

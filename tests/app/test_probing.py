@@ -94,7 +94,7 @@ def test_a_long_run_is_cancelled_and_can_be_resumed(page: Page, app_url: str, en
     )  # it cannot end before it is cancelled
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
-    expect(page.locator(".st-key-run-under-way")).to_contain_text(
+    expect(page.locator("[class*=st-key-run-under-way]")).to_contain_text(
         re.compile("Reading|Encoding|pos")
     )
     page.get_by_role("button", name="Cancel").click()

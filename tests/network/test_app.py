@@ -22,6 +22,7 @@ from tests.network.conftest import environment, made, noted
 pytestmark = pytest.mark.browser
 PAGES = (
     "",
+    "questions",
     "attention",
     "models",
     "doctor",

@@ -149,7 +149,7 @@ def _pick(
 
     def picked() -> None:
         if ref := st.session_state.get(box):
-            CHOOSE[kind](_of_address(str(ref), kind))
+            CHOOSE[kind](of_address(str(ref), kind))
 
     st.selectbox(
         key.capitalize(),
@@ -356,7 +356,7 @@ def named(ref: str, kind: Kind) -> str:
     return with_local_names(ref) if kind == "models" else names.local(kind, ref)
 
 
-def _of_address(label: str, kind: Kind) -> str:
+def of_address(label: str, kind: Kind) -> str:
     """The reference that an address names: by a name that it has, or had."""
     if kind == "models":
         with suppress(WorkbenchError):  # an edit that cannot be read stays as it is
@@ -440,7 +440,7 @@ def _in_address(kind: Kind) -> Callable[[object], str]:
 
 def _with_current(kind: Kind, key: str, options: list[str]) -> list[str]:
     """The options, with the current choice (of the box or the address) added if it is missing."""
-    ref = _of_address(_current(key) or options[0], kind)
+    ref = of_address(_current(key) or options[0], kind)
     return options if ref in options else [*options, ref]
 
 
@@ -448,7 +448,7 @@ def _correct_address(key: str, kind: Kind) -> None:
     """Write the name into an address that has a former name or a path, before a box reads it."""
     label, context = st.query_params.get(key), get_script_run_ctx()
     if label and context is not None and key not in st.session_state:
-        name = named(_of_address(label, kind), kind)
+        name = named(of_address(label, kind), kind)
         if name != label:
             with context.session_state.query_params() as address:
                 address.set_corrected_value(key, name, "string_value")

@@ -15,6 +15,8 @@ from workbench.core.registry import imported
 
 ANY = "experiments"  # the page of experiments that have none of their own
 HOME = Page("home", "Home", icon="home", on_phone=True, is_typed=True)
+QUESTIONS = Page("questions", "Questions", icon="contact_support", on_phone=True)
+STARTS = (HOME, QUESTIONS)  # in the bar, in no group
 LIBRARY = tuple(
     Page(name, title, "Library", icon, order=order)
     for order, (name, title, icon) in enumerate(
@@ -52,7 +54,7 @@ def named(name: str) -> Page | None:
 
 def members() -> tuple[Page, ...]:
     """All pages."""
-    return (HOME, *HIDDEN, *(page for group in groups().values() for page in group))
+    return (*STARTS, *HIDDEN, *(page for group in groups().values() for page in group))
 
 
 def streamlit_page(page: Page, **look: Any) -> Any:
@@ -75,7 +77,7 @@ def _file(page: Page) -> str:
 
 def bar() -> dict[str, list[Any]]:
     """The pages for Streamlit by group; the first group, without a name, is the first page."""
-    found = {"": [streamlit_page(HOME, default=True)]}
+    found = {"": [streamlit_page(page, default=page is HOME) for page in STARTS]}
     for group, members in groups().items():
         found[group] = [streamlit_page(page) for page in members]
     found[""] += [streamlit_page(page, visibility="hidden") for page in HIDDEN]

@@ -117,6 +117,53 @@ class Card:
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """A question on the page Questions: what it asks for, what is run, and what the answer is.
+
+    The page asks for one or two models and a corpus, and draws the settings that the page of the
+    experiment has in view. Paths of functions are within the package of the analysis.
+
+    Args:
+        name: In the address.
+        question: As a person asks it.
+        about: What comes out, in a sentence.
+        experiment: What is run.
+        models: The number of models that it needs.
+        is_apart: Whether each model gets a run of its own; else one run has them all.
+        example: References of models, then of a corpus, that have what the question needs.
+        settings: Settings of the experiment other than the defaults.
+        asks: Draws further choices, given the models and the address; returns what the
+            address then says, None after an error.
+        answer: Findings in the order of the question, given the runs and the choices (default:
+            those of the run; of several runs, what differs).
+        figure: Draws the figure of the answer, given the same (default: the main figure of each
+            run).
+        page: The page that shows more of the choices ("": none).
+        order: Its place.
+
+    Example:
+        >>> from workbench.core.analysis import Recipe
+        >>> recipe = Recipe("long", "Which words are long?", "A list of words.", "fertility")
+        >>> recipe.models
+        1
+    """
+
+    name: str
+    question: str
+    about: str
+    experiment: str
+    models: int = 1
+    is_apart: bool = False
+    example: tuple[str, ...] = ("mini:bert", "primer")
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    asks: Home = ""
+    answer: Home = ""
+    figure: Home = ""
+    page: str = ""
+    order: int = 100
+
+
+@dataclass(frozen=True)
 class Analysis:
     """What an analysis announces.
 
@@ -136,6 +183,7 @@ class Analysis:
         bare: Modules that also run where only torch, transformers and safetensors are.
         first_look: The `Look` that it adds to the page Home.
         cards: Its cards on the page Home.
+        recipes: Its questions on the page Questions.
 
     Example:
         >>> analysis = wb.Analysis("fertility", experiments={"fertility": "experiment:EXPERIMENT"})
@@ -157,6 +205,7 @@ class Analysis:
     bare: tuple[str, ...] = ()
     first_look: Home = ""
     cards: tuple[Card, ...] = ()
+    recipes: tuple[Recipe, ...] = ()
 
     def home(self, home: Home) -> str:
         """Return "module:attribute" with the full name of the module; ":attribute" is its own."""
@@ -248,6 +297,12 @@ def announced(what: str) -> dict[str, str]:
 def is_built_in(home: str) -> bool:
     """Whether a home is of an analysis that comes with Workbench."""
     return home.startswith(f"{INSIDE}.")
+
+
+def recipes() -> dict[str, tuple[Analysis, Recipe]]:
+    """Return the questions in their order by name, each with the analysis that announces it."""
+    found = [(each, recipe) for each in analyses().values() for recipe in each.recipes]
+    return {pair[1].name: pair for pair in sorted(found, key=lambda pair: pair[1].order)}
 
 
 def page_of(experiment: str) -> str | None:

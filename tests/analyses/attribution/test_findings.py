@@ -9,7 +9,9 @@ import workbench as wb
 from tests.findings import OBJECTIVE, Tables, findings_of
 from tests.judges.odd import run_here
 from workbench.analyses.attribution.attribution_corpus import COLUMNS
+from workbench.analyses.attribution.findings import attribution, which_words
 from workbench.experiment.definition import EXPERIMENTS
+from workbench.runs.builtin import builtin_run
 
 BEST = "gain of the most faithful method over random orders"
 FAITHFUL = "methods faithful beyond random orders"
@@ -190,3 +192,16 @@ def test_near_words_are_summed_and_classes_have_none() -> None:
         row["origin"] = "text start"
     of_class = tables(method("occlusion", 0.4), CONTROL, positions=rows)
     assert NEAR not in findings_of("attribution", of_class)
+
+
+def test_the_question_which_words_decide_has_words_first_and_methods_last() -> None:
+    run = builtin_run("attribution-mini-bert")
+    found = list(which_words([run], {}))
+    assert [each.table for each in found] == ["tags"] * 2 + ["relations", "positions"] + [
+        "methods"
+    ] * 4
+    tags = run.tables["tags"].query("method == 'integrated-gradients'").set_index("tag")
+    more, less = found[0].claim.split("; ", 1)
+    assert {tag for tag in tags.index if f"`{tag}`" in more} == {*tags.index[tags["lower"] > 1]}
+    assert {tag for tag in tags.index if f"`{tag}`" in less} == {*tags.index[tags["upper"] < 1]}
+    assert all(each in attribution(run.tables) for each in found[2:])

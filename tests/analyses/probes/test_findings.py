@@ -14,6 +14,8 @@ from workbench.analyses.probes.experiments import (
     EdgeProbing,
     StructuralProbe,
 )
+from workbench.analyses.probes.findings import one_layer
+from workbench.runs.builtin import builtin_run
 
 # --- edge-probing ---------------------------------------------------------------------------------
 
@@ -421,3 +423,20 @@ def test_the_method_has_the_numbers_of_the_settings() -> None:
     assert "hidden layer of 32" in lengths and "variational" not in lengths
     assert "rank 16" in StructuralProbe(probe_rank=16).in_prose()
     assert "4 seeds" in AttentionProbe(seeds=(0, 1, 2, 3)).in_prose()
+
+
+def test_one_layer_is_compared_with_its_neighbours() -> None:
+    """By the numbers of the built-in result, read from its tables in another way."""
+    tables = builtin_run("edge-probing-mini-bert").tables
+    knows, below, above = one_layer(tables, 3)
+    summary, means = tables["summary"], tables["means"]
+    single = means[(means["mode"] == "layer") & ~means["control"] & (means["encoder"] == "model")]
+    assert knows.claim.startswith("Layer 3 knows POS")
+    for task in ("coreference", "relations"):
+        assert task in knows.claim.partition("; not ")[2]
+    row = single[(single["task"] == "pos") & (single["layer"] == 3)].iloc[0]
+    assert row["p_value"] < 0.05 / len(summary) and row["delta"] < 0
+    assert f"worse on POS (−{-100 * row['delta']:.1f})" in below.claim
+    assert "Compared with layer 4" in above.claim and above.verdict == "supported"
+    assert len(list(one_layer(tables, 4))) == 2  # nothing is above the last layer
+    assert not list(one_layer(tables, 9))

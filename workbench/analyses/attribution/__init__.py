@@ -4,7 +4,7 @@ Gradients, integrated gradients, occlusion, Shapley values and attention, of one
 corpus, each with its check.
 """
 
-from workbench.core.analysis import Analysis, Tab
+from workbench.core.analysis import Analysis, Recipe, Tab
 
 ANALYSIS = Analysis(
     __name__,
@@ -24,6 +24,19 @@ ANALYSIS = Analysis(
             "views:why",
             order=1,
             experiments={"attribution": "Attribution over the whole corpus"},
+        ),
+    ),
+    recipes=(
+        Recipe(
+            "words",
+            "Which words decide?",
+            "The kinds of words, relations and distances that carry the predictions of a model on "
+            "a corpus, by the attribution method that is most faithful to it. For one text of your "
+            "own, open Predict & explain.",
+            "attribution",
+            answer="findings:which_words",
+            page="predict",
+            order=4,
         ),
     ),
 )

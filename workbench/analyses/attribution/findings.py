@@ -1,6 +1,7 @@
 """The findings of `attribution`. Costs: milliseconds."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -22,6 +23,9 @@ from workbench.core.findings import (
     verb_of,
 )
 from workbench.experiment.measured import on_measured
+
+if TYPE_CHECKING:
+    from workbench.runs.run import Run
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -57,6 +61,54 @@ def attribution(tables: Tables) -> Iterator[Finding]:
     positions = [row for row in rows_of(tables["positions"]) if row["method"] == method]
     if any(row["origin"] == "predicted word" for row in positions):
         yield _positions(positions)
+
+
+def which_words(runs: "Sequence[Run]", asked: Mapping[str, str]) -> Iterator[Finding]:
+    """The same in the order of the question "Which words decide?": words first, methods last."""
+    tables = runs[0].tables
+    found = list(attribution(tables))
+    method = found[0].keys["method"]
+    tags = tables["tags"][tables["tags"]["method"] == method]
+    if len(tags):
+        yield _tags(tags, str(method))
+    yield from (each for each in found if each.table in ("tags", "relations", "positions"))
+    yield from (each for each in found if each.table == "methods")
+
+
+def _tags(tags: pd.DataFrame, method: str) -> Finding:
+    """The tags with more or less attribution per word than a mean word."""
+    more, less = tags[tags["lower"] > 1], tags[tags["upper"] < 1]
+
+    def named(rows: pd.DataFrame, than: str) -> str:
+        parts = [
+            f"`{row['tag']}` ({decimal(row['lift'], 2)} times, 95 % {decimal(row['lower'], 2)} to "
+            f"{decimal(row['upper'], 2)})"
+            for row in rows_of(rows)
+        ]
+        return f"{listing(parts, 4)} {verb_of(len(rows), 'carries', 'carry')} {than}"
+
+    of = f"(by {method}; {len(tags)} tags, their intervals uncorrected)"
+    parts = [
+        named(rows, f"{words} attribution than a mean word")
+        for words, rows in (("more", more), ("less", less))
+        if len(rows)
+    ]
+    claim = f"By part of speech, {'; '.join(parts)} {of}."
+    if not parts:
+        claim = f"No part of speech carries more or less attribution than a mean word {of}."
+    return Finding(
+        claim,
+        len(more) + len(less),
+        None,
+        0.0,
+        judged(parts, parts or len(tags) > 1),
+        "tags",
+        {"method": method},
+        "tags",
+        measure="tags with more or less attribution than a mean word",
+        decided_by="more texts",
+        n=plural(tags["n"].sum(), "word"),
+    )
 
 
 def _verdict(faithful: str) -> Verdict:

@@ -4,7 +4,7 @@ A probe is a small classifier on frozen hidden states; its score shows what they
 baselines and control tasks. Costs: nothing by itself.
 """
 
-from workbench.core.analysis import Analysis, Card, Page
+from workbench.core.analysis import Analysis, Card, Page, Recipe
 
 ANALYSIS = Analysis(
     __name__,
@@ -33,6 +33,18 @@ ANALYSIS = Analysis(
             "What each layer knows.",
             "edge-probing-mini-bert",
             "curves",
+            order=2,
+        ),
+    ),
+    recipes=(
+        Recipe(
+            "layer",
+            "What does this layer know?",
+            "The parts of speech, trees, entities and roles that probes read from one layer, above "
+            "every baseline, and what the layers below and above it know more or less.",
+            "edge-probing",
+            asks="views.layer:choose",
+            answer="views.layer:answer",
             order=2,
         ),
     ),

@@ -37,7 +37,7 @@ from workbench.core.findings import (
     whole,
 )
 from workbench.core.head_names import at_state, block_name, head_number
-from workbench.core.stats import SIGNIFICANT
+from workbench.core.stats import SIGNIFICANT, holm
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -172,7 +172,9 @@ def _joint(tasks: Sequence[TaskResult]) -> Judged:
     return Judged(judged(False, not undecided), undecided[0] if undecided else "")
 
 
-def _count_of_tasks(tasks: Sequence[TaskResult], relation: str, figure: str) -> Finding:
+def _count_of_tasks(
+    tasks: Sequence[TaskResult], relation: str, figure: str, who: str = "The model"
+) -> Finding:
     """How many tasks are above every baseline, and which."""
     above = [task for task in tasks if task.is_above]
     others = [task.title for task in tasks if not task.is_above]
@@ -187,7 +189,7 @@ def _count_of_tasks(tasks: Sequence[TaskResult], relation: str, figure: str) -> 
         known = listing([task.title for task in above], 8)
         gains = sorted({score(task.gain): task.gain for task in above}.values())
         points = " to ".join(score(gain) for gain in (gains[0], *gains[1:][-1:]))
-        claim = f"The model knows {known}: {points} points of F1 above the best baseline"
+        claim = f"{who} knows {known}: {points} points of F1 above the best baseline"
         claim += f"; not {listing(others, 4)}." if others else "."
     else:
         which = f"; not {listing(others, 4)}"
@@ -584,6 +586,71 @@ def _confusion(tasks: Sequence[TaskResult], tables: Tables) -> Finding | None:
             column="n",
         )
     return None
+
+
+# --- one layer of edge-probing --------------------------------------------------------------------
+
+
+def one_layer(tables: Tables, layer: int) -> Iterator[Finding]:
+    """What one layer knows above every baseline, and against the layers below and above it."""
+    summary, means = tables["summary"], tables["means"]
+    single = means[(means["share"] == means["share"].max()) & means["mode"].isin(SINGLE)]
+    single = single[(single["encoder"] == "model") & ~single["control"]]
+    at = single[single["layer"] == layer].drop_duplicates(EDGE).set_index(EDGE)
+    summary = summary[summary.set_index(EDGE).index.isin(at.index)]
+    if summary.empty:
+        return
+    here = at.loc[summary.set_index(EDGE).index]
+    scored = {"best_score": "mean", **{name: name for name in ("lower", "upper", "n")}}
+    scored |= {name: name for name in ("converged", "learnt")}
+    shown = summary.assign(
+        best_layer=layer, **{name: here[column].to_numpy() for name, column in scored.items()}
+    )
+    name = capital(at_state(layer))
+    yield _count_of_tasks(list(_edge_tasks(shown, means)), "significantly above", "curves", name)
+    for other, sign in ((layer - 1, 1), (layer + 1, -1)):
+        rows = single[single["layer"] == max(layer, other)].drop_duplicates(EDGE)
+        if (rows := rows[rows["p_value"].notna()]).size and other >= 0:
+            yield _against_neighbour(rows, name, at_state(other), sign)
+
+
+def _against_neighbour(rows: pd.DataFrame, name: str, other: str, sign: int) -> Finding:
+    """The tasks on which a layer is better or worse than the next one, p corrected over tasks."""
+    rows = rows.assign(gain=sign * rows["delta"], p=holm(rows["p_value"].to_numpy()))
+    sure = rows[rows["p"] < SIGNIFICANT]
+
+    def named(which: pd.DataFrame) -> str:
+        parts = [
+            f"{_title(row['task'])}{_of_stack(row, rows)} ({_points(row['gain'])})"
+            for row in rows_of(which)
+        ]
+        return listing(parts, 8)
+
+    better, worse = sure[sure["gain"] > 0], sure[sure["gain"] < 0]
+    parts = [
+        f"{words} on {named(which)}"
+        for words, which in (("better", better), ("worse", worse))
+        if len(which)
+    ]
+    n_open = len(rows) - len(sure)
+    rest = f"; {plural(n_open, 'task')} undecided" if n_open and parts else ""
+    claim = (
+        f"Compared with {other}, {name.lower()} is {' and '.join(parts)}, in points of F1{rest}."
+        if parts
+        else f"No task tells {name.lower()} from {other}: no difference is significant."
+    )
+    return Finding(
+        claim,
+        len(better) - len(worse),
+        None,
+        0,
+        judged(len(sure), len(sure)),
+        "means",
+        figure="curves",
+        measure=f"tasks on which a layer is better, minus worse, than {other}",
+        decided_by=MORE_SENTENCES,
+        n=plural(len(rows), "task"),
+    )
 
 
 # --- description-length ---------------------------------------------------------------------------

@@ -3,10 +3,25 @@
 Each text with its label, prediction and loss, and slices of texts on which the model is worse.
 """
 
-from workbench.core.analysis import Analysis
+from workbench.core.analysis import Analysis, Recipe
 
 ANALYSIS = Analysis(
     __name__,
     needs=("workbench.analyses.compression", "workbench.analyses.pruning"),
     experiments={"errors": "experiments:ERRORS"},
+    recipes=(
+        Recipe(
+            "better",
+            "Which model is better, and at what?",
+            "Two models on the same texts, paired: which one predicts them better, on which groups "
+            "of texts (length, depth, class), and where that is undecided.",
+            "errors",
+            models=2,
+            is_apart=True,
+            example=("mini:gpt", "mini:llama", "primer"),
+            answer="views:answer",
+            figure="views:figure",
+            order=6,
+        ),
+    ),
 )

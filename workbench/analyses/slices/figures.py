@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.objectives import PREDICTED
+from workbench.core.stats import SIGNIFICANT
 from workbench.drawing.primitives import CELLS, DOWN, Draw, Tables, heat_map, interval, marks, plot
 from workbench.drawing.theme import EITHER, NOT_SIGNIFICANT
 
@@ -41,6 +43,21 @@ def confusion(tables: Tables) -> go.Figure:
     shown = heat_map(cells, "%{y} as %{x}: %{z:,} texts", "texts", "%{z}")
     x = {**CELLS, "type": "category", "title": "predicted class"}
     return plot([shown], 110 + CELL * len(names), x=x, y={**CELLS, **DOWN, "title": "right class"})
+
+
+def better(groups: pd.DataFrame, first: str, second: str, measure: str) -> go.Figure:
+    """By how much the second model is better on each group of texts, with 95 % intervals.
+
+    How to read: right of zero the second model is better; pale marks are undecided.
+    """
+    colours = [EITHER if p < SIGNIFICANT else NOT_SIGNIFICANT for p in groups["p"]]
+    shown = marks(
+        groups["gain"], groups["group"], "%{y}: %{x:.3f} better, n = %{customdata:,}",
+        colour=colours, symbol="circle", error_x=interval(groups, "gain"),
+        customdata=groups["n"].tolist(),
+    )  # fmt: skip
+    x = {"title": f"{first} is better ← {measure} → {second} is better", "zeroline": True}
+    return plot([shown], 90 + ROW * len(groups), x=x, y=DOWN)
 
 
 FIGURES: Mapping[str, Draw] = {"slices": slices, "confusion": confusion}

@@ -4,7 +4,7 @@ A recipe in stages: fine-tune where needed, cut one part after another while the
 dev, train again where that helps, and measure the smaller model on test texts next to the original.
 """
 
-from workbench.core.analysis import Analysis, GoesOn, Page
+from workbench.core.analysis import Analysis, GoesOn, Page, Recipe
 
 ANALYSIS = Analysis(
     __name__,
@@ -19,5 +19,15 @@ ANALYSIS = Analysis(
     page=Page("cut", "What can I cut?", "Measure", "compress", "views:SMALLER", order=4),
     goes_on=(
      GoesOn("finetune", "smaller-model", "What can be cut?", ":material/compress:"),
+    ),
+    recipes=(
+        Recipe(
+            "cut",
+            "What can I cut?",
+            "The smallest model that keeps the score of your task, for plain transformers.",
+            "smaller-model",
+            example=("mini:bert", "primer/sentiment:size=600"),
+            order=3,
+        ),
     ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ Fine-tuning by several methods, frozen against fine-tuned, drift, the similarity
 what pretraining gives.
 """
 
-from workbench.core.analysis import Analysis, Card, Page
+from workbench.core.analysis import Analysis, Card, Page, Recipe
 
 ANALYSIS = Analysis(
     __name__,
@@ -27,6 +27,28 @@ ANALYSIS = Analysis(
             "frozen-vs-finetuned-mini-bert",
             "delta",
             order=3,
+        ),
+    ),
+    recipes=(
+        Recipe(
+            "tuning",
+            "Did fine-tuning help?",
+            "A model with all its weights trained for a task, against the same model frozen under "
+            "a small head: the gain with its interval, next to a stronger head and to the most "
+            "frequent label.",
+            "frozen-vs-finetuned",
+            example=("mini:bert", "primer/sentiment:size=600"),
+            order=5,
+        ),
+        Recipe(
+            "change",
+            "What did training change?",
+            "A model before and after it was trained: which layers, weights and heads moved, and "
+            "what it forgot.",
+            "drift",
+            models=2,
+            example=("mini:bert@random", "mini:bert", "primer"),
+            order=7,
         ),
     ),
 )

@@ -14,7 +14,7 @@ import streamlit as st
 
 from workbench.app import cache, choice, navigation
 from workbench.app.frame import demo_report, lesson_card
-from workbench.app.runs import run_list
+from workbench.app.runs import questions, run_list
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
 from workbench.app.text_boxes import TYPED_AT
@@ -96,6 +96,8 @@ def draw() -> None:
         st.caption(f"{choice.name_of(choice.model(), 'models')} has read {read}.")
     with errors_shown():
         _look(typed or "")
+    st.header(questions.TITLE, anchor=False)
+    questions.offer()
     _cards()
     st.header("Latest runs", anchor=False)
     run_list.draw_latest(N_LATEST, busy=demo_report.is_under_way())
@@ -143,12 +145,6 @@ def _cards() -> None:
         "From your own texts to a smaller classifier: fine-tune a model, prune it, export it",
         icon=":material/school:",
         query_params={**choice.in_url_of_results(), "analysis": "Fine-tuning"},
-    )
-    navigation.link(
-        "cut",
-        "What can I cut? The smallest model that keeps the score of your task",
-        icon=":material/compress:",
-        query_params=choice.in_url_of_results(),
     )
 
 

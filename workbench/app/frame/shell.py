@@ -72,7 +72,7 @@ def name_tab(page: str) -> None:
 def _phone_bar() -> None:
     """Draw the bar at the bottom of a phone: some pages, and all others behind More."""
     groups = navigation.groups().values()
-    members = [navigation.HOME, *(page for group in groups for page in group)]
+    members = [*navigation.STARTS, *(page for group in groups for page in group)]
     with st.container(key="phone-bar", horizontal=True, gap="xxsmall"):
         for page in members:
             if page.on_phone:

@@ -29,13 +29,13 @@ IN_VIEW = 3  # findings; more are behind a click
 COMPARED = 5  # other runs of the same question
 CAUTION = 90  # characters of the first caution in the closed line
 TABLES = "tables"  # in the address: whether the data tables are open
-_STYLE = """<style>
+STYLE = """<style>
 .st-key-result-heading h1 { padding: 0; }
 .st-key-result-facts { margin-top: -8px; }
 .st-key-result-strip { border-left: 3px solid var(--shell-line, #d5dce3); padding-left: 12px; }
 .st-key-result-strip p { font-size: 17px; line-height: 1.4; }
 /* what is redrawn each second does not fade */
-.st-key-run-under-way [data-stale="true"] { opacity: 1 !important; }
+[class*="st-key-run-under-way"] [data-stale="true"] { opacity: 1 !important; }
 /* words on the left, the figure on the right: all in view on a screen of 1280 × 800 */
 @media (min-width: 1100px) {
   .st-key-result-top { display: grid; grid-template-columns: minmax(19rem, 30%) minmax(0, 1fr);
@@ -71,7 +71,7 @@ def heading(run: "Run", rough: str = "", actions: Callable[[], None] | None = No
 
     `rough` names settings that are fast and less accurate; it is drawn as a badge.
     """
-    st.html(_STYLE)
+    st.html(STYLE)
     text.tab_named(title(run))
     with st.container(key="result-heading", horizontal=True, vertical_alignment="center"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -60,10 +60,11 @@ def figure_views(run: "Run") -> dict[str, View]:
     first = main_figure(run)
     names = sorted(drawn, key=lambda name: name != first)
     titles = {name: TITLES.get(name, name.replace("_", " ").capitalize()) for name in names}
-    return {titles[name]: View(partial(_figure, name)) for name in names}
+    return {titles[name]: View(partial(figure_of, name=name)) for name in names}
 
 
-def _figure(name: str, run: "Run") -> None:
+def figure_of(run: "Run", name: str) -> None:
+    """Draw one of a run's own figures."""
     drawing = tables_and_figures.figures_of(run)[name]
     tables_and_figures.draw_figure(drawing, f"figure {run.name} {name}")
 

@@ -247,12 +247,8 @@ def offer(arguments: RequestArguments, command: Any) -> bool:
 
     The command that does the same is drawn into the place `command`.
     """
-    starter.keep_ready()  # a run is likely to be started soon
     checked = preview(arguments)
-    for problem in checked.problems:
-        show_error(problem)
-    if any(problem.code == "model-unsupported" for problem in checked.problems):
-        _ways_on(arguments[1])
+    draw_problems(checked, arguments[1])
     if checked.command:
         with command:
             st.markdown("**Command line**")
@@ -269,6 +265,15 @@ def offer(arguments: RequestArguments, command: Any) -> bool:
             text = "Result is stored" if checked.is_done else "Ready to run"
             st.badge(text, icon=":material/check:", color="green")
     return clicked
+
+
+def draw_problems(checked: Preview, models: Refs) -> None:
+    """Draw why a request cannot be computed, and what its models can do instead."""
+    starter.keep_ready()  # a run is likely to be started soon
+    for problem in checked.problems:
+        show_error(problem)
+    if any(problem.code == "model-unsupported" for problem in checked.problems):
+        _ways_on(models)
 
 
 def _ways_on(models: Refs) -> None:

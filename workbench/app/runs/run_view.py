@@ -220,7 +220,7 @@ def _under_way(run: "Run") -> None:
     now = looked(run)
     if not now.under_way:
         st.rerun()
-    with st.container(key="run-under-way"):
+    with st.container(key=f"run-under-way-{run.name}"):
         _draw_state(now)
         _progress(run, now)
         if st.button("Cancel", icon=":material/stop_circle:", key=f"cancel {run.name}"):
@@ -339,7 +339,7 @@ def _log_line(event: Mapping[str, Any]) -> str:
 
 def _ended(run: "Run", now: Status) -> None:
     """Draw a run that failed or was cancelled: the reason, its log, and a button to resume."""
-    with st.container(key="run-ended"):
+    with st.container(key=f"run-ended-{run.name}"):
         _draw_state(now)
         if now.failure is not None:
             show_error(now.failure.error())

@@ -1,0 +1,108 @@
+"""The page Questions without a browser: what is asked for, a start, and answers that exist."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.analyses.slices import test_which
+from tests.app.pages import home, opened, said, titles  # noqa: F401
+from tests.report.making import corpus, made, model
+from workbench.analyses.slices.experiments import TABLES, Errors
+from workbench.app.runs import questions, run_form
+from workbench.core.analysis import recipes
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_every_question_is_there_and_opens_by_a_click() -> None:
+    app = opened("questions")
+    assert titles(app) == [questions.TITLE]
+    labels = {each.label for each in app.button}
+    assert {f"**{recipe.question}**" for _, recipe in recipes().values()} <= labels
+    app.button(key="ask layer").click().run()
+    assert titles(app) == ["What does this layer know?"]
+    assert "layer" in app.query_params["question"]
+
+
+def test_an_address_has_the_answer_that_was_computed() -> None:
+    app = opened("questions", question="layer", layer="1", model="mini:bert")
+    assert "Layer 1 knows POS" in said(app)
+    assert "Compared with the embeddings, layer 1 is better on" in said(app)
+    assert app.query_params["layer"] == "1"
+
+
+def test_an_address_that_somebody_wrote_is_said_to_be_wrong() -> None:
+    app = opened("questions", question="everything")
+    assert "There is no question everything" in said(app) and titles(app) == [questions.TITLE]
+    app = opened("questions", question="layer", layer="99", model="mini:bert")
+    assert "Layer 2 knows" in said(app)
+    app = opened("questions", question="cut", keep="much", model="mini:bert")
+    assert app.text_input(key="keep").value == "99%" and not app.error
+
+
+def test_a_start_has_what_is_asked_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+
+    def begin(arguments: run_form.RequestArguments) -> str:
+        begun.append(arguments)
+        return "errors-none"
+
+    monkeypatch.setattr(run_form, "begin", begin)
+    app = opened(
+        "questions", question="better", model="mini:gpt", other="mini:llama",
+        corpus="primer:size=40",
+    )  # fmt: skip
+    assert said(app).count("workbench run errors") == 2
+    (quick,) = [each for each in app.button if each.label.startswith("Quick look")]
+    quick.click().run()
+    assert [each[:3] for each in begun] == [
+        ("errors", (ref,), ("primer:size=40",)) for ref in ("mini:gpt", "mini:llama")
+    ]
+    assert begun[0][3] == {"max_sentences": 200}
+
+
+def test_two_runs_are_answered_together(tmp_path: Path) -> None:
+    for ref, seed in (("mini:gpt", 0), ("mini:llama", 1)):
+        frame = test_which.texts(test_which.noise(seed) - seed)
+        found = test_which.tables(frame)
+        made(
+            tmp_path / "runs", experiment="errors",
+            tables={name: (table, TABLES[name]) for name, table in found.items()},
+            models=(model(ref, ref=ref),), corpora=(corpus(),), findings=[],
+            settings=Errors().model_dump(mode="json"),
+        )  # fmt: skip
+    app = opened("questions", question="better", model="mini:gpt", other="mini:llama")
+    assert "mini:llama is better on 120 texts" in said(app)
+    assert any(each.label.startswith("Ask again") for each in app.expander)
+
+
+def test_what_a_model_lacks_is_said_and_another_is_offered() -> None:
+    app = opened("questions", question="cut", model="mini:elmo", corpus="primer:size=40")
+    assert "attention heads" in said(app)
+    (start,) = [each for each in app.button if each.label.startswith("Start")]
+    assert start.disabled
+    app.button(key="example cut").click().run()
+    assert app.session_state["model"] == "mini:bert"
+    assert app.session_state["corpus"] == "primer/sentiment:size=600"
+
+
+def test_words_come_before_methods() -> None:
+    app = opened("questions", question="words", model="mini:bert")
+    words = said(app)
+    assert words.index("By part of speech") < words.index("are the most faithful")
+
+
+def test_runs_that_failed_say_why_and_can_be_started_again(tmp_path: Path) -> None:
+    names = [
+        made(
+            tmp_path / "runs", experiment="errors", state="failed", tables={},
+            models=(model(ref, ref=ref),), corpora=(corpus(),),
+            settings=Errors().model_dump(mode="json"),
+        ).name
+        for ref in ("mini:gpt", "mini:llama")
+    ]  # fmt: skip
+    app = opened("questions", question="better", run=names)
+    assert app.session_state["model"] == "mini:gpt"
+    labels = [each.label for each in app.button]
+    assert labels.count("Resume") == 2 and any(each.startswith("Start") for each in labels)
