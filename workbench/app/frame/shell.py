@@ -7,7 +7,7 @@ and nothing around a page. Costs: listing the folders of runs and uploads.
 
 import streamlit as st
 
-from workbench.app import choice, navigation
+from workbench.app import choice, navigation, selection
 from workbench.app.frame import jobs, lesson_card
 from workbench.app.library import picker
 from workbench.app.style import draw as draw_style
@@ -27,6 +27,7 @@ def draw(page: str) -> None:
     lesson_card.draw(page)
     shown = navigation.named(page)
     choice.begin_with(is_typed=shown is not None and shown.is_typed)
+    selection.carry(shown)
     if is_presenting():
         draw_present()
         st.button(

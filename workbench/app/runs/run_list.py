@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.app.tables_and_figures import first_of_page
 from workbench.app.text import STATES, errors_shown
@@ -360,11 +361,19 @@ def set_opened(names: Sequence[str]) -> None:
 
 
 def set_query(key: str, value: str | list[str] | None, cleared: Iterable[str] = ()) -> None:
-    """Set or remove a choice in the address, and remove the `cleared` choices that depend on it."""
-    for each in (key, *cleared):
-        st.query_params.pop(each, None)
+    """Set or remove a choice in the address, and remove the `cleared` choices that depend on it.
+
+    The address changes once, so that Back takes all of it back.
+    """
+    present = [each for each in (key, *cleared) if each in st.query_params]
+    if (context := get_script_run_ctx()) is not None:
+        with context.session_state.query_params() as address:
+            for each in present if value else present[:-1]:
+                address.discard_param_no_forward_msg(each)
     if value:
         st.query_params[key] = value
+    elif present:
+        del st.query_params[present[-1]]
 
 
 def _refresh(shown: Sequence[NamedStatus]) -> None:
