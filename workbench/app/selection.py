@@ -4,7 +4,7 @@ It is in the address, so a link has it and Back takes it back. A page that is op
 begins with what the page before had. Costs: nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -12,11 +12,12 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from workbench.app import choice
 from workbench.app.text import plain
 from workbench.core.analysis import Page
-from workbench.core.findings import listing
+from workbench.core.findings import capital, listing
 
 TEXT, AT, WORD, LAYER, HEAD = "text", "at", "mark", "layer", "head"  # in the address
 OF_TEXT = (AT, WORD, LAYER)  # what another text has not
 _CARRIED, _PAGE = "selection", "page of the selection"
+_OPENED = "selection with which the page was opened"
 _FIRST = "what each method names first"
 
 
@@ -28,19 +29,27 @@ def carry(page: Page | None) -> None:
     context = get_script_run_ctx()
     if page is None or context is None:
         return
-    is_opened = st.session_state.get(_PAGE) not in (None, page.name)
-    st.session_state[_PAGE] = page.name
     carried: dict[str, str] = st.session_state.setdefault(_CARRIED, {})
-    wanted = {key: carried[key] for key in page.selection if key in carried}
-    if is_opened and wanted and not st.query_params.keys() - {choice.MODEL, choice.CORPUS}:
+    before = st.session_state.get(_PAGE)
+    st.session_state[_PAGE] = page.name
+    if before not in (None, page.name):
+        st.session_state[_OPENED] = {k: carried[k] for k in page.selection if k in carried}
+    opened: dict[str, str] = st.session_state.get(_OPENED, {})
+    if opened and not st.query_params.keys() - {choice.MODEL, choice.CORPUS}:
         with context.session_state.query_params() as address:
-            for key, value in wanted.items():
-                address.set_corrected_value(key, value, "string_value")
+            for key, value in opened.items():
+                address.set_with_no_forward_msg(key, value)
+            address.set_corrected_value(key, value, "string_value")  # one change of the address
             address.set_initial_query_params_from_current()
     for key in page.selection:
         carried.pop(key, None)
         if value := st.query_params.get(key):
             carried[key] = value
+
+
+def forget_opened() -> None:
+    """The visitor took something back: an empty address is meant, and not one that Back reached."""
+    st.session_state.pop(_OPENED, None)
 
 
 def word(n_words: int) -> int | None:
@@ -71,6 +80,7 @@ def select(**parts: object) -> None:
     """Select a word (`mark`), a layer or a head in the address; the same again: no longer."""
     texts = {key: str(value) for key, value in parts.items()}
     if all(st.query_params.get(key) == text for key, text in texts.items()):
+        forget_opened()
         for key in texts:
             del st.query_params[key]
     else:
@@ -102,11 +112,7 @@ def agreement(kind: str, named: Mapping[str, str]) -> str:
         by_name.setdefault(name, []).append(method)
     groups = sorted(by_name.items(), key=lambda pair: -len(pair[1]))
     if len(groups) == 1:
-        return f"{_of(named)} agree on the most important {kind}: {groups[0][0]}."
-    parts = [f"{_of(methods)} name{'' if len(methods) > 1 else 's'} {name}"
-             for name, methods in groups]  # fmt: skip
+        methods = listing(list(named), len(named))
+        return f"{capital(methods)} agree: the most important {kind} is {groups[0][0]}."
+    parts = [f"{name} by {listing(methods, len(methods))}" for name, methods in groups]
     return f"Most important {kind}: {'; '.join(parts)}."
-
-
-def _of(methods: Mapping[str, str] | Sequence[str]) -> str:
-    return listing(list(methods), len(methods))

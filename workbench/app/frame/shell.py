@@ -26,8 +26,8 @@ def draw(page: str) -> None:
     draw_style()
     lesson_card.draw(page)
     shown = navigation.named(page)
-    choice.begin_with(is_typed=shown is not None and shown.is_typed)
     selection.carry(shown)
+    choice.begin_with(is_typed=shown is not None and shown.is_typed)
     if is_presenting():
         draw_present()
         st.button(
