@@ -180,7 +180,13 @@ h2, h3 { font-size: 1.15rem !important; }
 [class*="st-key-controls"] > :not(:has([data-testid="stTextInput"])) { display: none; }
 [data-testid="stTextInput"] :is(input, div) { height: auto; min-height: 2.2rem; }
 [data-testid="stMainBlockContainer"] { padding-top: 1rem !important; max-width: none; }
-.st-key-tour-card { width: min(94vw, 60rem) !important; }
+.st-key-tour-card { width: min(94vw, 60rem) !important; padding: 8px 16px !important; }
+/* of a lesson only what is said and asked: keys step, and the audience answers aloud */
+.st-key-tour-card :is(
+  [data-testid="stTextInput"] > div, [data-testid="stFormSubmitButton"], .st-key-lesson-next,
+  .st-key-lesson-back, .st-key-end-of-the-tour, [data-testid="stCaptionContainer"]
+) { display: none; }
+[data-testid="stMarkdownContainer"] code { font-size: 1em !important; }
 #workbench-blank { position: fixed; inset: 0; z-index: 1000000; background: #000; }
 #workbench-pen {
   position: fixed; inset: 0; z-index: 999999; cursor: crosshair; touch-action: none;
@@ -224,7 +230,8 @@ if (!window.workbenchKeys) {
     if (key) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
     if (where) tell();
   };
-  const parts = "[data-testid=stPlotlyChart], [data-testid=stBidiComponentIsolated], h1, h2, h3";
+  const parts = "[data-testid=stPlotlyChart], [data-testid=stBidiComponentIsolated], h1, h2, h3, " +
+    ".st-key-beside [data-testid=stColumn]";
   document.addEventListener("keydown", (event) => {
     const busy = event.composedPath()[0].closest?.("input, textarea, select, [role=listbox], " +
       "[role=dialog], [contenteditable], [role=grid], canvas, svg");
@@ -255,7 +262,8 @@ if (!window.workbenchKeys) {
       const main = document.querySelector("[data-testid=stMain]");
       const tops = [...main.querySelectorAll(parts)].filter((part) => part.offsetParent)
         .map((part) => part.getBoundingClientRect().top);
-      const to = step > 0 ? tops.find((top) => top > 24) : tops.findLast((top) => top < 8);
+      const to = step > 0 ? tops.find((top) => top > 0.4 * innerHeight)
+        : tops.findLast((top) => top < 8);
       main.scrollBy({ top: (to ?? step * innerHeight) - 16,
         behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
     } else return;
