@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from workbench.app.text import errors_shown, plain
+from workbench.app.text import errors_shown, plain, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.runs import saved
 from workbench.runs.saved import Saved
@@ -33,8 +33,7 @@ def opened_group(
     try:
         selection = saved.named(name)
     except WorkbenchError as error:
-        with errors_shown():
-            raise error
+        show_error(error)
         return ()
     if st.session_state.get(_FILLED) != name:
         st.session_state[_FILLED] = name
