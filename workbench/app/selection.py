@@ -64,8 +64,8 @@ def layer(n_layers: int) -> int | None:
 
 def _index(key: str, count: int) -> int | None:
     text = st.query_params.get(key, "")
-    is_index = text.isascii() and text.isdecimal() and int(text[:9]) < count
-    return int(text) if is_index else None
+    is_number = text.isascii() and text.isdecimal() and len(text) < 10
+    return int(text) if is_number and int(text) < count else None
 
 
 def head(names: Iterable[str]) -> str:
