@@ -43,8 +43,8 @@ def carry(page: Page | None) -> None:
             address.set_initial_query_params_from_current()
     for key in page.selection:
         carried.pop(key, None)
-        if value := st.query_params.get(key):
-            carried[key] = value
+        if chosen := st.query_params.get(key):
+            carried[key] = chosen
 
 
 def forget_opened() -> None:

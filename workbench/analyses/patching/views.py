@@ -289,7 +289,7 @@ def _map(side: Side, found: Patched, what: str, explained: tuple[str, str]) -> N
 
     token_views(views, f"where {side.ref}", chosen)
     if what == "heads":
-        best = found.table.loc[found.table["effect"].abs().idxmax()]
+        best = max(found.table.to_dict("records"), key=lambda row: abs(row["effect"]))
         name = head_number(int(best["layer"]), int(best["head"]))
         selection.say_first((side.key, *explained), "head", "restoring each head", name)
     st.caption(
@@ -368,7 +368,7 @@ def grids(table: "pd.DataFrame", what: str, corrupt: float | None = None) -> lis
     return views
 
 
-def _groups(table: "pd.DataFrame") -> "list[tuple[tuple[str, ...], pd.DataFrame]]":
+def _groups(table: "pd.DataFrame") -> "list[tuple[Any, pd.DataFrame]]":
     """The rows of each stack and kind of attention."""
     keys = [name for name in ("stack", "kind") if name in table]
     return list(table.groupby(keys, sort=False))

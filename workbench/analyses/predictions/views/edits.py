@@ -407,8 +407,8 @@ def _effects(side: Side, what: str, effects: "pd.DataFrame") -> None:
             selection.select(mark=word)
 
     token_views(views, f"turn {side.ref}", chosen)
-    if len(effects):
-        first = effects.loc[effects["change"].abs().idxmax(), "word"]
+    if by_word:
+        first = max(by_word, key=lambda word: abs(by_word[word]["change"]))
         way = "hiding each word" if what == "hidden" else "deleting each word"
         selection.say_first((side.key, "", ""), "word", way, f"“{side.doc[int(first)].text}”")
     title = f"Effect of each word if it is {what}, {side.name}"
