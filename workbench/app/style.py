@@ -181,7 +181,7 @@ h2, h3 { font-size: 1.15rem !important; }
 [data-testid="stTextInput"] :is(input, div) { height: auto; min-height: 2.2rem; }
 [data-testid="stMainBlockContainer"] { padding-top: 1rem !important; max-width: none; }
 .st-key-tour-card { width: min(94vw, 60rem) !important; padding: 8px 16px !important; }
-/* of a lesson only what is said and asked: keys step, and the audience answers aloud */
+/* of a lesson only the words and the question: keys step, and the audience answers aloud */
 .st-key-tour-card :is(
   [data-testid="stTextInput"] > div, [data-testid="stFormSubmitButton"], .st-key-lesson-next,
   .st-key-lesson-back, .st-key-end-of-the-tour, [data-testid="stCaptionContainer"]
@@ -218,14 +218,14 @@ if (!window.workbenchKeys) {
     document.body.append(sheet);
   };
   const stage = new BroadcastChannel("workbench-stage");
-  let told = "";
+  let sent = "";
   const tell = () => {
     const at = new URLSearchParams(location.search);
-    told = location.search;
+    sent = location.search;
     const step = Number(at.get("tour"));
     if (at.get("present") === "1") stage.postMessage({ lesson: at.get("lesson") ?? "", step });
   };
-  setInterval(() => location.search !== told && tell(), 200);
+  setInterval(() => location.search !== sent && tell(), 200);
   stage.onmessage = ({ data: { key, where } }) => {
     if (key) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
     if (where) tell();
