@@ -21,10 +21,11 @@ from workbench import Run, experiments
 from workbench.app.frame import demo_report
 from workbench.core.machine import app_file
 from workbench.experiment.definition import built_in_experiments
-from workbench.runs import notes, status
+from workbench.runs import notes, saved, status
 from workbench.runs.launch import start
 from workbench.runs.processes import locks
 from workbench.runs.request import make_request
+from workbench.runs.saved import Saved
 from workbench.runs.subruns import in_process
 
 # By day: of a corpus, of a model, of two, of a training, of a probe, of many settings.
@@ -276,6 +277,31 @@ def test_ticked_runs_get_a_tag_together(place: Path) -> None:
     app.button(key="FormSubmitter:tag ticked-Add the tag").click()
     app.run()
     assert [notes.read(run.path).tags for run in runs] == [("talk",)] * 2 and not app.exception
+
+
+def test_a_filter_and_a_group_are_saved_and_opened_by_their_links(place: Path) -> None:
+    runs = [made(seed) for seed in range(3)]
+    notes.write(runs[1], ["talk"], "")
+    app = opened("runs")
+    app.multiselect(key="tags of runs").set_value(["talk"]).run()
+    app.text_input(key="name of filter").set_value("for the talk")
+    app.button(key="FormSubmitter:save filter-Save").click().run()
+    assert saved.read() == {"for the talk": Saved(tags=("talk",))}
+    app = opened("runs", saved="for the talk")
+    assert "1 run of 3" in texts(app)
+    app.multiselect(key="tags of runs").set_value([]).run()
+    assert "saved" not in app.query_params and "3 runs." in texts(app)
+    for run in runs[:2]:
+        app.checkbox(key=f"tick {run.name}").check()
+    app.run()
+    app.text_input(key="name of group").set_value("pair")
+    app.button(key="FormSubmitter:save group-Save").click().run()
+    app = opened("runs", saved="pair")
+    assert "2 runs of 3" in texts(app) and app.button(key="compare ticked").label[-6:] == "2 runs"
+    app.button(key="remove saved").click().run()
+    assert [*saved.read()] == ["for the talk"] and not app.exception
+    (error,) = opened("runs", saved="pair").error
+    assert "pair" in error.value and "saved-not-found" in error.value.replace("\\", "")
 
 
 def test_of_several_runs_differences_have_signs() -> None:

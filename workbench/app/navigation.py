@@ -14,7 +14,7 @@ from workbench.core.analysis import Analysis, Page, analyses, announced, is_buil
 from workbench.core.registry import imported
 
 ANY = "experiments"  # the page of experiments that have none of their own
-HOME = Page("home", "Home", icon="home", on_phone=True, is_typed=True)
+HOME = Page("home", "Home", icon="home", on_phone=True, is_typed=True, selection=("text", "at"))
 QUESTIONS = Page("questions", "Questions", icon="contact_support", on_phone=True)
 STARTS = (HOME, QUESTIONS)  # in the bar, in no group
 LIBRARY = tuple(

@@ -138,9 +138,28 @@ _PRESENT = """<style>
   @keyframes fading { from, 70% { opacity: 1; } }
 }
 .st-key-leave-presentation:is(:hover, :focus-within) { opacity: 1; }
-html { font-size: 19px !important; }
-:root { --enlarged: 1.34; } /* what components multiply their sizes by: 12 px are 16 */
-dl.facts, [aria-label="Attention of all heads"] { font-size: 16px !important; }
+/* nothing that an audience reads is under 24 px: captions have 0.87 of this */
+html { font-size: 28px !important; }
+:root { --enlarged: 2; } /* what components multiply their sizes by: 12 px are 24 */
+@media (min-width: 1900px) and (min-height: 1700px) {
+  html { font-size: 52px !important; }
+  :root { --enlarged: 3.6; }
+}
+[data-testid="stMain"] :is(p, li, label, input, button, dl, dt, dd, td, th, summary, .all-heads) {
+  font-size: max(24px, 0.87rem) !important;
+}
+h1 { font-size: 1.4rem !important; }
+h2, h3 { font-size: 1.15rem !important; }
+/* one thing at a time, over the height of the window */
+.st-key-beside [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"]) {
+  flex-wrap: wrap;
+}
+.st-key-beside > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+  flex: 1 1 100%; min-width: 100%; min-height: calc(100vh - 2rem);
+}
+.st-key-beside [data-testid="stExpander"], .st-key-beside [data-testid="stPageLink"] {
+  display: none;
+}
 /* of a result: its findings, the figure in all the width, and the open tab */
 .st-key-result-top { display: flex !important; }
 .st-key-result-numbers, .st-key-result-facts,
@@ -151,7 +170,23 @@ dl.facts, [aria-label="Attention of all heads"] { font-size: 16px !important; }
 [data-testid="stLayoutWrapper"]:has(> [class*="st-key-controls"]) {
   display: none !important;
 }
+/* a text stays, to be edited */
+[data-testid="stMain"] :is([class*="st-key-controls"], :has(> [class*="st-key-controls"])):has(
+  > [data-testid="stElementContainer"] > [data-testid="stTextInput"],
+  > * > [data-testid="stElementContainer"] > [data-testid="stTextInput"]
+):not(.st-key-controls-runs, :has(> .st-key-controls-runs)) {
+  display: flex !important;
+}
+[class*="st-key-controls"] > :not(:has([data-testid="stTextInput"])) { display: none; }
+[data-testid="stTextInput"] :is(input, div) { height: auto; min-height: 2.2rem; }
 [data-testid="stMainBlockContainer"] { padding-top: 1rem !important; max-width: none; }
+.st-key-tour-card { width: min(94vw, 60rem) !important; padding: 8px 16px !important; }
+/* of a lesson only the words and the question: keys step, and the audience answers aloud */
+.st-key-tour-card :is(
+  [data-testid="stTextInput"] > div, [data-testid="stFormSubmitButton"], .st-key-lesson-next,
+  .st-key-lesson-back, .st-key-end-of-the-tour, [data-testid="stCaptionContainer"]
+) { display: none; }
+[data-testid="stMarkdownContainer"] code { font-size: 1em !important; }
 #workbench-blank { position: fixed; inset: 0; z-index: 1000000; background: #000; }
 #workbench-pen {
   position: fixed; inset: 0; z-index: 999999; cursor: crosshair; touch-action: none;
@@ -162,6 +197,7 @@ dl.facts, [aria-label="Attention of all heads"] { font-size: 16px !important; }
 </style>"""
 
 
+# The stage tells a second window, which shows notes, where it is, and does what is pressed there.
 # Left and right: the tab before and after; Page Up and Page Down: the figure or heading before and
 # after, or the step of a lesson; B: a black screen; P: a pen; Escape: leave. A part of the page
 # that has the focus, such as a box or a map, comes first.
@@ -181,7 +217,21 @@ if (!window.workbenchKeys) {
     };
     document.body.append(sheet);
   };
-  const parts = "[data-testid=stPlotlyChart], [data-testid=stBidiComponentIsolated], h1, h2, h3";
+  const stage = new BroadcastChannel("workbench-stage");
+  let sent = "";
+  const tell = () => {
+    const at = new URLSearchParams(location.search);
+    sent = location.search;
+    const step = Number(at.get("tour"));
+    if (at.get("present") === "1") stage.postMessage({ lesson: at.get("lesson") ?? "", step });
+  };
+  setInterval(() => location.search !== sent && tell(), 200);
+  stage.onmessage = ({ data: { key, where } }) => {
+    if (key) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    if (where) tell();
+  };
+  const parts = "[data-testid=stPlotlyChart], [data-testid=stBidiComponentIsolated], h1, h2, h3, " +
+    ".st-key-beside [data-testid=stColumn]";
   document.addEventListener("keydown", (event) => {
     const busy = event.composedPath()[0].closest?.("input, textarea, select, [role=listbox], " +
       "[role=dialog], [contenteditable], [role=grid], canvas, svg");
@@ -212,7 +262,8 @@ if (!window.workbenchKeys) {
       const main = document.querySelector("[data-testid=stMain]");
       const tops = [...main.querySelectorAll(parts)].filter((part) => part.offsetParent)
         .map((part) => part.getBoundingClientRect().top);
-      const to = step > 0 ? tops.find((top) => top > 24) : tops.findLast((top) => top < 8);
+      const to = step > 0 ? tops.find((top) => top > 0.4 * innerHeight)
+        : tops.findLast((top) => top < 8);
       main.scrollBy({ top: (to ?? step * innerHeight) - 16,
         behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
     } else return;

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROWS = 1_000  # at a time
 VIEW = 15  # rows in view
 PRESENT = "present"  # in the address: whether the page is shown to an audience
-LARGE, HEIGHT = 17, 400  # pixels of words in a presentation; of a figure without a height
+LARGE, HEIGHT = 24, 400  # pixels of words in a presentation; of a figure without a height
 _DIFFERENCE = re.compile(r"[B-Z] − A ")
 
 
@@ -144,11 +144,11 @@ CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d"
 
 def _enlarge(figure: Any) -> None:
     """Enlarge all words of a figure for an audience, and the room that they need."""
-    figure.update_layout(font_size=LARGE, height=round(1.2 * (figure.layout.height or HEIGHT)))
+    figure.update_layout(font_size=LARGE, height=round(1.6 * (figure.layout.height or HEIGHT)))
     figure.update_xaxes(title_font_size=LARGE, tickfont_size=LARGE)
     figure.update_yaxes(title_font_size=LARGE, tickfont_size=LARGE)
     if right := figure.layout.margin.r:  # names of curves stand there
-        figure.update_layout(margin_r=round(1.4 * right))
+        figure.update_layout(margin_r=round(1.9 * right))
     for note in figure.layout.annotations:
         note.font.size = max(LARGE, note.font.size or 0)
     for trace in figure.data:

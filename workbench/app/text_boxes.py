@@ -3,11 +3,13 @@
 Costs: nothing.
 """
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
 from workbench.app import choice
+from workbench.app.runs import run_list
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -23,6 +25,26 @@ LabelVisibility = Literal["visible", "hidden", "collapsed"]
 def row(key: str) -> "DeltaGenerator":
     """A container for boxes next to each other, as many as fit; a presentation hides it."""
     return st.container(key=f"controls-{key}", horizontal=True, vertical_alignment="bottom")
+
+
+def text_in_address(
+    label: str, default: str, key: str, cleared: Iterable[str] = (), **look: Any
+) -> str:
+    """Draw a box for a text that is in the address, where Back takes it back; return the text.
+
+    A bound box would write over the former address. Another text removes the `cleared` choices.
+    """
+    current, box, shown = st.query_params.get(key, default), f"{key} box", f"{key} in the box"
+    if st.session_state.get(shown) != current or box not in st.session_state:
+        st.session_state[box] = st.session_state[shown] = current
+
+    def typed() -> None:
+        text = str(st.session_state.get(box) or " ")  # "" would be the default
+        st.session_state[shown] = text
+        run_list.set_query(key, None if text == default else text, cleared)
+
+    st.text_input(label, key=box, live=TYPED_AT, on_change=typed, **look)
+    return current
 
 
 def second_model(width: int = 200, label_visibility: LabelVisibility = "visible") -> str:

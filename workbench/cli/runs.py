@@ -33,27 +33,40 @@ All = Annotated[
 ]
 
 
+SavedName = Annotated[
+    str, typer.Option("--saved", help="List the runs of a selection that was saved in the app.")
+]
+
+
 @app.callback()
-def runs(context: typer.Context, json: Json = False) -> None:
+def runs(context: typer.Context, json: Json = False, saved: SavedName = "") -> None:
     """List the newest runs."""
     if not has_command(context, json):
-        _list(all_=False, json=json)
+        _list(all_=bool(saved), json=json, saved=saved)
 
 
 @app.command(name="list")
-def list_runs(all_: All = False, json: Json = False) -> None:
+def list_runs(all_: All = False, json: Json = False, saved: SavedName = "") -> None:
     """List runs, the newest first."""
-    _list(all_, json)
+    _list(all_ or bool(saved), json, saved)
 
 
-def _list(all_: bool, json: bool) -> None:
+def _list(all_: bool, json: bool, saved: str) -> None:
     from workbench.cli import output
+    from workbench.runs import notes
+    from workbench.runs import saved as selections
     from workbench.runs.builtin import builtin_runs
     from workbench.runs.run import all_runs
 
     with output.progress("reading runs"):
         statuses = all_runs()
         shipped = [(run, run.status) for run in builtin_runs()]
+    if saved:
+        wanted = selections.named(saved)
+        statuses, shipped = (
+            [(run, now) for run, now in each if wanted.has(run.name, now, notes.read(run.path))]
+            for each in (statuses, shipped)
+        )
     output.run_list(statuses, shipped, None if all_ else LISTED, json)
 
 

@@ -43,6 +43,7 @@ class Page:
         on_phone: Whether it is in the bar of a phone.
         is_typed: Whether a text of one's own is typed there: it then opens with a model that has
             read English, others with the one that has built-in results.
+        selection: What of the selection (text, at, mark, layer, head) its address has.
 
     Example:
         >>> from workbench.core.analysis import Page
@@ -59,6 +60,7 @@ class Page:
     order: int = 100
     on_phone: bool = False
     is_typed: bool = False
+    selection: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,15 @@ ANALYSIS = Analysis(
     experiments={"attention-averages": "experiments:EXPERIMENT"},
     functions={"attention": "capture"},
     page=Page(
-        "attention", "Attention", "Understand", "visibility", "views.page:page", 1, True, True
+        "attention",
+        "Attention",
+        "Understand",
+        "visibility",
+        "views.page:page",
+        1,
+        True,
+        True,
+        ("text", "at", "mark", "head"),
     ),
     first_look="views.home:LOOK",
     cards=(

@@ -124,6 +124,11 @@ def top_unit(attribution: Attribution) -> int:
     return int(np.abs(attribution.scores).argmax())
 
 
+def top_text(attribution: Attribution) -> str:
+    """The unit with the largest absolute score, in quotes."""
+    return f"“{_text(attribution, top_unit(attribution))}”"
+
+
 # --- in words -------------------------------------------------------------------------------------
 
 

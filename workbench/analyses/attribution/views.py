@@ -4,7 +4,7 @@ Costs: an attribution for each change of the choices; its faithfulness, some hun
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -21,12 +21,13 @@ from workbench.analyses.predictions.views.results import (
     target_of,
 )
 from workbench.analyses.predictions.views.target import named_for, shown, target_boxes
+from workbench.app import selection
 from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import Column, draw_columns, segment, select
 from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
-from workbench.app.token_views.views import Token, View, grid, strip
+from workbench.app.token_views.views import Token, View, grid, index_in, strip
 from workbench.core.findings import percent
 from workbench.core.head_names import FIRST
 from workbench.report.format import number
@@ -286,7 +287,9 @@ def _map(side: Side, explained: Explanation) -> None:
     what = "this score" if is_score else f"“{shown(said)}”{shown(rather)}"
     st.markdown(f"**Why {what}?** · {plain(side.name)}")
     st.markdown(plain(agreement.headline(first)))
-    views = strips(found)
+    about = side.key, explained.target, explained.against
+    selection.say_first(about, "word", "leave-one-out", agreement.top_text(first))
+    views = strips(found, selection.word(len(side.doc)))
     if found.by_layer is not None:
         views.append(by_layer(found))
     place = st.container()
@@ -298,7 +301,7 @@ def _map(side: Side, explained: Explanation) -> None:
         )
         place = st.expander("Show the map nevertheless")
     with place:
-        token_views(views, f"map {side.ref}", lambda chosen: None)
+        token_views(views, f"map {side.ref}", partial(_mark, found))
     chosen = f"Method: {explained.method}. " if is_chosen else ""
     st.caption(plain(f"{chosen}{in_words(found)}"))
     for note in found.notes:
@@ -349,8 +352,15 @@ def by_layer(found: "Attribution") -> View:
     )
 
 
-def strips(found: "Attribution") -> list[View]:
-    """A strip of coloured units for each stack."""
+def _mark(found: "Attribution", pick: Mapping[str, Any]) -> None:
+    """Select the word of a unit on all pages."""
+    n = index_in(pick, "i", len(found.units))
+    if n is not None and found.units[n].word >= 0:
+        selection.select(mark=found.units[n].word)
+
+
+def strips(found: "Attribution", word: int | None = None) -> list[View]:
+    """A strip of coloured units for each stack; those of the selected word have a frame."""
     views = []
     top = float(max(abs(found.scores), default=0.0)) or 1.0
     stacks = list(dict.fromkeys(unit.stack for unit in found.units if not unit.fixed))
@@ -365,6 +375,7 @@ def strips(found: "Attribution") -> list[View]:
                 tip="not scored: it is special, or what is predicted"
                 if unit.fixed
                 else f"{unit.text}: {found.scores[n]:+.4f}",
+                chosen=word is not None and unit.word == word,
             )
             for n, unit in enumerate(found.units)
             if unit.stack == stack
@@ -374,7 +385,6 @@ def strips(found: "Attribution") -> list[View]:
                 stack,
                 f"Attribution to what the {stack} reads",
                 tokens,
-                pickable=False,
                 top=top,
                 legend=("against", "for") if stack == stacks[-1] else None,
                 note=f"what the {stack} reads" if len(stacks) > 1 else "",

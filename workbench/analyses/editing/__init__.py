@@ -15,7 +15,15 @@ ANALYSIS = Analysis(
         "workbench.analyses.predictions",
         "workbench.analyses.pruning",
     ),
-    page=Page("head", "One head", "Understand", "toggle_off", "views.head:page", order=3),
+    page=Page(
+        "head",
+        "One head",
+        "Understand",
+        "toggle_off",
+        "views.head:page",
+        3,
+        selection=("text", "at", "mark", "head"),
+    ),
     recipes=(
         Recipe(
             "head",

@@ -10,5 +10,7 @@ ANALYSIS = Analysis(
     __name__,
     experiments={"heads": "experiments:EXPERIMENT"},
     results={"heads": "views.page:HEADS"},
-    page=Page("heads", "Heads", "Understand", "grid_view", "views.page:HEADS", order=2),
+    page=Page(
+        "heads", "Heads", "Understand", "grid_view", "views.page:HEADS", 2, selection=("head",)
+    ),
 )

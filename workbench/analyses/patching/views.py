@@ -5,10 +5,10 @@ batch for each layer and word, or for each head.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
@@ -28,17 +28,17 @@ from workbench.analyses.predictions.views.results import (
     with_gaps,
 )
 from workbench.analyses.predictions.views.target import named_for, target_boxes
-from workbench.app import cache
+from workbench.app import cache, selection
 from workbench.app.downloads import downloads
 from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
-from workbench.app.token_views.views import View, grid
+from workbench.app.token_views.views import View, grid, index_in
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal, percent, signed
-from workbench.core.head_names import FIRST, block_name, state_name
+from workbench.core.head_names import FIRST, block_name, head_number, state_name
 from workbench.report.format import number
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def where(sides: Sequence[Side]) -> None:
                 other = corrupt_side(side, corrupt)
                 own = named_for(side, sides[0], target, against)
                 found = patching(side, other, cast("What", what), *own)
-            _map(side, found, what)
+            _map(side, found, what, own)
 
 
 def _is_long(doc: "Doc") -> bool:
@@ -274,11 +274,24 @@ def _suggested(side: Side, own: Sequence[str]) -> list[str]:
 # --- the map --------------------------------------------------------------------------------------
 
 
-def _map(side: Side, found: Patched, what: str) -> None:
+def _map(side: Side, found: Patched, what: str, explained: tuple[str, str]) -> None:
     title = drawn.finding(found.table, what, found.label, found.is_distinguished)
     st.markdown(f"**{plain(title)}** · {plain(side.name)}")
     views = grids(found.table, what, None if found.is_distinguished else found.corrupt)
-    token_views(views, f"where {side.ref}", lambda chosen: None)
+
+    def chosen(pick: Mapping[str, Any]) -> None:
+        view = next((each for each in views if each["name"] == pick.get("view")), None)
+        if view is None:
+            return
+        row, column = (index_in(pick, name, len(view[f"{name}s"])) for name in ("row", "column"))
+        if row is not None and column is not None:
+            selection.select(**_cells(found.table, what)[view["name"]][row][column])
+
+    token_views(views, f"where {side.ref}", chosen)
+    if what == "heads":
+        best = max(found.table.to_dict("records"), key=lambda row: abs(row["effect"]))
+        name = head_number(int(best["layer"]), int(best["head"]))
+        selection.say_first((side.key, *explained), "head", "restoring each head", name)
     st.caption(
         plain(
             f"{found.measure.capitalize()} of {found.label}: {number(found.clean)} for the "
@@ -304,9 +317,11 @@ def grids(table: "pd.DataFrame", what: str, corrupt: float | None = None) -> lis
 
     With the number of the corrupt text, effects are said in nats: the shares say little.
     """
-    keys = [name for name in ("stack", "kind") if name in table]
     top = float(table["effect"].abs().max())
-    groups = list(table.groupby(keys, sort=False))
+    groups = _groups(table)
+    cells = _cells(table, what)
+    selected = {"head": st.query_params.get(selection.HEAD, "").rpartition(" ")[2]}
+    word, chosen_layer = selection.word(1 << 20), selection.layer(1 << 20)
     views = []
     for names, own in groups:
         n_layers = own["layer"].nunique()
@@ -317,6 +332,8 @@ def grids(table: "pd.DataFrame", what: str, corrupt: float | None = None) -> lis
         rows = list(map(state_name if what == "states" else block_name, reversed(layers)))
         name = " ".join(map(str, names))
         is_last = names == groups[-1][0]
+        of_cells = cells[f"where {name}"]
+        words = [] if what == "heads" else [cell["mark"] for cell in of_cells[0]]
         views.append(
             grid(
                 f"where {name}",
@@ -335,11 +352,40 @@ def grids(table: "pd.DataFrame", what: str, corrupt: float | None = None) -> lis
                 diverging=True,
                 percent=True,
                 top=top,
+                row=layers[::-1].index(chosen_layer) if words and chosen_layer in layers else None,
+                chosen=words.index(word) if word in words else None,
+                marked=[
+                    (r, c)
+                    for r, line in enumerate(of_cells)
+                    for c, cell in enumerate(line)
+                    if cell == selected
+                ],
+                pickable=True,
                 legend=("further away", "restored") if is_last else None,
                 note=NOTE[what] if is_last else "",
             )
         )
     return views
+
+
+def _groups(table: "pd.DataFrame") -> "list[tuple[Any, pd.DataFrame]]":
+    """The rows of each stack and kind of attention."""
+    keys = [name for name in ("stack", "kind") if name in table]
+    return list(table.groupby(keys, sort=False))
+
+
+def _cells(table: "pd.DataFrame", what: str) -> dict[str, list[list[dict[str, object]]]]:
+    """What each cell of each grid selects: a head, or a word and a layer. The last layer first."""
+    found = {}
+    for names, own in _groups(table):
+        lines: list[list[dict[str, object]]] = []
+        for layer, line in own.groupby("layer", sort=False):
+            if what == "heads":
+                lines.append([{"head": head_number(layer, int(head))} for head in line["head"]])
+            else:
+                lines.append([{"mark": int(word), "layer": layer} for word in line["word"]])
+        found[f"where {' '.join(names)}"] = lines[::-1]
+    return found
 
 
 def _effect(share: float, value: float, corrupt: float | None) -> str:

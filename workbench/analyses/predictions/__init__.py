@@ -17,7 +17,15 @@ ANALYSIS = Analysis(
     },
     commands={"predict": "commands:predict"},
     page=Page(
-        "predict", "Predict & explain", "Understand", "psychology", "views.page:page", 3, True, True
+        "predict",
+        "Predict & explain",
+        "Understand",
+        "psychology",
+        "views.page:page",
+        3,
+        True,
+        True,
+        ("text", "at", "mark", "layer", "head"),
     ),
     first_look="views.page:LOOK",
     ahead=("views.page:show_ahead",),

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.app import cache, choice, navigation
+from workbench.app import cache, choice, navigation, selection
 from workbench.app.frame import demo_report, lesson_card
 from workbench.app.runs import questions, run_list
 from workbench.app.tables_and_figures import kind
 from workbench.app.text import as_html, errors_shown
-from workbench.app.text_boxes import TYPED_AT
+from workbench.app.text_boxes import text_in_address
 from workbench.core.analysis import Card, analyses
 from workbench.core.findings import listing
 from workbench.drawing.theme import FONTS
@@ -84,18 +84,17 @@ def draw() -> None:
     ):
         st.caption(ABOUT)
         lesson_card.offer()
-    typed = st.text_input(
+    typed = text_in_address(
         "Your sentence",
-        value=EXAMPLE,
-        key="text",
-        bind="query-params",
-        live=TYPED_AT,
+        EXAMPLE,
+        selection.TEXT,
+        selection.OF_TEXT,
         help="Heads and predictions follow while you type. Write [MASK] for a hidden word.",
     )
     if read := has_read(choice.model()):
         st.caption(f"{choice.name_of(choice.model(), 'models')} has read {read}.")
     with errors_shown():
-        _look(typed or "")
+        _look(typed)
     st.header(questions.TITLE, anchor=False)
     questions.offer()
     _cards()

@@ -3,19 +3,27 @@
 A view is added to a lesson by its link. Costs: reading the files of the user's lessons.
 """
 
+import json
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 import streamlit as st
 
 from workbench.app.frame import lesson_card, lessons
-from workbench.app.frame.lessons import Lesson, Task
+from workbench.app.frame.lessons import Lesson, Step, Task
 from workbench.app.text import errors_shown, plain
+from workbench.core.errors import WorkbenchError
 
 NEW = "a new lesson"
+NOTES = "notes"  # in the address: the lesson whose notes are shown
 
 
 def draw() -> None:
-    """Draw the page."""
+    """Draw the page, or the notes of a lesson for a second window."""
+    if NOTES in st.query_params:
+        with errors_shown():
+            _notes(st.query_params[NOTES])
+        return
     st.title("Lessons", anchor=False)
     st.markdown(
         "A lesson is a list of views with words and tasks, opened by a link. Answers are checked, "
@@ -46,6 +54,14 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             lesson_card.begin(name, "Start", "play_arrow")
             lesson_card.begin(name, "Present", "present_to_all", present=True)
+            st.link_button(
+                "Notes in a second window",
+                f"?{urlencode({NOTES: name})}",
+                icon=":material/speaker_notes:",
+                type="tertiary",
+                help="What is said of each view, the answers and a clock. It follows the "
+                "presentation in the same browser, and its keys step through it.",
+            )
             if is_own:
                 st.download_button(
                     "Save as a file",
@@ -65,15 +81,37 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
                     args=(name,),
                 )
         with st.expander("Speaker notes and answers", type="compact"):
-            st.caption("Open this page in a second window while you present.")
             for number, step in enumerate(lesson.steps, 1):
-                said = plain(step.says) if is_own else step.says
-                st.markdown(f"**{number}.** {said}")
-                if step.notes:
-                    st.markdown(f"*{plain(step.notes)}*")
-                if step.task:
-                    answers = " or ".join(step.task.answers)
-                    st.markdown(f"{plain(step.task.asks)} **{plain(answers)}**")
+                _note(number, step, is_own)
+
+
+def _note(number: int, step: Step, is_own: bool) -> None:
+    """Draw what is said of a step, and its answers."""
+    said = plain(step.says) if is_own else step.says
+    st.markdown(f"**{number}.** {said}")
+    if step.notes:
+        st.markdown(f"*{plain(step.notes)}*")
+    if step.task:
+        answers = " or ".join(step.task.answers)
+        st.markdown(f"{plain(step.task.asks)} **{plain(answers)}**")
+
+
+def _notes(name: str) -> None:
+    """Draw the notes of a lesson: a clock, the current step and the next one, which follow."""
+    lesson = lessons.found(name)
+    if lesson is None or not name:
+        raise WorkbenchError(
+            f"there is no lesson {name[:60]!r}.",
+            code="lesson-not-found",
+            remedy="Choose one on the page Lessons.",
+        )
+    st.title(plain(lesson.title), anchor=False)
+    st.html('<p id="stage-clock" role="timer">0:00</p>')
+    for number, step in enumerate(lesson.steps, 1):
+        with st.container(key=f"note-{number}"):
+            _note(number, step, name not in lessons.BUILT_IN)
+    st.caption("Page Up and Page Down here step through the presentation, B makes it black.")
+    st.html(_FOLLOW.replace("LESSON", json.dumps(name)), unsafe_allow_javascript=True)
 
 
 def _add(own: Mapping[str, Lesson]) -> None:
@@ -111,3 +149,42 @@ def _load() -> None:
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(";") if part.strip()]
+
+
+# The current step is large, the next one small and grey, all others hidden; the clock counts from
+# the first step on. Until a presentation answers, all steps are in view.
+_FOLLOW = """<style>
+#stage-clock { font-size: 32px; font-variant-numeric: tabular-nums; margin: 0; }
+[class*="st-key-note-"].now p { font-size: 24px; }
+[class*="st-key-note-"].next { opacity: 0.7; border-top: 1px solid var(--shell-line); }
+</style><script>
+const isNew = !window.workbenchNotes;
+window.workbenchNotes = LESSON;
+if (isNew) {
+  const stage = new BroadcastChannel("workbench-stage");
+  let start = 0;
+  stage.onmessage = ({ data }) => {
+    if (data.lesson !== window.workbenchNotes || !data.step) return;
+    start ||= Date.now();
+    for (const note of document.querySelectorAll("[class*=st-key-note-]")) {
+      const number = Number(/st-key-note-([0-9]+)/.exec(note.className)[1]);
+      note.classList.toggle("now", number === data.step);
+      note.classList.toggle("next", number === data.step + 1);
+      note.style.display = number === data.step || number === data.step + 1 ? "" : "none";
+    }
+  };
+  setInterval(() => {
+    const clock = document.querySelector("#stage-clock");
+    const seconds = start ? Math.floor((Date.now() - start) / 1000) : 0;
+    const rest = String(seconds % 60).padStart(2, "0");
+    if (clock) clock.textContent = `${Math.floor(seconds / 60)}:${rest}`;
+  }, 500);
+  document.addEventListener("keydown", (event) => {
+    const isKnown = ["PageDown", "PageUp", "b", "."].includes(event.key);
+    if (!isKnown || event.ctrlKey || event.metaKey || event.altKey) return;
+    stage.postMessage({ key: event.key });
+    event.preventDefault();
+  });
+  stage.postMessage({ where: true });
+}
+</script>"""

@@ -7,7 +7,7 @@ and nothing around a page. Costs: listing the folders of runs and uploads.
 
 import streamlit as st
 
-from workbench.app import choice, navigation
+from workbench.app import choice, navigation, selection
 from workbench.app.frame import jobs, lesson_card
 from workbench.app.library import picker
 from workbench.app.style import draw as draw_style
@@ -26,6 +26,7 @@ def draw(page: str) -> None:
     draw_style()
     lesson_card.draw(page)
     shown = navigation.named(page)
+    selection.carry(shown)
     choice.begin_with(is_typed=shown is not None and shown.is_typed)
     if is_presenting():
         draw_present()

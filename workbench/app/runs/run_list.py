@@ -8,7 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from workbench.app import selection
+from workbench.app.runs import saved_runs
+from workbench.app.runs.saved_runs import TICK
 from workbench.app.tables_and_figures import first_of_page
 from workbench.app.text import STATES, errors_shown
 from workbench.core import machine
@@ -17,6 +21,7 @@ from workbench.core.findings import capital
 from workbench.runs import notes, status
 from workbench.runs.notes import Note
 from workbench.runs.run import BUILT_IN
+from workbench.runs.saved import Saved
 from workbench.runs.status import NamedStatus, Status
 
 if TYPE_CHECKING:
@@ -80,23 +85,11 @@ def note_of(name: str) -> Note:
     return before[1]
 
 
-def matching(
-    runs: Iterable[NamedStatus],
-    text: str,
-    experiments: Sequence[str],
-    states: Sequence[str],
-    tags: Sequence[str] = (),
-) -> list[NamedStatus]:
-    """Runs of these experiments and states, with all these tags, that contain every word."""
-    words = text.lower().split()
-    return [
-        (name, now)
-        for name, now in runs
-        if (not experiments or now.experiment in experiments)
-        and (not states or now.state in states)
-        and (not tags or {*tags} <= {*note_of(name).tags})
-        and all(word in _searched(name, now) for word in words)
-    ]
+def matching(runs: Iterable[NamedStatus], wanted: Saved) -> list[NamedStatus]:
+    """The runs that a filter takes."""
+    if wanted == Saved():
+        return list(runs)
+    return [(name, now) for name, now in runs if wanted.has(name, now, note_of(name))]
 
 
 def is_whole(name: str, known: Mapping[str, Status]) -> bool:
@@ -109,12 +102,6 @@ def whole_runs() -> list[NamedStatus]:
     runs = all_statuses()
     known = dict(runs)
     return [(name, now) for name, now in runs if is_whole(name, known)]
-
-
-def _searched(name: str, now: Status) -> str:
-    note = note_of(name)
-    said = (name, now.experiment, now.state, *now.models, *now.corpora, *note.tags, note.text)
-    return " ".join(said).lower()
 
 
 def inputs_of(name: str, now: Status) -> tuple[Sequence[str], Sequence[str]]:
@@ -168,44 +155,61 @@ def draw(runs: Sequence[NamedStatus]) -> None:
     st.html(_STYLE)
     with st.container(key="controls-runs"):
         wanted = _wanted([*runs, *shipped])
+    buttons([name for name, _ in (*runs, *shipped)])
     if runs:
-        _own(runs, matching(runs, *wanted))
+        _own(runs, matching(runs, wanted))
     if shipped:
-        _built_in(shipped, matching(shipped, *wanted), is_open=not runs or any(wanted))
+        _built_in(shipped, matching(shipped, wanted), is_open=not runs or wanted != Saved())
 
 
-Wanted = tuple[str, Sequence[str], Sequence[str], Sequence[str]]  # words, experiments, states, tags
+_BOXES = {  # of the filter: their labels
+    "experiments": "Experiments",
+    "models": "Models",
+    "states": "States",
+    "tags": "Tags",
+}
 
 
-def _wanted(runs: Sequence[NamedStatus]) -> Wanted:
-    """Draw the search and the filters; return what is chosen."""
-    known = sorted({tag for name, _ in runs for tag in note_of(name).tags})
-    text, experiments, states, *tags = st.columns(4 if known else 3)
-    return (
-        text.text_input(
-            "Search",
-            placeholder="name, model, corpus, note",
-            key="find runs",
-            persist_state="session",
-            type="search",
-        )
-        or "",
-        experiments.multiselect(
-            "Experiments",
-            sorted({now.experiment for _, now in runs if now.experiment}),
-            placeholder="all",
-            key="experiments of runs",
-            persist_state="session",
-        ),
-        states.multiselect(
-            "States", STATES, placeholder="all", key="states of runs", persist_state="session"
-        ),
-        tags[0].multiselect(
-            "Tags", known, placeholder="all", key="tags of runs", persist_state="session"
-        )
-        if tags
-        else [],
+def _options(runs: Sequence[NamedStatus]) -> dict[str, list[str]]:
+    """What the boxes of the filter offer."""
+    return {
+        "experiments": sorted({now.experiment for _, now in runs if now.experiment}),
+        "models": sorted({model for _, now in runs for model in now.models}),
+        "states": list(STATES),
+        "tags": sorted({tag for name, _ in runs for tag in note_of(name).tags}),
+    }
+
+
+def _wanted(runs: Sequence[NamedStatus]) -> Saved:
+    """Draw the search and the filters; return what is chosen, within an opened group."""
+    offers = _options(runs)
+    group = saved_runs.opened_group(runs, offers)
+    options = {key: each for key, each in offers.items() if each or key != "tags"}
+    text, *columns = st.columns(1 + len(options))
+    words = text.text_input(
+        "Search",
+        placeholder="name, model, corpus, note",
+        key=saved_runs.FIND,
+        persist_state="session",
+        type="search",
+        on_change=saved_runs.changed,
     )
+    picked = {
+        key: tuple(
+            column.multiselect(
+                _BOXES[key],
+                offered,
+                placeholder="all",
+                key=f"{key}{saved_runs.OF_RUNS}",
+                persist_state="session",
+                on_change=saved_runs.changed,
+            )
+        )
+        for column, (key, offered) in zip(columns, options.items(), strict=True)
+    }
+    wanted = Saved(text=words or "", **picked)
+    saved_runs.draw(wanted)
+    return wanted.model_copy(update={"runs": group})
 
 
 def _own(runs: Sequence[NamedStatus], matches: Sequence[NamedStatus]) -> None:
@@ -271,7 +275,6 @@ def _built_in(
                 _row(name, now, stored_headline(builtin_run(name).path, now))
 
 
-TICK = "tick "  # keys of the boxes
 _STYLE = """<style>
 [class*="st-key-row-"] { border-top: 1px solid var(--shell-line, #d5dce3); padding: 8px 0; }
 [class*="st-key-run-list-of"] { padding-left: 28px; }
@@ -335,6 +338,7 @@ def buttons(names: Sequence[str]) -> None:
             args=(chosen,),
             type="primary",
         )
+        saved_runs.save_group(chosen)
         if own := [name for name in chosen if not name.startswith(BUILT_IN)]:
             _tag_button(own)
 
@@ -360,11 +364,21 @@ def set_opened(names: Sequence[str]) -> None:
 
 
 def set_query(key: str, value: str | list[str] | None, cleared: Iterable[str] = ()) -> None:
-    """Set or remove a choice in the address, and remove the `cleared` choices that depend on it."""
-    for each in (key, *cleared):
-        st.query_params.pop(each, None)
+    """Set or remove a choice in the address, and remove the `cleared` choices that depend on it.
+
+    The address changes once, so that Back takes all of it back.
+    """
+    present = [each for each in (key, *cleared) if each in st.query_params]
+    if (context := get_script_run_ctx()) is not None:
+        with context.session_state.query_params() as address:
+            for each in present if value else present[:-1]:
+                address.discard_param_no_forward_msg(each)
     if value:
         st.query_params[key] = value
+        return
+    selection.forget_opened()
+    if present:
+        del st.query_params[present[-1]]
 
 
 def _refresh(shown: Sequence[NamedStatus]) -> None:

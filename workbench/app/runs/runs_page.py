@@ -59,13 +59,9 @@ def _opened(names: list[str]) -> "list[Run]":
 
 
 def _list() -> None:
-    from workbench.runs.run import BUILT_IN, builtin_names
-
     st.title("Runs", anchor=False)
     run_view.undo()
     runs = run_list.all_statuses()
-    names = [*(name for name, _ in runs), *(f"{BUILT_IN}{name}" for name in builtin_names())]
-    run_list.buttons(names)
     if not runs:
         run_list.draw_empty()
     run_list.draw(runs)

@@ -27,6 +27,7 @@ class Token:
     tip: str = ""  # shown when pointed at
     slot: bool = False
     under: str = ""  # a second line, such as a tag
+    chosen: bool = False  # the selected word of all pages
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,7 @@ def grid(
     marked: Sequence[tuple[int, int]] = (),
     column: int | None = None,
     row: int | None = None,
+    chosen: int | None = None,
     pickable: bool = False,
     legend: tuple[str, str] | None = None,
     diverging: bool = False,
@@ -197,7 +199,8 @@ def grid(
 ) -> View:
     """A grid of cells, coloured by their values; `texts` stand in them instead of numbers.
 
-    `marked` cells have a frame; `row` and `column` are selected. Shares are written in percent.
+    `marked` cells have a frame; `row` and `column` are selected, and `chosen` is the column of the
+    word that is selected on all pages. Shares are written in percent.
     """
     finite = [[_finite(value) for value in line] for line in values]
     largest = max((abs(v) for line in finite for v in line if v is not None), default=0.0)
@@ -214,6 +217,7 @@ def grid(
         "marked": [list(cell) for cell in marked],
         "column": column,
         "row": row,
+        "chosen": chosen,
         "pickable": pickable,
         "legend": None if legend is None else {"low": legend[0], "high": legend[1]},
         "diverging": diverging,

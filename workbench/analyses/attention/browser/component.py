@@ -12,12 +12,13 @@ import streamlit as st
 
 from workbench.analyses.attention.browser.frames import carrier, overview_of, script, style
 from workbench.analyses.attention.browser.requests import Answers, respond, state_in
-from workbench.analyses.attention.browser.scene import Scene
+from workbench.analyses.attention.browser.scene import Scene, Side
 from workbench.analyses.attention.grids import Grid
+from workbench.app import selection
 
 KEY = "attention-answers"
-HEAD, ALSO, PIN, LOOK, SCORE, ORDER = "head", "also", "pin", "look", "score", "order"
-OVER, WORD, PLACE = "over", "word", "place"
+ALSO, PIN, LOOK, SCORE, ORDER = "also", "pin", "look", "score", "order"
+OVER, WORD, PLACE = "over", "word", "place"  # the place is written as on other pages
 _browser = st.components.v2.component("workbench.attention", css=style(), js=script())
 _carrier = st.components.v2.component("workbench.attention.answers", js=carrier())
 
@@ -30,7 +31,7 @@ def attention_browser(
     `answers` are functions for requests that need the model or the corpus, by `what`. `below` is
     drawn below the browser, again after each response.
     """
-    state = state_in(scene, {"state": _from_address(scene.sides[0].grid)})
+    state = state_in(scene, {"state": _from_address(scene.sides[0])})
     can_search = "similar" in (answers or {})
     overview = overview_of(
         scene,
@@ -60,7 +61,9 @@ def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:
     first = scene.sides[0].scores[0].name if scene.sides[0].scores else None
     cell, pin, grid = state["cell"], state["pin"], scene.sides[0].grid
     values = {
-        HEAD: cell and _name(grid, cell),
+        selection.HEAD: cell and _name(grid, cell),
+        selection.WORD: pin and _word_of(grid, pin),
+        selection.AT: _at(scene.sides[0], state["place"]),
         ALSO: ",".join(_name(grid, each) for each in state["also"]),
         PIN: pin and f"{pin['i']}.{pin['j']}.{pin['axis']}",
         LOOK: "" if state["look"] == "lines" else state["look"],
@@ -68,13 +71,27 @@ def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:
         ORDER: "" if state["order"] == "grid" else state["order"],
         OVER: ".".join(state["over"]),
         WORD: "" if state["word"] is None else str(state["word"]),
-        PLACE: "" if state["place"] is None else str(state["place"]),
+        PLACE: "",
     }
     for name, value in values.items():
         if value:
             st.query_params[name] = value
         elif name in st.query_params:
             del st.query_params[name]
+
+
+def _word_of(grid: Grid, pin: Mapping[str, Any]) -> str:
+    """The index of the pinned word; "" for a special piece."""
+    sides = grid.sides
+    word = sides.rows.words[pin["i"]] if pin["axis"] == "row" else sides.columns.words[pin["j"]]
+    return str(word) if word >= 0 else ""
+
+
+def _at(side: Side, place: int | None) -> str:
+    """The predicted place as other pages write it."""
+    if place is None or side.predicts is None:
+        return st.query_params.get(selection.AT, "")
+    return "next" if place == side.predicts.next else f"word.{place}"
 
 
 def _name(grid: Grid, cell: Sequence[int]) -> str:
@@ -89,15 +106,23 @@ def _cell(grid: Grid, name: str) -> list[int] | None:
     return [grid.rows.index(row), grid.columns.index(column)] if has_it else None
 
 
-def _from_address(grid: Grid) -> dict[str, Any]:
+def _from_address(side: Side) -> dict[str, Any]:
     """The state in the address, not yet validated: `state_in` does that."""
+    grid, at = side.grid, st.query_params.get(selection.AT, "")
     pin = st.query_params.get(PIN, "").split(".")
+    words = grid.sides.rows.words, grid.sides.columns.words
+    word = selection.word(1 + max(words[0], default=-1))
+    if PIN not in st.query_params and word in words[0] and word in words[1]:
+        pin = [str(words[0].index(word)), str(words[1].index(word)), "row"]
+    place = _number(PLACE) if "." not in at else next(iter(_numbers([at.partition(".")[2]]) or ()))
+    if at == "next" and side.predicts is not None:
+        place = side.predicts.next
     pair: list[Any] = list(_numbers(pin[:2]) or (None, None))
     return {
-        "cell": _cell(grid, st.query_params.get(HEAD, "")),
+        "cell": _cell(grid, st.query_params.get(selection.HEAD, "").rpartition(" ")[2]),
         "also": [_cell(grid, name) for name in st.query_params.get(ALSO, "").split(",")],
         "word": _number(WORD),
-        "place": _number(PLACE),
+        "place": place,
         "pin": {"i": pair[0], "j": pair[-1], "axis": pin[-1]},
         "look": st.query_params.get(LOOK, "lines"),
         "score": st.query_params.get(SCORE),

@@ -97,9 +97,9 @@ def state_in(scene: Scene, request: Request) -> dict[str, Any]:
         state["also"] = [
             list(each) for each in others if _are_indices(each, size) and list(each) != list(cell)
         ][:MAX_ALSO]
-        if isinstance(pin, Mapping) and _are_indices([pin.get("i"), pin.get("j")], _size(scene)):
-            axis = "column" if pin.get("axis") == "column" else "row"
-            state["pin"] = {"i": pin["i"], "j": pin["j"], "axis": axis}
+    if isinstance(pin, Mapping) and _are_indices([pin.get("i"), pin.get("j")], _size(scene)):
+        axis = "column" if pin.get("axis") == "column" else "row"
+        state["pin"] = {"i": pin["i"], "j": pin["j"], "axis": axis}
     word = sent.get("word")
     if type(word) is int and word in first.grid.sides.rows.words:
         state["word"] = word

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import streamlit as st
 
 from workbench.analyses.attention.edits import with_mask
-from workbench.app import cache, choice, navigation
+from workbench.app import cache, choice, navigation, selection
+from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import draw_figure, segment
 from workbench.app.text import plain
 from workbench.app.text_boxes import CORPUS, OWN
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     ByOrder = dict[str, Any]  # the arguments `order` and `seed` of `attention`; none without
 
 FROM, TEXT, BEFORE = "from", "text", "before"  # in the address; `before`: the text before an edit
-OF_HEAD = ("pin", "word", "place")  # in the address, and of one text
+OF_HEAD = ("pin", "word", "place", *selection.OF_TEXT)  # in the address, and of one text
 EXAMPLE = "The old captain saw the ship that she had sold to her brother."
 TYPED_AT = "600ms"  # pause after which a typed text is read
 SPECIAL = {
@@ -155,21 +156,16 @@ def _typed() -> None:
 
 def choose_text(text: str, before: str = "", word: int | None = None) -> None:
     """Show this text; `before` is the text before an edit, and `word` the edited word."""
-    for key in OF_HEAD:
-        st.query_params.pop(key, None)
-    st.query_params[FROM], st.query_params[TEXT] = OWN, text
+    run_list.set_query(TEXT, text or " ", (*OF_HEAD, FROM, BEFORE))
     if before:
         st.query_params[BEFORE] = before
-    else:
-        st.query_params.pop(BEFORE, None)
     if word is not None:
         st.query_params["word"] = str(word)
 
 
 def choose_sentence(split: str, index: int) -> None:
     """Show this sentence of the corpus when the page is next drawn."""
-    for key in (*OF_HEAD, FROM, TEXT, BEFORE):
-        st.query_params.pop(key, None)
+    _of_corpus()
     st.session_state[_NEXT_SENTENCE] = (split, index)
 
 
@@ -237,8 +233,7 @@ def _sentence_boxes(splits: list[str], suffix: str) -> tuple[str, int]:
 
 def _of_corpus() -> None:
     """A sentence of the corpus was chosen: the visitor's own text is forgotten."""
-    for key in (*OF_HEAD, FROM, TEXT, BEFORE):
-        st.query_params.pop(key, None)
+    run_list.set_query(FROM, None, (*OF_HEAD, TEXT, BEFORE))
 
 
 def text(suffix: str) -> "Doc":

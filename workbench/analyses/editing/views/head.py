@@ -19,7 +19,7 @@ from workbench.analyses.heads.views.search import search
 from workbench.analyses.predictions.views import page as predictions
 from workbench.analyses.predictions.views import results as predict_results
 from workbench.analyses.predictions.views.choices import AT, row
-from workbench.app import cache, choice, navigation, style, tables_and_figures
+from workbench.app import cache, choice, navigation, selection, style, tables_and_figures
 from workbench.app.runs import context, new_run, run_list, run_view
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import errors_shown, plain, shortened
@@ -134,8 +134,7 @@ def _run(ref: str) -> "Run | None":
 def _chosen(heads: Mapping[str, Head], run: "Run | None") -> str:
     """The name of the head in the address; else of the first with a role."""
     wanted = st.query_params.get(HEAD, "")
-    names = [wanted, *(name for name in heads if name.endswith(f" {wanted}"))]
-    if name := next((name for name in names if name in heads), ""):
+    if name := selection.head(heads):
         return name
     if wanted:
         st.warning(

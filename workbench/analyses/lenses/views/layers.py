@@ -21,6 +21,7 @@ from workbench.analyses.predictions.views.results import (
     prediction_at,
     with_gaps,
 )
+from workbench.app import selection
 from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
@@ -184,14 +185,28 @@ def _one_place(side: Side, found: Layers) -> None:
         tips=tips,
         corner="state",
         marked=marked,
+        row=_row(states),
+        pickable=True,
         legend=("", "probability"),
         top=1.0,
         note="One row for each state, the last layer on top: the most probable choices if the "
         "model ended there. A frame marks the final prediction, from the layer where it no longer "
         "changes.",
     )
-    token_views([view], f"lens {side.ref}", lambda chosen: None)
+
+    def chosen(pick: Mapping[str, Any]) -> None:
+        at = index_in(pick, "row", len(states))
+        if at is not None:
+            selection.select(layer=states[at]["layer"])
+
+    token_views([view], f"lens {side.ref}", chosen)
     _downloads(side, found, view, "at the chosen place")
+
+
+def _row(states: Sequence[Mapping[str, Any]]) -> int | None:
+    """The row of the selected layer."""
+    layer = selection.layer(1 << 20)
+    return next((n for n, state in enumerate(states) if state["layer"] == layer), None)
 
 
 def _score(side: Side, found: Layers) -> None:
@@ -291,6 +306,8 @@ def _every_word(side: Side, found: Layers) -> None:
         corner="state",
         marked=marked,
         column=column,
+        row=_row(states),
+        chosen=_chosen_column(side, words_of),
         pickable=True,
         legend=("", "probability"),
         top=1.0,
@@ -325,6 +342,14 @@ def _column(side: Side, found: Layers, wanted: Sequence[int]) -> int | None:
         if _place_of(side, str(texts[place]), place, found) == side.place:
             return c
     return None
+
+
+def _chosen_column(side: Side, places: Mapping[int, Place | None]) -> int | None:
+    """The column of the selected word."""
+    word = selection.word(len(side.doc))
+    if word is None:
+        return None
+    return next((c for c, place in places.items() if place == Place("word", word)), None)
 
 
 def _downloads(side: Side, found: Layers, view: View, where: str) -> None:

@@ -21,9 +21,8 @@ from workbench.analyses.predictions.views.results import (
     target_of,
 )
 from workbench.analyses.predictions.views.target import named_for, shown, target_boxes
-from workbench.app import choice, navigation
+from workbench.app import choice, navigation, selection
 from workbench.app.downloads import downloads
-from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import OWN, row
 from workbench.app.token_views.component import token_views
@@ -36,7 +35,6 @@ from workbench.report.format import number
 if TYPE_CHECKING:
     import pandas as pd
 
-HEAD = "head"  # in the address: the open head
 OF = {
     "logit": "The contributions sum to the logit, with the scale of every norm held.",
     "head input": "This model's head is not linear. The contributions are to the input of the "
@@ -99,29 +97,34 @@ def who(sides: Sequence[Side]) -> None:
             with st.spinner("Computing contributions …"):
                 own = named_for(side, sides[0], target, against)
                 found = parts(side, *own)
-            _grid(side, found)
+            _grid(side, found, own)
     _link(sides[0])
 
 
-def _grid(side: Side, found: Parts) -> None:
+def _grid(side: Side, found: Parts, explained: tuple[str, str]) -> None:
     names = _heads_of(side, found)
-    view = grid_of(found, names, st.query_params.get(HEAD, ""))
+    name = selection.head(names.values())
+    view = grid_of(found, names, name)
 
     def chosen(pick: Mapping[str, Any]) -> None:
         row, column = (index_in(pick, name, 1_000_000) for name in ("row", "column"))
         if row is not None and column is not None and (row, column) in names:
-            run_list.set_query(HEAD, names[row, column])
+            selection.select(head=names[row, column])
 
     st.markdown(f"**Which heads and MLPs speak for {shown(found.target)}?** · {plain(side.name)}")
     token_views([view], f"parts {side.ref}", chosen)
-    if (name := st.query_params.get(HEAD)) in names.values():
+    if names:
+        best = max(names, key=lambda cell: abs(view["values"][cell[0]][cell[1]]))
+        about = side.key, *explained
+        selection.say_first(about, "head", "direct contributions", names[best])
+    if name:
         navigation.link(
             "head",
             f"Turn head {name} off",
             icon=":material/toggle_off:",
             query_params={
                 **choice.in_url(),
-                HEAD: str(name),
+                selection.HEAD: name,
                 "text": side.doc.text[:2000],
                 "at": side.place.as_text,
             },
@@ -201,6 +204,8 @@ def _link(side: Side) -> None:
     if not side.model.sites:
         return
     query: dict[str, Any] = dict(choice.in_url())
+    for key in (selection.AT, selection.WORD, selection.HEAD):
+        query |= {key: st.query_params[key]} if key in st.query_params else {}
     navigation.link(
         "attention",
         "See what these heads attend to in this text",

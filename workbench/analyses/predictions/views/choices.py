@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from workbench.app import cache, choice
+from workbench.app import cache, choice, selection
 from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import segment
-from workbench.app.text_boxes import CORPUS, OWN, TYPED_AT, second_model
+from workbench.app.text_boxes import CORPUS, OWN, second_model, text_in_address
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
     from streamlit.delta_generator import DeltaGenerator
 
-AT, EDITS, LAYER = "at", "edits", "layer"  # in the address, without a box of their own
+AT, EDITS = selection.AT, "edits"  # in the address, without a box of their own
 TARGET, AGAINST = "target", "against"
 CORRUPT = ("corrupt", "corrupt2")  # the counterfactual of the text, or of each text of a pair
+OF_TEXT = (*selection.OF_TEXT, TARGET, AGAINST, EDITS, *CORRUPT)  # forgotten with another text
 TOP = "top prediction"
 EXAMPLE = "The girls did not visit it because they were tall."
 
@@ -62,21 +63,12 @@ def place_in_address() -> Place | None:
 
 def choose_place(place: Place) -> None:
     """Put a place into the address, without the target of another place."""
-    st.query_params[AT] = place.as_text
-    forget_target()
-
-
-def forget_target() -> None:
-    """Explain the top prediction again."""
-    for key in (TARGET, AGAINST):
-        run_list.set_query(key, None)
+    run_list.set_query(AT, place.as_text, (TARGET, AGAINST))
 
 
 def forget_place() -> None:
     """The text was changed: what belongs to the former one is forgotten."""
-    forget_target()
-    for key in (EDITS, AT, *CORRUPT):
-        run_list.set_query(key, None)
+    run_list.set_query(EDITS, None, OF_TEXT)
 
 
 def choose_target(text: str) -> None:
@@ -117,7 +109,7 @@ def own_text(labels: tuple[str, ...] = ("Text",)) -> "Callable[[], Doc]":
     typed = _typed(labels)
 
     def read() -> "Doc":
-        docs = [cache.typed(text or "") for text in typed]
+        docs = [cache.typed(text) for text in typed]
         if len(docs) == 1:
             return docs[0]
         from workbench.corpora.text_prediction import pair_of
@@ -127,15 +119,13 @@ def own_text(labels: tuple[str, ...] = ("Text",)) -> "Callable[[], Doc]":
     return read
 
 
-def _typed(labels: tuple[str, ...]) -> list[str | None]:
+def _typed(labels: tuple[str, ...]) -> list[str]:
     return [
-        st.text_input(
+        text_in_address(
             label,
-            value=_example(labels)[n],
-            key=("text", "text2")[n],
-            bind="query-params",
-            live=TYPED_AT,
-            on_change=forget_place,
+            _example(labels)[n],
+            (selection.TEXT, "text2")[n],
+            OF_TEXT,
             label_visibility="visible" if len(labels) > 1 else "collapsed",
             placeholder="Type a text",
             help="The prediction follows while you type. Write [MASK] or ___ for a hidden "

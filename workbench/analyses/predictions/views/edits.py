@@ -16,6 +16,7 @@ from workbench.analyses.predictions.views import choices as predict
 from workbench.analyses.predictions.views import results as predict_results
 from workbench.analyses.predictions.views.choices import Place
 from workbench.analyses.predictions.views.results import COUNT, Side, Top
+from workbench.app import selection
 from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
@@ -198,8 +199,16 @@ def what_if(sides: Sequence[Side]) -> None:
     edits = edits_in_address(len(doc))
     found = slots([token.text for token in doc], edits)
     place = sides[0].place
+    word = selection.word(len(doc))
     tokens = [
-        Token(slot.text, slot.origin, mark=slot.mark, tip=_tip(doc, slot, place)) for slot in found
+        Token(
+            slot.text,
+            slot.origin,
+            mark=slot.mark,
+            tip=_tip(doc, slot, place),
+            chosen=slot.origin == word,
+        )
+        for slot in found
     ]
     selected = next(
         (n for n, slot in enumerate(found) if place == Place("word", slot.origin)), None
@@ -364,6 +373,7 @@ def _effects(side: Side, what: str, effects: "pd.DataFrame") -> None:
     """Draw the text with the effect of each word."""
     top = predict_results.top(side, 1)
     by_word = dict(zip(effects["word"], effects.to_dict("records"), strict=True))
+    chosen_word = selection.word(len(side.doc))
     tokens = [
         Token(
             token.text,
@@ -373,6 +383,7 @@ def _effects(side: Side, what: str, effects: "pd.DataFrame") -> None:
             score=by_word[token.i]["change"] if token.i in by_word else None,
             tip=_effect(by_word[token.i], top.is_score) if token.i in by_word else "not edited",
             under=_new_first(by_word, token.i),
+            chosen=token.i == chosen_word,
         )
         for token in side.doc
     ]
@@ -387,11 +398,19 @@ def _effects(side: Side, what: str, effects: "pd.DataFrame") -> None:
             "turn",
             f"Change of the prediction if a word is {what}",
             tokens,
-            pickable=False,
             legend=("lower", "higher") if top.is_score else ("less probable", "more probable"),
         )
     ]
-    token_views(views, f"turn {side.ref}", lambda chosen: None)
+
+    def chosen(pick: Mapping[str, Any]) -> None:
+        if (word := index_in(pick, "i", len(side.doc))) in by_word:
+            selection.select(mark=word)
+
+    token_views(views, f"turn {side.ref}", chosen)
+    if by_word:
+        first = max(by_word, key=lambda word: abs(by_word[word]["change"]))
+        way = "hiding each word" if what == "hidden" else "deleting each word"
+        selection.say_first((side.key, "", ""), "word", way, f"“{side.doc[int(first)].text}”")
     title = f"Effect of each word if it is {what}, {side.name}"
     downloads(
         f"effects-{what}",

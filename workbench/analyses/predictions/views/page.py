@@ -4,6 +4,7 @@ Costs: those of `predict_results`; the explanation of the open tab only.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -12,7 +13,7 @@ from workbench.analyses.predictions.views import choices as predict
 from workbench.analyses.predictions.views import results as predict_results
 from workbench.analyses.predictions.views.choices import Place
 from workbench.analyses.predictions.views.results import COUNT, Side, Top
-from workbench.app import cache, choice, navigation, style, ways_on
+from workbench.app import cache, choice, navigation, selection, style, ways_on
 from workbench.app.frame.home import Look
 from workbench.app.text import as_html, errors_shown, plain
 from workbench.app.token_views.component import token_views
@@ -293,6 +294,8 @@ def _question(
     tokens = _tokens(side, where, task)
     if Place("next") in places:
         tokens.append(Token("what comes next?", len(side.doc), slot=True))
+    word = selection.word(len(side.doc))
+    tokens = [replace(token, chosen=token.i == word) for token in tokens]
     views: list[View] = [
         strip(
             "place",

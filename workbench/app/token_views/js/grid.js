@@ -5,7 +5,8 @@ function grid(view, colours, send, memory) {
   const state = (memory[view.name] ||= { focus: -1 });
   const cells = [];
   const head = make("tr", {}, make("th", { class: "corner", text: view.corner }),
-    ...view.columns.map((name, c) => make("th", { scope: "col", class: c === view.column ? "selected" : "" },
+    ...view.columns.map((name, c) => make("th", { scope: "col", class: [c === view.column && "selected", c === view.chosen && "chosen"].filter(Boolean).join(" "),
+      "aria-current": c === view.chosen && "true" },
       make("bdi", { text: visible(name), title: visible(name) }))));
   const marked = new Set(view.marked.map(String));
   const rows = view.rows.map((name, r) => make("tr", { class: r === view.row ? "selected" : null },

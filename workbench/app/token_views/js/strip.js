@@ -17,9 +17,10 @@ function strip(view, colours, send, memory) {
       ? make("button", { type: "button", class: "token", tabindex: "-1", "aria-pressed": String(at === view.selected) })
       : make("span", { class: "token" });
     node.dataset.at = at;
-    for (const sign of [item.special && "special", item.mark, item.slot && "slot", at === view.selected && "selected"]) {
+    for (const sign of [item.special && "special", item.mark, item.slot && "slot", at === view.selected && "selected", item.chosen && "chosen"]) {
       if (sign) node.classList.add(sign);
     }
+    if (item.chosen) node.setAttribute("aria-current", "true");
     node.append(make("bdi", { class: "t", text: item.slot ? item.t : visible(item.t) }));
     if (item.under) node.append(make("bdi", { class: "under", text: visible(item.under) }));
     if (item.score !== null && item.score !== undefined) {

@@ -76,8 +76,8 @@ function attentionBrowser(root, host, message) {
     browser.colours = coloursFor(root, newer.palette);
     if (newer.sides.length < 2) browser.shownSide = "both";
     root.dataset.view = newer.view;
-    LABEL.size = newer.present ? 16 : 12;
-    LABEL.line = newer.present ? 17 : 13;
+    LABEL.size = newer.present ? 24 : 12;
+    LABEL.line = newer.present ? 26 : 13;
     root.classList.toggle("present", Boolean(newer.present));
     page.title.textContent = newer.title;
     page.caption.replaceChildren(...newer.sides.filter((one) => one.caption).map((one) => make("bdi", { text: visible(one.caption) })));

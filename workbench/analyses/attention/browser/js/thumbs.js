@@ -3,7 +3,7 @@
 const GAP = 6;
 const GAP_OF_MANY = 3; // with more than MANY columns
 const MANY = 12;
-const HEADING = 20; // px, the names above the columns
+const heading = () => LABEL.size + 8; // px, the names above the columns
 const SMALLEST = 36; // px, minimum of a thumbnail's longer side; then the box scrolls
 const SMALLEST_OF_MANY = 24;
 const LEGIBLE = 48; // px, from which a thumbnail has a number that nobody chose
@@ -66,7 +66,7 @@ function clearOf(side, r, height, width) {
 function thumbLayout(side, order, room, shape, most = LARGEST, zoom = 1, numbered = false, high = 0) {
   const { down, across, turned } = axesOf(side.grid);
   const left = order.flow ? 2 : 10 + Math.max(...down.map((name) => textWidth(name)));
-  const top = order.flow ? 2 : HEADING;
+  const top = order.flow ? 2 : heading();
   const above = order.flow ? 16 : 0;
   const many = across.length > MANY && !numbered;
   const gap = many ? GAP_OF_MANY : GAP;
@@ -95,7 +95,7 @@ function thumbLayout(side, order, room, shape, most = LARGEST, zoom = 1, numbere
 /** How many columns a band has, and the largest thumbnail for which the bands are not too high. */
 function bandsOf(across, down, { room, smallest, gap, high, most }) {
   const bands = Math.ceil(across / Math.max(1, Math.floor(room / (smallest + gap))));
-  const highest = Math.floor((high / bands - HEADING) / down) - gap;
+  const highest = Math.floor((high / bands - heading()) / down) - gap;
   if (bands < 2 || highest < smallest) return { inBand: across, highest: most };
   return { inBand: Math.ceil(across / bands), highest };
 }
