@@ -22,6 +22,7 @@ NAMES = (
     "words",
     "heads",
     "head",
+    "layer",
     "pruning",
     "cut",
     "probing",

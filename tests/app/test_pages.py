@@ -25,6 +25,7 @@ PAGES = {  # by address: what is there when it is drawn; without a result, the f
     "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.": "layer 4",
     "heads": "Attention heads of mini:bert|Ready to run",
     "head?head=3.3&model=mini:bert@edit:3.3%3D0": "goes from 97.9",
+    "layer?layer=3&model=mini:bert@edit:3.attention%3D0": "goes from 97.9",
     "pruning": "Importance of the attention heads|Ready to run",
     "cut": "What can I cut",
     "probing": "Edge probing of mini:bert|Ready to run",
@@ -50,6 +51,7 @@ LOADED = (  # by their addresses; others by the links
     "attention",
     "words",
     "head",
+    "layer",
     "experiments",
 )
 

@@ -1,7 +1,7 @@
-"""What does one head do, and what does the model do without it?
+"""What does one head or one layer do, and what does the model do without it?
 
-The page of a head: its role, its attention in a text, what it writes, and a switch that makes an
-edit of the model, with the predictions before and after.
+The pages of a head and of a layer: what they do in a text and over a corpus, what they write, and a
+switch that makes an edit of the model, with the predictions before and after.
 """
 
 from workbench.core.analysis import Analysis, Page
@@ -16,4 +16,5 @@ ANALYSIS = Analysis(
         "workbench.analyses.pruning",
     ),
     page=Page("head", "One head", "Understand", "toggle_off", "views.head:page", order=3),
+    pages=(Page("layer", "One layer", "Understand", "layers", "views.layer:page", order=3),),
 )

@@ -21,6 +21,7 @@ from workbench.analyses.predictions.views.results import (
     prediction_at,
     with_gaps,
 )
+from workbench.app import choice, navigation
 from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
@@ -191,7 +192,27 @@ def _one_place(side: Side, found: Layers) -> None:
         "changes.",
     )
     token_views([view], f"lens {side.ref}", lambda chosen: None)
+    _links(side, found)
     _downloads(side, found, view, "at the chosen place")
+
+
+def _links(side: Side, found: Layers) -> None:
+    """Draw a link to the page of the layer from which the prediction no longer changes."""
+    for each in found.final.to_dict("records"):
+        number = max(1, int(each["layer"]))
+        is_several = len(side.model.stacks) > 1
+        navigation.link(
+            "layer",
+            f"What {layer_name(number)} does",
+            icon=":material/layers:",
+            query_params={
+                **choice.in_url(),
+                predict.LAYER: f"{each['stack']} {number}" if is_several else str(number),
+                "text": side.doc.text[:2000],
+                "at": side.place.as_text,
+            },
+            help="The page of this layer, where it can be turned off, as any other.",
+        )
 
 
 def _score(side: Side, found: Layers) -> None:
