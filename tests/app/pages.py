@@ -23,6 +23,7 @@ NAMES = (
     "heads",
     "head",
     "layer",
+    "word",
     "pruning",
     "cut",
     "probing",

@@ -155,7 +155,7 @@ def _tabs(layer: Layer, sides: "Sequence[Side]", doc: "Doc", ref: str, plain_ref
 
 def _written(model: "Model", layer: Layer, sides: "Sequence[Side]", doc: "Doc") -> None:
     """Draw how much this layer and the others write and change, and what it adds to a logit."""
-    table = _states(cache_key(model, doc), layer.stack, model, doc)
+    table = _states(part.content_of(model, doc), layer.stack, model, doc)
     own = table[table["layer"] == layer.number].iloc[0]
     sizes = [
         f"its {name} adds {own[name]:.2f} times the length of the state"
@@ -182,13 +182,6 @@ def _written(model: "Model", layer: Layer, sides: "Sequence[Side]", doc: "Doc") 
 
 
 _ADDS = "Length of what is added, divided by the length of the state before the layer."
-
-
-def cache_key(model: "Model", doc: "Doc") -> str:
-    """The content of a model and a text."""
-    from workbench.corpora.encode import content_key
-
-    return content_key(model, doc)
 
 
 @st.cache_data(max_entries=64, show_spinner="Reading the layers …")

@@ -1,4 +1,4 @@
-"""What the pages of a head and of a layer have in common: the model, its heads, and what changes.
+"""What the pages of a head, a layer and a word share: the model, its heads, and what changes.
 
 Costs: opening a model (cached); a loss reads some sentences with and without the edit.
 """
@@ -19,6 +19,8 @@ from workbench.core.head_names import head_number
 from workbench.models.references import split_ref
 
 if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
     from workbench.analyses.editing.effects import Change
     from workbench.analyses.predictions.views.results import Side
     from workbench.engine.model import Model
@@ -59,6 +61,13 @@ def opened() -> "tuple[str, str, Model]":
 def unedited_name() -> str:
     """The name of the chosen model without its edit, for addresses."""
     return choice.named(split_ref(choice.model()).unedited, "models")
+
+
+def content_of(model: "Model", doc: "Doc") -> str:
+    """The content of a model and a text, as a key of caches."""
+    from workbench.corpora.encode import content_key
+
+    return content_key(model, doc)
 
 
 def heads_of(model: "Model") -> dict[str, Head]:
