@@ -22,7 +22,6 @@ from workbench.app.tables_and_figures import Column
 from workbench.app.text import errors_shown, plain, shortened
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Contexts, contexts
-from workbench.core.errors import WorkbenchError
 from workbench.core.findings import percent, plural
 
 if TYPE_CHECKING:
@@ -170,11 +169,8 @@ def _sentences(model: "Model", word: str) -> None:
     codes, names = found.lowered
     counts = np.bincount(codes, minlength=len(names))
     if (code := names.get(word.lower())) is None:
-        raise WorkbenchError(
-            f"“{word}” is not among the first {len(codes):,} words of the corpus.",
-            code="word-unknown",
-            remedy="Choose another word, or a larger corpus.",
-        )
+        st.text(f"“{word}” is not among the first {len(codes):,} words of the corpus.")
+        return
     rank = 1 + int((counts > counts[code]).sum())
     st.markdown(
         plain(
@@ -200,8 +196,8 @@ def _heads(model: "Model", doc: "Doc", at: int) -> None:
     table = _attention(part.content_of(model, doc), at, model, doc)
     left, right = st.columns(2, gap="medium")
     for column, what, heading, about in (
-        (left, "received", "attention to it", "Mean attention of the other words to this word."),
-        (right, "given", "attention", "The largest attention of this word to another one."),
+        (left, "received", "attention to it, %", "Mean attention of the other words to this word."),
+        (right, "given", "attention, %", "The largest attention of this word to another one."),
     ):
         best = table.sort_values(what, ascending=False)[:HEADS]
         columns = {

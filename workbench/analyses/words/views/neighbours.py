@@ -158,7 +158,7 @@ def _draw_found(
         view = contexts("neighbours", lists(result), pickable=True, about="Opens the sentence.")
         token_views([view], key, opening)
         open_sentence(query.model, part, set(result.table["occurrence"]), key)
-        _layers_of(query, result)
+        _links(query, result)
         blocks.append((f"{query.name}: {before}{word}{after}", [view]))
     notes = [f"{query.name}: {note}" for query, result in found for note in result.notes]
     for note in dict.fromkeys(notes):
@@ -166,21 +166,27 @@ def _draw_found(
     _downloads(found, blocks)
 
 
-def _layers_of(query: Query, found: "Neighbours") -> None:
-    """Draw links to the pages of the layers in view."""
+def _links(query: Query, found: "Neighbours") -> None:
+    """Draw links to the pages of the word, and of the layers in view."""
     if query.ref != choice.model():
         return
     stack = f"{found.stack} " if len(query.model.stacks) > 1 else ""
+    text = {**choice.in_url(), "text": query.doc.text[:2000]}
     with st.container(horizontal=True):
+        if "word" not in st.query_params:  # else it is the page of the word
+            navigation.link(
+                "word",
+                f"All about “{plain(words.clipped(query.form, 20))}”",
+                icon=":material/abc:",
+                query_params={**text, "word": query.form},
+            )
         for layer in filter(None, found.table["layer"].unique().tolist()):
             navigation.link(
                 "layer",
                 f"What {state_name(layer)} does",
                 icon=":material/layers:",
-                query_params={
-                    **choice.in_url(), "layer": f"{stack}{layer}", "text": query.doc.text[:2000]
-                },
-            )  # fmt: skip
+                query_params={**text, "layer": f"{stack}{layer}"},
+            )
 
 
 def opening(pick: Mapping[str, Any]) -> None:
