@@ -29,19 +29,8 @@ from playwright.async_api import Error, Page, async_playwright
 from tests.attack.fuzz import draw_of
 from tests.attack.mutations import ODD_TEXTS
 
-PAGES = (
-    "",
-    "models",
-    "corpora",
-    "attention",
-    "heads",
-    "head",
-    "layer",
-    "pruning",
-    "cut",
-    "transfer",
-)
-PAGES += ("probing", "words", "experiments", "runs", "lessons", "doctor")
+PAGES = ("", "models", "corpora", "attention", "heads", "head", "pruning", "cut", "transfer")
+PAGES += ("layer", "word", "probing", "words", "experiments", "runs", "lessons", "doctor")
 CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PATIENCE = 120.0  # seconds that a page may take to be drawn
 GROWTH = 1_500 << 20  # bytes that the server may gain while models and corpora are first opened

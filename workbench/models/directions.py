@@ -56,7 +56,8 @@ def direction(run: str, pair: int, layer: int) -> "NDArray[np.float32]":
     if layer >= layers:
         what = f"{folder.name} has no direction of {at_state(layer)}"
         raise _missing(what, f"Its last layer is {layers - 1}.", "layer-missing")
-    return array[pair - 1, layer]
+    chosen: NDArray[np.float32] = array[pair - 1, layer]
+    return chosen
 
 
 def _folder(run: str) -> Path:
