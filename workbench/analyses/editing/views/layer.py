@@ -226,7 +226,8 @@ def _after(layer: Layer, sides: "Sequence[Side]") -> None:
         st.text("Predictions are read from the other stack, so nothing can be read after this one.")
         return
     if found.is_score:
-        st.metric(f"Score after layer {layer.number}", f"{table.loc[layer.number, 'score']:.3g}")
+        score = float(table["score"].to_dict()[layer.number])
+        st.metric(f"Score after layer {layer.number}", f"{score:.3g}")
         return
     choices = found.choices[found.choices["stack"] == layer.stack]
     last = int(table.index.max())
