@@ -24,7 +24,7 @@ from collections.abc import Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from workbench.core.analysis import Analysis, analyses
+from workbench.core.analysis import Analysis, analyses, pages
 
 ROOT = Path(__file__).parents[1]
 COPIED = (  # of the repository, with their times, by which caches are valid
@@ -82,8 +82,9 @@ def parts_of(analysis: Analysis) -> Iterable[str]:
     folder = analysis.package.replace(".", "/")
     yield folder
     yield f"tests/{folder.removeprefix('workbench/')}"
-    if analysis.page is not None:
-        yield f"pages/{analysis.page.name}.py"
+    for owner, page in pages():
+        if owner is analysis:
+            yield f"pages/{page.name}.py"
 
 
 def without(gone: Iterable[Analysis], tree: Path) -> None:

@@ -23,6 +23,8 @@ NAMES = (
     "words",
     "heads",
     "head",
+    "layer",
+    "word",
     "pruning",
     "cut",
     "probing",

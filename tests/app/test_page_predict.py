@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.analyses.predictions.task_folders import with_head
-from tests.app.pages import home, opened, said  # noqa: F401
+from tests.app.pages import home, opened, said, well  # noqa: F401
 from workbench.analyses.predictions.prediction import of_word
 from workbench.analyses.predictions.views.edits import Edit, Slot, edited_doc, slots
+from workbench.analyses.predictions.views.page import usual_side
+from workbench.analyses.predictions.views.results import top
 from workbench.app import cache
 from workbench.app.token_views.component import message_of, standalone
 from workbench.app.token_views.views import Token, index_in, strip
@@ -49,6 +51,29 @@ def test_directions_have_their_built_in_results(model: str, found: str) -> None:
     app = opened("predict", model=model, text="The girls", view="Which direction?")
     assert found in said(app) and said(app).count(f"{model}: no result yet") == 1
     assert "beyond random" in said(app) or "than erasing random" in said(app)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_direction_of_a_result_is_added_to_the_model() -> None:
+    """Then the page predicts what the edited model does in Python, to the last digit."""
+    app = opened("predict", model="mini:gpt", text="The girl", view="Which direction?")
+    app.number_input(key="strength mini:gpt").set_value(-2.0)
+    well(app.run())
+    app.button(key="steer mini:gpt").click()
+    ref = str(well(app.run()).session_state["model"])
+    assert ref == "mini:gpt@edit:4.steering-mini-gpt=-2"
+    found = wb.predict(wb.load(ref, device="cpu"), "The girl").table["probability"].tolist()
+    shown = top(usual_side(ref, "The girl"), len(found))
+    assert list(shown.probabilities) == found
+    assert shown.texts != top(usual_side("mini:gpt", "The girl"), len(found)).texts
+    app = opened("layer", model=ref, layer="4", text="The girl")
+    chip = next(each for each in app.button if each.label.startswith("direction of"))
+    assert chip.label == "direction of steering-mini-gpt at layer 4: × -2"
+    chip.click()
+    assert well(app.run()).session_state["model"] == "mini:gpt"
+    assert "there is no run steering-gone" in said(
+        opened("predict", model="mini:gpt@edit:4.steering-gone=2", text="The girl")
+    )
 
 
 @pytest.mark.usefixtures("home")

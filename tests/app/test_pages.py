@@ -26,6 +26,8 @@ PAGES = {  # by address: what is there when it is drawn; without a result, the f
     "words?corpus=primer:size%3D200&text=Ben+walks+to+the+hill.": "layer 4",
     "heads": "Attention heads of mini:bert|Ready to run",
     "head?head=3.3&model=mini:bert@edit:3.3%3D0": "goes from 97.9",
+    "layer?layer=3&model=mini:bert@edit:3.attention%3D0": "goes from 97.9",
+    "word?word=hill&model=mini:bert&corpus=primer:size%3D200": "Read as 1 piece",
     "pruning": "Importance of the attention heads|Ready to run",
     "cut": "What can I cut",
     "probing": "Edge probing of mini:bert|Ready to run",
@@ -52,6 +54,8 @@ LOADED = (  # by their addresses; others by the links
     "attention",
     "words",
     "head",
+    "layer",
+    "word",
     "experiments",
 )
 

@@ -25,7 +25,7 @@ if page == "predict":
     st.button("word", on_click=lambda: selection.select(mark=2))
     st.button("cell", on_click=lambda: selection.select(mark=1, layer=3))
     st.text(f"word {selection.word(4)} layer {selection.layer(9)}")
-st.text(f"head {selection.head(['encoder self 1.1', '2.3'])!r}")
+st.text(f"head {selection.named(selection.HEAD, ['encoder self 1.1', '2.3'])!r}")
 """
 
 

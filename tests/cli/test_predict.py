@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 import workbench as wb
 from tests.cli.conftest import Command
@@ -80,3 +81,14 @@ def test_an_edited_model_predicts_the_same_as_in_python(workbench: Command) -> N
     assert [row["probability"] for row in data["rows"]] == rows["probability"].tolist()
     answer = workbench(*PREDICT, "mini:bert@edit:3.9=0", text)
     assert answer.code == 2 and "3.4" in answer.err
+
+
+def test_a_direction_of_a_run_steers_the_same_as_in_python(workbench: Command) -> None:
+    ref = "mini:gpt@edit:3.steering-mini-gpt=-2"
+    (data,) = json.loads(workbench(*PREDICT, ref, "The girl", "--json").out)["predictions"]
+    vector = torch.from_numpy(wb.open_run("built-in/steering-mini-gpt").arrays["directions"][0, 3])
+    model = wb.Write("block 3", plus=-2 * vector).into(wb.load("mini:gpt", device="cpu"))
+    rows = wb.predict(model, "The girl").table
+    assert [row["probability"] for row in data["rows"]] == rows["probability"].tolist()
+    answer = workbench(*PREDICT, "mini:gpt@edit:3.steering-nowhere=2", "The girl")
+    assert answer.code == 2 and "run-not-found" in answer.err and "runs list" in answer.err

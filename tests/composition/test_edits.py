@@ -59,6 +59,14 @@ def test_an_ablation_counts_an_edited_head_as_it_is() -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_an_experiment_takes_a_direction_of_a_run() -> None:
+    ref = "mini:gpt@edit:3.steering-mini-gpt=-1"
+    runs = [run("profile", each) for each in (ref, wb.load(ref, device="cpu"), "mini:gpt")]
+    assert runs[0].name == runs[1].name != runs[2].name, "the same content, the same run"
+    assert not runs[0].tables["losses"].equals(runs[2].tables["losses"])
+
+
+@pytest.mark.usefixtures("home")
 def test_a_request_with_a_wrong_edit_is_refused_before_it_runs(tmp_path: Path) -> None:
     for edit, code in (("3.9=0", "head-missing"), ("3.2", "edit-invalid")):
         with pytest.raises(WorkbenchError) as caught:

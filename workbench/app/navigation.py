@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.core import analysis
-from workbench.core.analysis import Analysis, Page, analyses, announced, is_built_in
+from workbench.core.analysis import Analysis, Page, announced, is_built_in
 from workbench.core.registry import imported
 
 ANY = "experiments"  # the page of experiments that have none of their own
@@ -35,7 +35,7 @@ GROUPS = ("Understand", "Measure")  # first in the bar, before those of other an
 
 def groups() -> Mapping[str, list[Page]]:
     """The pages of the bar by group, in order."""
-    announced = [each.page for each in analyses().values() if each.page is not None]
+    announced = [page for _, page in analysis.pages()]
     names = dict.fromkeys([*GROUPS, *(page.group for page in announced), "Library"])
     found = {
         name: sorted(
@@ -67,7 +67,7 @@ def streamlit_page(page: Page, **look: Any) -> Any:
 
 def _guest(page: Page) -> Analysis | None:
     """The analysis of another package that announces the page; None for a page with a file."""
-    owner = next((each for each in analyses().values() if each.page is page), None)
+    owner = next((each for each, own in analysis.pages() if own is page), None)
     return None if owner is None or is_built_in(owner.home(page.draw)) else owner
 
 

@@ -68,9 +68,9 @@ def _index(key: str, count: int) -> int | None:
     return int(text) if is_number and int(text) < count else None
 
 
-def head(names: Iterable[str]) -> str:
-    """The selected head by one of these names; "" for none. A name may say its stack, too."""
-    wanted, all_names = st.query_params.get(HEAD, ""), list(names)
+def named(key: str, names: Iterable[str]) -> str:
+    """The selected head or layer by one of these names; "" for none. A name may say its stack."""
+    wanted, all_names = st.query_params.get(key, ""), list(names)
     ends = [name for name in all_names if name.endswith(f" {wanted}")]
     same = [name for name in all_names if name == wanted.rpartition(" ")[2]]
     return wanted if wanted in all_names else next(iter([*ends, *same]), "")

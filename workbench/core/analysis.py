@@ -177,6 +177,7 @@ class Analysis:
         commands: Its commands of the command line, by name.
         results: By experiment, the `ResultPage` that shows its results.
         page: Its page of the app.
+        pages: Further pages of the app.
         tabs: What it adds to pages of others.
         goes_on: Experiments of its own that go on from a model that a run left.
         ahead: Functions of a model and a corpus, by name, that compute what its page shows first;
@@ -200,6 +201,7 @@ class Analysis:
     commands: Mapping[str, Home] = field(default_factory=dict)
     results: Mapping[str, Home] = field(default_factory=dict)
     page: Page | None = None
+    pages: tuple[Page, ...] = ()
     tabs: tuple[Tab, ...] = ()
     goes_on: tuple[GoesOn, ...] = ()
     ahead: tuple[Home, ...] = ()
@@ -221,6 +223,15 @@ class Analysis:
 def analyses() -> Mapping[str, Analysis]:
     """Return what is announced, by package; the built-in analyses first."""
     return _found(tuple(sys.path))[0]
+
+
+def pages() -> list[tuple[Analysis, Page]]:
+    """Return the pages that are announced, each with its analysis."""
+    return [
+        (each, page)
+        for each in analyses().values()
+        for page in ((each.page, *each.pages) if each.page is not None else each.pages)
+    ]
 
 
 def faults() -> tuple[WorkbenchError, ...]:

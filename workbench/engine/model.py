@@ -398,7 +398,8 @@ class Model(Protocol):
 
         Args:
             edit: The parts, each with a factor or `mean`: `3.7=0` (head 7 of layer 3),
-                `4.attention=2`, `4.mlp=0.5`, `3.n45=mean` (a neuron of the MLP), separated by
+                `4.attention=2`, `4.mlp=0.5`, `3.n45=mean` (a neuron of the MLP), or `4.RUN=2` (the
+                direction of layer 4 that a run of `steering` stored, added twice), separated by
                 commas; before each, `decoder.` for the decoder of an encoder-decoder. Layers,
                 heads and neurons are counted from 1.
             texts: Over whose pieces means are taken (default: 64 sentences of primer).

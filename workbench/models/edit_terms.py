@@ -7,6 +7,9 @@
     decoder.3.7=0     the same head of the decoder of an encoder-decoder; also before other parts
     3.cross.7=0       a head of its attention to the encoder; 3.cross=0 is this attention
     2=0.5             of an ELMo, the states of layer 2
+    5.RUN=2           the direction of layer 5 that a run of `steering` stored is added twice to the
+                      states after layer 5; 5.RUN.3=2 that of its third pair of words,
+                      embeddings.RUN=2 before layer 1, decoder.5.RUN=2 in an encoder-decoder
 
 All numbers count from 1. The terms are separated by commas, and their order does not matter: an
 edit is written in one way. A mean is that of the pieces of `mean_texts.txt`, or of given texts, in
@@ -17,35 +20,55 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import read_regular
-from workbench.core.head_names import FIRST, head_number
+from workbench.core.head_names import EMBEDDINGS, FIRST, head_number
+from workbench.models.directions import direction
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MEAN = "mean"
 EXAMPLE = "3.7=0 turns head 7 of layer 3 off; 4.mlp=0.5 halves the MLP of layer 4"
 _NUMBER = "[1-9][0-9]{0,5}"
+_RUN = "[a-z][a-z0-9_]*(?:-[a-z0-9_]+)+"  # the name of a run, or the beginning of it
 _TERM = re.compile(
-    rf"(?P<stack>decoder\.)?(?P<layer>{_NUMBER})"
-    rf"(?:\.(?:(?P<part>attention|mlp|cross)|(?P<kind>cross\.|n)?(?P<number>{_NUMBER})))?"
+    rf"(?P<stack>decoder\.)?(?P<layer>{_NUMBER}|embeddings(?=\.{_RUN}))"
+    rf"(?:\.(?:(?P<part>attention|mlp|cross)|(?P<kind>cross\.|n)?(?P<number>{_NUMBER})"
+    rf"|(?P<run>{_RUN})(?:\.(?P<pair>{_NUMBER}))?))?"
     rf"=(?P<value>{MEAN}|-?[0-9]{{1,6}}(?:\.[0-9]{{1,6}})?)"
 )
 _NUMBERED = {"head": "", "cross head": "cross.", "neuron": "n"}  # as they are written
 
 
 class Term(NamedTuple):
-    """One change: a part of a model, and the factor of its output, or None for its mean."""
+    """One change: a part of a model, and the factor of its output, or None for its mean.
+
+    Of a direction, the value is how many times it is added.
+    """
 
     stack: str  # decoder, or "": the stack that reads the text
-    layer: int  # from 1
-    part: str  # head, cross head, attention, cross, mlp, neuron or layer
-    number: int  # of a head or neuron, from 1; else 0
+    layer: int  # from 1; 0: the embeddings, of a direction
+    part: str  # head, cross head, attention, cross, mlp, neuron, layer or direction
+    number: int  # of a head, a neuron, or the pair of words of a direction, from 1; else 0
     value: float | None
+    run: str = ""  # that stored the direction
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes anything: a factor of 1 and a direction added 0 times do not."""
+        return self.value != (0 if self.run else 1)
 
     @property
     def place(self) -> str:
         """The part that is changed, as it is written."""
+        if self.run:
+            pair = f".{self.number}" if self.number > 1 else ""
+            before = f"{self.stack}{'.' * bool(self.stack)}{self.layer or EMBEDDINGS}"
+            return f"{before}.{self.run}{pair}"
         part = "" if self.part == "layer" else f".{_NUMBERED.get(self.part, self.part)}"
         return f"{self.stack}{'.' * bool(self.stack)}{self.layer}{part}{self.number or ''}"
 
@@ -54,6 +77,7 @@ class Term(NamedTuple):
         """The name of this part for `wb.Write`."""
         number = f"{self.layer}.{self.number}"
         name = {
+            "direction": f"block {self.layer}" if self.layer else EMBEDDINGS,
             "head": f"head {number}",
             "cross head": f"cross-attention head {number}",
             "neuron": f"neuron {number}",
@@ -72,6 +96,11 @@ def terms_of(edit: str) -> tuple[Term, ...]:
     Raises:
         WorkbenchError: A term cannot be read, or two terms change the same part.
     """
+    return tuple(sorted((each for each in _read(edit) if each.changes), key=_order))
+
+
+def _read(edit: str) -> Iterable[Term]:
+    """The terms of an edit as they are written."""
     found: dict[str, Term] = {}
     for text in filter(None, (each.strip() for each in edit.split(","))):
         match = _TERM.fullmatch(text)
@@ -79,24 +108,29 @@ def terms_of(edit: str) -> tuple[Term, ...]:
             raise _invalid(f"{text!r:.60} is not an edit of a model", f"For example, {EXAMPLE}.")
         numbered = next(part for part, kind in _NUMBERED.items() if kind == (match["kind"] or ""))
         part = match["part"] or (numbered if match["number"] else "layer")
+        if match["run"]:
+            part = "direction"
+            if match["value"] == MEAN:
+                raise _invalid(f"{text:.60} has no strength", "Write a number, such as 2.")
         is_decoder = match["stack"] is not None and not part.startswith("cross")
         term = Term(
             "decoder" if is_decoder else "",
-            int(match["layer"]),
+            0 if match["layer"] == EMBEDDINGS else int(match["layer"]),
             part,
-            int(match["number"] or 0),
+            int(match["pair"] or 1) if match["run"] else int(match["number"] or 0),
             None if match["value"] == MEAN else float(match["value"]) + 0.0,
+            match["run"] or "",
         )
         if term.place in found:
             raise _invalid(
                 f"{term.place} is changed twice, in {edit!r:.60}", "Name each part once."
             )
         found[term.place] = term
-    return tuple(sorted((each for each in found.values() if each.value != 1), key=_order))
+    return found.values()
 
 
 def _order(term: Term) -> tuple[str | int, ...]:
-    return term[:4]
+    return *term[:4], term.run
 
 
 def written(edit: str) -> str:
@@ -108,14 +142,14 @@ def written(edit: str) -> str:
     return ",".join(map(str, terms_of(edit)))
 
 
-def with_value(edit: str, place: str, value: str) -> str:
-    """The edit with another value of one part, which 1 leaves out.
+def merged(edit: str, other: str) -> str:
+    """An edit with the terms of another one, which replace its own of the same parts.
 
-    >>> with_value("4.mlp=0.5,3.7=0", "3.7", "mean"), with_value("3.7=0", "3.7", "1")
+    >>> merged("4.mlp=0.5,3.7=0", "3.7=mean"), merged("3.7=0", "3.7=1")
     ('3.7=mean,4.mlp=0.5', '')
     """
-    others = [str(term) for term in terms_of(edit) if term.place != place]
-    return written(",".join([*others, f"{place}={value}"]))
+    terms = {term.place: term for each in (edit, other) for term in _read(each)}
+    return written(",".join(map(str, terms.values())))
 
 
 def head_place(stack: str, kind: str, layer: int, head: int, has_several_stacks: bool) -> str:
@@ -129,6 +163,23 @@ def head_place(stack: str, kind: str, layer: int, head: int, has_several_stacks:
     return f"{before}{layer + FIRST}{middle}.{head + FIRST}"
 
 
+def layer_places(
+    stack: str, kinds: Iterable[str], layer: int, has_several_stacks: bool
+) -> dict[str, str]:
+    """How an edit names what a layer adds to the states, by its index, and the kinds of its heads.
+
+    >>> layer_places("decoder", ["causal", "cross"], 2, True)
+    {'attention': 'decoder.3.attention', 'cross-attention': '3.cross', 'MLP': 'decoder.3.mlp'}
+    >>> layer_places("encoder", [], 2, False)
+    {'layer': '3'}
+    """
+    number, before = layer + FIRST, "decoder." * (has_several_stacks and stack == "decoder")
+    places = {"attention": f"{before}{number}.attention"}
+    if "cross" in (kinds := set(kinds)):
+        places["cross-attention"] = f"{number}.cross"
+    return places | {"MLP": f"{before}{number}.mlp"} if kinds else {"layer": str(number)}
+
+
 def changed_hash(content_hash: str, changes: str) -> str:
     """The content hash of a model with changes in its passes; "" for none."""
     text = f"{content_hash} {changes}"
@@ -140,6 +191,9 @@ def digest_of(edit: str, texts: Sequence[str] = ()) -> str:
     if not edit:
         return ""
     read = "\n".join(texts or mean_texts()) if f"={MEAN}" in edit else ""
+    for term in terms_of(edit):
+        if term.run:  # the hash of a run is of its request, not of what it stored
+            read += hashlib.blake2b(direction_of(term).tobytes(), digest_size=16).hexdigest()
     return f"@edit:{edit} {read}"
 
 
@@ -148,8 +202,17 @@ def mean_texts() -> list[str]:
     return read_regular(Path(__file__).parent / "mean_texts.txt").decode("utf-8").splitlines()
 
 
+def direction_of(term: Term) -> "NDArray[np.float32]":
+    """The direction that a term adds.  # [width]"""
+    return direction(term.run, term.number, term.layer)
+
+
 def require_parts(
-    terms: Iterable[Term], name: str, family: str, stacks: Sequence[Mapping[str, Any]]
+    terms: Iterable[Term],
+    name: str,
+    family: str,
+    stacks: Sequence[Mapping[str, Any]],
+    width: int,
 ) -> None:
     """Raise if a model, by its facts, has not all that an edit changes."""
 
@@ -160,12 +223,18 @@ def require_parts(
 
     has_heads = any(stack["heads"] for stack in stacks)
     for term in terms:
-        if not has_heads and (term.part != "layer" or family != "elmo" or term.value is None):
+        if term.run:
+            if family == "vectors":
+                raise missing("has no states of words in context", "Choose another model.")
+            if len(stacks) > 1 and not term.stack:
+                what = f"predicts with its {stacks[-1]['name']}, which directions are of"
+                raise missing(what, f"Write {stacks[-1]['name']}.{term}.")
+        elif not has_heads and (term.part != "layer" or family != "elmo" or term.value is None):
             what = f"has no attention heads and no MLPs, so {term} changes nothing"
             elmo = "Scale its layers, such as 2=0.5, or choose a model with attention."
             remedy = elmo if family == "elmo" else "Choose a model with attention."
             raise missing(what, remedy, "no-attention")
-        if has_heads and term.part == "layer":
+        elif has_heads and term.part == "layer":
             part = f"{term.place}.attention=0,{term.place}.mlp=0"
             raise missing("is edited by parts of its layers", f"Name them: {part}.")
         is_decoder = term.stack or term.part.startswith("cross")
@@ -181,6 +250,10 @@ def require_parts(
             last = head_number(term.layer - 1, stack["heads"] - 1)
             what = f"has no head {term.layer}.{term.number} in its {stack['name']}"
             raise missing(what, f"The last head of this layer is {last}.", "head-missing")
+        if term.run and (own := len(direction_of(term))) != width:
+            what = f"has states of {width} numbers, and the direction of {term.run} has {own}"
+            remedy = "Use a run of steering with this model, or with one of the same width."
+            raise missing(what, remedy, "direction-misfit")
 
 
 def _invalid(what: str, remedy: str) -> WorkbenchError:

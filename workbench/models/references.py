@@ -411,6 +411,7 @@ REFERENCES = {
     "local:NAME": "what has this name on this machine: given by you, or in the command of a report",
     "REF@random": "any of these with random weights",
     "REF@edit:3.7=0": "any of these without head 7 of layer 3; see the how-to about edits",
+    "REF@edit:5.RUN=2": "any of these with a direction that a run of steering stored for layer 5",
 }
 
 

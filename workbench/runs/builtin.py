@@ -25,6 +25,7 @@ from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import MINI, MINI_CORPUS, MORE, NOVELS, RANDOM
 from workbench.runs import spec, status
 from workbench.runs.run import (
+    ARRAYS,
     BUILT_IN,
     FINDINGS,
     PROVENANCE,
@@ -53,6 +54,7 @@ class Recipe:
     models: tuple[str, ...] = ()
     corpora: tuple[str, ...] = ("primer",)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    arrays: tuple[str, ...] = ()  # that are shipped; others are not
 
     @property
     def name(self) -> str:
@@ -135,7 +137,7 @@ RECIPES = (  # in the order of a story
     Recipe("attribution", (BERT,), settings=ONE_STEP),
     Recipe("contributions", (GPT,), settings=ONE_STEP),
     Recipe("patching", (GPT,), ("primer/counterfactuals",)),
-    Recipe("steering", (GPT,), ("primer/counterfactuals",)),
+    Recipe("steering", (GPT,), ("primer/counterfactuals",), arrays=("directions",)),
     Recipe("erasure", (BERT,)),
     # a model of one's own
     Recipe("train", settings={"family": "gpt", "size": "tiny", "rows": "sentences", "steps": 600}),
@@ -205,6 +207,11 @@ def pack(run: Run, recipe: Recipe, target: Path) -> None:
     (target / TABLES).mkdir(parents=True)
     for table in sorted((run.path / TABLES).glob("*.parquet")):
         _compact(table, target / TABLES / table.name)
+    for array in recipe.arrays:
+        (target / ARRAYS).mkdir(exist_ok=True)
+        shutil.copyfile(
+            *(folder / ARRAYS / f"{array}.safetensors" for folder in (run.path, target))
+        )
     shutil.copyfile(run.path / FINDINGS, target / FINDINGS)
     request = run.spec
     models = [

@@ -81,7 +81,10 @@ def stored(ref: str) -> Known | None:
 
 def _edited(model: Known, edit: str) -> Known:
     """What is known of a model with an edit; raises if it has not what is edited."""
-    require_parts(terms_of(edit), model.facts["name"], model.facts["family"], model.facts["stacks"])
+    name, family, stacks, width = (
+        model.facts[fact] for fact in ("name", "family", "stacks", "width")
+    )
+    require_parts(terms_of(edit), name, family, stacks, width)
     own = {"name": with_edit(model.facts["name"], edit), "edit": written(edit)}
     content_hash = changed_hash(model.hash, digest_of(own["edit"]))
     return Known(content_hash, {**model.facts, **own, "content_hash": content_hash})

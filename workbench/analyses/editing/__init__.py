@@ -1,7 +1,7 @@
-"""What does one head do, and what does the model do without it?
+"""What does one head, one layer or one word do, and what does the model do without it?
 
-The page of a head: its role, its attention in a text, what it writes, and a switch that makes an
-edit of the model, with the predictions before and after.
+The pages of a head and of a layer: what they do in a text and over a corpus, what they write, and a
+switch that makes an edit of the model, with the predictions before and after. And that of a word.
 """
 
 from workbench.core.analysis import Analysis, Page, Recipe
@@ -14,6 +14,7 @@ ANALYSIS = Analysis(
         "workbench.analyses.lenses",
         "workbench.analyses.predictions",
         "workbench.analyses.pruning",
+        "workbench.analyses.words",
     ),
     page=Page(
         "head",
@@ -23,6 +24,26 @@ ANALYSIS = Analysis(
         "views.head:page",
         3,
         selection=("text", "at", "mark", "head"),
+    ),
+    pages=(
+        Page(
+            "layer",
+            "One layer",
+            "Understand",
+            "layers",
+            "views.layer:page",
+            3,
+            selection=("text", "at", "mark", "layer"),
+        ),
+        Page(
+            "word",
+            "One word",
+            "Understand",
+            "abc",
+            "views.word:page",
+            4,
+            selection=("text", "at"),
+        ),
     ),
     recipes=(
         Recipe(

@@ -1,22 +1,29 @@
-"""What one head writes into a prediction, and what a model loses by an edit.
+"""What a head writes into a prediction and a layer into its states, and what is lost by an edit.
 
-Direct contributions are those of `wb.contributions`, losses those of `head-ablation`. Costs: a
-forward pass for what a head writes; for a loss, two over the texts.
+Direct contributions are those of `wb.contributions`, states those of `wb.Read`, losses those of
+`head-ablation`. Costs: a forward pass for what is written; for a loss, two over the texts.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
 
 from workbench.analyses.lenses.contributions import columns_of, contributions_of, stack_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Target
 from workbench.analyses.pruning.evaluation import build_head_evaluation, with_heads
 from workbench.core.stats import ratio_intervals
+from workbench.corpora.encode import encode
+from workbench.engine.forward_pass import forward
 from workbench.engine.model import Model
+from workbench.engine.taps import StackName
 from workbench.models.interventions.direct_contributions import reader
+from workbench.models.interventions.states import Read
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -49,6 +56,41 @@ def written(
             "heads": values.shape[1],
         }
     )
+
+
+def layers_of_text(model: Model, doc: "Doc", stack: StackName) -> pd.DataFrame:
+    """What each layer of a stack does to the states of a text, as means over its pieces.
+
+    layer: from 1. attention, cross-attention, MLP: the length of what it adds to the state, as a
+    share of the length of the state before the layer. kept: cosine of the states before and after
+    the layer. like 1, like 2, …: cosine of its states with those of each layer.
+    """
+    n_layers = next(each.layers for each in model.stacks if each.name == stack)
+    kinds = {site.kind for site in model.sites if site.stack == stack}
+    parts = {"attention": "attention", "cross-attention": "cross-attention", "MLP": "mlp"}
+    if "cross" not in kinds:
+        del parts["cross-attention"]
+    blocks = [f"{stack} block {n}" for n in range(1, n_layers + 1)]
+    states = [f"{stack} embeddings", *blocks]
+    read = Read([*states, *(f"{b} {part}" for b in blocks for part in parts.values() if kinds)])
+    forward(model, encode([doc]), taps=[read], hidden=False)
+
+    def seen(site: str) -> Tensor:
+        return read[site][0].double()  # [pieces, width]
+
+    def alike(one: str, other: str) -> float:
+        return float(cosine_similarity(seen(one), seen(other), dim=-1).mean())
+
+    rows = []
+    for number, (before, block) in enumerate(pairwise(states), 1):
+        size = seen(before).norm(dim=-1)
+        added = {
+            name: float((seen(f"{block} {part}").norm(dim=-1) / size).mean()) if kinds else np.nan
+            for name, part in parts.items()
+        }
+        like = {f"like {n}": alike(block, each) for n, each in enumerate(blocks, 1)}
+        rows.append({"layer": number, **added, "kept": alike(before, block), **like})
+    return pd.DataFrame(rows)
 
 
 class Change(NamedTuple):

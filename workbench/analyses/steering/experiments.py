@@ -106,7 +106,7 @@ STEERING = Experiment(
     subject="Predictions",
     settings=Steering,
     run="workbench.analyses.steering.steering_corpus:run",
-    version=2,
+    version=3,
     tables={
         "directions": Table(
             "The difference of mean states, added to texts of other exchanges of words. words: the "

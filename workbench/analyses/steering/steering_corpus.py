@@ -5,7 +5,8 @@ right, and those after which the other is. Their mean states differ at the place
 difference, of half of the exchanges of words, is added to the states of texts of the other half
 (Turner et al. 2023, Panickssery et al. 2023). The effect is the change of the difference of the two
 words' logits towards the other word. The null adds random directions of the same length; what else
-an addition breaks is the divergence of predictions of unrelated texts. Costs: a pass for each text,
+an addition breaks is the divergence of predictions of unrelated texts. The differences are stored,
+so that an edit of a model can add them (`models.directions`). Costs: a pass for each text,
 and for each text and layer as many rows as there are strengths and random directions.
 """
 
@@ -43,6 +44,7 @@ from workbench.corpora.splits import FEW
 from workbench.engine.model import Model
 from workbench.engine.task import objective_table
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
+from workbench.models.directions import NAME
 from workbench.models.interventions.patching import PatchPoints, Point
 
 Flags = NDArray[np.bool_]
@@ -131,7 +133,8 @@ def run(inputs: Inputs, settings: Steering, progress: Progress) -> Result:
         "strengths": strengths_table(measured),
         "objective": objective_table(model.predicts),
     }
-    return Result(tables, caveats=tuple(map(Caveat, _caveats(table))))
+    directions = torch.stack([each.vectors for each in measured]).cpu().numpy()
+    return Result(tables, {NAME: directions}, tuple(map(Caveat, _caveats(table))))
 
 
 def effects_of(

@@ -87,7 +87,7 @@ def _of_analyses() -> Iterator[str]:
     """Yield the modules that pages of analyses import."""
     for analysis in analyses().values():
         homes = [*analysis.results.values(), analysis.first_look, *(t.draw for t in analysis.tabs)]
-        homes += [analysis.page.draw] if analysis.page is not None else []
+        homes += [page.draw for page in (analysis.page, *analysis.pages) if page is not None]
         yield from analysis.modules
         yield from (analysis.home(home).partition(":")[0] for home in filter(None, homes))
 

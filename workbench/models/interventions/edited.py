@@ -3,10 +3,11 @@
     model.edited("3.7=0,4.mlp=0.5")           or wb.load("mini:bert@edit:3.7=0,4.mlp=0.5")
 
 `edit_terms` has the text, `states.Write` makes the changes: outputs of heads before the output
-projection, what attentions and MLPs add to the residual stream, and neurons before the last
-projection of the MLP. Weights are shared with the model that is edited. A model that is written to
-a folder, or whose heads are removed, has the edit in its weights (`NamedEdit.in_weights`). Costs: a
-few passes over four pieces; for means, one over each text.
+projection, what attentions and MLPs add to the residual stream, neurons before the last projection
+of the MLP, and directions that are added to the states after a layer. Weights are shared with the
+model that is edited. A model that is written to a folder, or whose heads are removed, has the edit
+in its weights (`NamedEdit.in_weights`). Costs: a few passes over four pieces; for means, one over
+each text.
 """
 
 import copy
@@ -26,6 +27,7 @@ from workbench.models.edit_terms import (
     Term,
     changed_hash,
     digest_of,
+    direction_of,
     mean_texts,
     require_parts,
     terms_of,
@@ -90,13 +92,20 @@ def edited(model: Model, edit: str, texts: Sequence[str] = ()) -> Model:
     terms = terms_of(edit)
     if not terms:
         return model
-    require_parts(terms, model.name, model.family, [asdict(stack) for stack in model.stacks])
+    stacks = [asdict(stack) for stack in model.stacks]
+    require_parts(terms, model.name, model.family, stacks, model.width)
     edit, texts = ",".join(map(str, terms)), tuple(texts)
-    writes = tuple(Write(each.site, times=each.value) for each in terms if each.value is not None)
+    factors = [each for each in terms if not each.run]
+    writes = tuple(Write(each.site, times=each.value) for each in factors if each.value is not None)
     sites = [each.site for each in terms if each.value is None]
     if sites:
         means = _means(model, sites, texts or mean_texts())
         writes += tuple(Write(site, means[site]) for site in sites)
+    writes += tuple(  # last, as they are added to states that were scaled
+        Write(each.site, plus=each.value * torch.from_numpy(direction_of(each)))
+        for each in terms
+        if each.run and each.value is not None
+    )
     if isinstance(model, HuggingFace):
         return _named(model, writes, edit, texts)
     if not isinstance(model, WordModel):
@@ -145,9 +154,12 @@ def _in_weights(model: NamedEdit) -> HuggingFace:
         raise _not_in_weights(model, "it is changed in other ways too")
     plain = model.unedited.copy()
     plain.take_heads(model)
+    terms = terms_of(model.edit)
+    if any(term.run for term in terms):
+        raise _not_in_weights(model, "a direction is added to its states")
     modules = parts(plain)
     means = {write.site: write.to for write in model.own}
-    for term in sorted(terms_of(model.edit), key=lambda term: not term.number):  # heads first
+    for term in sorted(terms, key=lambda term: not term.number):  # heads first
         projection, others, total = _projection(plain, modules, term)
         index = term.number - 1 if term.number else slice(None)
         if sum(each is projection for each in others) > 1:

@@ -4,14 +4,15 @@ The switch changes the model in the top bar, so everything drawn here is of the 
 the model without the edit. Costs: a forward pass with and without the edit; the open tab only.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from workbench.analyses.attention.views import answers as attention_answers
 from workbench.analyses.attention.views import choices as attention
-from workbench.analyses.editing.views import switch
+from workbench.analyses.editing.views import part, switch
+from workbench.analyses.editing.views.part import Head
 from workbench.analyses.heads.views import all_heads
 from workbench.analyses.heads.views.all_heads import HEAD, OpenHead
 from workbench.analyses.heads.views.one_head import draw_evidence, draw_roles, in_words
@@ -19,15 +20,14 @@ from workbench.analyses.heads.views.search import search
 from workbench.analyses.predictions.views import page as predictions
 from workbench.analyses.predictions.views import results as predict_results
 from workbench.analyses.predictions.views.choices import AT, row
-from workbench.app import cache, choice, navigation, selection, style, tables_and_figures
-from workbench.app.runs import context, new_run, run_list, run_view
+from workbench.app import choice, navigation, style, tables_and_figures
+from workbench.app.runs import context, new_run, run_view
 from workbench.app.tables_and_figures import Column
-from workbench.app.text import errors_shown, plain, shortened
+from workbench.app.text import errors_shown, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import grid
-from workbench.core.errors import WorkbenchError
 from workbench.core.findings import p_text, percent
-from workbench.core.head_names import KIND_NAMES, head_number
+from workbench.core.head_names import KIND_NAMES, block_name
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.edit_terms import head_place
 from workbench.models.references import split_ref
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from spacy.tokens import Doc
 
-    from workbench.analyses.editing.effects import Change
     from workbench.analyses.predictions.views.results import Side
     from workbench.engine.model import Model
     from workbench.runs.run import Run
@@ -46,20 +45,6 @@ TEXT = "text"  # in the address
 ARCS = 6  # in view, the strongest
 LONGEST = 40  # words of a map that is drawn here
 CHOICES = 8  # most probable ones, to which a head adds
-SENTENCES = 200  # of the corpus, for a loss
-
-
-class Head(NamedTuple):
-    """A head, by the indices of a table of heads."""
-
-    stack: str
-    kind: str
-    layer: int
-    head: int
-
-    @property
-    def number(self) -> str:
-        return head_number(self.layer, self.head)
 
 
 def page() -> None:
@@ -70,21 +55,15 @@ def page() -> None:
 
 
 def _draw() -> None:
-    ref = choice.model()
-    plain_ref = split_ref(ref).unedited
-    try:
-        model = cache.model(ref)
-    except WorkbenchError:
-        if plain_ref != ref:
-            switch.edits(ref)  # a way out
-        raise
+    ref, plain_ref, model = part.opened()
     if not model.sites:
         attention.without_heads(model)
         return
-    heads = heads_of(model)
-    run = _run(ref) or _run(plain_ref)
+    heads = part.heads_of(model)
+    run = part.result_of_heads(ref) or part.result_of_heads(plain_ref)
     is_done = run is not None and run.status.state == "done"
-    name = _chosen(heads, run if is_done else None)
+    first = all_heads.first_of(all_heads.heads_of(run)) if run is not None and is_done else 0
+    name = part.in_address(HEAD, "head", list(heads), list(heads)[min(first, len(heads) - 1)])
     head = heads[name]
     selection = _selection(run, head) if run is not None and is_done else None
     st.title(f"Head {plain(name)} of {plain(choice.name_of(plain_ref, 'models'))}", anchor=False)
@@ -95,17 +74,19 @@ def _draw() -> None:
     if selection is not None and (about := in_words(selection)):
         st.caption(plain(about))
     with row():
-        _choose(list(heads), name)
+        part.choose(HEAD, "head", list(heads), name)
         read = predictions.own_text(plain_ref)
     is_several = len(model.stacks) > 1
     with st.container(key="switch", horizontal=True, vertical_alignment="bottom"):
-        switch.switch(ref, head_place(*head, is_several))
+        switch.switch(ref, [head_place(*head, is_several)])
         switch.edits(ref)
     doc = read()
     sides: Sequence[Side] = ()
     with errors_shown():
         sides = predictions.draw_sides(plain_ref, doc, ref if ref != plain_ref else "")
-        _compared(sides)
+        part.compared(
+            sides, "Turn the head off, and the predictions without it stand next to these."
+        )
     with errors_shown():
         _here(model, head, sides[-1].doc if sides else doc, plain_ref)
     with links:
@@ -113,58 +94,11 @@ def _draw() -> None:
     _tabs(head, sides, run, selection)
 
 
-def heads_of(model: "Model") -> dict[str, Head]:
-    """The heads of a model by their names, as on the page Heads."""
-    heads = [
-        Head(str(site.stack), str(site.kind), site.layer, head)
-        for site in model.sites
-        for head in range(site.heads)
-    ]
-    is_several = len({each[:2] for each in heads}) > 1
-    return {f"{h.stack} {h.kind} {h.number}" if is_several else h.number: h for h in heads}
-
-
-def _run(ref: str) -> "Run | None":
-    """The best result of `heads` for a model, or the one under way."""
-    found = context.results_of("heads", (ref,), (choice.corpus(),))
-    done = (run for run in found if run.status.state == "done")
-    return next(done, next(iter(found), None))
-
-
-def _chosen(heads: Mapping[str, Head], run: "Run | None") -> str:
-    """The name of the head in the address; else of the first with a role."""
-    wanted = st.query_params.get(HEAD, "")
-    if name := selection.head(heads):
-        return name
-    if wanted:
-        st.warning(
-            f"{plain(choice.name_of(choice.model(), 'models'))} has no head "
-            f"{plain(shortened(wanted))}. Its heads are {next(iter(heads))} to "
-            f"{list(heads)[-1]}. Showing another one."
-        )
-    first = all_heads.first_of(all_heads.heads_of(run)) if run is not None else 0
-    return list(heads)[min(first, len(heads) - 1)]
-
-
 def _selection(run: "Run", head: Head) -> OpenHead | None:
     """The head in a run; None if the run does not have it."""
     table = all_heads.heads_of(run)
     rows = table.index[(table[list(Head._fields)].apply(tuple, axis=1) == tuple(head))]
     return OpenHead(run, int(rows[0])) if len(rows) else None
-
-
-def _choose(names: Sequence[str], name: str) -> None:
-    key = f"head {name} {len(names)}"
-    st.selectbox(
-        "Head",
-        names,
-        names.index(name),
-        format_func=lambda each: f"head {each}",
-        key=key,
-        width=180 if " " not in name else 260,
-        label_visibility="collapsed",
-        on_change=lambda: run_list.set_query(HEAD, st.session_state.get(key)),
-    )
 
 
 def _links(name: str, head: Head, is_several: bool, text: str) -> None:
@@ -181,41 +115,18 @@ def _links(name: str, head: Head, is_several: bool, text: str) -> None:
         "heads",
         "Among all heads",
         icon=":material/grid_view:",
-        query_params={**choice.in_url(), choice.MODEL: _named_plain(), HEAD: name},
+        query_params={**choice.in_url(), choice.MODEL: part.unedited_name(), HEAD: name},
+    )
+    layer = block_name(head.layer).removeprefix("layer ")
+    of_stack = f"{head.stack} {layer}" if is_several else layer
+    navigation.link(
+        "layer",
+        f"Layer {layer}",
+        icon=":material/layers:",
+        query_params={**query, "layer": of_stack},
     )
     navigation.link(
         "predict", "Why? Explain", icon=":material/psychology:", query_params={**query, **at}
-    )
-
-
-def _named_plain() -> str:
-    return choice.named(split_ref(choice.model()).unedited, "models")
-
-
-# --- what changes ---------------------------------------------------------------------------------
-
-
-def _compared(sides: "Sequence[Side]") -> None:
-    """Say how probable the first choice was, and is with the edit."""
-    if len(sides) < 2:
-        if sides:
-            st.caption("Turn the head off, and the predictions without it stand next to these.")
-        return
-    first = predict_results.top(sides[0], predict_results.COUNT)
-    if first.is_score:
-        return
-    best = first.choices[0]
-    after = predict_results.top(sides[1], predict_results.COUNT, also=(best,))
-    st.caption(
-        plain(
-            f"With the edit, the probability of “{first.texts[0]}” goes from "
-            f"{percent(first.probabilities[0], 1)} to {percent(after.known.get(best, 0.0), 1)}"
-            + (
-                "."
-                if after.choices[0] == best
-                else f", and “{after.texts[0]}” is first ({percent(after.probabilities[0], 1)})."
-            )
-        )
     )
 
 
@@ -356,7 +267,7 @@ def _loss(head: Head) -> None:
     ref = choice.model()
     plain_ref = split_ref(ref).unedited
     run = context.best_result("head-ablation", plain_ref, choice.corpus())
-    query = {**choice.in_url(), choice.MODEL: _named_plain()}
+    query = {**choice.in_url(), choice.MODEL: part.unedited_name()}
     if run is None:
         st.text("No head was ablated yet in this model on this corpus.")
         navigation.link(
@@ -370,14 +281,7 @@ def _loss(head: Head) -> None:
     if ref == plain_ref:
         st.caption("Turn parts off, and the loss with this edit can be measured here.")
         return
-    split = next(iter(cache.corpus(choice.corpus()).splits))
-    if st.button(f"Loss with the edit, on {SENTENCES} sentences", icon=":material/functions:"):
-        st.session_state[_MEASURED] = ref
-    if st.session_state.get(_MEASURED) == ref:
-        _changes_drawn(_changes(ref, choice.corpus(), split, cache.model_stamp(ref)))
-
-
-_MEASURED = "edited model whose loss was requested"
+    part.loss_with(ref, "Loss with the edit")
 
 
 def _ablated(run: "Run", head: Head) -> None:
@@ -394,31 +298,3 @@ def _ablated(run: "Run", head: Head) -> None:
                 f"n = {each['sentences']:,} sentences)."
             )
         )
-
-
-@st.cache_data(max_entries=32, show_spinner="Computing losses …")
-def _changes(ref: str, corpus: str, split: str, stamp: str) -> "list[Change]":
-    from workbench.analyses.editing.effects import changes
-    from workbench.engine.forward_pass import ALONE
-
-    docs = cache.sentences(corpus, split, 0, SENTENCES)
-    with ALONE:
-        return changes(
-            cache.model_of_machine(split_ref(ref).unedited), cache.model_of_machine(ref), docs
-        )
-
-
-def _changes_drawn(changes: "Sequence[Change]") -> None:
-    with st.container(horizontal=True):
-        for each in changes:
-            st.metric(
-                each.metric.capitalize(),
-                f"{each.after:.3f}",
-                f"{each.after - each.before:+.3f} ({each.lower:+.3f} to {each.upper:+.3f})",
-                "inverse" if each.metric == "loss" else "normal",
-                width="content",
-            )
-    st.caption(
-        f"{changes[0].n:,} sentences, the loss in nats per {changes[0].unit}; change by the edit, "
-        "with the 95 % bootstrap interval over sentences."
-    )

@@ -4,41 +4,51 @@ What is edited is the reference of the model in the top bar, so it is in the add
 and experiment reads the edited model. Costs: nothing; the page that follows opens the model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import streamlit as st
 
 from workbench.app import choice
 from workbench.app.text import plain, show_error
 from workbench.core.errors import WorkbenchError
-from workbench.models.edit_terms import EXAMPLE, Term, terms_of, with_value
+from workbench.core.head_names import at_state
+from workbench.models.edit_terms import EXAMPLE, Term, merged, terms_of
 from workbench.models.references import split_ref, with_edit, with_local_names
 
 STATES: Mapping[str, str] = {"on": "1", "off": "0", "halve": "0.5", "double": "2", "mean": "mean"}
 _PROBLEM = "problem with an edit"
 _ABOUT = (
-    "Off: the output of the head is zero. Mean: it is its mean over the words of 64 sentences. The "
-    "model that is edited this way is chosen on all pages."
+    "Off: its output is zero. Mean: it is its mean over the words of 64 sentences. The model that "
+    "is edited this way is chosen on all pages."
 )
 
 
-def switch(ref: str, place: str) -> None:
-    """Draw the switch of one part of the model."""
+def switch(
+    ref: str, places: Sequence[str], label: str = "Turn it off", names: Collection[str] = (*STATES,)
+) -> None:
+    """Draw the switch of some parts of the model together, with these states."""
     edit = split_ref(ref).edit
-    value = next((_value(term) for term in terms_of(edit) if term.place == place), "1")
-    states = {**STATES} if value in STATES.values() else {**STATES, f"× {value}": value}
-    now = next(name for name, each in states.items() if each == value)
-    key = f"switch {place} {edit}"
+    values = {term.place: _value(term) for term in terms_of(edit)}
+    now = {values.get(place, "1") for place in places}
+    value = now.pop() if len(now) == 1 else ""  # "": each part has its own
+    states = {name: each for name, each in STATES.items() if name in names}
+    if value not in states.values():
+        states |= {f"× {value}" if value else "in part": value}
+    key = f"switch {' '.join(places)} {edit}"
 
     def changed() -> None:
-        picked = st.session_state.get(key)
-        if picked in states:
-            _choose(ref, with_value(edit, place, states[picked]))
+        if picked := states.get(str(st.session_state.get(key))):
+            _choose(ref, merged(edit, ",".join(f"{place}={picked}" for place in places)))
 
     st.segmented_control(
-        "Turn it off", list(states), default=now, required=True, key=key, help=_ABOUT,
+        label,
+        list(states),
+        default=next(name for name, each in states.items() if each == value),
+        required=True,
+        key=key,
+        help=_ABOUT,
         on_change=changed,
-    )  # fmt: skip
+    )
 
 
 def edits(ref: str) -> None:
@@ -53,7 +63,7 @@ def edits(ref: str) -> None:
                 key=f"remove {term}",
                 help=f"Remove {term} from the edit.",
                 on_click=_choose,
-                args=(ref, with_value(edit, term.place, "1")),
+                args=(ref, ",".join(str(each) for each in terms if each != term)),
             )
         if len(terms) > 1:
             st.button(
@@ -71,6 +81,9 @@ def in_words(term: Term) -> str:
     names = {value: name for name, value in STATES.items()}
     states = {"halve": "halved", "double": "doubled"}
     name = names.get(_value(term), f"× {_value(term)}")
+    if term.run:
+        pair = f" {term.number}" if term.number > 1 else ""
+        return f"direction{pair} of {term.run} at {at_state(term.layer)}: × {_value(term)}"
     return (
         f"{term.site.replace('block', 'layer').replace(' mlp', ' MLP')}: {states.get(name, name)}"
     )
@@ -90,10 +103,8 @@ def _other_parts(ref: str, edit: str) -> None:
     key = f"other parts {edit}"
 
     def changed() -> None:
-        whole = edit
         try:
-            for term in terms_of(str(st.session_state.get(key) or "")):
-                whole = with_value(whole, term.place, _value(term))
+            whole = merged(edit, str(st.session_state.get(key) or ""))
             _require(with_edit(split_ref(ref).unedited, whole))
         except WorkbenchError as error:
             st.session_state[_PROBLEM] = error
@@ -108,7 +119,8 @@ def _other_parts(ref: str, edit: str) -> None:
     st.caption(
         plain(
             f"{EXAMPLE}; 4.attention=2 doubles the attention of layer 4; 3.n45=mean sets neuron 45 "
-            "of the MLP of layer 3 to its mean."
+            "of the MLP of layer 3 to its mean; 4.RUN=2 adds twice the direction of layer 4 that a "
+            "run of steering stored."
         )
     )
 

@@ -16,7 +16,7 @@ from workbench.analyses.heads.views.all_heads import OpenHead
 from workbench.app import choice, navigation, tables_and_figures, text
 from workbench.app.text import as_html, plain, shortened
 from workbench.core.findings import p_text, plural, shown, signed, span, verb_of, whole
-from workbench.core.head_names import KIND_NAMES, ROLES, head_number
+from workbench.core.head_names import KIND_NAMES, ROLES, block_name, head_number
 from workbench.drawing import sentence as sentence_drawing
 from workbench.drawing.sentence import marked
 from workbench.drawing.theme import Kind
@@ -249,7 +249,7 @@ def _summary(row: "pd.Series", name: str) -> None:
 
 
 def link_to_page(selection: OpenHead) -> None:
-    """Draw a link to the page of this head, where it can be turned off."""
+    """Draw links to the pages of this head and of its layer, where they can be turned off."""
     if (query := address(selection)) and query[choice.MODEL] == choice.in_url()[choice.MODEL]:
         navigation.link(
             "head",
@@ -257,6 +257,14 @@ def link_to_page(selection: OpenHead) -> None:
             icon=":material/toggle_off:",
             query_params={**choice.in_url(), heads_views.HEAD: selection.name},
             help="The page of this head: what it does in a text, and what changes without it.",
+        )
+        number = block_name(selection.scores["layer"]).removeprefix("layer ")
+        stack = f"{selection.scores['stack']} " if selection.several else ""
+        navigation.link(
+            "layer",
+            "Its layer",
+            icon=":material/layers:",
+            query_params={**choice.in_url(), "layer": f"{stack}{number}"},
         )
 
 

@@ -21,7 +21,7 @@ from workbench.analyses.predictions.views.results import (
     prediction_at,
     with_gaps,
 )
-from workbench.app import selection
+from workbench.app import choice, navigation, selection
 from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import segment
 from workbench.app.text import errors_shown, plain
@@ -200,6 +200,7 @@ def _one_place(side: Side, found: Layers) -> None:
             selection.select(layer=states[at]["layer"])
 
     token_views([view], f"lens {side.ref}", chosen)
+    _links(side, found)
     _downloads(side, found, view, "at the chosen place")
 
 
@@ -207,6 +208,25 @@ def _row(states: Sequence[Mapping[str, Any]]) -> int | None:
     """The row of the selected layer."""
     layer = selection.layer(1 << 20)
     return next((n for n, state in enumerate(states) if state["layer"] == layer), None)
+
+
+def _links(side: Side, found: Layers) -> None:
+    """Draw a link to the page of the layer from which the prediction no longer changes."""
+    for each in found.final.to_dict("records"):
+        number = max(1, int(each["layer"]))
+        is_several = len(side.model.stacks) > 1
+        navigation.link(
+            "layer",
+            f"What {layer_name(number)} does",
+            icon=":material/layers:",
+            query_params={
+                **choice.in_url(),
+                predict.LAYER: f"{each['stack']} {number}" if is_several else str(number),
+                "text": side.doc.text[:2000],
+                "at": side.place.as_text,
+            },
+            help="The page of this layer, where it can be turned off, as any other.",
+        )
 
 
 def _score(side: Side, found: Layers) -> None:

@@ -103,7 +103,7 @@ def who(sides: Sequence[Side]) -> None:
 
 def _grid(side: Side, found: Parts, explained: tuple[str, str]) -> None:
     names = _heads_of(side, found)
-    name = selection.head(names.values())
+    name = selection.named(selection.HEAD, names.values())
     view = grid_of(found, names, name)
 
     def chosen(pick: Mapping[str, Any]) -> None:

@@ -88,6 +88,14 @@ def _draw() -> None:
     with left:
         _predictions(sides)
         st.caption(LABEL if task else ABOUT[model.objective])
+        if sides[0].place.kind == "word":
+            word = sides[0].doc[sides[0].place.index].text
+            navigation.link(
+                "word",
+                f"All about “{plain(word[:20])}”",
+                icon=":material/abc:",
+                query_params={**choice.in_url(), "text": sides[0].doc.text[:2000], "word": word},
+            )
         if read := has_read(ref):
             st.caption(f"{plain(choice.name_of(ref, 'models'))} has read {read}.")
         for side in sides:

@@ -15,7 +15,7 @@ from workbench.analyses.words.views import index as words_index
 from workbench.analyses.words.views import results as words_results
 from workbench.analyses.words.views.choices import Query, Searched
 from workbench.analyses.words.views.results import AMONG, Search
-from workbench.app import cache, choice
+from workbench.app import cache, choice, navigation
 from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import kind, select
 from workbench.app.text import errors_shown, plain
@@ -158,11 +158,35 @@ def _draw_found(
         view = contexts("neighbours", lists(result), pickable=True, about="Opens the sentence.")
         token_views([view], key, opening)
         open_sentence(query.model, part, set(result.table["occurrence"]), key)
+        _links(query, result)
         blocks.append((f"{query.name}: {before}{word}{after}", [view]))
     notes = [f"{query.name}: {note}" for query, result in found for note in result.notes]
     for note in dict.fromkeys(notes):
         st.caption(plain(note))
     _downloads(found, blocks)
+
+
+def _links(query: Query, found: "Neighbours") -> None:
+    """Draw links to the pages of the word, and of the layers in view."""
+    if query.ref != choice.model():
+        return
+    stack = f"{found.stack} " if len(query.model.stacks) > 1 else ""
+    text = {**choice.in_url(), "text": query.doc.text[:2000]}
+    with st.container(horizontal=True):
+        if "word" not in st.query_params:  # else it is the page of the word
+            navigation.link(
+                "word",
+                f"All about “{plain(words.clipped(query.form, 20))}”",
+                icon=":material/abc:",
+                query_params={**text, "word": query.form},
+            )
+        for layer in filter(None, found.table["layer"].unique().tolist()):
+            navigation.link(
+                "layer",
+                f"What {state_name(layer)} does",
+                icon=":material/layers:",
+                query_params={**text, "layer": f"{stack}{layer}"},
+            )
 
 
 def opening(pick: Mapping[str, Any]) -> None:
