@@ -10,7 +10,7 @@ Costs: a forward pass, and 4 bytes for each head and pair of pieces.
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -108,6 +108,7 @@ class ByteCache(Generic[T]):
 LONGEST = 2_048  # pieces
 CACHE_BYTES = 1 << 30
 MAX_BYTES = 2 << 30  # of the maps of one text
+BLOCK_BYTES = 256 << 20  # of the maps of a block of layers, which are shown at a time
 
 CACHE: ByteCache["AttentionMaps"] = ByteCache(CACHE_BYTES)
 _passes = 0
@@ -189,6 +190,7 @@ def attention(
     *,
     order: Order | None = None,
     seed: int = 0,
+    layers: Sequence[int] | None = None,
 ) -> AttentionMaps:
     """Capture the attention maps of all heads for one text, in one forward pass.
 
@@ -204,6 +206,7 @@ def attention(
             pieces, the first predicted first; the others are the context, which all see (default:
             all pieces see each other).
         seed: Of an order that is drawn.
+        layers: Indices of the layers whose maps are captured, for a long text (default: all).
 
     Returns:
         `AttentionMaps`: plain arrays; `maps[site]` is [heads, queries, keys], and `grid()`
@@ -234,20 +237,47 @@ def attention(
         require_orders(model)
         places = places_of(order, seed, model.encode(encode([doc])))
         key += f"-{hashlib.blake2b(repr(places).encode(), digest_size=6).hexdigest()}"
-    maps = CACHE.get(key, lambda: _captured(model, doc, target_doc, key, places))
+    chosen = None if layers is None else frozenset(layers)
+    if chosen is not None:
+        if not any(site.layer in chosen for site in model.sites):
+            raise WorkbenchError(
+                f"No layer with attention has an index in {sorted(chosen)}.",
+                code="layer-missing",
+                where=model.name,
+                remedy=f"Choose from 0 to {max(site.layer for site in model.sites)}.",
+            )
+        key += f"-layers{sorted(chosen)}"
+    maps = CACHE.get(key, lambda: _captured(model, doc, target_doc, key, places, chosen))
     return replace(maps, source=Source(model, doc, target_doc, order, seed))
 
 
+def blocks(model: Model, text: "Doc", target: "Doc | None" = None) -> list[range]:
+    """The layers of a model in blocks whose maps of a text have up to `BLOCK_BYTES`, or one layer.
+
+    One block, unless the text is long or the model large.
+    """
+    n_layers = 1 + max(site.layer for site in model.sites)
+    lengths = _lengths(model.encode(encode([text])), target and model.encode(encode([target])))
+    most = max(4 * _weights(model, lengths, frozenset({n})) for n in range(n_layers))
+    size = max(1, min(n_layers, BLOCK_BYTES // max(1, most)))
+    return [range(first, min(first + size, n_layers)) for first in range(0, n_layers, size)]
+
+
 def _captured(
-    model: Model, doc: "Doc", target: "Doc | None", key: str, places: tuple[int, ...]
+    model: Model,
+    doc: "Doc",
+    target: "Doc | None",
+    key: str,
+    places: tuple[int, ...],
+    layers: frozenset[int] | None,
 ) -> AttentionMaps:
     global _passes
     source_pieces = model.encode(encode([doc]))
     target_pieces = None if target is None else model.encode(encode([target]))
-    _require_room(model, source_pieces, target_pieces, n_streams=2 if places else 1)
+    _require_room(model, source_pieces, target_pieces, 2 if places else 1, layers)
     if places:
         source_pieces = replace(source_pieces, unseen=not_before(torch.tensor(places)[None]))
-    tap = _CaptureTap(_projections(model), reads_second=bool(places))
+    tap = _CaptureTap(_projections(model), reads_second=bool(places), layers=layers)
     with ALONE, torch.no_grad():
         _passes += 1
         output = model.forward(
@@ -275,28 +305,46 @@ def _captured(
     )  # fmt: skip
 
 
-def _require_room(model: Model, source: Pieces, target: Pieces | None, n_streams: int = 1) -> None:
+def _require_room(
+    model: Model,
+    source: Pieces,
+    target: Pieces | None,
+    n_streams: int,
+    layers: frozenset[int] | None,
+) -> None:
     """Raise an error if the maps would not fit, before they are computed."""
-    lengths = {"encoder": source.ids.shape[1]}
-    lengths["decoder"] = lengths["encoder"] if target is None else target.ids.shape[1]
     if not bool(source.mask.any()):
         raise WorkbenchError(
             "The text is empty.", code="text-empty", remedy="Type or choose a sentence."
         )
-    longest = max(lengths.values())
-    cells = 0
-    for site in model.sites:
-        queries = lengths[site.stack]
-        keys = lengths["encoder"] if site.kind == "cross" else queries
-        cells += n_streams * site.heads * queries * keys
+    lengths = _lengths(source, target)
+    longest, cells = max(lengths.values()), n_streams * _weights(model, lengths, layers)
     if longest > LONGEST or 4 * cells > MAX_BYTES:
         max_pieces = min(LONGEST, int(longest * (MAX_BYTES / (4 * cells)) ** 0.5))
         raise WorkbenchError(
             f"The text has {longest:,} pieces; its maps would need {4 * cells / 1e9:.1f} GB.",
             code="text-too-long",
             where=model.name,
-            remedy=f"Shorten the text to {max_pieces:,} pieces.",
+            remedy=f"Shorten the text to {max_pieces:,} pieces"
+            + (", or read fewer layers at a time." if longest <= LONGEST else "."),
         )
+
+
+def _lengths(source: Pieces, target: Pieces | None) -> dict[str, int]:
+    """The number of pieces that each stack reads."""
+    read = source.ids.shape[1]
+    return {"encoder": read, "decoder": read if target is None else target.ids.shape[1]}
+
+
+def _weights(model: Model, lengths: Mapping[str, int], layers: frozenset[int] | None) -> int:
+    """The number of weights in the maps of some layers, or all."""
+    return sum(
+        site.heads
+        * lengths[site.stack]
+        * lengths["encoder" if site.kind == "cross" else site.stack]
+        for site in model.sites
+        if layers is None or site.layer in layers
+    )
 
 
 @dataclass(eq=False)
@@ -305,6 +353,10 @@ class _CaptureTap(Tap):
 
     weights: Mapping[Site, Tensor]  # [heads, width of a head, width]
     reads_second: bool = False
+    layers: frozenset[int] | None = None  # None: all
+
+    def wants(self, site: Site) -> bool:
+        return self.layers is None or site.layer in self.layers
 
     def __post_init__(self) -> None:
         self.maps: dict[Site, Floats] = {}
@@ -334,7 +386,7 @@ class _CaptureTap(Tap):
 
 
 def _floats(tensor: Tensor) -> Floats:
-    array: Floats = tensor.detach().float().cpu().numpy().copy()
+    array: Floats = tensor.detach().to("cpu", torch.float32, copy=True).numpy()
     return array
 
 

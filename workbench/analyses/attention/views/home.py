@@ -59,9 +59,12 @@ def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
         st.text(f"{model.without_heads}.")
         return
     from workbench.analyses.attention.capture import attention as capture_attention
+    from workbench.analyses.attention.capture import blocks
     from workbench.analyses.attention.grids import Options, grid_of, groups
 
-    maps = capture_attention(model, doc, doc if len(model.stacks) > 1 else None)
+    target = doc if len(model.stacks) > 1 else None
+    first, *others = blocks(model, doc, target)
+    maps = capture_attention(model, doc, target, layers=first if others else None)
     group = groups(maps)[0]
     grid = grid_of(maps, group, Options())
     st.html(head_maps(grid, kind(), {**choice.in_url(), "from": "Your own text", "text": typed}))
