@@ -11,6 +11,7 @@ Costs: a forward pass, and 4 bytes for each head and pair of pieces.
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -43,7 +44,7 @@ from workbench.corpora.encode import content_key, doc_of, encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import ALONE
 from workbench.engine.model import Model
-from workbench.engine.taps import Kind, Site, StackName, Tap, View
+from workbench.engine.taps import Kind, PassEndedError, Site, StackName, Tap, View
 from workbench.models.output_heads.lm_losses import not_before
 
 if TYPE_CHECKING:
@@ -277,10 +278,15 @@ def _captured(
     _require_room(model, source_pieces, target_pieces, 2 if places else 1, layers)
     if places:
         source_pieces = replace(source_pieces, unseen=not_before(torch.tensor(places)[None]))
-    tap = _CaptureTap(_projections(model), reads_second=bool(places), layers=layers)
-    with ALONE, torch.no_grad():
+    last = None
+    if layers is not None and not places:  # by an order, the query stream follows the last site
+        last = max(
+            (site for site in model.sites if site.layer in layers), key=lambda site: site.index
+        )
+    tap = _CaptureTap(_projections(model), bool(places), layers, last)
+    with ALONE, torch.no_grad(), suppress(PassEndedError):
         _passes += 1
-        output = model.forward(
+        model.forward(
             source_pieces.to(model.device),
             targets=None if target_pieces is None else target_pieces.to(model.device),
             taps=[tap],
@@ -288,8 +294,8 @@ def _captured(
         )
     docs = {"encoder": doc, "decoder": doc if target is None else target}
     texts = {
-        stack: _text(model, pieces, docs[stack] if len(output.texts) > 1 else doc)
-        for stack, pieces in output.texts.items()
+        stack: _text(model, tap.texts[stack], docs[stack] if len(model.stacks) > 1 else doc)
+        for stack in sorted(tap.texts, reverse=True)
     }
     if places:
         has_none = ~seen_in(places, "query").any(1)  # [queries], pieces that ask nothing
@@ -354,17 +360,22 @@ class _CaptureTap(Tap):
     weights: Mapping[Site, Tensor]  # [heads, width of a head, width]
     reads_second: bool = False
     layers: frozenset[int] | None = None  # None: all
-
-    def wants(self, site: Site) -> bool:
-        return self.layers is None or site.layer in self.layers
+    last: Site | None = None  # after which the pass ends
 
     def __post_init__(self) -> None:
+        self.texts: dict[StackName, Pieces] = {}
         self.maps: dict[Site, Floats] = {}
         self.norms: dict[Site, Floats] = {}
         self.scores: dict[Site, Scores] = {}
         self._biases: list[tuple[Tensor, Floats]] = []  # T5's layers share one
 
+    def wants(self, site: Site) -> bool:
+        return self.layers is None or site.layer in self.layers
+
     def see(self, view: View) -> None:
+        assert view.queries is not None and view.keys is not None, "the engine sets both"
+        keys_of: StackName = "encoder" if view.site.kind == "cross" else view.site.stack
+        self.texts |= {view.site.stack: view.queries, keys_of: view.keys}
         site = replace(view.site, kind="query") if view.is_second else view.site
         self.maps[site] = _floats(view.probabilities[0])
         if view.value is not None and site in self.weights:
@@ -374,6 +385,8 @@ class _CaptureTap(Tap):
             vectors = view.vectors
             query, key = _floats(vectors.query[0]), _floats(vectors.key[0])
             self.scores[site] = Scores(query, key, vectors.scale, self._bias(vectors.bias))
+        if site == self.last:
+            raise PassEndedError
 
     def _bias(self, bias: Tensor | None) -> Floats | None:
         if bias is None:

@@ -386,25 +386,19 @@ def grid_of(look: MapsOfText, group: Group, options: Options) -> Grid:
 
     def make(row: int, columns: Sequence[int]) -> Floats:
         row_layers = layers if across in ("layers", "both") else layers[row : row + 1]
-        if across in ("heads", "both"):
-            found = [weighted(layer, heads) for layer in row_layers]
-            maps = shown.merged(np.concatenate(found))
-            return shown.finished(_combined([*maps], how)[None])
-        chosen = [heads[column] for column in columns]
+        is_of_all = across in ("heads", "both")
+        chosen = heads if is_of_all else [heads[column] for column in columns]
+        found = [shown.merged(weighted(layer, chosen)) for layer in row_layers]
         if not across:
-            return shown.finished(shown.merged(weighted(row_layers[0], chosen)))
-        stacked = [shown.merged(weighted(layer, chosen)) for layer in row_layers]
-        most = range(max(map(len, stacked)))
-        return (
-            np.stack(
-                [
-                    shown.finished(_combined([s[n] for s in stacked if n < len(s)], how))
-                    for n in most
-                ]
-            )
-            if most
-            else stacked[0]
-        )
+            return shown.finished(found[0])
+        if is_of_all:
+            parts = [[one for maps in found for one in maps]]
+        else:
+            parts = [
+                [maps[n] for maps in found if n < len(maps)] for n in range(max(map(len, found)))
+            ]
+        combined = [shown.finished(_combined(maps, how)) for maps in parts if maps]
+        return np.stack(combined) if combined else found[0]
 
     rows = () if across in ("layers", "both") else tuple(layers)
     columns = () if across in ("heads", "both") else tuple(heads)

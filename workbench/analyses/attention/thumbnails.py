@@ -102,9 +102,10 @@ def groups_of(
     rows, columns = min(height, COARSE), min(width, COARSE)
     small = pooled(whole.astype(np.float32), rows, columns).reshape(len(whole), -1) / 255
     known = np.array([top is not None for line in tops for top in line])
-    _, own = kmeans2(small[known], GROUPS, minit="++", missing="warn", seed=0)
-    order = np.argsort(-np.bincount(own, minlength=GROUPS), kind="stable")
-    letters = np.array([*ascii_uppercase[:GROUPS]])[np.argsort(order)]
+    n_groups = min(GROUPS, len(np.unique(small[known], axis=0)))
+    _, own = kmeans2(small[known], n_groups, minit="++", rng=0)
+    order = np.argsort(-np.bincount(own, minlength=n_groups), kind="stable")
+    letters = np.array([*ascii_uppercase[:n_groups]])[np.argsort(order)]
     found = np.full(down * across, None, dtype=object)
     found[known] = letters[own].tolist()
     return tuple(map(tuple, found.reshape(down, across).tolist()))

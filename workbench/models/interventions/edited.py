@@ -25,6 +25,7 @@ from workbench.engine.batch import Batch, Pieces, of_texts
 from workbench.engine.forward_pass import PIECES, batches_of
 from workbench.engine.halving import Limit
 from workbench.engine.model import Model, refusal
+from workbench.engine.taps import PassEndedError
 from workbench.engine.task import Task
 from workbench.models.edit_terms import (
     Term,
@@ -134,17 +135,13 @@ _MEANS: dict[tuple[object, ...], dict[str, Tensor]] = {}  # by model and texts, 
 MODELS = 16  # whose means are remembered
 
 
-class _EndOfReadingError(Exception):
-    """All sites of a pass were read, so the layers above need not be computed."""
-
-
 class _ReadUpTo(Read):
     """Store states, and end each pass after the last of its sites."""
 
     def through(self, name: str, place: Place, states: Tensor, at: At) -> Tensor:
         super().through(name, place, states, at)
         if len(self._pending) == len(self.names) * len(at.documents):
-            raise _EndOfReadingError
+            raise PassEndedError
         return states
 
     def close(self, whole: bool) -> None:
@@ -164,7 +161,7 @@ def _means(model: Model, sites: Sequence[str], texts: Sequence[str]) -> dict[str
         pieces = Limit(PIECES.get(model.device.type, PIECES["cpu"]))
         is_filled = model.device.type == "cuda"
         for text in batches_of(model, of_texts(texts), pieces, is_filled):
-            with suppress(_EndOfReadingError):
+            with suppress(PassEndedError):
                 model.forward(text.to(model.device), taps=[read], hidden=False)
         known |= {site: torch.cat(read[site]).double().mean(0).float() for site in read.names}
     heads = {site: _HEAD.fullmatch(site) for site in sites}
