@@ -72,6 +72,7 @@ def test_a_long_text_is_read_in_blocks_of_layers(
     whole = wb.attention(deep, doc)
     n = whole.maps[deep.sites[0]].shape[-1]
     assert blocks(deep, doc) == [range(48)], "short"
+    monkeypatch.setattr(capture, "WHOLE_BYTES", 0)
     monkeypatch.setattr(capture, "BLOCK_BYTES", 4 * 7 * 25 * n * n)
     found = blocks(deep, doc)
     assert [len(each) for each in found] == [7] * 6 + [6]

@@ -109,7 +109,8 @@ class ByteCache(Generic[T]):
 LONGEST = 2_048  # pieces
 CACHE_BYTES = 1 << 30
 MAX_BYTES = 2 << 30  # of the maps of one text
-BLOCK_BYTES = 256 << 20  # of the maps of a block of layers, which are shown at a time
+WHOLE_BYTES = 512 << 20  # of the maps of one text that are shown at a time; else, a block
+BLOCK_BYTES = 256 << 20  # of the maps of a block of layers
 
 CACHE: ByteCache["AttentionMaps"] = ByteCache(CACHE_BYTES)
 _passes = 0
@@ -255,10 +256,12 @@ def attention(
 def blocks(model: Model, text: "Doc", target: "Doc | None" = None) -> list[range]:
     """The layers of a model in blocks whose maps of a text have up to `BLOCK_BYTES`, or one layer.
 
-    One block, unless the text is long or the model large.
+    One block, if all maps have up to `WHOLE_BYTES`.
     """
     n_layers = 1 + max(site.layer for site in model.sites)
     lengths = _lengths(model.encode(encode([text])), target and model.encode(encode([target])))
+    if 4 * _weights(model, lengths, None) <= WHOLE_BYTES:
+        return [range(n_layers)]
     most = max(4 * _weights(model, lengths, frozenset({n})) for n in range(n_layers))
     size = max(1, min(n_layers, BLOCK_BYTES // max(1, most)))
     return [range(first, min(first + size, n_layers)) for first in range(0, n_layers, size)]
