@@ -30,7 +30,7 @@ DONE = 600_000  # milliseconds that a run may take on a busy machine
 _HAS_FOCUS = """node => {
     let own = document.activeElement;
     while (own?.shadowRoot?.activeElement) own = own.shadowRoot.activeElement;
-    return own === node || node.contains(own) || (own !== document.body && own.contains(node));
+    return node.contains(own) || own.closest("a, button, label")?.contains(node);
 }"""
 
 

@@ -12,6 +12,7 @@ on two cores.
 
 import argparse
 import json
+import os
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -107,7 +108,8 @@ def main() -> None:
                         print(row, found[row], flush=True)
                         page.close()
             browser.close()
-    text = json.dumps({"bounds": BOUNDS, "pages": found}, indent=1) + "\n"
+    loads = [round(load, 1) for load in (os.getloadavg()[2], os.getloadavg()[0])]
+    text = json.dumps({"bounds": BOUNDS, "load": loads, "pages": found}, indent=1) + "\n"
     if given.out is not None:
         with atomic_write(given.out) as path_of:
             path_of.write_text(text)
