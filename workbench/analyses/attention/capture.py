@@ -259,7 +259,8 @@ def blocks(model: Model, text: "Doc", target: "Doc | None" = None) -> list[range
     One block, if all maps have up to `WHOLE_BYTES`.
     """
     n_layers = 1 + max(site.layer for site in model.sites)
-    lengths = _lengths(model.encode(encode([text])), target and model.encode(encode([target])))
+    read = None if target is None else model.encode(encode([target]))
+    lengths = _lengths(model.encode(encode([text])), read)
     if 4 * _weights(model, lengths, None) <= WHOLE_BYTES:
         return [range(n_layers)]
     most = max(4 * _weights(model, lengths, frozenset({n})) for n in range(n_layers))
