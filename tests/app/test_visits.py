@@ -1,30 +1,86 @@
-"""What people come for, played in a browser at three sizes, light and dark, clicks counted.
+"""What five people come for, played in a browser at three sizes, light and dark, and by keyboard.
 
-The researcher's curve is in test_clicks, the engineer's smaller classifier in test_smaller_model.
+Clicks are counted; by keyboard, a click is Enter or Space on what Tab has reached. Seconds are
+printed. A curve of one's own model is in test_clicks too, a smaller classifier
+in test_smaller_model.
 """
 
 import os
 import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.app.drive import still
-from tests.app.test_clicks import Clicks
+from tests.app.test_clicks import Clicks, own_inputs
 from workbench.app.frame import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-SCREENS = ((1280, 800, "light"), (1920, 1080, "dark"), (390, 844, "dark"))
+SCREENS = (
+    (1280, 800, "light", "mouse"),
+    (1920, 1080, "dark", "mouse"),
+    (390, 844, "dark", "mouse"),
+    (1280, 800, "light", "keys"),
+)
+TABS = 150  # presses of Tab after which something counts as out of reach
+DONE = 600_000  # milliseconds that a run may take on a busy machine
+_HAS_FOCUS = """node => {
+    let own = document.activeElement;
+    while (own?.shadowRoot?.activeElement) own = own.shadowRoot.activeElement;
+    return node.contains(own) || own.closest("a, button, label")?.contains(node);
+}"""
 
 
-@pytest.fixture(params=SCREENS, ids=lambda screen: f"{screen[0]}-{screen[2]}")
-def seen(request: pytest.FixtureRequest, page: Page) -> Page:
+class Keys(Clicks):
+    """Counts what is pressed by keyboard: each is reached by Tab, and by arrows within a group."""
+
+    def __call__(self, target: Locator) -> None:
+        self.reach(target)
+        group = target.evaluate("node => node.getAttribute('role') || node.type || ''")
+        self.page.keyboard.press("Space" if group in ("radio", "checkbox", "tab") else "Enter")
+        self.count += 1
+        self.page.wait_for_timeout(300)
+
+    def reach(self, target: Locator) -> None:
+        expect(target).to_be_visible()
+        for _ in range(TABS):
+            if target.evaluate(_HAS_FOCUS):
+                return
+            self.page.keyboard.press("Tab")
+        pytest.fail(f"{target} is not reached by {TABS} presses of Tab")
+
+
+@pytest.fixture(params=SCREENS, ids=lambda screen: f"{screen[0]}-{screen[2]}-{screen[3]}")
+def seen(request: pytest.FixtureRequest, page: Page) -> Iterator[Page]:
     """A page in a window of this size, in this theme."""
-    width, height, scheme = request.param
+    width, height, scheme, _ = request.param
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=scheme)
-    return page
+    began = time.monotonic()
+    yield page
+    print(f"{request.node.name}: {time.monotonic() - began:.0f} s")
+
+
+@pytest.fixture
+def click(request: pytest.FixtureRequest, seen: Page) -> Clicks:
+    """The visitor's hand: a mouse, or a keyboard."""
+    is_mouse = request.node.callspec.params["seen"][3] == "mouse"
+    return Clicks(seen) if is_mouse else Keys(seen)
+
+
+def typed_into(click: Clicks, box: Locator, text: str) -> None:
+    """Type into a box and press Enter; by keyboard, Tab reaches it first."""
+    if isinstance(click, Keys):
+        click.reach(box)
+        click.page.keyboard.press("ControlOrMeta+a")
+        click.page.keyboard.type(text)
+        click.page.keyboard.press("Enter")
+    else:
+        box.fill(text)
+        box.press("Enter")
 
 
 def looked_at(page: Page, name: str) -> None:
@@ -38,10 +94,12 @@ def looked_at(page: Page, name: str) -> None:
         page.screenshot(path=Path(folder) / f"visit-{name}-{size['width']}.png")
 
 
-def test_a_visitor_turns_a_head_off_within_four_clicks(seen: Page, app_url: str) -> None:
+def test_a_visitor_turns_a_head_off_within_four_clicks(
+    seen: Page, app_url: str, click: Clicks
+) -> None:
     seen.goto(app_url)
-    click = Clicks(seen)
-    seen.get_by_role("textbox", name="Your sentence").fill("The girls did not see it.")
+    still(seen)
+    typed_into(click, seen.get_by_role("textbox", name="Your sentence"), "The girls did not see.")
     expect(seen.get_by_text("in the place of").first).to_be_visible()
     looked_at(seen, "sentence")
     click(seen.get_by_role("link", name="head 1.1").first)
@@ -50,9 +108,11 @@ def test_a_visitor_turns_a_head_off_within_four_clicks(seen: Page, app_url: str)
     assert click.count <= 4
 
 
-def test_a_lecturer_presents_a_lesson_with_one_click_and_keys(seen: Page, app_url: str) -> None:
+def test_a_lecturer_presents_a_lesson_with_one_click_and_keys(
+    seen: Page, app_url: str, click: Clicks
+) -> None:
     seen.goto(f"{app_url}/lessons")
-    click = Clicks(seen)
+    still(seen)
     click(seen.get_by_role("link", name="Present").first)
     steps = len(lessons.HEADS.steps)
     for number in range(1, steps + 1):
@@ -63,18 +123,22 @@ def test_a_lecturer_presents_a_lesson_with_one_click_and_keys(seen: Page, app_ur
     assert click.count == 1
 
 
-def test_a_student_solves_a_lesson_that_was_given_as_a_link(seen: Page, app_url: str) -> None:
+def test_a_student_solves_a_lesson_that_was_given_as_a_link(
+    seen: Page, app_url: str, click: Clicks
+) -> None:
     seen.goto(f"{app_url}/?lesson=what-heads-do&tour=1")
-    click, steps, solved = Clicks(seen), lessons.HEADS.steps, 0
+    steps, solved = lessons.HEADS.steps, 0
     for number, step in enumerate(steps, 1):
         expect(seen.get_by_text(f"{number} of {len(steps)}.")).to_be_visible()
         still(seen)
         if task := step.task:
             card = seen.locator(".st-key-tour-card")
             if task.choices:
-                card.get_by_text(task.answers[0], exact=True).click()
+                choose(
+                    click, card.get_by_role("radio"), card.get_by_text(task.answers[0], exact=True)
+                )
             else:
-                card.get_by_role("textbox").fill(task.answers[0])
+                typed_into(click, card.get_by_role("textbox"), task.answers[0])
             click(card.get_by_role("button", name="Check"))
             expect(card.get_by_text("Right.")).to_be_visible()
             solved += 1
@@ -83,3 +147,60 @@ def test_a_student_solves_a_lesson_that_was_given_as_a_link(seen: Page, app_url:
         if number < len(steps):
             click(seen.locator(".st-key-lesson-next").locator("a, button"))
     assert click.count <= 2 * len(steps)
+
+
+def choose(click: Clicks, options: Locator, own: Locator) -> None:
+    """Choose one of several options; by keyboard, with arrows."""
+    if not isinstance(click, Keys):
+        own.click()
+        return
+    click.reach(options.first.locator("xpath=ancestor::*[@role='radiogroup'][1]"))
+    for _ in range(options.count()):
+        if own.locator("xpath=ancestor-or-self::*[.//input or @role='radio'][1]").evaluate(
+            _HAS_FOCUS
+        ):
+            break
+        click.page.keyboard.press("ArrowDown")
+    click.page.keyboard.press("Space")
+
+
+def test_a_researcher_sees_a_new_checkpoint(
+    seen: Page, app_url: str, click: Clicks, tmp_path: Path
+) -> None:
+    """A folder: its first view, a head with its switch, and the probing form with the folder."""
+    model, _ = own_inputs(tmp_path)
+    seen.goto(f"{app_url}/?model={model}")
+    expect(seen.get_by_text("in the place of").first).to_be_visible()
+    looked_at(seen, "checkpoint")
+    click(seen.get_by_role("link", name="head 1.1").first)
+    expect(seen.get_by_role("heading", name="Head 1.1")).to_be_visible()
+    still(seen)
+    click(seen.get_by_role("link", name="Turn head 1.1 off"))
+    expect(seen.get_by_text("Turn the head off, and")).to_be_visible()
+    looked_at(seen, "checkpoint-head")
+    seen.goto(f"{app_url}/probing?model={model}")
+    expect(seen.get_by_role("button", name="New run").first).to_be_visible()
+    looked_at(seen, "checkpoint-probing")
+    click(seen.get_by_role("button", name="New run").first)
+    expect(seen.get_by_role("dialog").get_by_role("combobox", name="Model")).to_be_visible()
+    expect(seen.get_by_role("dialog")).to_contain_text("my-bert")
+    assert click.count <= 3
+
+
+def test_an_engineer_cuts_a_model_to_the_end(seen: Page, app_url: str, click: Clicks) -> None:
+    seen.goto(f"{app_url}/cut?model=mini:bert&corpus=primer/sentiment:size%3D600")
+    still(seen)
+    report = seen.get_by_role("button", name="Report of one page")
+    if not report.is_visible():  # the same request is one run, which was made at another size
+        choose(click, seen.get_by_role("radio"), seen.get_by_text("Quick", exact=True))
+        still(seen)
+        looked_at(seen, "cut-form")
+        click(seen.get_by_role("button", name="Run", exact=True))
+    expect(report).to_be_visible(timeout=DONE)
+    looked_at(seen, "cut-result")
+    with seen.expect_download() as download:
+        click(report)
+    assert "What was lost" in Path(download.value.path()).read_text()
+    click(seen.get_by_role("button", name="Export model"))
+    expect(seen.get_by_role("button", name="Save zip")).to_be_visible()
+    assert click.count <= 4

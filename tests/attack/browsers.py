@@ -30,7 +30,8 @@ from tests.attack.fuzz import draw_of
 from tests.attack.mutations import ODD_TEXTS
 
 PAGES = ("", "models", "corpora", "attention", "heads", "head", "pruning", "cut", "transfer")
-PAGES += (
+PAGES += ("layer", "word", "questions", "probing", "words", "experiments", "runs", "lessons")
+PAGES += ("doctor",)
     "layer",
     "word",
     "questions",

@@ -28,7 +28,7 @@ from tests.tiny import _tokenizer
 from workbench import Gate, Reduce
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch, Pieces
-from workbench.engine.forward_pass import PIECES, Limit, _batches
+from workbench.engine.forward_pass import PIECES, Limit, batches_of
 from workbench.engine.map_statistics import together
 from workbench.models.huggingface import HuggingFace
 
@@ -237,7 +237,7 @@ def main() -> None:
     dtype = torch.bfloat16 if given.precision == "bf16" else torch.float32
     ours = model(batch, given.device, dtype, given.layers)
     limit = Limit(given.pieces or PIECES[given.device])
-    cut = _batches(ours, batch, limit, fills=given.device == "cuda")
+    cut = batches_of(ours, batch, limit, fills=given.device == "cuda")
     texts = [text.to(given.device) for text in cut]
     if given.only:
         ours.net.set_attn_implementation(implementation(given.only))

@@ -30,7 +30,7 @@ from workbench.analyses.training.packing import pack
 from workbench.analyses.training.token_store import tokenize_text
 from workbench.analyses.training.tokenizers import train_tokenizer
 from workbench.analyses.training.vocabulary import vocabulary_of
-from workbench.engine.forward_pass import PIECES, Limit, _batches
+from workbench.engine.forward_pass import PIECES, Limit, batches_of
 from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import eval_task_of
 
@@ -52,8 +52,8 @@ def engine_speed(setting: Setting, figures: Figures) -> None:
     batch = batch_of(60 if setting.small else 2_000, 60, 5)
     model = shaped(setting, batch)
     kind = setting.device.type
-    batches = _batches(model, batch, Limit(PIECES[kind]), fills=kind == "cuda")
-    texts = [text.to(setting.device) for text in batches]
+    parts = batches_of(model, batch, Limit(PIECES[kind]), fills=kind == "cuda")
+    texts = [text.to(setting.device) for text in parts]
     seconds = engine.measure(model, texts, 1 if setting.small else 3)
     pieces = sum(text.mask.numel() for text in texts)
     rate = matrix_rate(setting, model.net.dtype)

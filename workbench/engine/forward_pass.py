@@ -134,8 +134,8 @@ def forward(
             use(text, output)
 
     with torch.no_grad():
-        batches = _batches(model, batch, limit, fills=model.device.type == "cuda")
-        for text in _sent(model, _counted(batches, report, ahead)):
+        encoded = batches_of(model, batch, limit, fills=model.device.type == "cuda")
+        for text in _sent(model, _counted(encoded, report, ahead)):
             for part, _ in in_halves(run, text, limit):
                 documents += len(part)
             if progress is not None:
@@ -145,7 +145,7 @@ def forward(
     return report
 
 
-def _batches(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[Pieces]:
+def batches_of(model: Model, batch: Batch, limit: Limit, fills: bool) -> Iterator[Pieces]:
     """Tokenised batches, longest documents first; the next chunk is tokenised in a thread."""
     with ThreadPoolExecutor(max_workers=1) as worker:
         min_bytes = AHEAD * BYTES * limit.pieces if fills else 0

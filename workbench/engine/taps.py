@@ -74,6 +74,10 @@ class Vectors:
     bias: Tensor | None  # [1 or batch, heads, queries, keys], position bias
 
 
+class PassEndedError(Exception):
+    """Raised by a tap that has read all that it needs: the rest of the pass is not computed."""
+
+
 class Tap(Protocol):
     """An object that reads or changes attention (default: probabilities at every site)."""
 

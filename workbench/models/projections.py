@@ -55,11 +55,12 @@ def output_modules(model: Transformer) -> Mapping[Site, nn.Module]:
     outputs = _Outputs()
     with torch.no_grad(), _inputs(model.net) as seen:
         model.forward(probe(model.net), taps=[outputs], hidden=False)
-    modules = {}
+    modules, after = {}, 0  # both are in the order of calls, so the next one is soon found
     for site, output in outputs.by_site.items():
-        module = next((module for module, read in seen if _equal(read, output)), None)
-        if module is not None:
-            modules[site] = module
+        places = (*range(after, len(seen)), *range(after))
+        at = next((place for place in places if _equal(seen[place][1], output)), None)
+        if at is not None:
+            modules[site], after = seen[at][0], at + 1
     return modules
 
 

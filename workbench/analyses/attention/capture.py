@@ -10,7 +10,8 @@ Costs: a forward pass, and 4 bytes for each head and pair of pieces.
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -43,7 +44,7 @@ from workbench.corpora.encode import content_key, doc_of, encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import ALONE
 from workbench.engine.model import Model
-from workbench.engine.taps import Kind, Site, StackName, Tap, View
+from workbench.engine.taps import Kind, PassEndedError, Site, StackName, Tap, View
 from workbench.models.output_heads.lm_losses import not_before
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class ByteCache(Generic[T]):
 LONGEST = 2_048  # pieces
 CACHE_BYTES = 1 << 30
 MAX_BYTES = 2 << 30  # of the maps of one text
+WHOLE_BYTES = 512 << 20  # of the maps of one text that are shown at a time; else, a block
+BLOCK_BYTES = 256 << 20  # of the maps of a block of layers
 
 CACHE: ByteCache["AttentionMaps"] = ByteCache(CACHE_BYTES)
 _passes = 0
@@ -189,6 +192,7 @@ def attention(
     *,
     order: Order | None = None,
     seed: int = 0,
+    layers: Sequence[int] | None = None,
 ) -> AttentionMaps:
     """Capture the attention maps of all heads for one text, in one forward pass.
 
@@ -204,6 +208,7 @@ def attention(
             pieces, the first predicted first; the others are the context, which all see (default:
             all pieces see each other).
         seed: Of an order that is drawn.
+        layers: Indices of the layers whose maps are captured, for a long text (default: all).
 
     Returns:
         `AttentionMaps`: plain arrays; `maps[site]` is [heads, queries, keys], and `grid()`
@@ -234,23 +239,58 @@ def attention(
         require_orders(model)
         places = places_of(order, seed, model.encode(encode([doc])))
         key += f"-{hashlib.blake2b(repr(places).encode(), digest_size=6).hexdigest()}"
-    maps = CACHE.get(key, lambda: _captured(model, doc, target_doc, key, places))
+    chosen = None if layers is None else frozenset(layers)
+    if chosen is not None:
+        if not any(site.layer in chosen for site in model.sites):
+            raise WorkbenchError(
+                f"No layer with attention has an index in {sorted(chosen)}.",
+                code="layer-missing",
+                where=model.name,
+                remedy=f"Choose from 0 to {max(site.layer for site in model.sites)}.",
+            )
+        key += f"-layers{sorted(chosen)}"
+    maps = CACHE.get(key, lambda: _captured(model, doc, target_doc, key, places, chosen))
     return replace(maps, source=Source(model, doc, target_doc, order, seed))
 
 
+def blocks(model: Model, text: "Doc", target: "Doc | None" = None) -> list[range]:
+    """The layers of a model in blocks whose maps of a text have up to `BLOCK_BYTES`, or one layer.
+
+    One block, if all maps have up to `WHOLE_BYTES`.
+    """
+    n_layers = 1 + max(site.layer for site in model.sites)
+    read = None if target is None else model.encode(encode([target]))
+    lengths = _lengths(model.encode(encode([text])), read)
+    if 4 * _weights(model, lengths, None) <= WHOLE_BYTES:
+        return [range(n_layers)]
+    most = max(4 * _weights(model, lengths, frozenset({n})) for n in range(n_layers))
+    size = max(1, min(n_layers, BLOCK_BYTES // max(1, most)))
+    return [range(first, min(first + size, n_layers)) for first in range(0, n_layers, size)]
+
+
 def _captured(
-    model: Model, doc: "Doc", target: "Doc | None", key: str, places: tuple[int, ...]
+    model: Model,
+    doc: "Doc",
+    target: "Doc | None",
+    key: str,
+    places: tuple[int, ...],
+    layers: frozenset[int] | None,
 ) -> AttentionMaps:
     global _passes
     source_pieces = model.encode(encode([doc]))
     target_pieces = None if target is None else model.encode(encode([target]))
-    _require_room(model, source_pieces, target_pieces, n_streams=2 if places else 1)
+    _require_room(model, source_pieces, target_pieces, 2 if places else 1, layers)
     if places:
         source_pieces = replace(source_pieces, unseen=not_before(torch.tensor(places)[None]))
-    tap = _CaptureTap(_projections(model), reads_second=bool(places))
-    with ALONE, torch.no_grad():
+    last = None
+    if layers is not None and not places:  # by an order, the query stream follows the last site
+        last = max(
+            (site for site in model.sites if site.layer in layers), key=lambda site: site.index
+        )
+    tap = _CaptureTap(_projections(model), bool(places), layers, last)
+    with ALONE, torch.no_grad(), suppress(PassEndedError):
         _passes += 1
-        output = model.forward(
+        model.forward(
             source_pieces.to(model.device),
             targets=None if target_pieces is None else target_pieces.to(model.device),
             taps=[tap],
@@ -258,8 +298,8 @@ def _captured(
         )
     docs = {"encoder": doc, "decoder": doc if target is None else target}
     texts = {
-        stack: _text(model, pieces, docs[stack] if len(output.texts) > 1 else doc)
-        for stack, pieces in output.texts.items()
+        stack: _text(model, tap.texts[stack], docs[stack] if len(model.stacks) > 1 else doc)
+        for stack in sorted(tap.texts, reverse=True)
     }
     if places:
         has_none = ~seen_in(places, "query").any(1)  # [queries], pieces that ask nothing
@@ -275,28 +315,46 @@ def _captured(
     )  # fmt: skip
 
 
-def _require_room(model: Model, source: Pieces, target: Pieces | None, n_streams: int = 1) -> None:
+def _require_room(
+    model: Model,
+    source: Pieces,
+    target: Pieces | None,
+    n_streams: int,
+    layers: frozenset[int] | None,
+) -> None:
     """Raise an error if the maps would not fit, before they are computed."""
-    lengths = {"encoder": source.ids.shape[1]}
-    lengths["decoder"] = lengths["encoder"] if target is None else target.ids.shape[1]
     if not bool(source.mask.any()):
         raise WorkbenchError(
             "The text is empty.", code="text-empty", remedy="Type or choose a sentence."
         )
-    longest = max(lengths.values())
-    cells = 0
-    for site in model.sites:
-        queries = lengths[site.stack]
-        keys = lengths["encoder"] if site.kind == "cross" else queries
-        cells += n_streams * site.heads * queries * keys
+    lengths = _lengths(source, target)
+    longest, cells = max(lengths.values()), n_streams * _weights(model, lengths, layers)
     if longest > LONGEST or 4 * cells > MAX_BYTES:
         max_pieces = min(LONGEST, int(longest * (MAX_BYTES / (4 * cells)) ** 0.5))
         raise WorkbenchError(
             f"The text has {longest:,} pieces; its maps would need {4 * cells / 1e9:.1f} GB.",
             code="text-too-long",
             where=model.name,
-            remedy=f"Shorten the text to {max_pieces:,} pieces.",
+            remedy=f"Shorten the text to {max_pieces:,} pieces"
+            + (", or read fewer layers at a time." if longest <= LONGEST else "."),
         )
+
+
+def _lengths(source: Pieces, target: Pieces | None) -> dict[str, int]:
+    """The number of pieces that each stack reads."""
+    read = source.ids.shape[1]
+    return {"encoder": read, "decoder": read if target is None else target.ids.shape[1]}
+
+
+def _weights(model: Model, lengths: Mapping[str, int], layers: frozenset[int] | None) -> int:
+    """The number of weights in the maps of some layers, or all."""
+    return sum(
+        site.heads
+        * lengths[site.stack]
+        * lengths["encoder" if site.kind == "cross" else site.stack]
+        for site in model.sites
+        if layers is None or site.layer in layers
+    )
 
 
 @dataclass(eq=False)
@@ -305,14 +363,23 @@ class _CaptureTap(Tap):
 
     weights: Mapping[Site, Tensor]  # [heads, width of a head, width]
     reads_second: bool = False
+    layers: frozenset[int] | None = None  # None: all
+    last: Site | None = None  # after which the pass ends
 
     def __post_init__(self) -> None:
+        self.texts: dict[StackName, Pieces] = {}
         self.maps: dict[Site, Floats] = {}
         self.norms: dict[Site, Floats] = {}
         self.scores: dict[Site, Scores] = {}
         self._biases: list[tuple[Tensor, Floats]] = []  # T5's layers share one
 
+    def wants(self, site: Site) -> bool:
+        return self.layers is None or site.layer in self.layers
+
     def see(self, view: View) -> None:
+        assert view.queries is not None and view.keys is not None, "the engine sets both"
+        keys_of: StackName = "encoder" if view.site.kind == "cross" else view.site.stack
+        self.texts |= {view.site.stack: view.queries, keys_of: view.keys}
         site = replace(view.site, kind="query") if view.is_second else view.site
         self.maps[site] = _floats(view.probabilities[0])
         if view.value is not None and site in self.weights:
@@ -322,6 +389,8 @@ class _CaptureTap(Tap):
             vectors = view.vectors
             query, key = _floats(vectors.query[0]), _floats(vectors.key[0])
             self.scores[site] = Scores(query, key, vectors.scale, self._bias(vectors.bias))
+        if site == self.last:
+            raise PassEndedError
 
     def _bias(self, bias: Tensor | None) -> Floats | None:
         if bias is None:
@@ -334,7 +403,7 @@ class _CaptureTap(Tap):
 
 
 def _floats(tensor: Tensor) -> Floats:
-    array: Floats = tensor.detach().float().cpu().numpy().copy()
+    array: Floats = tensor.detach().to("cpu", torch.float32, copy=True).numpy()
     return array
 
 

@@ -9,7 +9,7 @@ each layer's mean map, averaged with the identity. Costs: a pass over a map when
 other copy of the maps is stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 Unit = Literal["pieces", "words"]
 Special = Literal["shown", "hidden", "renormalised"]
 MANY = 12  # layers or heads next to each other; the pictures of more are small
+PART = 1 << 22  # weights of the maps that are made at a time
 MIN_MASS = 1e-6  # of a row: a smaller mass counts as zero and is not renormalised
 
 
@@ -105,9 +106,12 @@ class Sides:
     renormalised: bool
 
     def merged(self, maps: Floats) -> Floats:
-        """A map of pieces as a map of items.  # [queries, keys] -> [rows, columns]"""
-        by_items = merged(torch.from_numpy(maps)[None, None], self.rows.owned, self.columns.owned)
-        return by_items[0, 0].numpy()
+        """Maps of pieces as maps of items.  # [maps, queries, keys] -> [maps, rows, columns]"""
+        are_pieces = self.rows.owned.is_plain and self.columns.owned.is_plain
+        if are_pieces and maps.shape[1:] == (len(self.rows), len(self.columns)):
+            return maps
+        by_items = merged(torch.from_numpy(maps)[None], self.rows.owned, self.columns.owned)
+        return by_items[0].numpy()
 
     def finished(self, maps: Floats) -> Floats:
         """Merged maps, renormalised if that is chosen.  # [..., rows, columns]"""
@@ -173,7 +177,8 @@ class Grid(Browsed):
     layers: tuple[int, ...]  # the index of the layer of each row; none if layers are combined
     heads: tuple[int, ...]  # the index of the head of each column
     sides: Sides
-    _make: Callable[[int, int], Floats | None]  # pieces: [queries, keys]
+    # the maps of a row at some columns, without those of heads that it lacks, which are its last
+    _make: Callable[[int, Sequence[int]], Floats]  # -> [maps, rows, columns]
 
     def __repr__(self) -> str:
         """Its attention, size and options; not its numbers."""
@@ -228,7 +233,7 @@ class Grid(Browsed):
             seen &= near | (np.minimum(first, from_) < self.n_global)
         if self.look.places:
             by_piece = seen_in(self.look.places, self.group[1]).astype(np.float32)
-            seen &= self.sides.merged(by_piece) > 0
+            seen &= self.sides.merged(by_piece[None])[0] > 0
         return seen
 
     @property
@@ -247,23 +252,29 @@ class Grid(Browsed):
                     where=self.look.model,
                     remedy=f"Choose 0 to {len(names) - 1}.",
                 )
-        values = self._make(row, column)
-        if values is None:
+        maps = self._make(row, [column])
+        if not len(maps):
             raise WorkbenchError(
                 f"Layer {self.rows[row]} has no head {self.columns[column]}.",
                 code="head-missing",
                 where=self.look.model,
                 remedy="Choose another head.",
             )
-        return values
+        one: Floats = maps[0]
+        return one
 
     def each(self) -> Iterator[tuple[int, int, Floats]]:
         """All maps of the grid, row by row."""
+        for row, first, maps in self.parts():
+            yield from ((row, first + n, shown) for n, shown in enumerate(maps))
+
+    def parts(self) -> Iterator[tuple[int, int, Floats]]:
+        """All maps, some of a row at a time, with the first column.  # [maps, rows, columns]"""
+        size = max(1, PART // max(1, len(self.sides.rows) * len(self.sides.columns)))
+        columns = range(len(self.columns))
         for row in range(len(self.rows)):
-            for column in range(len(self.columns)):
-                values = self._make(row, column)
-                if values is not None:
-                    yield row, column, values
+            for first in columns[::size]:
+                yield row, first, self._make(row, columns[first : first + size])
 
     def figure(self) -> "Figure":
         """Draw the maps as heat maps: attending items are rows, attended items columns.
@@ -354,16 +365,15 @@ def grid_of(look: MapsOfText, group: Group, options: Options) -> Grid:
     heads = _chosen("head", options.heads, list(range(max(s.heads for s in sites.values()))))
     shown = sides(look, sites[layers[0]], options.unit, options.special)
 
-    def weighted(layer: int, head: int) -> Floats | None:  # [queries, keys]
+    def weighted(layer: int, chosen: Sequence[int]) -> Floats:  # [heads, queries, keys]
         site = sites[layer]
-        if head >= site.heads:
-            return None
-        weights: Floats = look.maps[site][head]
-        return weights * look.norms[site][head] if options.weigh == "norms" else weights
+        present = [head for head in chosen if head < site.heads]
+        weights: Floats = look.maps[site][present]
+        return weights * look.norms[site][present, None] if options.weigh == "norms" else weights
 
     how, _, across = options.together.partition(" over ")
     if options.together == "rollout":
-        rolled = _rollout([_present(weighted(n, head) for head in heads) for n in layers], group)
+        rolled = _rollout([weighted(layer, heads) for layer in layers], group)
         return Grid(
             look,
             group,
@@ -371,22 +381,28 @@ def grid_of(look: MapsOfText, group: Group, options: Options) -> Grid:
             tuple(layers),
             (),
             shown,
-            lambda row, _: shown.finished(shown.merged(rolled[row])),
+            lambda row, _: shown.finished(shown.merged(rolled[row][None])),
         )
 
-    def make(row: int, column: int) -> Floats | None:
+    def make(row: int, columns: Sequence[int]) -> Floats:
         row_layers = layers if across in ("layers", "both") else layers[row : row + 1]
-        column_heads = heads if across in ("heads", "both") else heads[column : column + 1]
-        maps = _present(weighted(layer, head) for layer in row_layers for head in column_heads)
-        return shown.finished(_combined(list(map(shown.merged, maps)), how)) if maps else None
+        is_of_all = across in ("heads", "both")
+        chosen = heads if is_of_all else [heads[column] for column in columns]
+        found = [shown.merged(weighted(layer, chosen)) for layer in row_layers]
+        if not across:
+            return shown.finished(found[0])
+        if is_of_all:
+            parts = [[one for maps in found for one in maps]]
+        else:
+            parts = [
+                [maps[n] for maps in found if n < len(maps)] for n in range(max(map(len, found)))
+            ]
+        combined = [shown.finished(_combined(maps, how)) for maps in parts if maps]
+        return np.stack(combined) if combined else found[0]
 
     rows = () if across in ("layers", "both") else tuple(layers)
     columns = () if across in ("heads", "both") else tuple(heads)
     return Grid(look, group, options, rows, columns, shown, make)
-
-
-def _present(maps: Iterable[Floats | None]) -> list[Floats]:
-    return [each for each in maps if each is not None]
 
 
 def _combined(maps: list[Floats], how: str) -> Floats:
@@ -399,7 +415,7 @@ def _combined(maps: list[Floats], how: str) -> Floats:
     return mean
 
 
-def _rollout(maps: list[list[Floats]], group: Group) -> list[Floats]:
+def _rollout(maps: list[Floats], group: Group) -> list[Floats]:
     """The rollout after each layer, from the lowest chosen one up.  # [queries, keys] each"""
     if group[1] in ("cross", "query"):
         between = "cross-attention is between two texts"
@@ -412,7 +428,7 @@ def _rollout(maps: list[list[Floats]], group: Group) -> list[Floats]:
         )
     rolled: list[Floats] = []
     for each in maps:
-        mean = np.stack(each).mean(0, dtype=np.float64)
+        mean = each.mean(0, dtype=np.float64)
         mixed = 0.5 * mean + 0.5 * np.eye(len(mean))
         mixed /= mixed.sum(-1, keepdims=True)
         rolled.append((mixed @ rolled[-1] if rolled else mixed).astype(np.float32))

@@ -6,12 +6,14 @@
 projection, what attentions and MLPs add to the residual stream, neurons before the last projection
 of the MLP, and directions that are added to the states after a layer. Weights are shared with the
 model that is edited. A model that is written to a folder, or whose heads are removed, has the edit
-in its weights (`NamedEdit.in_weights`). Costs: a few passes over four pieces; for means, one over
-each text.
+in its weights (`NamedEdit.in_weights`). Costs: a few passes over four pieces; for the first mean, a
+pass over each text up to the layer of the part, which also has the means of all heads up to there.
 """
 
 import copy
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -20,8 +22,10 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.engine.batch import Batch, Pieces, of_texts
-from workbench.engine.forward_pass import forward
+from workbench.engine.forward_pass import PIECES, batches_of
+from workbench.engine.halving import Limit
 from workbench.engine.model import Model, refusal
+from workbench.engine.taps import PassEndedError
 from workbench.engine.task import Task
 from workbench.models.edit_terms import (
     Term,
@@ -36,7 +40,9 @@ from workbench.models.head_removal import Part, parts
 from workbench.models.huggingface import HuggingFace
 from workbench.models.interventions.patching import patch_points
 from workbench.models.interventions.states import (
+    At,
     EditedNet,
+    Place,
     Read,
     Write,
     edited_net,
@@ -132,12 +138,66 @@ def _named(
     return twin
 
 
+_HEAD = re.compile(r"(?P<before>.*?)(?P<cross>cross-attention )?head (?P<layer>\d+)\.(?P<head>\d+)")
+_MEANS: dict[tuple[object, ...], dict[str, Tensor]] = {}  # by model and texts, then by site
+MODELS = 16  # whose means are remembered
+
+
+class _ReadUpTo(Read):
+    """Store states, and end each pass after the last of its sites."""
+
+    def through(self, name: str, place: Place, states: Tensor, at: At) -> Tensor:
+        super().through(name, place, states, at)
+        if len(self._pending) == len(self.names) * len(at.documents):
+            raise PassEndedError
+        return states
+
+    def close(self, whole: bool) -> None:
+        super().close(True)  # what was read is whole, though the pass is not
+
+
 @torch.no_grad()
 def _means(model: Model, sites: Sequence[str], texts: Sequence[str]) -> dict[str, Tensor]:
     """The mean of the states at each site over all pieces of some texts.  # [...] each"""
-    read = Read(sites)
-    forward(model, of_texts(texts), taps=[read], hidden=False)
-    return {site: torch.cat(read[site]).double().mean(0).float() for site in sites}
+    while len(_MEANS) > MODELS:
+        del _MEANS[next(iter(_MEANS))]
+    key = (model.content_hash, model.precision, str(model.device), *texts)
+    known = _MEANS.setdefault(key, {})
+    wholes = {site: _whole(site) for site in sites}
+    if missing := [site for site in sites if wholes[site] not in known]:
+        read = _ReadUpTo([*dict.fromkeys(each for site in missing for each in _up_to(model, site))])
+        pieces = Limit(PIECES.get(model.device.type, PIECES["cpu"]))
+        is_filled = model.device.type == "cuda"
+        for text in batches_of(model, of_texts(texts), pieces, is_filled):
+            with suppress(PassEndedError):
+                model.forward(text.to(model.device), taps=[read], hidden=False)
+        known |= {site: torch.cat(read[site]).double().mean(0).float() for site in read.names}
+    heads = {site: _HEAD.fullmatch(site) for site in sites}
+    return {
+        site: known[wholes[site]][int(head["head"]) - 1] if head else known[site]
+        for site, head in heads.items()
+    }
+
+
+def _whole(site: str) -> str:
+    """The site of all heads of the layer of a head; any other site as it is."""
+    return _HEAD.sub(r"\g<before>block \g<layer> \g<cross>heads", site)
+
+
+def _up_to(model: Model, site: str) -> list[str]:
+    """This site, or for a head, all heads of its layer and of those below it."""
+    if (head := _HEAD.fullmatch(site)) is None:
+        return [site]
+    first = model.stacks[0].name
+    stack = "decoder" if head["cross"] else head["before"].strip() or first
+    layers = {
+        each.layer + 1
+        for each in model.sites
+        if each.stack == stack and (each.kind == "cross") == bool(head["cross"])
+    }
+    cross = head["cross"] or ""
+    wanted = range(1, int(head["layer"]) + 1)
+    return [f"{head['before']}block {n} {cross}heads" for n in wanted if n in layers]
 
 
 # --- an edit in the weights -----------------------------------------------------------------------

@@ -148,7 +148,7 @@ def _numbers(
     """What is said of one map: its largest value, scores, overlays and caption."""
     facts = [
         f"{name} {value:.2f}"
-        for name, value in measured(grid, row, shown).items()
+        for name, (value,) in measured(grid, row, shown[None]).items()
         if value is not None
     ]
     counts = {overlay.name: drawn(overlay, grid.sides, shown) for overlay in side.overlays}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model
 
     Tables = list[tuple[str, pd.DataFrame]]  # each with its label
-    ByOrder = dict[str, Any]  # the arguments `order` and `seed` of `attention`; none without
+    Reading = dict[str, Any]  # the arguments `order`, `seed` and `layers` of `attention`, if any
 
 FROM, TEXT, BEFORE = "from", "text", "before"  # in the address; `before`: the text before an edit
 OF_HEAD = ("pin", "word", "place", *selection.OF_TEXT)  # in the address, and of one text
@@ -48,6 +48,8 @@ ORDERED = {
     "random": "random order",
     "as in training": "order as in training",
 }
+BLOCK = "block"  # of layers, in the address
+MANY_BUTTONS = 16  # layers or heads; more are in a list
 MAX_RUNS = 100  # of the latest runs, whose tables are offered
 Comparison = Literal["nothing", "value norms", "another model", "another text"]
 
@@ -251,16 +253,14 @@ def text(suffix: str) -> "Doc":
     return cache.sentence(choice.corpus(), *_sentence_boxes(_splits(suffix), suffix))
 
 
-def maps_before(
-    model: "Model", target: "Doc | None", by_order: "ByOrder"
-) -> "AttentionMaps | None":
+def maps_before(model: "Model", target: "Doc | None", reading: "Reading") -> "AttentionMaps | None":
     """The maps of the text before an edit; None if the text was not edited."""
     from workbench.analyses.attention.capture import attention
 
     former = st.query_params.get(BEFORE, "")
     if not former.strip() or _source() != OWN:
         return None
-    return attention(model, with_mask(model, cache.typed(former)), target, **by_order)
+    return attention(model, with_mask(model, cache.typed(former)), target, **reading)
 
 
 def target(doc: "Doc") -> "Doc":
@@ -277,7 +277,31 @@ def target(doc: "Doc") -> "Doc":
     return cache.typed(typed) if typed and typed.strip() else doc
 
 
-def prediction_order(bar: "DeltaGenerator") -> "ByOrder":
+def block(model: "Model", doc: "Doc", target: "Doc | None") -> range | None:
+    """Draw which layers are read, if the maps of all would be too large; None if all are."""
+    from workbench.analyses.attention.capture import blocks
+
+    found = blocks(model, doc, target)
+    if len(found) == 1:
+        return None
+    last = found[-1][-1] + FIRST
+    names = {f"{each[0] + FIRST}–{each[-1] + FIRST}": each for each in found}
+    layer = st.query_params.get("head", "").partition(".")[0]
+    own = [n for n, each in enumerate(found) if layer in {str(index + FIRST) for index in each}]
+    chosen = st.selectbox(
+        "Layers",
+        list(names),
+        own[0] if own else 0,
+        format_func=lambda name: f"layers {name} of {last}",
+        key=f"{BLOCK}{len(found)}",
+        label_visibility="collapsed",
+        width=190,
+        help="The maps of this text are large, so some layers are read at a time.",
+    )
+    return names[str(chosen)]
+
+
+def prediction_order(bar: "DeltaGenerator") -> "Reading":
     """Draw the order in which an XLNet predicts pieces."""
     from workbench.analyses.attention.orders import ORDERS, OrderName
 
@@ -401,14 +425,13 @@ def _group(maps: "AttentionMaps") -> "Group":
 
 
 def _subset(label: str, options: list[int], key: str) -> tuple[int, ...]:
-    picked = st.pills(
-        label,
-        [str(index + FIRST) for index in options],
-        selection_mode="multi",
-        key=key,
-        bind="query-params",
-        help=f"{label} to show (default: all).",
-    )
+    names, about = [str(index + FIRST) for index in options], f"{label} to show (default: all)."
+    if len(options) > MANY_BUTTONS:
+        picked = st.multiselect(label, names, key=key, bind="query-params", help=about)
+    else:
+        picked = st.pills(
+            label, names, selection_mode="multi", key=key, bind="query-params", help=about
+        )
     return tuple(index for index in options if str(index + FIRST) in picked)
 
 
@@ -491,7 +514,7 @@ def second(
     options: "Options",
     tables: "Tables",
     bar: "DeltaGenerator",
-    by_order: "ByOrder",
+    reading: "Reading",
 ) -> "list[Side]":
     """The second side of the comparison: another model, another text or value norms; or none."""
     from workbench.analyses.attention.browser.scene import side_of
@@ -502,7 +525,7 @@ def second(
     if what == "nothing":
         return []
     if what == "value norms":
-        maps = attention(cache.model(ref), doc, target, **by_order)
+        maps = attention(cache.model(ref), doc, target, **reading)
         other: Weigh = "attention" if options.weigh == "norms" else "norms"
         queries = doc if group[0] == "encoder" or target is None else target
         name = choice.name_of(ref, "models")
@@ -521,8 +544,9 @@ def second(
             doc = with_mask(model, text("2"))
         target = doc if target is not None else None
     with st.spinner("Computing attention …"):
-        by_order = by_order if predicts_in_order(model) else {}
-        maps = attention(model, doc, target if len(model.stacks) > 1 else None, **by_order)
+        if not predicts_in_order(model):
+            reading = {name: value for name, value in reading.items() if name == "layers"}
+        maps = attention(model, doc, target if len(model.stacks) > 1 else None, **reading)
     second_group = group if group in groups(maps) else groups(maps)[0]
     queries = doc if second_group[0] == "encoder" or target is None else target
     suffix = ", text 2" if what == "another text" else ""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model
 
 TALLEST = 62  # of the grid of heads, in per cent of the window's height
+MOST = 512  # heads; of a larger model, every so many layers are drawn, and all on Attention
 SMALLEST = 24  # of the map of a head, in pixels; of more than fit, the box scrolls
 NAMES_WIDTH = 18  # of the names left of the maps, in pixels
 _STYLE = """<style>
@@ -59,15 +60,21 @@ def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
         st.text(f"{model.without_heads}.")
         return
     from workbench.analyses.attention.capture import attention as capture_attention
-    from workbench.analyses.attention.grids import Options, grid_of, groups
+    from workbench.analyses.attention.capture import blocks
+    from workbench.analyses.attention.grids import Options, grid_of, groups, numbers
 
-    maps = capture_attention(model, doc, doc if len(model.stacks) > 1 else None)
+    target = doc if len(model.stacks) > 1 else None
+    first, *others = blocks(model, doc, target)
+    maps = capture_attention(model, doc, target, layers=first if others else None)
     group = groups(maps)[0]
-    grid = grid_of(maps, group, Options())
+    layers, heads = numbers(maps, group)
+    step = -(-len(layers) * len(heads) // MOST)  # every so many layers, if there are many heads
+    grid = grid_of(maps, group, Options(layers=tuple(layers[::step])))
     st.html(head_maps(grid, kind(), {**choice.in_url(), "from": "Your own text", "text": typed}))
     across = "Columns are layers, rows are heads. " if grid.layers_across else ""
     shown, every = len(grid.rows) * len(grid.columns), sum(site.heads for site in model.sites)
-    counted = f"{shown} of {every} heads" if shown < every else plural(every, "head")
+    some = f"{shown:,} of {every:,} heads; the page Attention has all"
+    counted = some if shown < every else plural(every, "head")
     st.caption(
         f"Each square is one head ({counted}). {across}Row: the word that looks; column: the word "
         "it looks at. Click one to see it over the words."

@@ -43,9 +43,12 @@ def page() -> None:
         with second_bar:
             target = attention.target(doc) if several else None
         by_order = attention.prediction_order(second_bar) if in_order else {}
+        with bar:
+            layers = attention.block(model, doc, target)
+        reading = by_order if layers is None else {**by_order, "layers": layers}
         with st.spinner("Computing attention …"):
-            maps = capture_attention(model, doc, target, **by_order)
-            before = attention.maps_before(model, target, by_order)
+            maps = capture_attention(model, doc, target, **reading)
+            before = attention.maps_before(model, target, reading)
         group, options, tables = attention.display_options(maps, bar, second_bar)
         queries = doc if group[0] == "encoder" else target or doc
         first = side_of(
@@ -62,7 +65,7 @@ def page() -> None:
         )
         attention.masks(maps, second_bar)
         second = attention.second(
-            comparison, ref, doc, target, group, options, tables, second_bar, by_order
+            comparison, ref, doc, target, group, options, tables, second_bar, reading
         )
         attention_browser(
             scene_of([first, *second]),

@@ -136,10 +136,13 @@ def _links(name: str, head: Head, is_several: bool, text: str) -> None:
 def _here(model: "Model", head: Head, doc: "Doc", plain_ref: str) -> None:
     """Draw where the head attends in the text: in a sentence, its largest weights, and a map."""
     from workbench.analyses.attention.capture import attention as capture_attention
+    from workbench.analyses.attention.capture import blocks
     from workbench.analyses.attention.grids import Options, grid_of
     from workbench.analyses.attention.patterns import caption
 
-    maps = capture_attention(model, doc, doc if len(model.stacks) > 1 else None)
+    target = doc if len(model.stacks) > 1 else None
+    is_long = len(blocks(model, doc, target)) > 1
+    maps = capture_attention(model, doc, target, layers=[head.layer] if is_long else None)
     found = grid_of(maps, (head.stack, head.kind), Options(unit="words"))  # type: ignore[arg-type]
     at = found.layers.index(head.layer), found.heads.index(head.head)
     weights = found.map(*at)  # [rows, columns]
