@@ -32,16 +32,6 @@ from tests.attack.mutations import ODD_TEXTS
 PAGES = ("", "models", "corpora", "attention", "heads", "head", "pruning", "cut", "transfer")
 PAGES += ("layer", "word", "questions", "probing", "words", "experiments", "runs", "lessons")
 PAGES += ("doctor",)
-    "layer",
-    "word",
-    "questions",
-    "probing",
-    "words",
-    "experiments",
-    "runs",
-    "lessons",
-    "doctor",
-)
 CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PATIENCE = 120.0  # seconds that a page may take to be drawn
 GROWTH = 1_500 << 20  # bytes that the server may gain while models and corpora are first opened
