@@ -443,7 +443,7 @@ def _definition(home: str) -> tuple[str, ast.stmt] | None:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return home, node
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("workb", "probes")):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("workb"):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
                     return _definition(f"{node.module}.{alias.name}")
@@ -485,24 +485,23 @@ def errors() -> str:
 def error_sites() -> dict[str, list[tuple[str, str, str]]]:
     """For each code: message, remedy and module of every call that makes such an error."""
     found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    for package in ("workbench", "probes"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            text = path.read_text("utf-8")
-            if "WorkbenchError" not in text and "code=" not in text:
-                continue
-            tree = ast.parse(text)
-            constants = {
-                statement.targets[0].id: statement.value.value
-                for statement in tree.body
-                if isinstance(statement, ast.Assign)
-                and isinstance(statement.targets[0], ast.Name)
-                and isinstance(statement.value, ast.Constant)
-            }
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Call):
-                    for code, what, remedy in _sites(node, constants):
-                        found[code].append((what, remedy, f"`{module.removesuffix('.__init__')}`"))
+    for path in sorted((ROOT / "workbench").rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        text = path.read_text("utf-8")
+        if "WorkbenchError" not in text and "code=" not in text:
+            continue
+        tree = ast.parse(text)
+        constants = {
+            statement.targets[0].id: statement.value.value
+            for statement in tree.body
+            if isinstance(statement, ast.Assign)
+            and isinstance(statement.targets[0], ast.Name)
+            and isinstance(statement.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                for code, what, remedy in _sites(node, constants):
+                    found[code].append((what, remedy, f"`{module.removesuffix('.__init__')}`"))
     return found
 
 

@@ -27,8 +27,7 @@ def main() -> int:
         place = Commands(Path(folder))
         later = place.folder / "later"
         source = Path(workbench.__file__).parent
-        for name in ("workbench", "probes"):
-            shutil.copytree(source.parent / name, later / name)
+        shutil.copytree(source, later / "workbench")
         _edit(later / "workbench/__init__.py", '__version__ = "', '__version__ = "9.')
         _edit(
             later / "workbench/runs/status.py",

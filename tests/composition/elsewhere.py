@@ -15,7 +15,7 @@ class _Blocked:
     """Refuses to import Workbench."""
 
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("workbench", "probes", "tests"):
+        if name.partition(".")[0] in ("workbench", "lm_workbench", "tests"):
             raise ImportError(f"{name} is not to be used here")
         return
 
