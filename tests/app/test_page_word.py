@@ -46,8 +46,8 @@ def test_the_corpus_is_counted_and_its_sentences_shown() -> None:
     app = opened("word", word="hill", view="Sentences", corpus=SMALL, model="mini:bert")
     corpus = wb.read(SMALL)
     words = [t.text.lower() for split in corpus.splits for doc in corpus.docs(split) for t in doc]
-    for _ in range(100):  # the index is made in the background
-        if "word forms" in said(app):
+    for _ in range(300):  # the index is made in the background, that of the first words first
+        if f"in {len(words):,} words" in said(app):
             break
         time.sleep(0.1)
         well(app.run())
