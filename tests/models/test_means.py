@@ -46,3 +46,22 @@ def test_a_pass_ends_at_the_layer_of_the_head_and_has_all_heads_below(
     assert computed("3.2") == {1, 2, 3}
     assert not computed("2.4") and not computed("3.1"), "known from the pass for layer 3"
     assert computed("4.1") == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("ref", ["mini:bert", "mini:gpt", "mini:t5", "mini:xlnet"])
+@pytest.mark.parametrize(
+    ("term", "site"),
+    [("2.attention", "block 2 attention"), ("2.mlp", "block 2 mlp"), ("2.1", "head 2.1")],
+)
+def test_what_is_read_of_an_edited_model_has_the_edit(ref: str, term: str, site: str) -> None:
+    model = wb.load(ref, device="cpu")
+    batch = wb.encode(wb.read("primer").docs("test", 2))
+    found = []
+    for edit in ("", "=0", "=2"):
+        read = wb.Read(site)
+        own = model.edited(term + edit) if edit else model
+        wb.forward(own, batch, taps=[read])
+        found.append(read[site][0])
+    plain, off, double = found
+    assert plain.abs().max() > 1e-3 and not off.any()
+    assert torch.equal(double, 2 * plain)

@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 from transformers.pytorch_utils import Conv1D
 
 from workbench.core.public import require_choice
@@ -477,6 +478,10 @@ class Passing:
         split = heads.reshape(*heads.shape[:2], n_heads, -1)
         return self.passed(own[0], stream, split).reshape(heads.shape)
 
+    def before(self, layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Change what a layer reads: a forward pre-hook."""
+        return (self.read(layer, args[0]), *args[1:])
+
 
 @contextmanager
 def passing(points: PatchPoints, change: Change, keeps: bool = False) -> Iterator[Passing]:
@@ -503,14 +508,16 @@ def passing(points: PatchPoints, change: Change, keeps: bool = False) -> Iterato
         for each in here.net.stacks:
             hooks.callback(_starting(here.net.body(each.name), each.name, here))
         for block in points.blocks:
-            begin = block.register_forward_pre_hook(here.begin, with_kwargs=True, prepend=True)
-            hooks.callback(begin.remove)
+            begin = block.register_forward_pre_hook(here.begin, with_kwargs=True)
+            hooks.callback(_in_turn(block._forward_pre_hooks, begin).remove)
         # not as a hook: what a block returns, to any other code, is what it returns after a change
         hooks.enter_context(replaced_forward([list(points.blocks)], ending))
         for module in dict.fromkeys(key[2] for key in points.made):
-            hooks.callback(module.register_forward_hook(here.returned, prepend=True).remove)
+            made = module.register_forward_hook(here.returned)
+            hooks.callback(_in_turn(module._forward_hooks, made).remove)
         for module in dict.fromkeys(key[2] for key in points.vectors):
-            hooks.callback(module.register_forward_hook(here.projected, prepend=True).remove)
+            made = module.register_forward_hook(here.projected)
+            hooks.callback(_in_turn(module._forward_hooks, made).remove)
         reading = dict.fromkeys(m for each in points.projected.values() for m, _ in each)
         for module in reading:
             hooks.enter_context(_reading(module, here))
@@ -529,30 +536,50 @@ def _starting(body: nn.Module, stack: StackName, here: Passing) -> Callable[[], 
 @contextmanager
 def _reading(module: nn.Module, here: Passing) -> Iterator[None]:
     """Change what an output projection reads: the input of a layer, or of XLNet's method."""
-    if hasattr(module, "post_attention"):  # its projection is a parameter
-        run: Any = module.post_attention
-        outer = vars(module).get("post_attention")  # of another context, which goes on after this
-
-        def post_attention(h: Tensor, attn_vec: Tensor, *args: Any, **kwargs: Any) -> Any:
-            return run(h, here.read(module, attn_vec), *args, **kwargs)
-
-        module.post_attention = post_attention  # type: ignore[assignment]
+    if not hasattr(module, "post_attention"):
+        hook = module.register_forward_pre_hook(here.before)
         try:
+            _in_turn(module._forward_pre_hooks, hook)
             yield
         finally:
-            del module.post_attention
-            if outer is not None:
-                module.post_attention = outer
+            hook.remove()
         return
+    # its projection is a parameter
+    readers: list[Passing] = vars(module).setdefault(_READERS, [])
+    readers.append(here)
+    if len(readers) == 1:
+        run: Any = module.post_attention
 
-    def before(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (here.read(layer, args[0]), *args[1:])
+        def post_attention(h: Tensor, attn_vec: Tensor, *args: Any, **kwargs: Any) -> Any:
+            for each in readers:
+                attn_vec = each.read(module, attn_vec)
+            return run(h, attn_vec, *args, **kwargs)
 
-    hook = module.register_forward_pre_hook(before, prepend=True)
+        module.post_attention = post_attention  # type: ignore[assignment]
     try:
         yield
     finally:
-        hook.remove()
+        readers.remove(here)
+        if not readers:
+            del module.post_attention
+
+
+_READERS = "_workbench_readers"
+
+
+def _in_turn(hooks: dict[int, Any], added: RemovableHandle) -> RemovableHandle:
+    """Call a new hook before all others but those of contexts that were opened before it.
+
+    A tap then sees what the edits of its model have made.
+    """
+
+    def is_ours(key: int) -> bool:
+        return isinstance(getattr(hooks[key], "__self__", None), Passing)
+
+    order = sorted(hooks, key=lambda key: not is_ours(key))  # stable; the new one is the last
+    for key in order:
+        hooks[key] = hooks.pop(key)
+    return added
 
 
 # --- recording ------------------------------------------------------------------------------------
