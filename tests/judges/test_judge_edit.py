@@ -346,7 +346,7 @@ def test_turning_a_head_off_answers_in_half_a_second(ref: str) -> None:
     text = model.encode(of_texts(["The girls were tall ."]))
     seconds = []
     for head in (1, 2, 3):
-        started = time.perf_counter()
+        started = time.process_time()  # of one core, whatever else the machine does
         model.edited(f"2.{head}=0").forward(text, logits=True)
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.process_time() - started)
     assert min(seconds) < 0.5
