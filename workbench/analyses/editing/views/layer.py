@@ -16,8 +16,8 @@ from workbench.analyses.heads.views.all_heads import HEAD
 from workbench.analyses.lenses.views import layers as lens
 from workbench.analyses.lenses.views import parts as contributions
 from workbench.analyses.predictions.views import page as predictions
-from workbench.analyses.predictions.views.choices import AT, LAYER, row
-from workbench.app import cache, choice, navigation, style, tables_and_figures
+from workbench.analyses.predictions.views.choices import AT, row
+from workbench.app import cache, choice, navigation, selection, style, tables_and_figures
 from workbench.app.runs import context
 from workbench.app.tables_and_figures import Column
 from workbench.app.text import errors_shown, plain
@@ -61,7 +61,7 @@ def _draw() -> None:
     if not layers:
         _without_layers(model)
         return
-    name = part.in_address(LAYER, "layer", list(layers), next(iter(layers)))
+    name = part.in_address(selection.LAYER, "layer", list(layers), next(iter(layers)))
     layer = layers[name]
     st.title(f"Layer {plain(name)} of {plain(choice.name_of(plain_ref, 'models'))}", anchor=False)
     st.caption(
@@ -71,7 +71,7 @@ def _draw() -> None:
     )
     links = st.container(horizontal=True)
     with row():
-        part.choose(LAYER, "layer", list(layers), name)
+        part.choose(selection.LAYER, "layer", list(layers), name)
         read = predictions.own_text(plain_ref)
     places = places_of(model, layer)
     with st.container(key="switch", horizontal=True, vertical_alignment="bottom"):

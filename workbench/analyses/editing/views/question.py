@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from workbench.analyses.editing.views.head import heads_of
+from workbench.analyses.editing.views.part import heads_of
 from workbench.analyses.heads.views import all_heads
 from workbench.analyses.heads.views.all_heads import HEAD, OpenHead
 from workbench.analyses.heads.views.one_head import draw_evidence, in_words

@@ -221,7 +221,7 @@ def _links(side: Side, found: Layers) -> None:
             icon=":material/layers:",
             query_params={
                 **choice.in_url(),
-                predict.LAYER: f"{each['stack']} {number}" if is_several else str(number),
+                selection.LAYER: f"{each['stack']} {number}" if is_several else str(number),
                 "text": side.doc.text[:2000],
                 "at": side.place.as_text,
             },
