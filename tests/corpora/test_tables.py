@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 import spacy
 from spacy.tokens import Doc
@@ -200,6 +201,19 @@ def test_answers_lie_in_the_context_wherever_it_stands(docs: Any) -> None:
 def test_answers_outside_the_context_are_refused(docs: Any, answers: object) -> None:
     with pytest.raises(WorkbenchError, match=r"a\.jsonl:1: .*answer"):
         docs("a.jsonl", json.dumps({"question": "q", "context": "It was Bo", "answers": answers}))
+
+
+def test_rows_without_a_text_are_left_out_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text("review,stars\nGood .,5\n  ,1\n,2\nBad .,1\n")
+    corpus = read(file, text="review", labels="stars")
+    assert [doc.text for doc in corpus.docs()] == ["Good .", "Bad ."]
+    assert [doc._.labels["stars"] for doc in corpus.docs()] == ["5", "1"]
+    (note,) = (note for note in corpus.notes if "left out" in note)
+    assert "2 rows have no text in column 'review'" in note and "own.csv:3" in note
+    frame = pd.DataFrame({"review": ["Good .", None, float("nan")], "stars": ["5", "1", "2"]})
+    (doc,) = read(frame, text="review", labels="stars").docs()
+    assert doc.text == "Good ."
 
 
 def test_an_empty_table_holds_nothing(docs: Any) -> None:

@@ -24,7 +24,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.corpora.corpus import Corpus, Options
 from workbench.corpora.formats import SPLIT_NAMES, WHOLE, formats
 from workbench.corpora.hub import of_splits
-from workbench.corpora.readers.tables import Row, columns_of, survey, task_docs
+from workbench.corpora.readers.tables import Row, blank_rows, columns_of, survey, task_docs
 from workbench.corpora.readers.text import load_pipeline, tokenizer
 
 OpenFile = Callable[[Path, Options], Corpus]
@@ -103,8 +103,10 @@ def _of_frame(frame: Any, options: Options) -> Corpus:
         remedy = "Name it: wb.read(frame, text='COLUMN')." if not options.text else error.remedy
         raise WorkbenchError(error.what, code=error.code, where=name, remedy=remedy) from None
     nlp = tokenizer(options.pipeline, options.language)
-    docs = partial(task_docs, rows, columns, "data frame", nlp)
-    return Corpus(name, {WHOLE: docs}, (columns.describe(),))
+    blank, notes = blank_rows(rows, columns)
+    kept = [row for row in rows if row.where not in blank]
+    docs = partial(task_docs, kept, columns, "data frame", nlp)
+    return Corpus(name, {WHOLE: docs}, (columns.describe(), *notes))
 
 
 def _of_items(items: Sequence[Any], options: Options) -> Corpus:

@@ -428,11 +428,34 @@ def reader(paths: Sequence[Path], options: Options) -> Reading:
         )
     scores = survey(row for path in paths for row in _rows(path))
     columns = columns_of(scores, options.text, options.labels, str(paths[0]))
-    return Reading(partial(_docs, columns=columns, nlp=nlp), (columns.describe(),))
+    blank, notes = blank_rows((row for path in paths for row in _rows(path)), columns)
+    docs = partial(_docs, columns=columns, nlp=nlp, blank=blank)
+    return Reading(docs, (columns.describe(), *notes))
 
 
-def _docs(path: Path, columns: Columns, nlp: Language) -> Iterator[Doc]:
-    return task_docs(_rows(path), columns, stem(path), nlp)
+def _docs(path: Path, columns: Columns, nlp: Language, blank: frozenset[str]) -> Iterator[Doc]:
+    rows = (row for row in _rows(path) if row.where not in blank)
+    return task_docs(rows, columns, stem(path), nlp)
+
+
+def blank_rows(rows: Iterable[Row], columns: Columns) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The rows without a text, which are left out where others have one, and a note on them."""
+    if len(columns.text) > 1:  # half a pair is a mistake
+        return frozenset(), ()
+    blank, n_rows = [], 0
+    for row in rows:
+        n_rows += 1
+        value = row.values.get(columns.text[0], columns)  # a row without the column is a mistake
+        is_nan = isinstance(value, float) and math.isnan(value)
+        if value is None or is_nan or not str(value).strip():
+            blank.append(row.where)
+    if len(blank) in (0, n_rows):
+        return frozenset(), ()
+    number = "1 row has" if len(blank) == 1 else f"{len(blank):,} rows have"
+    return frozenset(blank), (
+        f"{number} no text in column {columns.text[0]!r}, and {'is' if len(blank) == 1 else 'are'} "
+        f"left out; the first is {blank[0]}.",
+    )
 
 
 def _rows(path: Path) -> Iterator[Row]:
