@@ -384,7 +384,7 @@ def test_nonsense_is_reported_not_raised(
     [
         None,
         "x",
-        {"cell": [99, 0], "pin": {"i": 0, "j": 0}},
+        {"cell": [99, 0], "pin": {"i": 0, "j": 10_000}},
         {"cell": [0], "look": "dance"},
         {"cell": [0, 0], "pin": {"i": -1, "j": 0, "axis": "row"}, "look": None},
         {"cell": ["0", "0"]},
