@@ -3,6 +3,7 @@
 import os
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -41,7 +42,8 @@ def test_a_question_is_asked_by_the_keyboard_and_ends_in_its_answer(
     expect(page.get_by_role("link", name="Both side by side")).to_be_visible()
     said = answer.first.inner_text()
 
-    assert "question=better" in page.url and "other=mini:llama" in page.url
+    address = unquote(page.url)
+    assert "question=better" in address and "other=mini:llama" in address
     page.goto(f"{app_url}/questions?question=better&{INPUTS}")  # without the names of the runs
     expect(page.get_by_text(said).first).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
