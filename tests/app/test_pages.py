@@ -50,6 +50,7 @@ BY_DAY = (  # a start, a table, a component, figures, and a form
 )
 LOADED = (  # by their addresses; others by the links
     "",
+    "questions",  # in no group
     "corpora",
     "attention",
     "words",

@@ -127,7 +127,7 @@ def _stored() -> dict[str, object]:
 def _write(stored: Mapping[str, object]) -> None:
     path = _path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_file() and not _stored() and path.read_bytes().strip() != _WHOLE:
+    if path.is_file() and not _stored() and read_regular(path).strip() != _WHOLE:
         path.replace(path.with_name(ASIDE))
     with atomic_write(path) as draft:
         draft.write_text(json.dumps(stored, indent=1, sort_keys=True))

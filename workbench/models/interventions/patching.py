@@ -371,6 +371,7 @@ class Passing:
     points: PatchPoints
     change: Change
     keeps: bool = False
+    is_edit: bool = False  # of the model itself: before all other changes
     states: dict[StackName, list[Tensor]] = field(default_factory=dict)  # if it keeps them
     calls: dict[StackName, int] = field(default_factory=dict)
     inside: tuple[StackName, int] | None = None
@@ -484,12 +485,14 @@ class Passing:
 
 
 @contextmanager
-def passing(points: PatchPoints, change: Change, keeps: bool = False) -> Iterator[Passing]:
+def passing(
+    points: PatchPoints, change: Change, keeps: bool = False, is_edit: bool = False
+) -> Iterator[Passing]:
     """In passes inside the context, every activation goes through `change`; ELMo's with the ends.
 
     With `keeps`, `Passing.states` has the states of each layer of the last pass.
     """
-    here = Passing(points, change, keeps)
+    here = Passing(points, change, keeps, is_edit)
     if points.is_recurrent:
         stack = points.points[0].stack
         with points.model.changing(
@@ -546,7 +549,7 @@ def _reading(module: nn.Module, here: Passing) -> Iterator[None]:
         return
     # its projection is a parameter
     readers: list[Passing] = vars(module).setdefault(_READERS, [])
-    readers.append(here)
+    readers.insert(sum(each.is_edit for each in readers), here)
     if len(readers) == 1:
         run: Any = module.post_attention
 
@@ -568,16 +571,13 @@ _READERS = "_workbench_readers"
 
 
 def _in_turn(hooks: dict[int, Any], added: RemovableHandle) -> RemovableHandle:
-    """Call a new hook before all others but those of contexts that were opened before it.
+    """Call a new hook before all others but those of the model's own edit, which a tap sees."""
 
-    A tap then sees what the edits of its model have made.
-    """
+    def turn(key: int) -> int:
+        owner = getattr(hooks[key], "__self__", None)
+        return 0 if isinstance(owner, Passing) and owner.is_edit else 2 - (key == added.id)
 
-    def is_ours(key: int) -> bool:
-        return isinstance(getattr(hooks[key], "__self__", None), Passing)
-
-    order = sorted(hooks, key=lambda key: not is_ours(key))  # stable; the new one is the last
-    for key in order:
+    for key in sorted(hooks, key=turn):
         hooks[key] = hooks.pop(key)
     return added
 

@@ -390,8 +390,11 @@ def _at_positions(positions: Positions, at: Tensor, ends: Tensor) -> Tensor:
 
 
 @contextmanager
-def opened(model: Model, taps: Sequence[StateTap]) -> Iterator[None]:
-    """The taps are on the model in passes inside the context, in their order at each site."""
+def opened(model: Model, taps: Sequence[StateTap], is_edit: bool = False) -> Iterator[None]:
+    """The taps are on the model in passes inside the context, in their order at each site.
+
+    Those of the model's own edit come before all that are opened later.
+    """
     by_kind: dict[str, list[tuple[StateTap, str, Place]]] = {}
     for tap in taps:
         for name in tap.names:
@@ -400,12 +403,14 @@ def opened(model: Model, taps: Sequence[StateTap]) -> Iterator[None]:
     with ExitStack() as entered:
         for own in by_kind.values():
             points = own[0][0].points(model, own[0][2].point.what)
-            entered.enter_context(_through(points, own))
+            entered.enter_context(_through(points, own, is_edit))
         yield
 
 
 @contextmanager
-def _through(points: PatchPoints, taps: Sequence[tuple[StateTap, str, Place]]) -> Iterator[Passing]:
+def _through(
+    points: PatchPoints, taps: Sequence[tuple[StateTap, str, Place]], is_edit: bool
+) -> Iterator[Passing]:
     here: list[Passing] = []
 
     def change(point: Point, stream: int, whole: Tensor) -> Tensor:
@@ -417,7 +422,7 @@ def _through(points: PatchPoints, taps: Sequence[tuple[StateTap, str, Place]]) -
             return whole if states is first else states
         return torch.cat([whole[:, :1], states, whole[:, -1:]], 1)
 
-    with passing(points, change) as passed:
+    with passing(points, change, is_edit=is_edit) as passed:
         here.append(passed)
         yield passed
 
@@ -577,7 +582,7 @@ def edited_net(base: HuggingFace, writes: tuple[Write, ...], name: str, kind: ty
     twin.max_pieces = base.max_pieces
     twin.take_heads(base)
     twin.base, twin.writes, twin._entered = base, writes, ExitStack()
-    twin._entered.enter_context(opened(twin, [copy.copy(each) for each in writes]))
+    twin._entered.enter_context(opened(twin, [copy.copy(each) for each in writes], True))
     return twin
 
 

@@ -3,9 +3,9 @@
 Costs: a forward pass over the text; the index of the corpus of the page Words, made once.
 """
 
+import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 import streamlit as st
 
 from workbench.analyses.editing.views import part
@@ -116,8 +116,9 @@ def _sentence_with(word: str, corpus: str) -> str:
 
 def _pieces(model: "Model", doc: "Doc", at: int) -> str:
     """The pieces that a word is read as, in words."""
-    ranges = np.array([(token.idx, token.idx + len(token)) for token in doc], dtype=np.int64)
-    own = [each for each in model.segmented(doc.text, ranges).pieces if each.word == at]
+    from workbench.analyses.editing.words import pieces_of
+
+    own = pieces_of(model, doc, at)
     if not own or any(each.unknown for each in own):
         return f"{model.name} does not know “{doc[at].text}”: it is read as any unknown word."
     return f"Read as {plural(len(own), 'piece')}: {' · '.join(each.piece for each in own)}."
@@ -140,7 +141,7 @@ def _surprise(ref: str, model: "Model", doc: "Doc", at: int) -> None:
     st.markdown(
         plain(
             f"In this text the model gives “{top.gold_text.strip()}” {percent(probability, 1)}, a "
-            f"surprise of {-np.log(max(probability, 1e-30)):.2f} nats; it is number "
+            f"surprise of {-math.log(max(probability, 1e-30)):.2f} nats; it is number "
             f"{top.gold_rank:,} of all choices. The first is “{top.texts[0].strip()}” "
             f"({percent(top.probabilities[0], 1)})."
         )
@@ -161,26 +162,27 @@ def _links(word: str, doc: "Doc", at: int) -> None:
 
 def _sentences(model: "Model", word: str) -> None:
     """Draw how often the corpus has the word, and sentences with it."""
+    from workbench.analyses.editing.words import frequency
+
     part_of = words.Searched(choice.corpus(), "", SEARCHED)
     words_index.progress(model, part_of)
     if (indexed := words_index.ready(model, part_of)) is None:
         return
     found = indexed.index
     codes, names = found.lowered
-    counts = np.bincount(codes, minlength=len(names))
     if (code := names.get(word.lower())) is None:
         st.text(f"“{word}” is not among the first {len(codes):,} words of the corpus.")
         return
-    rank = 1 + int((counts > counts[code]).sum())
+    own = frequency(codes, len(names), code, SENTENCES)
     st.markdown(
         plain(
             f"{choice.name_of(choice.corpus(), 'corpora')} has it "
-            f"{plural(int(counts[code]), 'time')} in {len(codes):,} words "
-            f"({1000 * counts[code] / len(codes):.2f} in 1,000): number {rank:,} of "
+            f"{plural(own.count, 'time')} in {len(codes):,} words "
+            f"({1000 * own.count / len(codes):.2f} in 1,000): number {own.rank:,} of "
             f"{len(names):,} word forms by frequency."
         )
     )
-    shown = found.described(np.flatnonzero(codes == code)[:SENTENCES])
+    shown = found.described(own.places)
     rows = [words_neighbours.context_of(each, None) for each in shown.to_dict("records")]
     token_views([contexts("sentences", [Contexts(word, rows)])], "sentences", lambda chosen: None)
 
@@ -221,25 +223,6 @@ def _heads(model: "Model", doc: "Doc", at: int) -> None:
 
 @st.cache_data(max_entries=64, show_spinner="Computing attention …")
 def _attention(key: str, at: int, _model: "Model", _doc: "Doc") -> "pd.DataFrame":
-    import pandas as pd
+    from workbench.analyses.editing.words import attention_at
 
-    from workbench.analyses.attention.capture import attention
-    from workbench.analyses.attention.grids import Options, grid_of
-
-    maps = attention(_model, _doc, _doc if len(_model.stacks) > 1 else None)
-    rows = []
-    for name, head in part.heads_of(_model).items():
-        grid = grid_of(maps, (head.stack, head.kind), Options(unit="words"))  # type: ignore[arg-type]
-        weights = grid.map(grid.layers.index(head.layer), grid.heads.index(head.head))
-        queries, keys = (np.array(side.words) for side in (grid.sides.rows, grid.sides.columns))
-        others = [(side >= 0) & (side != at) for side in (queries, keys)]  # words of the text
-        own = np.where(others[1], weights[queries == at][0], 0.0)  # [columns]
-        rows.append(
-            {
-                "head": name,
-                "received": float(weights[others[0]][:, keys == at].mean()),
-                "given": float(own.max()),
-                "to": grid.sides.columns.names[int(own.argmax())],
-            }
-        )
-    return pd.DataFrame(rows)
+    return attention_at(_model, _doc, at, part.heads_of(_model))
