@@ -42,6 +42,7 @@ def test_the_heads_are_those_that_attend_to_it_most() -> None:
     assert received.iloc[0, 1] == pytest.approx(100 * best[names[0]])
 
 
+@pytest.mark.slow  # makes an index; `tests/analyses/editing/test_words.py` counts planted words
 def test_the_corpus_is_counted_and_its_sentences_shown() -> None:
     app = opened("word", word="hill", view="Sentences", corpus=SMALL, model="mini:bert")
     corpus = wb.read(SMALL)

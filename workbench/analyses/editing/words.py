@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Frequency(NamedTuple):
-    """How often a word form is there, its rank among the forms, and the first places."""
+    """How many times a word form is there, its rank among the forms, and the first places."""
 
-    count: int
+    times: int
     rank: int
     places: NDArray[np.int64]
 

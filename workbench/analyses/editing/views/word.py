@@ -177,8 +177,8 @@ def _sentences(model: "Model", word: str) -> None:
     st.markdown(
         plain(
             f"{choice.name_of(choice.corpus(), 'corpora')} has it "
-            f"{plural(own.count, 'time')} in {len(codes):,} words "
-            f"({1000 * own.count / len(codes):.2f} in 1,000): number {own.rank:,} of "
+            f"{plural(own.times, 'time')} in {len(codes):,} words "
+            f"({1000 * own.times / len(codes):.2f} in 1,000): number {own.rank:,} of "
             f"{len(names):,} word forms by frequency."
         )
     )
