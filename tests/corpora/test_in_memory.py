@@ -119,7 +119,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "no words": ([WORDS, []], "text-empty"),
     "white space in a word": ([["New York"]], "file-format"),
     "no text column": (pd.DataFrame({"review": [DOG]}), "column-not-found"),
-    "a missing text": (pd.DataFrame({"text": [DOG, None]}), "file-format"),
+    "half a pair": (pd.DataFrame({"sentence1": [DOG], "sentence2": [None]}), "file-format"),
     "numbers": ([1, 2], "wrong-type"),
     "a mixture": ([DOG, WORDS], "wrong-type"),
     "a function": (len, "wrong-type"),
