@@ -7,6 +7,7 @@ import pytest
 from tests.analyses.smaller_model.tables import CODE, tables
 from tests.findings import findings_of
 from tests.report.making import corpus, made, model
+from workbench.analyses.smaller_model import plan
 from workbench.analyses.smaller_model.experiments import TABLES, SmallerModel
 from workbench.analyses.smaller_model.figures import FIGURES
 from workbench.analyses.smaller_model.plan import stages
@@ -57,7 +58,8 @@ def test_the_report_is_one_page(tmp_path: Path) -> None:
     assert CODE.splitlines()[0] in str(found["opening"]["code"][0])
 
 
-def test_stages_and_their_times_follow_sizes() -> None:
+def test_stages_and_their_times_follow_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "speed", lambda: 1e10)  # of any machine, however busy
     facts = {
         "stacks": [{"layers": 12}], "width": 768, "parameters": 110_000_000, "predicts": None,
     }  # fmt: skip
