@@ -46,9 +46,11 @@ def attention_at(model: "Model", doc: "Doc", at: int, heads: Mapping[str, Any]) 
     `heads` are by their names: stack, kind, layer and head.
     """
     maps = attention(model, doc, doc if len(model.stacks) > 1 else None)
+    groups = dict.fromkeys((head.stack, head.kind) for head in heads.values())
+    grids = {group: grid_of(maps, group, Options(unit="words")) for group in groups}
     rows = []
     for name, head in heads.items():
-        grid = grid_of(maps, (head.stack, head.kind), Options(unit="words"))
+        grid = grids[head.stack, head.kind]
         weights = grid.map(grid.layers.index(head.layer), grid.heads.index(head.head))
         queries, keys = (np.array(side.words) for side in (grid.sides.rows, grid.sides.columns))
         others = [(side >= 0) & (side != at) for side in (queries, keys)]  # words of the text
