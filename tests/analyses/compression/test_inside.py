@@ -35,6 +35,8 @@ def probed(right: dict[str, float], seed: int) -> Found:
             rows.append(
                 {
                     "task": task, "encoder": "model", "share": 1.0, "layer": layer,
+                    "stack": "encoder", "seed": 0, "control": False, "probe": "edge",
+                    "mode": "layer", "metric": "f1",
                     "value": hits.sum() / made.sum(), "n": made.sum(),
                 }
             )  # fmt: skip

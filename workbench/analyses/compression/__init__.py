@@ -7,6 +7,10 @@ from workbench.core.analysis import Analysis
 
 ANALYSIS = Analysis(
     __name__,
-    needs=("workbench.analyses.pruning", "workbench.analyses.basics"),
+    needs=(
+        "workbench.analyses.pruning",
+        "workbench.analyses.basics",
+        "workbench.analyses.probes",
+    ),
     experiments={"compress": "experiments:COMPRESS"},
 )

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from workbench.core.stats import difference, f1, holm, resampled
+from workbench.analyses.probes.compare_runs import between
+from workbench.core.stats import holm
 from workbench.corpora import read
 from workbench.experiment.definition import (
     EXPERIMENTS,
@@ -75,26 +75,16 @@ def _table(found: Mapping[str, tuple[SubrunResult, SubrunResult]]) -> pd.DataFra
 
 
 def _tasks(before: SubrunResult, after: SubrunResult) -> Iterator[dict[str, Any]]:
-    """The F1 of each task at the model's best layer."""
-    scores = [each.tables["scores"].reset_index(drop=True) for each in (before, after)]
-    counts = [np.asarray(each.arrays["counts"]) for each in (before, after)]
-    same = np.array_equal(before.arrays["sentences"], after.arrays["sentences"])
-    for task in scores[0]["task"].unique():
-        rows: list[int] = []
-        for table in scores:
-            of_task = table[(table["task"] == task) & (table["encoder"] == "model")]
-            whole = of_task[of_task["share"] == of_task["share"].max()]
-            rows += [int(np.argmax(table.index == whole["value"].idxmax()))] if len(whole) else []
-        if len(rows) < 2 or not same:
-            continue
-        both = np.stack([count[row] for count, row in zip(counts, rows, strict=True)])
-        first, second = resampled(both[:, None], f1, 0)
-        lower, upper, p = difference(first, second)
-        values = f1(both.sum(1).astype(np.float64))  # [2]
+    """The F1 of each task at the best layer of each model."""
+    parts: list[Any] = []
+    for each in (before, after):
+        parts += [each.tables["scores"], each.arrays["counts"], each.arrays["sentences"]]
+    n_targets = before.tables["scores"].groupby("task")["n"].max().to_dict()
+    for row in between(*parts).to_dict("records"):
         yield {
-            "kind": "probe task", "group": str(task), "original": float(values[0]),
-            "saved": float(values[1]), "change": float(values[1] - values[0]),
-            "lower": lower, "upper": upper, "p": p, "n": int(scores[0]["n"].iloc[rows[0]]),
+            "kind": "probe task", "group": str(row["task"]), "original": row["first"],
+            "saved": row["second"], "change": row["difference"], "lower": row["lower"],
+            "upper": row["upper"], "p": row["p_value"], "n": int(n_targets[row["task"]]),
         }  # fmt: skip
 
 
