@@ -10,12 +10,13 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.app.drive import still
-from tests.app.test_clicks import Clicks, own_inputs
+from tests.app.test_clicks import CONLLU, Clicks, own_inputs
 from workbench.app.frame import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -167,8 +168,10 @@ def choose(click: Clicks, options: Locator, own: Locator) -> None:
 def test_a_researcher_sees_a_new_checkpoint(
     seen: Page, app_url: str, click: Clicks, tmp_path: Path
 ) -> None:
-    """A folder: its first view, a head with its switch, and the probing form with the folder."""
-    model, _ = own_inputs(tmp_path)
+    """A folder: its first view, a head with its switch, a curve of the own corpus, its PDF."""
+    model, corpus = own_inputs(tmp_path)
+    with corpus.open("a") as lines:  # else all sizes ask for the same run, which is made once
+        lines.write(CONLLU.format(tmp_path.name, "dog"))
     seen.goto(f"{app_url}/?model={model}")
     expect(seen.get_by_text("in the place of").first).to_be_visible()
     looked_at(seen, "checkpoint")
@@ -178,24 +181,34 @@ def test_a_researcher_sees_a_new_checkpoint(
     click(seen.get_by_role("link", name="Turn head 1.1 off"))
     expect(seen.get_by_text("Turn the head off, and")).to_be_visible()
     looked_at(seen, "checkpoint-head")
-    seen.goto(f"{app_url}/probing?model={model}")
-    expect(seen.get_by_role("button", name="New run").first).to_be_visible()
-    looked_at(seen, "checkpoint-probing")
-    click(seen.get_by_role("button", name="New run").first)
-    expect(seen.get_by_role("dialog").get_by_role("combobox", name="Model")).to_be_visible()
-    expect(seen.get_by_role("dialog")).to_contain_text("my-bert")
-    assert click.count <= 3
+    seen.goto(f"{app_url}/probing?{urlencode({'model': model, 'corpus': corpus})}")
+    form = seen.get_by_test_id("stMain")  # there is no result of it yet
+    expect(form.get_by_role("combobox", name="Model")).to_have_value("my-bert")
+    expect(form.get_by_role("combobox", name="Corpus")).to_have_value("mine.conllu")
+    choose(click, form.get_by_role("radio"), form.get_by_text("Preview", exact=True))
+    still(seen)
+    looked_at(seen, "checkpoint-form")
+    click(form.get_by_role("button", name="Run", exact=True))
+    expect(seen).to_have_url(re.compile("run=edge-probing-"), timeout=DONE)
+    expect(seen.get_by_text("F1 by layer (each layer)")).to_be_visible(timeout=DONE)
+    looked_at(seen, "checkpoint-curve")
+    click(seen.get_by_role("button", name="Export").first)
+    with seen.expect_download() as download:
+        click(seen.get_by_role("button", name="PDF", exact=True).first)
+    assert Path(download.value.path()).read_bytes().startswith(b"%PDF")
+    assert click.count <= 6
 
 
 def test_an_engineer_cuts_a_model_to_the_end(seen: Page, app_url: str, click: Clicks) -> None:
-    seen.goto(f"{app_url}/cut?model=mini:bert&corpus=primer/sentiment:size%3D600")
+    # each size asks for a run of its own, since the same request is one run
+    width = seen.evaluate("innerWidth")
+    size = 600 + width // 10 + isinstance(click, Keys)
+    seen.goto(f"{app_url}/cut?model=mini:bert&corpus=primer/sentiment:size%3D{size}")
+    choose(click, seen.get_by_role("radio"), seen.get_by_text("Quick", exact=True))
     still(seen)
+    looked_at(seen, "cut-form")
+    click(seen.get_by_role("button", name="Run", exact=True))
     report = seen.get_by_role("button", name="Report of one page")
-    if not report.is_visible():  # the same request is one run, which was made at another size
-        choose(click, seen.get_by_role("radio"), seen.get_by_text("Quick", exact=True))
-        still(seen)
-        looked_at(seen, "cut-form")
-        click(seen.get_by_role("button", name="Run", exact=True))
     expect(report).to_be_visible(timeout=DONE)
     looked_at(seen, "cut-result")
     with seen.expect_download() as download:

@@ -155,7 +155,7 @@ HEADS = Lesson(
             says="Head 2.3 finds the governor of an indirect object far more often than the best "
             "fixed offset does.",
             task=Task(
-                asks="In how many percent of the arcs does head 2.3 follow `iobj`?",
+                asks="In how many percent of the arcs does head 2.3 follow “iobj”?",
                 answers=["98", "98 %", "98%"],
             ),
         ),
