@@ -14,9 +14,10 @@ import os
 import random
 import time
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 import psutil
@@ -43,10 +44,12 @@ def memory() -> int:
     return int(getattr(full, "uss", full.rss))
 
 
-def step(page: Page, home: str, draw: random.Random) -> float | None:
-    """One random step; the seconds, if it is a change of pages by the navigation."""
+def step(page: Page, home: str, draw: random.Random) -> tuple[str, float] | None:
+    """One random step; page and seconds, if it is a change of pages by the navigation."""
     if draw.random() < 0.6:
-        return clicked(page, draw.choice([path for path in PAGES if not page.url.endswith(path)]))
+        here = urlsplit(page.url).path.removeprefix("/")
+        path = draw.choice([path for path in PAGES if path != here])
+        return path, clicked(page, path)
     text = " ".join(draw.choices(WORDS, k=draw.randint(3, 12)))
     head = f"{draw.randint(1, 4)}.{draw.randint(1, 4)}"
     query = {"model": draw.choice(MODELS), "text": text, "from": "Your own text", "head": head}
@@ -73,14 +76,15 @@ def measured(minutes: float, seed: int = 0) -> dict[str, Any]:
                 if count % EVERY == 0:
                     app.keep_busy()
                     sizes.append((count, memory()))
-                    print(sizes[-1], os.getloadavg()[0], flush=True)
+                    so_far = spread([seconds for _, seconds in changes]) if changes else {}
+                    print(sizes[-1], os.getloadavg()[0], so_far, flush=True)
                 try:
-                    seconds = step(page, home, draw)
+                    change = step(page, home, draw)
                 except Error:  # a page that hides the navigation, or one that was too slow
                     failed += 1
                     page.goto(home)
-                    seconds = None
-                changes += [] if seconds is None else [seconds]
+                    change = None
+                changes += [] if change is None else [change]
                 count += 1
             sizes.append((count, memory()))
             app.end_runs()
@@ -92,7 +96,11 @@ def measured(minutes: float, seed: int = 0) -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 1),
         "steps": count,
         "failed": failed,
-        "page change": spread(changes),
+        "page change": spread([seconds for _, seconds in changes]),
+        "medians": {
+            path: round(median(seconds for each, seconds in changes if each == path), 2)
+            for path in dict(changes)
+        },
         "memory": sizes,
         "growth per step": round(slope),
         "bounds": {"memory": MAX_MEMORY, "page change, 95 %": MAX_CHANGE},

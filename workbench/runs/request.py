@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from operator import index
 from pathlib import Path
 from types import UnionType
@@ -71,14 +72,15 @@ class Request:
 
     def unmet_requirements(self) -> list[WorkbenchError]:
         """Return why this cannot be computed; empty if it can."""
-        if self.corpora and not self.runs_here:
-            return [
-                WorkbenchError(what, code=code, where=where, remedy=remedy)
-                for what, code, where, remedy in forked_call(
-                    unmet, self.spec.model_dump(mode="json")
-                )
-            ]
-        return unmet_requirements(self.experiment, self.settings, self.facts, self.corpora)
+        if not self.corpora or self.runs_here:
+            return unmet_requirements(self.experiment, self.settings, self.facts, self.corpora)
+        unmet = unmet_requirements(self.experiment, self.settings, self.facts)
+        suited = [] if unmet or self.experiment.suits is None else [*self.facts]
+        spec = self.spec.model_dump(mode="json", include={"experiment", "settings", "corpora"})
+        return unmet + [
+            WorkbenchError(what, code=code, where=where, remedy=remedy)
+            for what, code, where, remedy in _unmet_by_corpora(json.dumps([spec, suited]))
+        ]
 
 
 def make_request(
@@ -165,21 +167,23 @@ def object_of(kind: Literal["model", "corpus"], content_hash: str) -> Any:
     return found
 
 
-def unmet(spec: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Return why the request of a spec cannot be computed, as the fields of errors."""
+@lru_cache(maxsize=128)
+def _unmet_by_corpora(asked: str) -> list[tuple[str, str, str, str]]:
+    """`unmet_by_corpora`, once for the same content, whichever models are asked about."""
+    return forked_call(unmet_by_corpora, *json.loads(asked))
+
+
+def unmet_by_corpora(
+    spec: Mapping[str, Any], facts: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str, str, str]]:
+    """Return why the corpora of a spec cannot be used, as the fields of errors.
+
+    `facts` are of the models that the corpora have to suit.
+    """
     from workbench.corpora import read
 
-    request = Spec.model_validate(spec)
+    request = Spec.model_validate({"version": 0, **spec})
     kind = EXPERIMENTS[request.experiment]
-    facts = [
-        _for_objective(
-            model,
-            {**known(model.ref, request.seed, model.pickled).facts, "name": model.name},
-            model.objective,
-        )[1]
-        for model in request.models
-        if model.ref is not None
-    ]
     corpora = [read(corpus.ref, **corpus.options) for corpus in request.corpora if corpus.ref]
     errors = unmet_requirements(kind, checked_settings(kind, request.settings), facts, corpora)
     return [(error.what, error.code, error.where, error.remedy) for error in errors]

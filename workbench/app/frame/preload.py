@@ -101,7 +101,6 @@ def _show_ahead() -> Iterator[None]:
     from workbench.app import cache, navigation
     from workbench.app.choice import CORPORA, FIRST_MODEL, FIRST_READER
     from workbench.app.frame import home
-    from workbench.app.runs import run_form
     from workbench.runs.builtin import builtin_run_of
     from workbench.runs.isolated import look
     from workbench.runs.request import make_request
@@ -123,7 +122,7 @@ def _show_ahead() -> Iterator[None]:
     cache.sentence(CORPORA[0], first_split, 0)
     yield
     for experiment in opened:
-        run_form.problems_of(make_request(experiment, [FIRST_MODEL], [CORPORA[0]]))
+        make_request(experiment, [FIRST_MODEL], [CORPORA[0]]).unmet_requirements()
         yield
     if cache.machine().device.kind == "cpu":
         for analysis in analyses().values():

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 FRESH = "runs that were started in this session"
 WAIT = 60  # seconds that a request is cached, while files may change
-CHECKED = 3600  # seconds that the check is cached of a request for the same content
 SPLITS = ("train", "dev", "test")
 DEVICES = ("cpu", "cuda", "mps")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
@@ -222,17 +221,7 @@ def preview(arguments: RequestArguments) -> Preview:
 @st.cache_data(ttl=WAIT, max_entries=32, show_spinner="Checking the request …")
 def _checked(arguments: RequestArguments) -> tuple[Any, tuple[WorkbenchError, ...]]:
     request = _request(arguments)
-    return request.spec, problems_of(request)
-
-
-def problems_of(request: "Request") -> tuple[WorkbenchError, ...]:
-    """Why a request cannot be computed; reading its corpus for that takes seconds, once."""
-    return _problems(request.spec.name, request)
-
-
-@st.cache_data(ttl=CHECKED, max_entries=128, show_spinner=False)
-def _problems(name: str, _request: "Request") -> tuple[WorkbenchError, ...]:
-    return tuple(_request.unmet_requirements())
+    return request.spec, tuple(request.unmet_requirements())
 
 
 def _request(arguments: RequestArguments) -> "Request":
