@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -81,14 +81,14 @@ class App:
             app.terminate()
             app.wait()
 
-    def keep_busy(self) -> None:
+    def keep_busy(self, kinds: Sequence[str] = BUSY) -> None:
         """Start runs until one of each kind is under way."""
         under_way = {
             json.loads(path.read_text())["experiment"]
             for path in self.folder.glob("runs/*/status.json")
             if json.loads(path.read_text())["state"] in ("queued", "running")
         }
-        for name in BUSY:
+        for name in kinds:
             if name not in under_way:
                 self.command(
                     *("run", name, "--model", "mini:bert", "--corpus", "primer", "--share"),

@@ -1,6 +1,6 @@
 """Page changes and the memory of the server under random clicks, while a run is under way.
 
-    python -m tests.benchmarks.soak --minutes 30 --out tests/benchmarks/results/soak.json
+    python -m tests.benchmarks.soak --minutes 30 --runs 1 --out tests/benchmarks/results/soak.json
 
 One server and one tab, as in `app_pages`. Each step is a page of the navigation, a head, a text, or
 a state of the switch of a head, drawn by a fixed seed. Measured: seconds of each page change (50 %,
@@ -24,7 +24,7 @@ import psutil
 from playwright.sync_api import Error, Page, sync_playwright
 
 from tests.app.drive import still
-from tests.benchmarks.app_pages import LATER, PAGES, App, clicked, spread
+from tests.benchmarks.app_pages import BUSY, LATER, PAGES, App, clicked, spread
 from tests.benchmarks.browser import opened
 from workbench.core.files import atomic_write
 
@@ -60,7 +60,7 @@ def step(page: Page, home: str, draw: random.Random) -> tuple[str, float] | None
     return None
 
 
-def measured(minutes: float, seed: int = 0) -> dict[str, Any]:
+def measured(minutes: float, n_runs: int, seed: int = 0) -> dict[str, Any]:
     draw, changes, failed = random.Random(seed), [], 0
     sizes: list[tuple[int, int]] = []  # steps, bytes
     with TemporaryDirectory() as temporary:
@@ -74,7 +74,7 @@ def measured(minutes: float, seed: int = 0) -> dict[str, Any]:
             ends, count = time.monotonic() + 60 * minutes, 0
             while time.monotonic() < ends:
                 if count % EVERY == 0:
-                    app.keep_busy()
+                    app.keep_busy(BUSY[:n_runs])
                     sizes.append((count, memory()))
                     so_far = spread([seconds for _, seconds in changes]) if changes else {}
                     print(sizes[-1], os.getloadavg()[0], so_far, flush=True)
@@ -93,6 +93,7 @@ def measured(minutes: float, seed: int = 0) -> dict[str, Any]:
     slope = float(np.polyfit(*zip(*later, strict=True), 1)[0]) if len(later) > 1 else 0.0
     return {
         "minutes": minutes,
+        "runs at a time": n_runs,
         "load": round(os.getloadavg()[0], 1),
         "steps": count,
         "failed": failed,
@@ -110,9 +111,10 @@ def measured(minutes: float, seed: int = 0) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=30.0, help="default 30")
+    parser.add_argument("--runs", type=int, default=1, help="at a time, at most 2 (default 1)")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    text = json.dumps(measured(given.minutes), indent=1) + "\n"
+    text = json.dumps(measured(given.minutes, given.runs), indent=1) + "\n"
     print(text)
     if given.out is not None:
         with atomic_write(given.out) as path:

@@ -54,8 +54,8 @@ def facts(ref: str, fetch: bool = False) -> dict[str, Any]:
 
 
 def parts(ref: str) -> dict[str, int]:
-    """The number of parameters of each part of a model."""
-    parts: dict[str, int] = _looked_up(ref, "parts", False)["parts"]
+    """The number of parameters of each part of a model; an edit has none of its own."""
+    parts: dict[str, int] = _looked_up(split_ref(ref).unedited, "parts", False)["parts"]
     return parts
 
 
