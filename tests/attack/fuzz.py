@@ -26,7 +26,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-KINDS = ("corpora", "configs", "settings", "specs", "uploads")
+KINDS = ("corpora", "configs", "settings", "specs", "uploads", "references")
 SECONDS = 60.0  # a case may take
 MEMORY = 1 << 30  # bytes a case may add to the process
 STARTING = 300.0  # seconds that the process may take to begin on a busy machine

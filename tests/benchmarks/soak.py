@@ -2,10 +2,11 @@
 
     python -m tests.benchmarks.soak --minutes 30 --runs 1 --out tests/benchmarks/results/soak.json
 
-One server and one tab, as in `app_pages`. Each step is a page of the navigation, a head, a text, or
-a state of the switch of a head, drawn by a fixed seed. Measured: seconds of each page change (50 %,
-95 %, maximum), the memory of the server after each 20 steps (USS, or RSS where the system has no
-USS), and its growth per step, by least squares over the second half. Costs: its minutes.
+One server and one tab, as in `app_pages`. Each step is a page of the navigation, or else a model of
+the bar, a text, a state of the switch of a head, or a link from outside, drawn by a fixed seed.
+Measured: seconds of each page change (50 %, 95 %, maximum), the memory of the server after each 20
+steps (USS, or RSS where the system has no USS), and its growth per step, by least squares over the
+second half. Costs: its minutes.
 """
 
 import argparse
@@ -32,6 +33,7 @@ HERE = Path(__file__).parents[2]
 EVERY = 20  # steps between measurements of memory
 MAX_MEMORY, MAX_CHANGE = 1.5e9, 0.6  # bytes after half an hour, and seconds (95 %)
 MODELS = ("mini:bert", "mini:gpt", "novels:bert", "novels:gpt")
+STATES = ("on", "off", "halve", "double", "mean")
 WORDS = "the old man saw a ship that she had sold to her brother in spring".split()
 
 
@@ -51,11 +53,24 @@ def step(page: Page, home: str, draw: random.Random) -> tuple[str, float] | None
         path = draw.choice([path for path in PAGES if path != here])
         return path, clicked(page, path)
     text = " ".join(draw.choices(WORDS, k=draw.randint(3, 12)))
-    head = f"{draw.randint(1, 4)}.{draw.randint(1, 4)}"
-    query = {"model": draw.choice(MODELS), "text": text, "from": "Your own text", "head": head}
-    if draw.random() < 0.4:
-        query["model"] += f"@edit:{head}={draw.choice(('0', '0.5', 'mean'))}"
-    page.goto(f"{home}/{draw.choice(('attention', 'head', 'predict', ''))}?{urlencode(query)}")
+    match draw.choice(["model", "model", "text", "text", "switch", "switch", "link"]):
+        case "model":
+            page.locator(".st-key-context button:visible").first.click()
+            page.get_by_test_id("stPopoverBody").get_by_role("combobox", name="Model").click()
+            page.get_by_role("option", name=draw.choice(MODELS)).first.click()
+        case "text":
+            if urlsplit(page.url).path != "/":
+                clicked(page, "")
+            box = page.get_by_role("textbox", name="Your sentence")
+            box.fill(text)
+            box.press("Enter")
+        case "switch":
+            if urlsplit(page.url).path != "/head":
+                clicked(page, "head")
+            page.get_by_role("radio", name=draw.choice(STATES)).first.click()
+        case "link":  # from outside: the browser loads the app anew
+            query = {"model": draw.choice(MODELS), "text": text, "from": "Your own text"}
+            page.goto(f"{home}/{draw.choice(('attention', 'predict', ''))}?{urlencode(query)}")
     still(page)
     return None
 
