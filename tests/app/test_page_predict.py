@@ -54,6 +54,20 @@ def test_directions_have_their_built_in_results(model: str, found: str) -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_hiding_each_word_waits_to_be_chosen_where_it_is_costly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = {"model": "mini:bert", "text": "The girls were tall.", "view": "Why?"}
+    assert "would take minutes" not in said(opened("predict", **asked))
+    monkeypatch.setattr("workbench.analyses.attribution.agreement.COSTLY", 0.0)
+    app = opened("predict", **asked)
+    assert "would take minutes" in said(app) and "matters most" not in said(app)
+    assert "Method: gradient-x-input" in said(app)
+    app = opened("predict", **asked, method="leave-one-out")
+    assert "would take minutes" not in said(app) and "matters most" in said(app)
+
+
+@pytest.mark.usefixtures("home")
 def test_a_direction_of_a_result_is_added_to_the_model() -> None:
     """Then the page predicts what the edited model does in Python, to the last digit."""
     app = opened("predict", model="mini:gpt", text="The girl", view="Which direction?")

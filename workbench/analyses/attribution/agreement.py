@@ -39,6 +39,8 @@ SMALLEST = 0.01  # change of the value; a smaller one is none
 NOTABLE = 0.05  # of what a pair changes beyond its words
 LONG = 128  # units from which methods are compared only when asked for
 LARGE = 20_000_000  # parameters of a model from which no path of gradients is computed
+COSTLY = 5e11  # units times pieces times parameters: half a minute of leave-one-out on a core
+QUICK: Method = "gradient-x-input"  # one backward pass, where leave-one-out is costly
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,13 @@ def top_unit(attribution: Attribution) -> int:
 def top_text(attribution: Attribution) -> str:
     """The unit with the largest absolute score, in quotes."""
     return f"“{_text(attribution, top_unit(attribution))}”"
+
+
+def is_costly(prediction: Prediction, by: By) -> bool:
+    """Whether hiding each unit takes so long that it is computed only when asked for."""
+    units, pieces = len(units_of(prediction, by)), prediction.text.ids.shape[1]
+    work = units * pieces * prediction.model.parameters
+    return prediction.model.device.type == "cpu" and work > COSTLY
 
 
 # --- in words -------------------------------------------------------------------------------------

@@ -268,12 +268,14 @@ def _by(method: str, explained: Explanation) -> Explanation:
 def _map(side: Side, explained: Explanation) -> None:
     from workbench.analyses.attribution import agreement
 
-    with st.spinner("Hiding each word …"):
-        first = attribution(side, _by(agreement.FIRST, explained))
-    is_long = len(first.units) > agreement.LONG
-    is_chosen = explained.method == AUTO
+    is_chosen, is_long, first = explained.method == AUTO, True, None
+    is_costly = agreement.is_costly(prediction_at(side), explained.by)
+    if not is_costly or explained.method == agreement.FIRST:
+        with st.spinner("Hiding each word …"):
+            first = attribution(side, _by(agreement.FIRST, explained))
+        is_long = len(first.units) > agreement.LONG
+    method: str = agreement.QUICK if is_costly else agreement.FIRST
     if is_chosen:
-        method: str = first.method
         if not is_long:
             with st.spinner("Comparing methods …"):
                 method = compared(side, explained).chosen.method
@@ -286,9 +288,15 @@ def _map(side: Side, explained: Explanation) -> None:
     is_score = found.prediction.kind == "score"
     what = "this score" if is_score else f"“{shown(said)}”{shown(rather)}"
     st.markdown(f"**Why {what}?** · {plain(side.name)}")
-    st.markdown(plain(agreement.headline(first)))
-    about = side.key, explained.target, explained.against
-    selection.say_first(about, "word", "leave-one-out", agreement.top_text(first))
+    if first is not None:
+        st.markdown(plain(agreement.headline(first)))
+        about = side.key, explained.target, explained.against
+        selection.say_first(about, "word", "leave-one-out", agreement.top_text(first))
+    elif is_chosen:
+        st.caption(
+            "Leave-one-out, which hides each word of this text in turn, would take minutes with "
+            "this model: choose it under Method to wait for it."
+        )
     views = strips(found, selection.word(len(side.doc)))
     if found.by_layer is not None:
         views.append(by_layer(found))
