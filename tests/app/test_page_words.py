@@ -195,6 +195,25 @@ def test_an_index_is_made_in_the_background_and_can_be_cancelled(
     ALONE.release()
 
 
+def test_the_index_of_an_edit_ends_when_its_page_is_left_and_is_made_again(
+    bert: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    builds: OrderedDict[Any, Build] = OrderedDict()
+    monkeypatch.setattr(words_index, "_builds", lambda: (builds, threading.Lock()))
+    edited, searched = bert.edited("1.1=0"), Searched(SMALL, "", 100)
+    monkeypatch.setattr(words_index, "LEFT", 0.0)
+    whole = Build(bert, wb.read(SMALL), searched)
+    assert words_index.ready(edited, searched) is None
+    (left,) = builds.values()
+    assert left.ended.wait(60) and left.is_left and left.index is None
+    assert whole.ended.wait(60) and whole.index is not None, "each model has one, page or no page"
+    monkeypatch.setattr(words_index, "LEFT", 60.0)
+    assert words_index.ready(edited, searched) is None
+    (again,) = builds.values()
+    assert again is not left and again.ended.wait(60) and again.index is not None
+
+
 def test_an_index_says_what_it_waits_for(
     bert: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -217,7 +236,7 @@ def test_an_index_names_a_model_without_its_folders(
 ) -> None:
     monkeypatch.setattr(Build, "_make", lambda build, model, corpus: None)
     (tmp_path / "small-bert").mkdir()
-    folder: Any = SimpleNamespace(name=str(tmp_path / "small-bert"))
+    folder: Any = SimpleNamespace(name=str(tmp_path / "small-bert"), edit="")
     build = Build(folder, wb.read(SMALL), Searched(SMALL, "", 40))
     build.total = 3
     assert build.in_words() == "computing states with small-bert, 0 of 3 texts"

@@ -2,7 +2,8 @@
 
 A thread of its own makes it, which calls nothing of Streamlit: typing does not stop it, and
 visitors who search the same corpus share it. Between batches it lets forward passes of other
-visitors run, and waits while a page is drawn. Costs: reading the texts, and a forward pass over
+visitors run, and waits while a page is drawn. That of an edited model ends when the page is left:
+each state of a switch is another model. Costs: reading the texts, and a forward pass over
 them, the first time; then opening the files. The latest indexes are kept open.
 """
 
@@ -36,6 +37,7 @@ SOON = 2.0  # seconds between it and the whole index, in which a visitor may go 
 ANOTHER = "another computation with a model to end"
 PATIENCE = 0.3  # seconds that a page waits before it shows progress
 EVERY = 0.5  # seconds between looks at the progress
+LEFT = 5.0  # seconds without such a look after which the page was left
 READING = 0.4  # share of the bar for reading texts
 Key = tuple[object, ...]
 
@@ -70,6 +72,8 @@ class Build:
         self.waits_for = ""
         self.index: Occurrences | None = None
         self.error: WorkbenchError | None = None
+        self.is_of_edit, self.looked_at = bool(model.edit), time.monotonic()
+        self.is_left = False  # and so no longer made: no page looks at it
         self._paused, self._after = 0.0, after
         make = Thread(target=self._make, args=(model, corpus), daemon=True, name="index of words")
         make.start()
@@ -125,7 +129,8 @@ class Build:
         """End if the index is no longer wanted; now and then let others compute."""
         from workbench.engine.forward_pass import ALONE
 
-        if self.cancelled.is_set():
+        self.is_left = self.is_of_edit and time.monotonic() - self.looked_at > LEFT
+        if self.cancelled.is_set() or self.is_left:
             raise _CancelledError
         if time.monotonic() - self._paused > EVERY / 10:
             ALONE.release()
@@ -202,8 +207,9 @@ def _build(key: Key, model: "Model", searched: Searched, after: Build | None = N
     builds, lock = _builds()
     corpus = cache.corpus(searched.corpus)
     with lock:
-        if key not in builds:
+        if key not in builds or builds[key].is_left:
             builds[key] = Build(model, corpus, searched, after)
+        builds[key].looked_at = time.monotonic()
         builds.move_to_end(key)
         ended = [each for each, build in builds.items() if build.ended.is_set()]
         for each in ended[: max(0, len(builds) - KEPT)]:
@@ -268,6 +274,8 @@ def progress(model: "Model", searched: Searched) -> None:
 
 def _watch(build: Build, first: Build | None, name: str) -> None:
     """Draw the progress and a button that cancels; draw the page again at each index."""
+    for each in filter(None, (build, first)):
+        each.looked_at = time.monotonic()
     shown = f"first words of {name}"
     is_first = first is not None and first.index is not None
     if build.ended.is_set() or (is_first and not st.session_state.get(shown)):
