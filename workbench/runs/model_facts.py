@@ -4,8 +4,8 @@ The first time that its files are seen, the model is opened once, in the precisi
 hash is that of the model in fp32, computed tensor by tensor. Later the bytes of the files are
 enough, so the same request is found without importing torch. The cache key is the content (bytes,
 seed of random weights, version of transformers), never a name; a run uses the cache only to find
-its own name. Costs: one reading of the files; a large file is read again only when its inode, size
-or times have changed.
+its own name. Costs: one reading of the files; a file is read again only when its inode, size or
+times have changed, or a small one in another process.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -35,8 +36,10 @@ from workbench.models.references import (
 from workbench.runs.processes.forked_call import forked_call
 
 FORMAT = 6
-LARGE = 64 << 20  # bytes from which the hash of a file is cached
+LARGE = 64 << 20  # bytes from which the hash of a file is cached on disk
 SETTLED = 2.0  # seconds after a change, from which a new change is visible in a file's times
+_hashes: dict[tuple[int, ...], str] = {}  # of smaller files, in this process
+_version = cache(version)
 _PARTS = {".safetensors", ".json", ".txt", ".model", ".hdf5", ".bin", ".npy", ".jinja", ".tiktoken"}
 
 
@@ -111,7 +114,7 @@ def _check(facts: Mapping[str, Any]) -> str:
 def files_hash(ref: str, seed: int = 0, pickled: bool = False) -> str:
     """Return a hash of the files and of all that the model depends on; "" without files."""
     weights_seed = seed if split_ref(ref).is_random else None
-    facts: list[object] = [FORMAT, weights_seed, pickled, version("transformers")]
+    facts: list[object] = [FORMAT, weights_seed, pickled, _version("transformers")]
     try:
         files = [path for path in files_of(split_ref(ref).source) if path.is_file()]
         for path in files:
@@ -122,19 +125,24 @@ def files_hash(ref: str, seed: int = 0, pickled: bool = False) -> str:
 
 
 def _hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file; for a large file it is cached until the file changes."""
+    """Return the SHA-256 of a file, cached until it changes: of a large file on disk, too."""
     with open_regular(path) as file:
         before = _identity(file)
-        if before[2] < LARGE:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        name = hashlib.sha256(json.dumps([str(path.resolve()), before]).encode()).hexdigest()
-        cache = machine.home() / "known" / "hashes" / name
-        with suppress(OSError, ValueError):
-            return bytes.fromhex(read_regular(cache).decode()).hex()
+        if before in _hashes:
+            return _hashes[before]
+        stored = None
+        if before[2] >= LARGE:
+            name = hashlib.sha256(json.dumps([str(path.resolve()), before]).encode()).hexdigest()
+            stored = machine.home() / "known" / "hashes" / name
+            with suppress(OSError, ValueError):
+                return bytes.fromhex(read_regular(stored).decode()).hex()
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         if _identity(file) == before and time.time_ns() - before[4] > SETTLED * 1e9:
-            with suppress(WorkbenchError), atomic_write(cache) as draft:
-                draft.write_text(sha256)
+            if stored is None:
+                _hashes[before] = sha256
+            else:
+                with suppress(WorkbenchError), atomic_write(stored) as draft:
+                    draft.write_text(sha256)
         return sha256
 
 
