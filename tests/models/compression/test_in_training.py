@@ -203,7 +203,7 @@ def test_inputs_are_rounded_in_training_and_after(
     weights = round_weights(bert, 8)
     both = round_weights(bert, 8, activations=True, texts=texts)
     assert change(weights, both, texts) > 1e-4
-    aware = quantise_in_training(bert, imitating(bert, texts, 3e-6), 8, activations=True)
+    aware = quantise_in_training(bert, imitating(bert, texts, 1e-4), 8, activations=True)
     assert change(bert, aware, texts) < change(bert, both, texts)
     for model in (both, aware):
         model.save(tmp_path / "inputs")
