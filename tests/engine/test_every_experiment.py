@@ -69,7 +69,7 @@ EXPERIMENTS = {
         "neighbours", "share", 0.05, "primer:size=40",
         {"random_models": 0, "n_permutations": 19, "min_count": 4},
     ),
-    "profile": Case("losses", "value", 0.01),
+    "profile": Case("losses", "value", 0.02),  # AVX2 sums bf16 less exactly: 0.015
     "similarity": Case("similarity", "cka", 2e-3),
     "steering": Case(
         "directions", "effect", 0.3, "primer/counterfactuals",
