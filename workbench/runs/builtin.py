@@ -336,19 +336,6 @@ def alone(runs: Path | None = None) -> Iterator[None]:
                     os.environ[name] = value
 
 
-def outdated(run: Run, seen: Any = None) -> str:
-    """Return why a built-in result is not what this version would compute; "" if it is."""
-    recipe = recipe_of(run)
-    stored, made = run.spec, request_of(recipe, seen=seen).spec
-    if stored.version != EXPERIMENTS[recipe.experiment].version:
-        return f"{recipe.experiment} has another version"
-    if [model.hash for model in stored.models] != [model.hash for model in made.models]:
-        return "a model has changed"
-    if [corpus.hash for corpus in stored.corpora] != [corpus.hash for corpus in made.corpora]:
-        return "the corpus has changed"
-    return "" if stored.fingerprint == made.fingerprint else "the settings are others"
-
-
 if __name__ == "__main__":
     words = sys.argv[1:]
     try:

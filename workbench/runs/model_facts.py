@@ -114,8 +114,7 @@ def files_hash(ref: str, seed: int = 0, pickled: bool = False) -> str:
     facts: list[object] = [FORMAT, weights_seed, pickled, version("transformers")]
     try:
         files = [path for path in files_of(split_ref(ref).source) if path.is_file()]
-        for path in files:
-            facts.append([path.name, _hash_of(path)])
+        facts.extend([path.name, _hash_of(path)] for path in files)
     except (OSError, ValueError, RuntimeError):
         return ""  # opening it reports the error
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest() if files else ""

@@ -191,6 +191,11 @@ def log_lines(folder: Path, maximum: int = LINES) -> tuple[str, ...]:
     return tuple(line[:LONGEST] for line in lines[-maximum:])
 
 
+def log_line(event: Mapping[str, Any]) -> str:
+    """Return the line of an event of a log, which says whether it is a warning."""
+    return f"warning: {event['text']}" if event["kind"] == "warning" else str(event["text"])
+
+
 def _status(data: Any) -> Status:
     facts = _facts(data, Status)
     if facts["state"] not in get_args(State):
