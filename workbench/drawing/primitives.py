@@ -130,6 +130,18 @@ def panels(
     return _label(figure, names, panes)
 
 
+def plot_or_panels(
+    parts: Sequence[tuple[object, Sequence[Trace]]],
+    height: float = 400,
+    tall: float = 260,
+    **axes: Look,
+) -> go.Figure:
+    """The only part without a title, at this height; of several a panel for each."""
+    if len(parts) == 1:
+        return plot(parts[0][1], height, **axes)
+    return panels(parts, tall, **axes)
+
+
 def multiples(
     series: Sequence[tuple[object, Sequence[Trace]]],
     references: Sequence[Trace] = (),

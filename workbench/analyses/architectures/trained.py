@@ -34,7 +34,7 @@ from workbench.core import machine
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, parse_json, read_regular
 from workbench.core.stats import t_interval
-from workbench.experiment.definition import Inputs, Progress
+from workbench.experiment.definition import Caveat, Inputs, Progress
 
 HELD_OUT = 0.05  # of the text
 Fit = Callable[..., list[Row]]  # of a net, its task and its plan
@@ -158,3 +158,9 @@ def with_interval(name: str, values: Any, prefix: str) -> dict[str, float]:
     lower, upper = t_interval(values)
     ends = {f"{prefix}lower": float(lower), f"{prefix}upper": float(upper)}
     return {name: float(values.mean()), **ends}
+
+
+def caveats_of(texts: Sequence[str], seeds: Sequence[int]) -> list[Caveat]:
+    """These caveats, and that of a single seed."""
+    one = ["One seed: the variation between trainings is not known."] if len(seeds) < 2 else []
+    return [Caveat(text) for text in [*texts, *one]]

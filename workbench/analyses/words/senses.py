@@ -119,13 +119,13 @@ class Senses(Displayed):
         """The clusters with a few occurrences of each, and how well they fit labels."""
         size = f"{plural(len(self.table), 'occurrence')}, {plural(self.n_clusters, 'cluster')}"
         lines = [f"{self.model} in {self.corpus}, {state_name(self.layer)}: {self.word!r}, {size}"]
-        for row in self.measures.to_dict("records"):
-            lines.append(
-                f"  {row['gold']} ({row['labels']}): V-measure {row['v_measure']:.2f} (permuted "
-                f"labels {row['v_chance']:.2f}, p = {row['v_p']:.3f}); nearest neighbour "
-                f"{100 * row['accuracy']:.0f} % (permuted {100 * row['chance']:.0f} %, "
-                f"p = {row['p']:.3f})"
-            )
+        lines.extend(
+            f"  {row['gold']} ({row['labels']}): V-measure {row['v_measure']:.2f} (permuted "
+            f"labels {row['v_chance']:.2f}, p = {row['v_p']:.3f}); nearest neighbour "
+            f"{100 * row['accuracy']:.0f} % (permuted {100 * row['chance']:.0f} %, "
+            f"p = {row['p']:.3f})"
+            for row in self.measures.to_dict("records")
+        )
         for cluster, own in self.table.groupby("cluster"):
             lines.append(f"  cluster {cluster}: {len(own)}")
             for row in own.head(EXAMPLES).to_dict("records"):

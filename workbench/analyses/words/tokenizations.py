@@ -94,6 +94,12 @@ class Tokenization(Displayed):
         """Number of unknown pieces."""
         return sum(piece.unknown for piece in self.pieces)
 
+    def counts(self, *more: str) -> str:
+        """The number of pieces, and of special and unknown ones; `more` stands before these."""
+        others = [(self.n_special, "special"), (self.n_unknown, "unknown")]
+        parts = [f"{number} {kind}" for number, kind in others if number]
+        return ", ".join([f"{self.n_pieces:,}", *more, *parts])
+
     @property
     def is_lossless(self) -> bool:
         """Whether the pieces give the text again, to the character."""
@@ -338,7 +344,7 @@ class Tokenizations(Displayed):
                 heading = listed([self.text[slice(*words[index])]]) if name == "at" else ""
                 names = {"before": SPECIAL, "after": SPECIAL, "gap": NO_NAME}
                 yield (names.get(name, heading), *row)
-        yield ("pieces", *(_counts(each) for each in self.results))
+        yield ("pieces", *(each.counts() for each in self.results))
 
 
 def row_keys(n_words: int) -> list[tuple[str, int]]:
@@ -375,13 +381,6 @@ def _cells(of: Tokenization) -> dict[tuple[str, int], str]:
         )
         for key, pieces in placed(of).items()
     }
-
-
-def _counts(of: Tokenization) -> str:
-    parts = [f"{of.n_pieces:,}"]
-    parts += [f"{of.n_special} special"] if of.n_special else []
-    parts += [f"{of.n_unknown} unknown"] if of.n_unknown else []
-    return ", ".join(parts)
 
 
 def _aligned(lines: Iterable[Sequence[str]]) -> list[str]:

@@ -25,6 +25,7 @@ from workbench.drawing.primitives import (
     matrix,
     panels,
     plot,
+    plot_or_panels,
     state_axis,
 )
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT, TUNED
@@ -101,9 +102,7 @@ def layers(tables: Tables) -> go.Figure:
             parts.append((str(stack) if table["stack"].nunique() > 1 else "", traces))
     x_axis = state_axis(table["layer"].max())
     y_axis = {"title": EFFECT, "tickformat": ".0%"}
-    if len(parts) == 1:
-        return plot(parts[0][1], 400, x_axis, y_axis)
-    return panels(parts, 260, x=x_axis, y=y_axis)
+    return plot_or_panels(parts, x=x_axis, y=y_axis)
 
 
 def heads(tables: Tables) -> go.Figure:

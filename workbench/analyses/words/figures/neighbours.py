@@ -26,6 +26,7 @@ from workbench.drawing.primitives import (
     matrix,
     panels,
     plot,
+    plot_or_panels,
     state_axis,
     state_cells,
 )
@@ -165,9 +166,7 @@ def _panels(parts: list[tuple[str, list[Trace]]], table: pd.DataFrame, y: Look) 
     if not parts:
         raise KeyError("no rows to draw")
     x = state_axis(table["layer"].max())
-    if len(parts) == 1:
-        return plot(parts[0][1], 380, x, y)
-    return panels(parts, 240, x=x, y=y)
+    return plot_or_panels(parts, 380, 240, x=x, y=y)
 
 
 def _line(
