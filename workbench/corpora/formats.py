@@ -72,8 +72,10 @@ def formats(announced: Literal["READS", "WRITES"] = "READS") -> Mapping[str, str
     for file in (file for folder in folders for file in Path(folder).glob("*.py")):
         lines = _ANNOUNCED.findall(file.read_text("utf-8"))
         said = {name: ast.literal_eval(value) for name, value in lines}
-        for ending in said.get(announced, ()):
-            found.append((said.get("PLACE", 100), ending, f"{READERS}.{file.stem}"))
+        found.extend(
+            (said.get("PLACE", 100), ending, f"{READERS}.{file.stem}")
+            for ending in said.get(announced, ())
+        )
     found.sort(key=lambda each: each[0])  # endings of one module keep their order
     return {ending: module for _, ending, module in found}
 

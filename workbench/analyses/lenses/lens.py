@@ -31,7 +31,7 @@ from workbench.analyses.lenses.task_lens import (
 )
 from workbench.analyses.lenses.tuned_maps import HasMaps, maps_of
 from workbench.analyses.predictions.generate import cut_note
-from workbench.analyses.predictions.predict import fill, has_task_head, read_by
+from workbench.analyses.predictions.predict import fill, read_by
 from workbench.analyses.predictions.prediction import Kind, Prediction, following, labelled
 from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, listed
@@ -495,7 +495,7 @@ def lens(
     """
     if top < 1:
         raise WorkbenchError(f"top is {top}.", code="setting-invalid", remedy="Use 1 or more.")
-    if has_task_head(model):
+    if model.task_head is not None:
         if tuned is not None:
             raise refusal(model, "has a task head, which no tuned lens reads", "Leave out tuned.")
         return _of_task_head(model, text, word, second, top)
