@@ -67,7 +67,7 @@ def formats(announced: Literal["READS", "WRITES"] = "READS") -> Mapping[str, str
     `WRITES = (".tsv",)`; `PLACE = 6` is its place in lists. The lines are read without importing
     the module, since most need spaCy.
     """
-    found = []
+    found: list[tuple[int, str, str]] = []
     folders = import_module(READERS).__path__
     for file in (file for folder in folders for file in Path(folder).glob("*.py")):
         lines = _ANNOUNCED.findall(file.read_text("utf-8"))

@@ -664,7 +664,7 @@ def unmet_requirements(
     corpora: "Iterable[Corpus]" = (),
 ) -> list[WorkbenchError]:
     """Return why these models (by their facts) and corpora cannot be used; empty if they can."""
-    errors = []
+    errors: list[WorkbenchError] = []
     for facts in models:
         errors.extend(
             _unmet(experiment.name, need, facts)

@@ -32,7 +32,7 @@ from workbench.analyses.training.training_run import text_of
 from workbench.analyses.training.vocabulary import Vocabulary, vocabulary_of
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.files import read_json, write_atomically
 from workbench.core.stats import t_interval
 from workbench.experiment.definition import Caveat, Inputs, Progress
 
@@ -124,14 +124,13 @@ def each_cell(
 def _stored(scratch: Path, file: str) -> dict[str, Any] | None:
     """The numbers of a training that was finished before the run was stopped."""
     path = scratch / f"{file}.json"
-    numbers: dict[str, Any] | None = parse_json(read_regular(path)) if path.is_file() else None
+    numbers: dict[str, Any] | None = read_json(path) if path.is_file() else None
     return numbers
 
 
 def _store(scratch: Path, file: str, numbers: dict[str, Any]) -> None:
     """Keep the numbers of a finished training, and delete its checkpoint."""
-    with atomic_write(scratch / f"{file}.json") as draft:
-        draft.write_text(json.dumps(numbers), "utf-8")
+    write_atomically(scratch / f"{file}.json", json.dumps(numbers))
     shutil.rmtree(scratch / file, ignore_errors=True)
 
 

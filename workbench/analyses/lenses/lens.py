@@ -33,11 +33,10 @@ from workbench.analyses.lenses.tuned_maps import HasMaps, maps_of
 from workbench.analyses.predictions.generate import cut_note
 from workbench.analyses.predictions.predict import fill, read_by
 from workbench.analyses.predictions.prediction import Kind, Prediction, following, labelled
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.head_names import at_state, state_name, state_number
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.corpora.encode import encode
 from workbench.corpora.markers import has_marker
 from workbench.corpora.typed import word_index
@@ -406,9 +405,7 @@ class LensReading(Displayed):
             >>> reading.figure().data[0].type
             'heatmap'
         """
-        draw = imported("workbench.analyses.lenses.figures.lens:grid", "its figure")
-        drawn: Figure = draw(self.tables)
-        return drawn
+        return figure_by("workbench.analyses.lenses.figures.lens:grid", self.tables)
 
     def __repr__(self) -> str:
         """The top choice of every layer: in one column per place, or with the next choices."""

@@ -26,12 +26,11 @@ from workbench.analyses.predictions.explained import prediction_of, target_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.results import SHOWN, printable
 from workbench.analyses.predictions.target import Measure, Target
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
 from workbench.core.head_names import EMBEDDINGS, FIRST, state_number
 from workbench.core.public import public, require_choice
-from workbench.core.registry import imported
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
@@ -340,9 +339,13 @@ class Patching(Displayed):
             >>> found.figure().layout.title.text
             "The state of “girls” (for “girl”) in layer 1 restores 99 % of 'were' rather than 'was'"
         """
-        draw = imported("workbench.analyses.patching.figures.patching:effects", "its figure")
-        drawn: Figure = draw(self.table, self.what, self.label, self.is_distinguished)
-        return drawn
+        return figure_by(
+            "workbench.analyses.patching.figures.patching:effects",
+            self.table,
+            self.what,
+            self.label,
+            self.is_distinguished,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Texts, target, numbers, the rows of the table, and notes, as JSON has them."""

@@ -37,7 +37,7 @@ from workbench.analyses.transfer.backbone import Body, body_of
 from workbench.analyses.transfer.features import Live
 from workbench.analyses.transfer.trainer import Plan, guessed, own_weights, train_head
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, folder_or_temporary, parse_json, read_regular
+from workbench.core.files import folder_or_temporary, read_json, write_atomically
 from workbench.core.findings import percent
 from workbench.core.metrics import spelt
 from workbench.core.stats import Floats, interval_around, resampled
@@ -118,13 +118,12 @@ class State:
     def read(cls, home: Path) -> "State":
         """The state before an interruption; an empty one where there is none."""
         with suppress(OSError, ValueError, TypeError):
-            return cls(**parse_json(read_regular(home / STATE).decode()))
+            return cls(**read_json(home / STATE))
         return cls()
 
     def write(self, home: Path) -> None:
         """Write the state, and remove folders that it does not name."""
-        with atomic_write(home / STATE) as draft:
-            draft.write_text(json.dumps(vars(self)), "utf-8")
+        write_atomically(home / STATE, json.dumps(vars(self)))
         for folder in home.glob("model-*"):
             if folder.name not in (self.chosen, self.nearest):
                 shutil.rmtree(folder)

@@ -28,12 +28,11 @@ from workbench.analyses.words.occurrences import (
     occurrences,
     require_counts,
 )
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.findings import plural
 from workbench.core.head_names import state_name
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.corpora.corpus import Corpus
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
@@ -111,9 +110,7 @@ class Senses(Displayed):
             >>> wb.senses(model, corpus, "to").figure().data[0].type
             'scatter'
         """
-        draw = imported("workbench.analyses.words.figures.neighbours:one_form", "its figure")
-        drawn: Figure = draw(self, colour)
-        return drawn
+        return figure_by("workbench.analyses.words.figures.neighbours:one_form", self, colour)
 
     def __repr__(self) -> str:
         """The clusters with a few occurrences of each, and how well they fit labels."""

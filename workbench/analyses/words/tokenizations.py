@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.corpora.typed import index_of, readable
 from workbench.engine.batch import NO_WORD
 from workbench.engine.model import Model
@@ -316,9 +315,7 @@ class Tokenizations(Displayed):
             >>> found.figure().data[0].y
             ('1. Ben', '2. unlocks', '3. it', '4. .')
         """
-        draw = imported("workbench.analyses.words.figures.words:pieces", "its figure")
-        drawn: Figure = draw(self.words)
-        return drawn
+        return figure_by("workbench.analyses.words.figures.words:pieces", self.words)
 
     def as_dict(self) -> dict[str, Any]:
         """The results of all models, as JSON has them."""

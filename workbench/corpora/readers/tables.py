@@ -21,7 +21,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.core.files import COMPRESSED, numbered_lines, stem
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.counterfactuals import (
@@ -203,13 +203,9 @@ def columns_of(
 ) -> Columns:
     """Texts, labels and row ids, from the user's options or from the column names."""
     for name in (*text, *labels):
-        if name not in scores:
-            raise WorkbenchError(
-                f"there is no column {name!r}.",
-                code="column-not-found",
-                where=where,
-                remedy=did_you_mean(name, scores),
-            )
+        require_one_of(
+            name, scores, f"there is no column {name!r}.", code="column-not-found", where=where
+        )
     if len(text) > 2 or len(set(text)) < len(text):
         raise WorkbenchError(
             f"the text columns are {', '.join(text)}.",

@@ -17,6 +17,7 @@ from workbench.drawing.primitives import (
     band,
     bars,
     curve,
+    drawable,
     ends,
     head_grid,
     heat_maps,
@@ -195,10 +196,9 @@ def _scale(effects: pd.Series) -> Look:
 
 def _known(table: pd.DataFrame) -> pd.DataFrame:
     """The rows with an effect: of a place in pairs that the model distinguishes."""
-    known = table[table["effect"].notna()].reset_index(drop=True)
-    if known.empty:
-        raise KeyError("no pair is distinguished")
-    return known
+    return drawable(
+        table[table["effect"].notna()].reset_index(drop=True), "no pair is distinguished"
+    )
 
 
 FIGURES = {"states": states, "layers": layers, "heads": heads, "mlps": mlps, "pairs": pairs}

@@ -15,7 +15,7 @@ from workbench.analyses.predictions.views.choices import Place
 from workbench.analyses.predictions.views.results import COUNT, Side, Top
 from workbench.app import cache, choice, navigation, selection, style, ways_on
 from workbench.app.frame.home import Look
-from workbench.app.text import as_html, errors_shown, plain
+from workbench.app.text import as_html, captions, errors_shown, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import (
     Choice,
@@ -510,8 +510,7 @@ def _continued(side: Side, written: str) -> str:
 def _continuation(side: Side, found: predict_results.Written) -> None:
     end = "" if not found.ended else " The model ended the text."
     st.html(_continued(side, found.whole))
-    for note in found.notes:
-        st.caption(plain(note))
+    captions(found.notes)
     token_views(
         [
             written_strip(

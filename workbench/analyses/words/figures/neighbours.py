@@ -21,6 +21,7 @@ from workbench.drawing.primitives import (
     band,
     choice,
     curve,
+    drawable,
     heat_map,
     marks,
     matrix,
@@ -109,9 +110,7 @@ def forms_with_senses(tables: Tables) -> go.Figure:
     How to read: the number after a form is the accuracy with permuted senses, which is that of
     static vectors.
     """
-    table = tables["senses"]
-    if table.empty:
-        raise KeyError("no form has several senses")
+    table = drawable(tables["senses"], "no form has several senses")
     parts: list[tuple[object, list[Trace]]] = []
     heights, axes = [], []
     for stack, own in table.groupby("stack", sort=False):
@@ -135,9 +134,7 @@ def sense_map(tables: Tables) -> go.Figure:
     How to read: each mark is an occurrence; its colour is its sense, its shape its cluster. The
     axes are the first two principal components, at the layer with the highest accuracy.
     """
-    table = tables["map"]
-    if table.empty:
-        raise KeyError("no form has several senses")
+    table = drawable(tables["map"], "no form has several senses")
     parts = [
         (f"{form}, {state_name(layer)}", _points(own, "sense", own["context"]))
         for (form, layer), own in table.groupby(["form", "layer"], sort=False)
