@@ -12,7 +12,6 @@ from workbench.core.head_names import (
     has_several_kinds,
     head_name,
     head_number,
-    parse_head,
     parse_state,
     place_name,
     state_name,
@@ -40,16 +39,10 @@ def test_the_columns_of_another_head_have_a_prefix() -> None:
 
 @given(layer=st.integers(0, 999), head=st.integers(0, 999))
 def test_what_is_typed_is_what_was_shown(layer: int, head: int) -> None:
-    assert parse_head(head_number(layer, head)) == (layer, head)
-    assert parse_head(head_name({"layer": layer, "head": head, **ANY}, False)) == (layer, head)
+    assert head_number(layer, head) == f"{layer + 1}.{head + 1}"
+    assert head_name({"layer": layer, "head": head, **ANY}, False) == f"head {layer + 1}.{head + 1}"
     assert parse_state(state_name(layer)) == parse_state(state_number(layer)) == layer
     assert parse_state(block_name(layer)) == layer + 1  # the states that this block returns
-
-
-@pytest.mark.parametrize("text", ["3-7", "0.7", "3.0", "3", "3.7.1", "-1.2", "", "3.7e1", "٣.٧"])
-def test_another_text_is_no_head(text: str) -> None:
-    with pytest.raises(WorkbenchError, match="counted from 1"):
-        parse_head(text)
 
 
 @pytest.mark.parametrize("text", ["-1", "layer 0", "top", "", "1.5"])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.night import mostly
-from workbench.core.head_names import parse_head, parse_state, place_name
+from workbench.core.head_names import parse_state, place_name
 from workbench.drawing.axes import axes_of
 from workbench.drawing.layout import scene
 from workbench.drawing.sanitize import harmless
@@ -27,6 +27,12 @@ WITH_DASH = re.compile(r"\bheads? \d+-\d+|\(\d+-\d+\)")
 HEAD = re.compile(r"\bhead (\d+\.\d+)(?![\d.]*\d)", re.I)
 LAYER = re.compile(r"\blayer (\d+)\b", re.I)
 AXES = ("layer", "head", "head that stays", "layer from which the prediction is final")
+
+
+def parse_head(name: str) -> tuple[int, int]:
+    """The indices of a head from its numbers, as in `3.7`."""
+    layer, head = name.removeprefix("head ").split(".")
+    return int(layer) - 1, int(head) - 1
 
 
 def figures(run: Run) -> Iterator[tuple[str, Mapping[str, Any]]]:

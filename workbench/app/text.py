@@ -27,6 +27,12 @@ def plain(text: object, max_length: int | None = None) -> str:
     return _SIGNS.sub(r"\\\1", shortened(text, max_length))
 
 
+def captions(notes: Iterable[str]) -> None:
+    """Draw a caption for each note."""
+    for note in notes:
+        st.caption(plain(note))
+
+
 def prose(text: str) -> str:
     """A sentence of Workbench for Markdown: data is escaped, names in `backticks` are code."""
     parts = shortened(text).split("`")

@@ -103,7 +103,7 @@ def export(
 ) -> None:
     """Write one table or figure of a run to a file."""
     from workbench.cli import output
-    from workbench.core.errors import WorkbenchError, did_you_mean
+    from workbench.core.errors import require_one_of
     from workbench.runs.run import open_run
     from workbench.runs.spec import checked
 
@@ -114,13 +114,13 @@ def export(
         checked(name, "table")
         tables = {*opened.tables, *opened.provenance["tables"]}  # a file may be missing
         figures = {*opened.figures, *opened.provenance["figures"]}
-        if name not in tables | figures:
-            raise WorkbenchError(
-                f"the run has no table or figure {name!r}.",
-                code="result-not-found",
-                where=opened.name,
-                remedy=did_you_mean(name, tables | figures),
-            )
+        require_one_of(
+            name,
+            tables | figures,
+            f"the run has no table or figure {name!r}.",
+            code="result-not-found",
+            where=opened.name,
+        )
         as_figure = name in figures and (out.suffix in FIGURE_ENDINGS or name not in tables)
         as_figure = as_figure and not (out.suffix == ".json" and name in tables)
         if as_figure:

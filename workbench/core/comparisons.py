@@ -80,6 +80,11 @@ def if_tested(row: Row) -> str:
     return f"; {p_text(row['p'])}" if row["random_models"] > 1 else ""
 
 
+def differs(row: Row) -> bool:
+    """Return whether a row's difference is significant, and its interval leaves out 0."""
+    return bool(row["p"] < SIGNIFICANT and not row["lower"] <= 0 <= row["upper"])
+
+
 def comparison_finding(
     row: Row,
     claim: str,

@@ -5,10 +5,19 @@ on a floor above it, so it is named here and imported when the object is first s
 of results are. Costs: nothing until an object is shown.
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.registry import imported
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def figure_by(drawn_by: str, *tables: Any) -> "Figure":
+    """The figure of tables by the function "module:name", which is imported now."""
+    figure: Figure = imported(drawn_by, "its figure")(*tables)
+    return figure
 
 
 def html_of(item: object, drawn_by: str) -> str | None:

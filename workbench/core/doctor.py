@@ -14,7 +14,6 @@ from importlib.metadata import (
     entry_points,
     packages_distributions,
     requires,
-    version,
 )
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from workbench.core.machine import home, runs
-from workbench.core.version import __version__
+from workbench.core.version import __version__, installed_version
 
 DISTRIBUTION = "lm-workbench"
 EXTRAS = {  # optional extras and their purpose
@@ -120,17 +119,10 @@ def packages() -> tuple[Package, ...]:
         requirement = Requirement(line)
         extra = next((e for e in EXTRAS if f'"{e}"' in str(requirement.marker)), "")
         if requirement.marker is None or extra:
-            installed = _version(requirement.name)
+            installed = installed_version(requirement.name)
             specifier = str(requirement.specifier)
             dependencies.append(Package(requirement.name, specifier, installed, extra))
     return tuple(dependencies)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def device() -> Device:
@@ -138,7 +130,7 @@ def device() -> Device:
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    if _version("torch") is None:
+    if installed_version("torch") is None:
         return Device("cpu", (), cores, cores)
     import torch
 
@@ -187,7 +179,7 @@ def _other_projects(distributions: Iterable[str]) -> list[Missing]:
     """Other projects, or old versions of this one, whose package has this one's name."""
     return [
         Missing(
-            f"an environment without the distribution {name} ({_version(name)})",
+            f"an environment without the distribution {name} ({installed_version(name)})",
             "it has a package `workbench`, too, and each overwrites files of the other",
             f"pip uninstall -y {name} {DISTRIBUTION} && pip install {DISTRIBUTION}",
         )

@@ -7,7 +7,7 @@ it is not empty. Costs: nothing.
 """
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import partial
 
@@ -55,6 +55,14 @@ def did_you_mean(name: str, known: Iterable[str], *, ordered: bool = False) -> s
     if near:
         return f"Did you mean {near[0]!r}? Known: {listed(known)}."
     return f"Known: {listed(known)}." if known else "No names are known."
+
+
+def require_one_of(
+    name: str, known: Collection[str], what: str, *, code: str, where: str = ""
+) -> None:
+    """Raise the error `what` with the nearest known names if a name is none of them."""
+    if name not in known:
+        raise WorkbenchError(what, code=code, where=where, remedy=did_you_mean(name, known))
 
 
 def listed(names: Iterable[str]) -> str:

@@ -71,6 +71,12 @@ def atomic_write(target: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def write_atomically(target: Path, content: str | bytes) -> None:
+    """Write a whole file, text as UTF-8, with `atomic_write`."""
+    with atomic_write(target) as draft:
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def open_regular(path: Path) -> BufferedReader:
     """Open a file for reading; a pipe, socket or device raises an OSError at once."""
     return os.fdopen(_regular(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
@@ -109,6 +115,11 @@ def read_regular(path: Path) -> bytes:
     """Return the content of a regular file."""
     with open_regular(path) as file:
         return file.read()
+
+
+def read_json(path: Path) -> Any:
+    """Return the JSON of a regular file, parsed by `parse_json`."""
+    return parse_json(read_regular(path))
 
 
 def parse_json(content: bytes | str) -> Any:

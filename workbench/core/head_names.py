@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 FIRST = 1  # the number of the first block, and of its first head, where people read
 EMBEDDINGS = "embeddings"
-_HEAD = re.compile(r"(?:head )?([1-9][0-9]{0,5})\.([1-9][0-9]{0,5})")
 _STATE = re.compile(r"(?:layer )?([1-9][0-9]{0,5})")
 KIND_NAMES: Mapping[str, str] = {
     "self": "self-attention",
@@ -52,22 +51,6 @@ def head_number(layer: Any, head: Any) -> str:
     '3.7'
     """
     return f"{int(layer) + FIRST}.{int(head) + FIRST}"
-
-
-def parse_head(text: str) -> tuple[int, int]:
-    """Return the indices of a head, layer and head, from its name: 3.7, or head 3.7.
-
-    >>> parse_head("3.7")
-    (2, 6)
-    """
-    found = _HEAD.fullmatch(text.strip())
-    if found is None:
-        raise WorkbenchError(
-            f"{text!r:.40} is not the name of a head.",
-            code="head-missing",
-            remedy="Write layer and head, both counted from 1: 3.7 is head 7 of layer 3.",
-        )
-    return int(found[1]) - FIRST, int(found[2]) - FIRST
 
 
 def block_name(index: Any) -> str:

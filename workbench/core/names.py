@@ -12,7 +12,7 @@ from typing import Literal
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import atomic_write, parse_json, read_regular, user_path
+from workbench.core.files import read_json, user_path, write_atomically
 
 Kind = Literal["models", "corpora"]
 FILE = "names.json"
@@ -148,7 +148,7 @@ def _is_free(name: str, ref: str, paths: dict[str, str]) -> bool:
 
 def _part(kind: Kind, part: str) -> dict[str, str]:
     try:
-        names = parse_json(read_regular(machine.home() / FILE))[kind][part]
+        names = read_json(machine.home() / FILE)[kind][part]
         return {str(key): str(value) for key, value in names.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, WorkbenchError):
         return {}
@@ -158,5 +158,4 @@ def _write(kind: Kind, names: dict[str, str], paths: dict[str, str]) -> None:
     kinds: tuple[Kind, ...] = ("models", "corpora")
     every = {each: {part: _part(each, part) for part in (_GIVEN, _PATHS)} for each in kinds}
     every[kind] = {_GIVEN: names, _PATHS: paths}
-    with atomic_write(machine.home() / FILE) as draft:
-        draft.write_text(json.dumps(every, ensure_ascii=False, indent=1), encoding="utf-8")
+    write_atomically(machine.home() / FILE, json.dumps(every, ensure_ascii=False, indent=1))

@@ -22,6 +22,21 @@ SIGNIFICANT = 0.05
 # --- from sums to scores: [..., numbers] -> [...] -------------------------------------------------
 
 
+def rank_correlation(first: Floats, second: Floats) -> float:
+    """Return Spearman's rank correlation; 0 if either has only equal values.  # [n] each"""
+    from scipy.stats import spearmanr
+
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
+    return float(spearmanr(first, second).statistic)
+
+
+def thirds(values: Floats) -> NDArray[np.intp]:
+    """Return the third of each value, 0 for the smallest ones.  # [n] -> [n]"""
+    bounds = np.quantile(values, (1 / 3, 2 / 3)) if len(values) else values
+    return np.searchsorted(bounds, values)
+
+
 def ratio(part: Floats, whole: Floats, undefined: float = 0.0) -> Floats:
     """Return part / whole; `undefined` where whole is 0.  # [...], [...] -> [...]"""
     quotient: Floats = np.full(np.broadcast_shapes(part.shape, whole.shape), undefined, np.float64)

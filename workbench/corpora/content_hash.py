@@ -8,11 +8,12 @@ a recipe, or one reading of the corpus.
 import hashlib
 import json
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import entry_points, version
 from pathlib import Path
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import COMPRESSED, open_regular, stem, unreadable
+from workbench.core.version import installed_version
 from workbench.corpora.corpus import Corpus, Origin
 from workbench.corpora.formats import layer_of
 from workbench.corpora.show import as_data
@@ -104,11 +105,4 @@ def _pipeline(name: str | None) -> str | None:
 def _pipelines() -> list[str]:
     """spaCy and every installed pipeline, with their versions; found without spaCy."""
     installed = sorted({point.name for point in entry_points(group="spacy_models")})
-    return [version("spacy"), *(f"{name} {_version(name)}" for name in installed)]
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    return [version("spacy"), *(f"{name} {installed_version(name)}" for name in installed)]

@@ -67,13 +67,15 @@ def formats(announced: Literal["READS", "WRITES"] = "READS") -> Mapping[str, str
     `WRITES = (".tsv",)`; `PLACE = 6` is its place in lists. The lines are read without importing
     the module, since most need spaCy.
     """
-    found = []
+    found: list[tuple[int, str, str]] = []
     folders = import_module(READERS).__path__
     for file in (file for folder in folders for file in Path(folder).glob("*.py")):
         lines = _ANNOUNCED.findall(file.read_text("utf-8"))
         said = {name: ast.literal_eval(value) for name, value in lines}
-        for ending in said.get(announced, ()):
-            found.append((said.get("PLACE", 100), ending, f"{READERS}.{file.stem}"))
+        found.extend(
+            (said.get("PLACE", 100), ending, f"{READERS}.{file.stem}")
+            for ending in said.get(announced, ())
+        )
     found.sort(key=lambda each: each[0])  # endings of one module keep their order
     return {ending: module for _, ending, module in found}
 

@@ -34,7 +34,7 @@ def of_splits(ref: str, splits: Mapping[str, Any], options: Options, document: s
     """The corpus of datasets by split, of the package `datasets`; `ref` names them in errors."""
     nlp = tokenizer(options.pipeline, options.language)
     features = next((split.features for split in splits.values()), None)
-    scores = _declared(features) if features else survey(_first_rows(ref, splits))
+    scores = _declared(features) if features else survey(_first_rows(ref, splits)).scores
     columns = columns_of(scores, options.text, options.labels, ref)
 
     def docs(split: str) -> Iterator[Doc]:

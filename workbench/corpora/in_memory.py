@@ -24,7 +24,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.corpora.corpus import Corpus, Options
 from workbench.corpora.formats import SPLIT_NAMES, WHOLE, formats
 from workbench.corpora.hub import of_splits
-from workbench.corpora.readers.tables import Row, blank_rows, columns_of, survey, task_docs
+from workbench.corpora.readers.tables import Row, columns_of, survey, task_docs, without_blank
 from workbench.corpora.readers.text import load_pipeline, tokenizer
 
 OpenFile = Callable[[Path, Options], Corpus]
@@ -98,14 +98,14 @@ def _of_frame(frame: Any, options: Options) -> Corpus:
     records = frame.rename(columns=str).to_dict("records")
     rows = [Row(f"row {index} of the data frame", each) for index, each in enumerate(records)]
     try:
-        columns = columns_of(survey(rows), options.text, options.labels, name)
+        found = survey(rows)
+        columns = columns_of(found.scores, options.text, options.labels, name)
     except WorkbenchError as error:
         remedy = "Name it: wb.read(frame, text='COLUMN')." if not options.text else error.remedy
         raise WorkbenchError(error.what, code=error.code, where=name, remedy=remedy) from None
     nlp = tokenizer(options.pipeline, options.language)
-    blank, notes = blank_rows(rows, columns)
-    kept = [row for row in rows if row.where not in blank]
-    docs = partial(task_docs, kept, columns, "data frame", nlp)
+    columns, notes = without_blank(columns, found)
+    docs = partial(task_docs, rows, columns, "data frame", nlp)
     return Corpus(name, {WHOLE: docs}, (columns.describe(), *notes))
 
 

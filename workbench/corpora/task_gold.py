@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.bio import bio
-from workbench.core.errors import WorkbenchError, did_you_mean, listed
+from workbench.core.errors import WorkbenchError, listed, require_one_of
 from workbench.core.objectives import PREDICTED
 from workbench.corpora.layers import mentions
 from workbench.engine.task import Gold, Task, from_data
@@ -73,13 +73,13 @@ def task_on(task: Task, docs: "Sequence[Doc]", label: str, model: str, where: st
     candidates = {} if task.kind in ("tags", "entities", "answers") else _labels(docs)
     candidates |= {} if task.kind in ("class", "score") else _layers(docs)
     if label:
-        if label not in candidates:
-            raise WorkbenchError(
-                f"the corpus has no label {label!r}.",
-                code="label-missing",
-                where=where,
-                remedy=did_you_mean(label, candidates),
-            )
+        require_one_of(
+            label,
+            candidates,
+            f"the corpus has no label {label!r}.",
+            code="label-missing",
+            where=where,
+        )
         if task.kind == "class" and (other := _others(candidates[label], task)):
             raise WorkbenchError(
                 f"{model} does not predict the class {listed(other)}.",

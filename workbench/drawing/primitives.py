@@ -130,6 +130,26 @@ def panels(
     return _label(figure, names, panes)
 
 
+def drawable(table: pd.DataFrame, missing: str) -> pd.DataFrame:
+    """The table; a KeyError if it has no rows, so that its figure is left out."""
+    if table.empty:
+        raise KeyError(missing)
+    return table
+
+
+def plot_or_panels(
+    parts: Sequence[tuple[object, Sequence[Trace]]],
+    height: float = 400,
+    tall: float = 260,
+    x: Look | None = None,
+    y: Look | None = None,
+) -> go.Figure:
+    """The only part without a title, at this height; of several a panel for each."""
+    if len(parts) == 1:
+        return plot(parts[0][1], height, x, y)
+    return panels(parts, tall, x=x, y=y)
+
+
 def multiples(
     series: Sequence[tuple[object, Sequence[Trace]]],
     references: Sequence[Trace] = (),
@@ -654,8 +674,7 @@ def head_grid(
     `words` are the texts of the cells; `over` returns traces to draw over a panel; heads that are
     not `significant` are grey; `top` is the room above the panels in pixels.
     """
-    if heads.empty:
-        raise KeyError("no heads")
+    drawable(heads, "no heads")
     groups = [
         (" ".join(map(str, name)), part) for name, part in heads.groupby([*HEAD[:2]], sort=False)
     ]

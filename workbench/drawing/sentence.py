@@ -32,10 +32,11 @@ def arcs(sentence: "Words", kind: Kind | None = "light") -> str:
     """HTML of a sentence's tree as an image in a scrolling box, with a text for screen readers."""
     start = sentence.start
     tokens = [word(token.text, token.pos_ or token.tag_) for token in sentence]
-    drawn: list[dict[str, Any]] = []
-    for token in sentence:
-        if token.head.i != token.i and sentence.start <= token.head.i < sentence.end:
-            drawn.append(arc(token.head.i - start, token.i - start, token.dep_))
+    drawn: list[dict[str, Any]] = [
+        arc(token.head.i - start, token.i - start, token.dep_)
+        for token in sentence
+        if token.head.i != token.i and sentence.start <= token.head.i < sentence.end
+    ]
     direction = str(sentence.vocab.writing_system.get("direction", "ltr"))
     alt = "; ".join(
         f"{token.text}: {token.dep_}"

@@ -107,6 +107,24 @@ def template(kind: Kind = "light") -> go.layout.Template:
     return go.layout.Template(layout=layout, data=_traces(kind))
 
 
+def palettes() -> dict[str, dict[str, object]]:
+    """The colours of both themes, as the scripts in `js/` read them."""
+    kinds: tuple[Kind, ...] = ("light", "dark")
+    return {
+        kind: {
+            "scale": list(SCALE[kind]),
+            "around": list(AROUND_ZERO[kind]),
+            "paper": PAPER[kind],
+            "ink": INK[kind],
+            "faint": FAINT[kind],
+            "lines": LINES[kind],
+            "accent": COLOURS[kind][1],
+            "series": list(COLOURS[kind]),
+        }
+        for kind in kinds
+    }
+
+
 def _traces(kind: Kind) -> dict[str, list[dict[str, object]]]:
     """Styles of the first, second, … series of each trace type; they repeat."""
     colour_bar = {"colorbar": _bar(kind)}

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from plotly.colors import hex_to_rgb
 
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.drawing.hover import Line
 from workbench.drawing.layout import WIDTH, scene
 from workbench.drawing.sanitize import is_right_to_left, visible
@@ -70,13 +70,13 @@ def picture(
     plain: Plain, kind: Format, *, title: str = "", subtitle: str = "", columns: int = 2
 ) -> bytes:
     """Return a figure as a picture on white, as wide as one or two columns of a paper."""
-    if kind not in FORMATS:
-        raise WorkbenchError(
-            f"a picture cannot be made as {kind!r:.20}.",
-            code="format-unknown",
-            where="figure",
-            remedy=did_you_mean(kind, FORMATS),
-        )
+    require_one_of(
+        kind,
+        FORMATS,
+        f"a picture cannot be made as {kind!r:.20}.",
+        code="format-unknown",
+        where="figure",
+    )
     if columns not in CENTIMETRES:
         raise WorkbenchError(
             f"a picture cannot be {columns!r:.20} columns wide.",

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parse_json, read_regular, reason_of, require_regular, unwritable
+from workbench.core.files import read_json, reason_of, require_regular, unwritable
 from workbench.core.public import public
 from workbench.engine.batch import Batch, Pieces, sent
 from workbench.engine.forward_pass import Progress, Report, forward
@@ -95,7 +95,7 @@ class Store:
 def open_store(folder: Path) -> Store:
     """Open what `word_states` wrote."""
     try:
-        content = parse_json(read_regular(folder / "store.json"))
+        content = read_json(folder / "store.json")
         missing = np.load(require_regular(folder / "missing.npy"))
         description = Description(**content)
     except (OSError, ValueError, TypeError) as error:

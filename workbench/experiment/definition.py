@@ -664,11 +664,13 @@ def unmet_requirements(
     corpora: "Iterable[Corpus]" = (),
 ) -> list[WorkbenchError]:
     """Return why these models (by their facts) and corpora cannot be used; empty if they can."""
-    errors = []
+    errors: list[WorkbenchError] = []
     for facts in models:
-        for need in experiment.needs_for(settings):
-            if not need.met(facts):
-                errors.append(_unmet(experiment.name, need, facts))
+        errors.extend(
+            _unmet(experiment.name, need, facts)
+            for need in experiment.needs_for(settings)
+            if not need.met(facts)
+        )
     for corpus in corpora:
         try:
             corpus.require(experiment.layers_for(settings), experiment.name)

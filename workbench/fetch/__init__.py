@@ -29,12 +29,13 @@ from urllib.request import Request, urlopen
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import (
     FULL,
-    atomic_write,
     open_regular,
     parse_json,
+    read_json,
     read_regular,
     unreadable,
     unwritable,
+    write_atomically,
 )
 from workbench.fetch.catalogue import ENTRIES, HUB, STATED, Entry, File
 
@@ -504,8 +505,7 @@ def _stated(entry: Entry) -> Mapping[str, Digest]:
             raise unreadable(path, error) from None
     raw = read_small(entry.statement, _manual_steps(entry, {}))
     stated = _parsed(entry, raw, entry.statement)
-    with atomic_write(path) as draft:
-        draft.write_bytes(raw)
+    write_atomically(path, raw)
     return stated
 
 
@@ -569,7 +569,7 @@ def _is_as_stamped(entry: Entry, file: File, stamped: Mapping[str, Any]) -> bool
 def _read_stamp(entry: Entry) -> dict[str, Any]:
     """The verified files of this commit; empty if the stamp is missing or invalid."""
     try:
-        stamp = parse_json(read_regular(entry.folder / STAMP))
+        stamp = read_json(entry.folder / STAMP)
         if stamp["revision"] != entry.revision:
             return {}
         marks = {name: dict(mark) for name, mark in stamp["files"].items()}
@@ -587,8 +587,7 @@ def _write_stamp(entry: Entry, files: Mapping[str, Any]) -> None:
         "checksum": entry.checksum,
         "files": files,
     }
-    with atomic_write(entry.folder / STAMP) as draft:
-        draft.write_text(json.dumps(stamp, indent=2))
+    write_atomically(entry.folder / STAMP, json.dumps(stamp, indent=2))
 
 
 @contextmanager

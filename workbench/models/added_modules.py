@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
+from workbench.core.files import atomic_write, read_json, require_regular, write_atomically
 from workbench.engine.model import refusal
 from workbench.engine.taps import StackName
 from workbench.models.net_parts import blocks
@@ -290,8 +290,9 @@ def save(added: Added, folder: Path) -> None:
     state = {n: w.detach().cpu().contiguous() for n, w in added.modules.state_dict().items()}
     with atomic_write(folder / WEIGHTS) as draft:
         save_file(state, draft)
-    with atomic_write(folder / DESCRIPTION) as draft:
-        draft.write_text(json.dumps({"kind": added.kind, "size": added.size}) + "\n", "utf-8")
+    write_atomically(
+        folder / DESCRIPTION, json.dumps({"kind": added.kind, "size": added.size}) + "\n"
+    )
 
 
 def restore(model: Transformer, folder: Path) -> None:
@@ -302,7 +303,7 @@ def restore(model: Transformer, folder: Path) -> None:
     if not (folder / DESCRIPTION).is_file():
         return
     try:
-        description = parse_json(read_regular(folder / DESCRIPTION).decode("utf-8"))
+        description = read_json(folder / DESCRIPTION)
         kind, size = description["kind"], description["size"]
         if kind not in KINDS or not isinstance(size, int) or not 0 < size <= 2**16:
             raise ValueError(f"there are no modules {kind!r} of size {size!r}")

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, numbered_lines, require_regular
+from workbench.core.files import atomic_write, numbered_lines, require_regular, write_atomically
 from workbench.engine.forward_pass import length_batches
 from workbench.engine.halving import Limit, Places, in_halves
 from workbench.models.elmo import (
@@ -72,10 +72,8 @@ class Words(NamedTuple):
 
 def save_words(words: Words, folder: Path) -> None:
     """Write `vocab.txt` in the original's format (one word per line), and `counts.txt`."""
-    with atomic_write(folder / WORDS) as draft:
-        draft.write_text("".join(f"{word}\n" for word in words.words), "utf-8", newline="\n")
-    with atomic_write(folder / COUNTS) as draft:
-        draft.write_text("".join(f"{count}\n" for count in words.counts), "utf-8", newline="\n")
+    write_atomically(folder / WORDS, "".join(f"{word}\n" for word in words.words))
+    write_atomically(folder / COUNTS, "".join(f"{count}\n" for count in words.counts))
 
 
 def read_words(folder: Path) -> Words:

@@ -27,7 +27,13 @@ from torch.backends import cudnn
 from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError, missing_package
-from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
+from workbench.core.files import (
+    atomic_write,
+    parse_json,
+    read_regular,
+    require_regular,
+    write_atomically,
+)
 from workbench.engine.batch import sent
 
 if TYPE_CHECKING:
@@ -633,8 +639,7 @@ def write_original(folder: Path, options: ElmoOptions, weights: Mapping[str, Ten
 
 def write_options(folder: Path, options: ElmoOptions) -> None:
     """Write `options.json` only."""
-    with atomic_write(folder / OPTIONS) as draft:
-        draft.write_text(json.dumps(options_as_json(options), indent=2) + "\n", "utf-8")
+    write_atomically(folder / OPTIONS, json.dumps(options_as_json(options), indent=2) + "\n")
 
 
 def _read(file: "h5py.File", name: str, shape: tuple[int, ...], path: Path) -> NDArray[np.float32]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workbench.core import machine, names
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parse_json, read_regular
+from workbench.core.files import read_json
 from workbench.engine.task import as_data
 from workbench.models.edit_terms import written
 
@@ -294,7 +294,7 @@ def shape_of(ref: str) -> tuple[int, int] | None:
     """The number of layers, and of heads in each, by the model's `config.json`; None if unknown."""
     with suppress(WorkbenchError, OSError, ValueError, RuntimeError):
         folder = folder_of(split_ref(ref).source)
-        config = parse_json(read_regular(net_folder(folder) / "config.json")) if folder else {}
+        config = read_json(net_folder(folder) / "config.json") if folder else {}
         counts = (next(filter(None, map(config.get, keys)), None) for keys in (_LAYERS, _HEADS))
         layers, heads = counts
         if isinstance(layers, int) and isinstance(heads, int):

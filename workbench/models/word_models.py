@@ -26,7 +26,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, open_regular, read_regular, require_regular
+from workbench.core.files import (
+    atomic_write,
+    open_regular,
+    read_regular,
+    require_regular,
+    write_atomically,
+)
 from workbench.core.machine import require_allowed
 from workbench.engine.batch import Batch, Pieces, Row, pad
 from workbench.engine.model import (
@@ -122,8 +128,7 @@ class Vectors:
             )
         with atomic_write(folder / TABLE) as draft:
             save_file({"vectors": self.table.contiguous()}, draft)
-        with atomic_write(folder / WORDS) as draft:
-            draft.write_text("".join(f"{word}\n" for word in self.rows), "utf-8", newline="\n")
+        write_atomically(folder / WORDS, "".join(f"{word}\n" for word in self.rows))
 
     def _row(self, word: str) -> int:
         row = self.rows.get(word, -1)

@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from types import ModuleType
 
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.core.files import user_path
 from workbench.core.public import public
 from workbench.runs.run import Run, opened_run
@@ -56,13 +56,13 @@ def write_report(
     named = [runs] if isinstance(runs, Run | str) else runs
     found = [opened_run(run, "wb.report") for run in named]
     ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise WorkbenchError(
-            f"a report cannot be written as {ending!r}." if ending else "the file has no suffix.",
-            code="format-unknown",
-            where=str(path),
-            remedy=did_you_mean(ending, ENDINGS),
-        )
+    require_one_of(
+        ending,
+        ENDINGS,
+        f"a report cannot be written as {ending!r}." if ending else "the file has no suffix.",
+        code="format-unknown",
+        where=str(path),
+    )
     if not found:
         raise WorkbenchError(
             "a report needs a run.",

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import atomic_write, parse_json, read_regular, user_path
+from workbench.core.errors import WorkbenchError, did_you_mean, require_one_of
+from workbench.core.files import atomic_write, read_json, read_regular, user_path, write_atomically
 from workbench.core.public import public
 from workbench.drawing.theme import PAPER, template
 from workbench.drawing.vector import Format, picture
@@ -86,16 +86,15 @@ def export_figure(run: Run, name: str, out: "str | PathLike[str]", columns: int 
     """Write a figure of a run; the suffix of the file selects the format."""
     path = _path(out, FIGURE_ENDINGS, "a figure")
     figures = drawings(run)
-    if name not in figures:
-        raise WorkbenchError(
-            f"the run has no figure {name!r:.60}.",
-            code="figure-not-found",
-            where=run.name,
-            remedy=did_you_mean(name, figures),
-        )
+    require_one_of(
+        name,
+        figures,
+        f"the run has no figure {name!r:.60}.",
+        code="figure-not-found",
+        where=run.name,
+    )
     content = _figure(run, figures[name], path.suffix.lower(), columns)
-    with atomic_write(path) as draft:
-        draft.write_bytes(content)
+    write_atomically(path, content)
     return path
 
 
@@ -231,7 +230,7 @@ def _files(content: Content) -> Iterator[tuple[str, bytes]]:
 
 def _data(part: Part) -> Iterator[tuple[str, bytes]]:
     run, public = part.run, public_text(part.run)
-    provenance = parse_json(read_regular(unlinked(run.path / PROVENANCE)))
+    provenance = read_json(unlinked(run.path / PROVENANCE))
     yield spec.FILE, _as_json(_texts(part.spec.model_dump(mode="json"), public))
     yield PROVENANCE, _as_json(_texts(provenance, public))
     yield FINDINGS, _as_json([finding.as_data() for finding in part.findings])

@@ -19,7 +19,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-from workbench.core.files import atomic_write
+from workbench.core.files import write_atomically
 from workbench.drawing.sanitize import is_right_to_left, visible
 from workbench.drawing.theme import template
 from workbench.drawing.vector import page_style
@@ -38,8 +38,7 @@ MOST_ALIGNED = 60  # columns, above which numbers are not aligned
 def write(content: Content, path: Path) -> None:
     """Write the report to a file."""
     page = html(content)
-    with atomic_write(path) as draft:
-        draft.write_text(page, encoding="utf-8", newline="\n")
+    write_atomically(path, page)
 
 
 def html(content: Content) -> str:

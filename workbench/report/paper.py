@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workbench.core.files import atomic_write
+from workbench.core.files import write_atomically
 from workbench.core.findings import Finding, first_decided
 from workbench.report.content import Drawing, Part, content, duration
 from workbench.report.html import paper_page
@@ -104,6 +104,5 @@ def write_paper(chapters: Sequence[Chapter], path: Path, title: str, abstract: s
         for number, chapter in enumerate(chapters, start=1)
     ]
     page = paper_page(whole, abstract, answers)
-    with atomic_write(path) as draft:
-        draft.write_text(page, encoding="utf-8", newline="\n")
+    write_atomically(path, page)
     return path

@@ -16,7 +16,7 @@ from pathlib import Path
 from jinja2 import Environment
 
 from workbench.core.errors import WorkbenchError, missing_package
-from workbench.core.files import atomic_write
+from workbench.core.files import write_atomically
 from workbench.core.findings import listing
 from workbench.drawing.sanitize import is_right_to_left, visible
 from workbench.report.content import Content, Drawing
@@ -40,8 +40,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": " "})
 def write(content: Content, path: Path) -> None:
     """Write the report as PDF."""
     pdf = typeset(content, path)
-    with atomic_write(path) as draft:
-        draft.write_bytes(pdf)
+    write_atomically(path, pdf)
 
 
 def typeset(content: Content, path: Path) -> bytes:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from jinja2 import Environment
 
-from workbench.core.files import atomic_write
+from workbench.core.files import atomic_write, write_atomically
 from workbench.drawing.sanitize import is_right_to_left, visible
 from workbench.report.content import Content
 from workbench.report.drawn import pictured
@@ -62,8 +62,7 @@ def _write(templates: Environment, name: str, content: Content, path: Path, kind
     pictures = _write_pictures(content, path, kind)
     template = templates.get_template(name)
     report = template.render(content=content, pictures=pictures, papers=_stem(path))
-    with atomic_write(path) as draft:
-        draft.write_text(f"{report.rstrip()}\n", encoding="utf-8", newline="\n")
+    write_atomically(path, f"{report.rstrip()}\n")
 
 
 def _write_pictures(content: Content, path: Path, kind: Kind) -> dict[tuple[int, str], str]:
@@ -76,8 +75,7 @@ def _write_pictures(content: Content, path: Path, kind: Kind) -> dict[tuple[int,
         for name, drawing in part.drawings.items():
             relative = f"{_stem(path)}_files/run-{part.number}-{name}.{kind}"
             if image := pictured(drawing, kind):
-                with atomic_write(path.parent / relative) as draft:
-                    draft.write_bytes(image)
+                write_atomically(path.parent / relative, image)
                 paths[part.number, name] = relative
     return paths
 

@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import atomic_write, drafted
+from workbench.core.errors import WorkbenchError, require_one_of
+from workbench.core.files import drafted, write_atomically
 from workbench.experiment.definition import EXPERIMENTS
 from workbench.models.references import MINI, MINI_CORPUS, MORE, NOVELS, RANDOM
 from workbench.runs import spec, status
@@ -223,8 +223,7 @@ def pack(run: Run, recipe: Recipe, target: Path) -> None:
     facts = {key: value for key, value in run.provenance.items() if key not in _LINES}
     facts |= {"command": recipe.command, "files": recorded(target)}
     for name, data in ((status.FILE, asdict(now)), (PROVENANCE, facts)):
-        with atomic_write(target / name) as draft:
-            draft.write_text(json.dumps(data))
+        write_atomically(target / name, json.dumps(data))
     for text in dict.fromkeys(run.warnings):
         status.add_event(target, "warning", text=text)
 
@@ -266,12 +265,7 @@ def remake(
     """
     known = {recipe.name: recipe for recipe in RECIPES}
     for name in names:
-        if name not in known:
-            raise WorkbenchError(
-                f"there is no built-in result {name!r}.",
-                code="run-not-found",
-                remedy=did_you_mean(name, known),
-            )
+        require_one_of(name, known, f"there is no built-in result {name!r}.", code="run-not-found")
     draft = drafted(target)
     shutil.rmtree(draft, ignore_errors=True)
     try:
@@ -311,8 +305,7 @@ def restate(names: Sequence[str] = (), target: Path = SHIPPED) -> None:
     for run in [Run(target / name) for name in names or builtin_names()]:
         store_findings(run.path, EXPERIMENTS[run.spec.experiment].findings_of(run.tables))
         facts = {**run.provenance, "files": recorded(run.path)}
-        with atomic_write(run.path / PROVENANCE) as draft:
-            draft.write_text(json.dumps(facts))
+        write_atomically(run.path / PROVENANCE, json.dumps(facts))
 
 
 @contextmanager
@@ -334,19 +327,6 @@ def alone(runs: Path | None = None) -> Iterator[None]:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
-
-
-def outdated(run: Run, seen: Any = None) -> str:
-    """Return why a built-in result is not what this version would compute; "" if it is."""
-    recipe = recipe_of(run)
-    stored, made = run.spec, request_of(recipe, seen=seen).spec
-    if stored.version != EXPERIMENTS[recipe.experiment].version:
-        return f"{recipe.experiment} has another version"
-    if [model.hash for model in stored.models] != [model.hash for model in made.models]:
-        return "a model has changed"
-    if [corpus.hash for corpus in stored.corpora] != [corpus.hash for corpus in made.corpora]:
-        return "the corpus has changed"
-    return "" if stored.fingerprint == made.fingerprint else "the settings are others"
 
 
 if __name__ == "__main__":

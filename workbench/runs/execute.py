@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import FULL, atomic_write, unwritable
+from workbench.core.files import FULL, unwritable, write_atomically
 from workbench.core.machine import peak_memory
 from workbench.core.version import __version__
 from workbench.experiment.definition import (
@@ -258,8 +258,7 @@ def _run(
         "files": run.recorded(folder),
         **facts,
     }
-    with atomic_write(unlinked(folder / PROVENANCE)) as draft:
-        draft.write_text(json.dumps(provenance, indent=1))
+    write_atomically(unlinked(folder / PROVENANCE), json.dumps(provenance, indent=1))
     journal.becomes("done", ended=status.utc_now(), seconds=seconds, failure=None)
     shutil.rmtree(
         folder / status.SCRATCH, ignore_errors=True

@@ -24,7 +24,7 @@ from typing import IO, Any, Literal
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.files import atomic_write, read_json
 from workbench.core.machine import is_out_of_memory, limit_memory, machine_memory
 from workbench.models.references import BUILT_IN_MODELS, require_model, split_ref
 from workbench.runs.model_facts import Known, files_of, known, stored
@@ -188,7 +188,7 @@ def _parts_file(model: Known) -> Path:
 
 def _stored_parts(path: Path) -> dict[str, int] | None:
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        cached = parse_json(read_regular(path))
+        cached = read_json(path)
         if cached["check"] == _check(cached["parts"]):
             return dict(cached["parts"])
     return None

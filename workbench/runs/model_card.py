@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.files import read_json, write_atomically
 from workbench.core.findings import Finding
 from workbench.core.machine import MEBI
 from workbench.core.objectives import LANGUAGE_MODELS, PREDICTED, described
@@ -66,17 +66,16 @@ def write(folder: Path, origin: Origin | None, notes: Iterable[str] = ()) -> Non
     task = predicts(folder)
     lines = "\n".join(_lines(folder, task, origin, notes))
     card = ModelCard(f"---\n{_metadata(task, origin, folder).to_yaml()}\n---\n\n{lines}\n")
-    with atomic_write(folder / NAME) as draft:
-        draft.write_text(str(card), "utf-8")
+    write_atomically(folder / NAME, str(card))
 
 
 def predicts(folder: Path) -> Mapping[str, Any] | None:
     """What the model in a folder predicts, by its files alone; None if they do not say it."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         if (folder / TASK).is_file():
-            task: dict[str, Any] = parse_json(read_regular(folder / TASK).decode("utf-8"))["task"]
+            task: dict[str, Any] = read_json(folder / TASK)["task"]
             return task
-        config = parse_json(read_regular(net_folder(folder) / "config.json").decode("utf-8"))
+        config = read_json(net_folder(folder) / "config.json")
         for name in config.get("architectures") or ():
             for ending, kind in LANGUAGE_MODELS.items():
                 if str(name).endswith(ending):
@@ -89,7 +88,7 @@ def is_plain(folder: Path) -> bool:
     if not (folder / "config.json").is_file():
         return False
     with suppress(OSError, ValueError, KeyError):
-        manifest = parse_json(read_regular(folder / "heads.json").decode("utf-8"))
+        manifest = read_json(folder / "heads.json")
         return bool(manifest["plain"])
     return not any((folder / name).exists() for name in ("heads.json", "packed.json"))
 

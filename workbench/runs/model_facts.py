@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
+from workbench.core.files import atomic_write, open_regular, read_json, read_regular
 from workbench.models.edit_terms import changed_hash, digest_of, require_parts, terms_of, written
 from workbench.models.references import (
     PARTS,
@@ -101,7 +101,7 @@ def is_known(ref: str) -> bool:
 def _cached(path: Path) -> Known | None:
     """Read facts from the cache; None if they are missing or damaged."""
     with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-        data = parse_json(read_regular(path))
+        data = read_json(path)
         if data["check"] == _check(data["facts"]):
             return Known(data["facts"]["content_hash"], data["facts"])
     return None
@@ -117,8 +117,7 @@ def files_hash(ref: str, seed: int = 0, pickled: bool = False) -> str:
     facts: list[object] = [FORMAT, weights_seed, pickled, _version("transformers")]
     try:
         files = [path for path in files_of(split_ref(ref).source) if path.is_file()]
-        for path in files:
-            facts.append([path.name, _hash_of(path)])
+        facts.extend([path.name, _hash_of(path)] for path in files)
     except (OSError, ValueError, RuntimeError):
         return ""  # opening it reports the error
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest() if files else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.files import read_json, write_atomically
 from workbench.runs.run import Run, require_own
 
 FILE = "note.json"
@@ -30,7 +30,7 @@ class Note:
 def read(folder: Path) -> Note:
     """Return the note of a run; an empty one if there is none that can be read."""
     try:
-        stored = parse_json(read_regular(folder / FILE))
+        stored = read_json(folder / FILE)
         tags = stored["tags"]
         kept = tuple(tag for tag in tags if isinstance(tag, str) and _TAG.fullmatch(tag))
         return Note(kept[:TAGS], str(stored["text"])[:LONGEST])
@@ -49,8 +49,7 @@ def write(run: Run, tags: Iterable[str], text: str) -> Note:
             where=run.name,
             remedy="Remove a tag, or shorten the note.",
         )
-    with atomic_write(run.path / FILE) as draft:
-        draft.write_text(json.dumps({"tags": note.tags, "text": note.text}))
+    write_atomically(run.path / FILE, json.dumps({"tags": note.tags, "text": note.text}))
     return note
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.files import atomic_write, read_json
 from workbench.experiment.definition import EXPERIMENTS, FULL, QUICK, STANDARD
 from workbench.models.references import MINI
 from workbench.runs import model_facts
@@ -64,7 +64,7 @@ def timed(experiment: str) -> list[Timed]:
 @cache
 def _stored() -> dict[str, dict[str, dict[str, float]]]:
     """Seconds by number of parameters (0: of `MODELS`), experiment and preset."""
-    times: dict[str, dict[str, dict[str, float]]] = parse_json(read_regular(FILE))
+    times: dict[str, dict[str, dict[str, float]]] = read_json(FILE)
     return times
 
 

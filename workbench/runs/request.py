@@ -16,7 +16,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
 from weakref import WeakValueDictionary
 
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.core.files import user_path
 from workbench.core.machine import has_no_gpu
 from workbench.core.objectives import facts_for, index_of, name_of
@@ -168,9 +168,9 @@ def object_of(kind: Literal["model", "corpus"], content_hash: str) -> Any:
 
 
 @lru_cache(maxsize=128)
-def _unmet_by_corpora(asked: str) -> list[tuple[str, str, str, str]]:
-    """`unmet_by_corpora`, once for the same content, whichever models are asked about."""
-    return forked_call(unmet_by_corpora, *json.loads(asked))
+def _unmet_by_corpora(content: str) -> list[tuple[str, str, str, str]]:
+    """`unmet_by_corpora`, once for the same content, whichever models are compared."""
+    return forked_call(unmet_by_corpora, *json.loads(content))
 
 
 def unmet_by_corpora(
@@ -206,12 +206,9 @@ def checked_settings(experiment: Experiment[Any], values: Mapping[str, Any]) -> 
     """Return checked settings from values or from text; errors quote the help of the setting."""
     known_names = list(experiment.settings.model_fields)
     for name in values:
-        if name not in known_names:
-            raise WorkbenchError(
-                f"{experiment.name} has no setting {name!r}.",
-                code="setting-unknown",
-                remedy=did_you_mean(name, known_names),
-            )
+        require_one_of(
+            name, known_names, f"{experiment.name} has no setting {name!r}.", code="setting-unknown"
+        )
     values = {
         name: from_text(experiment, name, value) if isinstance(value, str) else value
         for name, value in values.items()
@@ -396,12 +393,9 @@ def _precision(
     precision: str, experiment: Experiment[Any], device: str, facts: Mapping[str, Any]
 ) -> str:
     """Return the precision to use; `auto` is bf16 on a GPU if the experiment and model allow it."""
-    if precision not in PRECISIONS:
-        raise WorkbenchError(
-            f"there is no precision {precision!r}.",
-            code="precision-unknown",
-            remedy=did_you_mean(precision, PRECISIONS),
-        )
+    require_one_of(
+        precision, PRECISIONS, f"there is no precision {precision!r}.", code="precision-unknown"
+    )
     if only_fp32(facts):
         return "fp32"
     if precision != "auto":

@@ -19,7 +19,14 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from workbench.core import machine
 from workbench.core.display import Displayed
 from workbench.core.errors import LISTED, WorkbenchError, did_you_mean
-from workbench.core.files import atomic_write, open_regular, parse_json, read_regular
+from workbench.core.files import (
+    atomic_write,
+    open_regular,
+    parse_json,
+    read_json,
+    read_regular,
+    write_atomically,
+)
 from workbench.core.findings import Finding, Findings, headline
 from workbench.core.public import public
 from workbench.core.registry import imported
@@ -106,8 +113,7 @@ def write_array(folder: Path, name: str, array: "NDArray[np.generic]") -> None:
     """Write one array."""
     from safetensors.numpy import save
 
-    with atomic_write(inside(folder / ARRAYS, name, ".safetensors", "array")) as draft:
-        draft.write_bytes(save({name: array}))
+    write_atomically(inside(folder / ARRAYS, name, ".safetensors", "array"), save({name: array}))
 
 
 def drawings_of(request: spec.Spec) -> "Mapping[str, Draw]":
@@ -140,8 +146,7 @@ def write_figures(
         except Exception as error:
             progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")
             continue
-        with atomic_write(inside(folder / FIGURES, name, ".json", "figure")) as draft:
-            draft.write_bytes(drawn.encode())
+        write_atomically(inside(folder / FIGURES, name, ".json", "figure"), drawn.encode())
         written.append(name)
     return written
 
@@ -159,14 +164,12 @@ def write_findings(
         what = error.what if isinstance(error, WorkbenchError) else repr(error)
         progress.warn(f"The findings cannot be stated: {what}")
         return
-    with atomic_write(unlinked(folder / FINDINGS)) as draft:
-        draft.write_text(data, encoding="utf-8")
+    write_atomically(unlinked(folder / FINDINGS), data)
 
 
 def store_findings(folder: Path, findings: Sequence[Finding]) -> None:
     """Write findings to the folder of a run."""
-    with atomic_write(unlinked(folder / FINDINGS)) as draft:
-        draft.write_text(_as_json(findings), encoding="utf-8")
+    write_atomically(unlinked(folder / FINDINGS), _as_json(findings))
 
 
 def _as_json(findings: Sequence[Finding]) -> str:
@@ -179,7 +182,7 @@ def stored_findings(folder: Path) -> tuple[Finding, ...] | None:
     if not path.is_file():
         return None
     try:
-        data = parse_json(read_regular(path))
+        data = read_json(path)
         return tuple(_FINDINGS.validate_python(data))
     except (OSError, ValueError, WorkbenchError) as error:
         raise damaged(path, error) from None
@@ -399,7 +402,7 @@ def provenance(folder: Path) -> Mapping[str, Any]:
     """Read and check the provenance that a run wrote when it ended."""
     path = unlinked(folder / PROVENANCE)
     try:
-        data: dict[str, Any] = parse_json(read_regular(path))
+        data: dict[str, Any] = read_json(path)
         _Form.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.files import read_json, read_regular, write_atomically
 from workbench.runs.notes import Note
 from workbench.runs.status import Status
 
@@ -118,7 +118,7 @@ def _path() -> Path:
 
 def _stored() -> dict[str, object]:
     try:
-        stored = parse_json(read_regular(_path()))
+        stored = read_json(_path())
     except (OSError, ValueError):
         return {}
     return stored if isinstance(stored, dict) else {}
@@ -129,5 +129,4 @@ def _write(stored: Mapping[str, object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_file() and not _stored() and read_regular(path).strip() != _WHOLE:
         path.replace(path.with_name(ASIDE))
-    with atomic_write(path) as draft:
-        draft.write_text(json.dumps(stored, indent=1, sort_keys=True))
+    write_atomically(path, json.dumps(stored, indent=1, sort_keys=True))

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from workbench.core import names
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular, reason_of
+from workbench.core.files import parse_json, read_regular, reason_of, write_atomically
 from workbench.core.names import Kind
 from workbench.models.references import split_ref
 
@@ -153,8 +153,7 @@ def _given(kind: Kind, ref: str) -> str:
 
 def write(folder: Path, spec: Spec) -> None:
     """Write a spec into the folder of its run."""
-    with atomic_write(unlinked(folder / FILE)) as draft:
-        draft.write_text(json.dumps(spec.model_dump(), indent=1))
+    write_atomically(unlinked(folder / FILE), json.dumps(spec.model_dump(), indent=1))
 
 
 def read(folder: Path) -> Spec:

@@ -22,13 +22,13 @@ from typing import Any, Literal, get_args
 from workbench.core import names
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
-    atomic_write,
     open_for_append,
     open_regular,
     parse_json,
-    read_regular,
+    read_json,
     reason_of,
     unwritable,
+    write_atomically,
 )
 from workbench.core.findings import listing
 from workbench.runs import spec
@@ -102,15 +102,14 @@ class Status:
 def read(folder: Path) -> Status | None:
     """Read the status as written; None if it is missing or cannot be read."""
     try:
-        return _status(parse_json(read_regular(unlinked(folder / FILE))))
+        return _status(read_json(unlinked(folder / FILE)))
     except (WorkbenchError, OSError, ValueError, TypeError, LookupError, ArithmeticError):
         return None
 
 
 def write(folder: Path, status: Status) -> None:
     """Replace the status."""
-    with atomic_write(unlinked(folder / FILE)) as draft:
-        draft.write_text(json.dumps(asdict(status), indent=1))
+    write_atomically(unlinked(folder / FILE), json.dumps(asdict(status), indent=1))
 
 
 def settled(folder: Path) -> Status:
@@ -168,7 +167,7 @@ def _death(folder: Path, stored: Status | None) -> Failure:
 def _unread(folder: Path) -> str:
     """Return why a status cannot be read."""
     try:
-        _status(parse_json(read_regular(unlinked(folder / FILE))))
+        _status(read_json(unlinked(folder / FILE)))
     except WorkbenchError as error:
         return error.what.rstrip(".")
     except (LookupError, TypeError):
@@ -189,6 +188,11 @@ def log_lines(folder: Path, maximum: int = LINES) -> tuple[str, ...]:
         printed = []
     lines = [line for line in [*logged[-maximum:], *printed[-maximum:]] if line.strip()]
     return tuple(line[:LONGEST] for line in lines[-maximum:])
+
+
+def log_line(event: Mapping[str, Any]) -> str:
+    """Return the line of an event of a log, which says whether it is a warning."""
+    return f"warning: {event['text']}" if event["kind"] == "warning" else str(event["text"])
 
 
 def _status(data: Any) -> Status:

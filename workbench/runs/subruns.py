@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.errors import WorkbenchError, did_you_mean, listed
+from workbench.core.errors import WorkbenchError, listed, require_one_of
 from workbench.core.findings import NUMBERS, capital, check_findings, of_all, summary
 from workbench.experiment.definition import (
     EXPERIMENTS,
@@ -352,12 +352,12 @@ def _require_sensible(kind: Experiment[Any], swept: Mapping[str, Sequence[Any]])
     n_runs, known = 1, [*INPUTS, *kind.settings.model_fields]
     for name, options in swept.items():
         n_runs *= len(options)
-        if name not in known:
-            raise WorkbenchError(
-                f"{name!r} cannot be swept: {kind.name} has no such setting.",
-                code="setting-unknown",
-                remedy=did_you_mean(name, known),
-            )
+        require_one_of(
+            name,
+            known,
+            f"{name!r} cannot be swept: {kind.name} has no such setting.",
+            code="setting-unknown",
+        )
         if not options:
             raise WorkbenchError(
                 f"no value is given for {name}.",

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.core.files import parse_json, read_regular
+from workbench.core.files import read_json
 from workbench.core.findings import capital, listing
 from workbench.runs import spec, status
 from workbench.runs.similar import Candidate, Earlier, most_similar
@@ -37,7 +37,7 @@ def earlier(folder: Path, now: Status, request: spec.Spec) -> Earlier | None:
         if other is None or not _is_comparable(other, now):
             continue
         with suppress(OSError, ValueError, LookupError, TypeError):
-            theirs = _request(parse_json(read_regular(path / spec.FILE)))
+            theirs = _request(read_json(path / spec.FILE))
             if theirs["parts"] == own["parts"]:
                 same = [own[what] == theirs[what] for what in ("models", "corpora", "settings")]
                 tells = other.seconds if all(same[1:]) else None

@@ -21,6 +21,7 @@ from workbench.analyses.pruning.evaluation import build_evaluation
 from workbench.engine import batch as batches
 from workbench.experiment import Inputs
 from workbench.models.compression.neurons import cut_neurons
+from workbench.runs.model_card import size_on_disk
 
 SMALL: dict[str, Any] = {
     "max_sentences": 24, "amounts": (0.5,), "random_orders": 0, "rounds": 0, "max_pairs": 0,
@@ -176,7 +177,7 @@ def test_both_models_are_measured_in_one_process(
     model = headed.made("bert", "BertForMaskedLM")
     model.save(tmp_path / "whole")
     cut_neurons(model, 0.5).save(tmp_path / "small")
-    assert cost.disk(tmp_path / "small") < cost.disk(tmp_path / "whole")
+    assert size_on_disk(tmp_path / "small") < size_on_disk(tmp_path / "whole")
     batches.save(wb.encode(list(corpus.docs("test", 5))), tmp_path / "texts")
     words = [str(tmp_path / name) for name in ("whole", "small", "texts")]
     monkeypatch.setattr(sys, "argv", ["cost", *words, "2", "cpu"])

@@ -30,7 +30,8 @@ SHORT: dict[str, Any] = {
 
 def planted(model: Any, **settings: Any) -> Result:
     chosen = {
-        "shots": (2, 6), "seeds": (0, 1, 2), "max_sentences": 16, "calibration": "none", "heads": 1
+        "shots": (2, 6), "seeds": (0, 1, 2), "max_sentences": 16, "calibration": "none", "heads": 1,
+        "attributed": 8,
     }  # fmt: skip
     return run_here("few-shot", model, names(), templates=(TEMPLATE,), **chosen | settings)
 

@@ -13,7 +13,7 @@ import workbench as wb
 from tests.analyses.predictions.known import KEY, planted
 from tests.models.headed import made
 from workbench.analyses.patching.alignment import matched, paired
-from workbench.analyses.patching.patch import PatchEffects, open_points, patch_effects
+from workbench.analyses.patching.patch import PatchEffects, patch_effects
 from workbench.analyses.predictions.explained import prediction_of
 from workbench.analyses.predictions.prediction import Prediction, of_word
 from workbench.analyses.predictions.target import Target
@@ -101,7 +101,7 @@ def rounding(found: PatchEffects) -> float:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_everything_restored_is_the_clean_text_and_nothing_the_corrupt_one(name: str) -> None:
+def test_everything_restored_is_the_clean_text(name: str) -> None:
     """All pieces of a layer together; in the decoder of T5, which writes the same, of the last."""
     clean, corrupt = predictions(name, *PAIRS[name])
     target = Target(5, 6)
@@ -113,9 +113,6 @@ def test_everything_restored_is_the_clean_text_and_nothing_the_corrupt_one(name:
         point = cell.point
         if len(stacks) == 1 or point.stack == "encoder" or point.layer == 2:
             np.testing.assert_allclose(value, found.clean, **CLOSE)
-    same = patch_effects(clean, corrupt, target, by="word", source=corrupt)
-    np.testing.assert_allclose(same.values, found.corrupt, **CLOSE)
-    np.testing.assert_allclose(same.effects, 0, atol=rounding(found))
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -148,22 +145,6 @@ def test_of_two_texts_with_one_top_choice_its_log_probability_is_restored() -> N
     named = wb.patch(model, *PAIRS["mini:bert"], "were", "was", measure="probability")
     assert (named.target, named.against, named.measure) == ("were", "was", "probability")
     assert -1 <= named.corrupt_value < named.clean_value <= 1
-
-
-def test_an_activation_of_an_unrelated_text_restores_little() -> None:
-    """The null: states of a text that has nothing to do with the pair."""
-    clean, corrupt, other = predictions(
-        "mini:bert", *PAIRS["mini:bert"], "Ben ___ to the old hill with Anna."
-    )
-    target = Target(*(int(each.logits()[0].argmax()) for each in (clean, corrupt)))
-    own = patch_effects(clean, corrupt, target)
-    null = patch_effects(clean, corrupt, target, source=other)
-    assert [cell.unit.corrupt for cell in null.cells] == [cell.unit.corrupt for cell in own.cells]
-    first = next(n for n, cell in enumerate(own.cells) if cell.unit.corrupt == "girl")
-    assert own.effects[first] == pytest.approx(1, abs=1e-4) and null.effects[first] < 0.8
-    # the ends and the predicted place are on each other: 0, 3 and 6 of 7 pieces; 0, 2 and 10 of 11
-    sources = [cell.unit.sources[0] for cell in null.cells[:7]]
-    assert sources[0] == 0 and sources[3] == 2 and sources[6] == 10
 
 
 # --- texts of different length --------------------------------------------------------------------
@@ -261,8 +242,6 @@ def test_a_task_head_reads_the_restored_layers(name: str, kind: str) -> None:
     assert abs(found.effects[1:] - 1).max() > 1e-3 > rounding(found), "layer 0 is read, too"
     words = patch_effects(clean, corrupt, Target(0, 1))
     assert abs(words.effects).max() > 0.05
-    nothing = patch_effects(clean, corrupt, Target(0, 1), source=corrupt)
-    np.testing.assert_allclose(nothing.effects, 0, atol=rounding(found))
 
 
 @pytest.mark.parametrize(
@@ -359,11 +338,3 @@ def test_progress_counts_the_patched_texts() -> None:
     done: list[int] = []
     found = wb.patch(mini("mini:gpt"), *PAIRS["mini:gpt"], on_progress=done.append)
     assert done == sorted(done) and done[-1] == len(found.table)
-
-
-def test_points_are_found_once_for_many_pairs() -> None:
-    clean, corrupt = predictions("mini:bert", *PAIRS["mini:bert"])
-    points = open_points(clean, "mlps")
-    one = patch_effects(clean, corrupt, Target(5, 6), "mlps", points=points)
-    other = patch_effects(clean, corrupt, Target(5, 6), "mlps")
-    np.testing.assert_allclose(one.values, other.values, **CLOSE)

@@ -16,16 +16,23 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.analyses.architectures.experiments import Architectures, Arm, Goal
 from workbench.analyses.architectures.nets import build, read_by
-from workbench.analyses.architectures.trained import Fit, Texts, each_cell, plan_of, texts_of
+from workbench.analyses.architectures.trained import (
+    Fit,
+    Texts,
+    caveats_of,
+    each_cell,
+    plan_of,
+    texts_of,
+)
 from workbench.analyses.training.batches import micro
 from workbench.analyses.training.families import Size
 from workbench.analyses.training.objectives import known
-from workbench.analyses.training.objectives.chunked_lm_loss import nats_at
+from workbench.analyses.training.objectives.chunked_lm_loss import nats_at, token_losses
 from workbench.analyses.training.objectives.masked import IGNORED
 from workbench.analyses.training.packing import Sequences
 from workbench.analyses.training.task import Micro, Task
@@ -171,10 +178,7 @@ def _task(
             for each in held_out.batches
         ]
 
-    def losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-        return nats_at(net, inputs)[0][None]
-
-    return Task(draw, losses, held_out=evaluated, length=settings.sequence_length)
+    return Task(draw, token_losses, held_out=evaluated, length=settings.sequence_length)
 
 
 def _bits(loss: float, texts: Texts, held_out: Scored) -> float:
@@ -279,6 +283,4 @@ def _caveats(settings: Architectures, texts: Texts) -> list[Caveat]:
             "By language modelling the language model learns from all pieces of a text, as in the "
             "paper, and the others from those after the cut, half of them on average."
         )
-    if len(settings.seeds) < 2:
-        said.append("One seed: the variation between trainings is not known.")
-    return [Caveat(text) for text in said]
+    return caveats_of(said, settings.seeds)

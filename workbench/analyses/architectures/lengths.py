@@ -29,6 +29,7 @@ from workbench.analyses.architectures.experiments import TextLength
 from workbench.analyses.architectures.trained import (
     Fit,
     Texts,
+    caveats_of,
     each_cell,
     plan_of,
     texts_of,
@@ -37,7 +38,7 @@ from workbench.analyses.architectures.trained import (
 from workbench.analyses.training.batches import micro
 from workbench.analyses.training.families import Size, longformer, roberta
 from workbench.analyses.training.objectives import known
-from workbench.analyses.training.objectives.chunked_lm_loss import nats_at
+from workbench.analyses.training.objectives.chunked_lm_loss import token_losses
 from workbench.analyses.training.objectives.masked import IGNORED, masked
 from workbench.analyses.training.packing import Sequences
 from workbench.analyses.training.task import Micro, Task
@@ -141,10 +142,7 @@ def _task(
     def evaluated() -> list[Micro]:
         return [micro(batch, known()["masked"]) for batch in held_out]
 
-    def losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-        return nats_at(net, inputs)[0][None]
-
-    return Task(draw, losses, held_out=evaluated, length=length)
+    return Task(draw, token_losses, held_out=evaluated, length=length)
 
 
 def _masked(sequences: Sequences, texts: Texts, seed: int) -> dict[str, Tensor]:
@@ -288,6 +286,4 @@ def _caveats(settings: TextLength) -> list[Caveat]:
         "weights as three of the four matrices of attention.",
         "Losses of texts of other lengths are over other masks of the same text.",
     ]
-    if len(settings.seeds) < 2:
-        said.append("One seed: the variation between trainings is not known.")
-    return [Caveat(text) for text in said]
+    return caveats_of(said, settings.seeds)

@@ -25,6 +25,7 @@ from workbench.analyses.architectures.experiments import Recurrence
 from workbench.analyses.architectures.trained import (
     Fit,
     Texts,
+    caveats_of,
     each_cell,
     plan_of,
     texts_of,
@@ -247,6 +248,4 @@ def _caveats(settings: Recurrence, texts: Texts) -> list[Caveat]:
         "A memory is read again in every step by the present weights, from the pieces just before "
         "the predicted ones; Transformer-XL keeps the states of the step before.",
     ]
-    if len(settings.seeds) < 2:
-        said.append("One seed: the variation between trainings is not known.")
-    return [Caveat(text) for text in said]
+    return caveats_of(said, settings.seeds)

@@ -32,9 +32,9 @@ from workbench.analyses.training.training_run import text_of
 from workbench.analyses.training.vocabulary import Vocabulary, vocabulary_of
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.files import read_json, write_atomically
 from workbench.core.stats import t_interval
-from workbench.experiment.definition import Inputs, Progress
+from workbench.experiment.definition import Caveat, Inputs, Progress
 
 HELD_OUT = 0.05  # of the text
 Fit = Callable[..., list[Row]]  # of a net, its task and its plan
@@ -124,14 +124,13 @@ def each_cell(
 def _stored(scratch: Path, file: str) -> dict[str, Any] | None:
     """The numbers of a training that was finished before the run was stopped."""
     path = scratch / f"{file}.json"
-    numbers: dict[str, Any] | None = parse_json(read_regular(path)) if path.is_file() else None
+    numbers: dict[str, Any] | None = read_json(path) if path.is_file() else None
     return numbers
 
 
 def _store(scratch: Path, file: str, numbers: dict[str, Any]) -> None:
     """Keep the numbers of a finished training, and delete its checkpoint."""
-    with atomic_write(scratch / f"{file}.json") as draft:
-        draft.write_text(json.dumps(numbers), "utf-8")
+    write_atomically(scratch / f"{file}.json", json.dumps(numbers))
     shutil.rmtree(scratch / file, ignore_errors=True)
 
 
@@ -158,3 +157,9 @@ def with_interval(name: str, values: Any, prefix: str) -> dict[str, float]:
     lower, upper = t_interval(values)
     ends = {f"{prefix}lower": float(lower), f"{prefix}upper": float(upper)}
     return {name: float(values.mean()), **ends}
+
+
+def caveats_of(texts: Sequence[str], seeds: Sequence[int]) -> list[Caveat]:
+    """These caveats, and that of a single seed."""
+    one = ["One seed: the variation between trainings is not known."] if len(seeds) < 2 else []
+    return [Caveat(text) for text in [*texts, *one]]

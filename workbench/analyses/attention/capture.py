@@ -37,9 +37,10 @@ from workbench.analyses.attention.orders import (
     require_orders,
     seen_in,
 )
+from workbench.core.display import figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
-from workbench.core.registry import imported, once
+from workbench.core.registry import once
 from workbench.corpora.encode import content_key, doc_of, encode
 from workbench.engine.batch import Pieces
 from workbench.engine.forward_pass import ALONE
@@ -146,9 +147,7 @@ class AttentionMaps(MapsOfText, Browsed):
 
     def masks_figure(self) -> "Figure":
         """Draw the masks of both streams: which piece may see which, by the prediction order."""
-        draw = imported("workbench.analyses.attention.figures:masks_of_order", "its figure")
-        drawn: Figure = draw(self)
-        return drawn
+        return figure_by("workbench.analyses.attention.figures:masks_of_order", self)
 
     @public
     def grid(self, group: tuple[StackName, Kind] | None = None, **options: Any) -> Grid:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from workbench.analyses.attention.browsed import Browsed
 from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Text
 from workbench.analyses.attention.orders import seen_in
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.display import figure_by
+from workbench.core.errors import WorkbenchError, did_you_mean, require_one_of
 from workbench.core.head_names import FIRST
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.engine.taps import Kind, Site, StackName
 from workbench.engine.words import PieceGroups, merged
 
@@ -290,9 +290,7 @@ class Grid(Browsed):
             >>> len(maps.grid(unit="words", layers=[0, 1]).figure().data)
             8
         """
-        draw = imported("workbench.analyses.attention.figures:maps_of_text", "its figure")
-        drawn: Figure = draw(self)
-        return drawn
+        return figure_by("workbench.analyses.attention.figures:maps_of_text", self)
 
     def site(self, row: int, column: int) -> tuple[Site, int] | None:
         """The site and head of one map; None for a combination of several."""
@@ -320,12 +318,7 @@ def numbers(look: MapsOfText, group: Group) -> tuple[list[int], list[int]]:
 def options_of(given: Mapping[str, Any]) -> Options:
     """Options by their names; an error names the one that is wrong."""
     for name, value in given.items():
-        if name not in _CHOICES:
-            raise WorkbenchError(
-                f"There is no option {name!r}.",
-                code="setting-unknown",
-                remedy=did_you_mean(name, _CHOICES),
-            )
+        require_one_of(name, _CHOICES, f"There is no option {name!r}.", code="setting-unknown")
         if not _CHOICES[name] and (
             isinstance(value, str | bytes) or not hasattr(value, "__iter__")
         ):

@@ -32,12 +32,10 @@ from workbench.analyses.attribution.faithfulness import (
     erasure,
     order_of,
     random_orders,
-    rank_correlation,
     verdict_of_correlation,
 )
 from workbench.analyses.attribution.methods import Attribution, attribute_prediction
 from workbench.analyses.attribution.removal import free_units
-from workbench.analyses.predictions.predict import has_task_head
 from workbench.analyses.predictions.prediction import (
     Prediction,
     following,
@@ -49,7 +47,7 @@ from workbench.analyses.predictions.prediction import (
 from workbench.analyses.predictions.target import Target, Unit, units_of
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import SIGNIFICANT, holm
+from workbench.core.stats import SIGNIFICANT, holm, rank_correlation
 from workbench.corpora.encode import encode
 from workbench.corpora.layers import document_numbers
 from workbench.corpora.splits import few_sentences_caveat
@@ -185,7 +183,7 @@ def _prediction(
         return None, None
     predict = settings.predict
     if predict == "auto":
-        predict = "class" if has_task_head(model) else "word"
+        predict = "class" if model.task_head is not None else "word"
     elif predict in ("class", "tag", "answer"):
         _require_task(model, doc, predict)
     if predict == "next":
@@ -327,7 +325,7 @@ def _randomise(
             any_map = next(iter(each.maps.values()))
             for method, scores in each.scores.items():
                 again = attribute_again(any_map, prediction, method, **options)
-                found = rank_correlation(scores[free], again.scores[free])
+                found = rank_correlation(np.abs(scores[free]), np.abs(again.scores[free]))
                 before = each.randomised.get(method, 0.0)
                 each.randomised[method] = before + found / settings.random_models
 

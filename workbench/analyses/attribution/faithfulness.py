@@ -23,7 +23,7 @@ from workbench.analyses.attribution.removal import Absence, free_units, values_w
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Target, Unit
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import SIGNIFICANT
+from workbench.core.stats import SIGNIFICANT, rank_correlation
 from workbench.engine.model import Model
 
 SHARES = (0.1, 0.2, 0.3, 0.5)  # of the units that are replaced, or kept
@@ -342,19 +342,12 @@ def randomisation(
     ]
     free = free_units(attribution.units)
     correlation = np.mean(
-        [rank_correlation(attribution.scores[free], scores[free]) for scores in found]
+        [
+            rank_correlation(np.abs(attribution.scores[free]), np.abs(scores[free]))
+            for scores in found
+        ]
     )
     return Randomised(float(correlation), chance_correlation(len(free), len(twins)), len(twins))
-
-
-def rank_correlation(first: Floats, second: Floats) -> float:
-    """Spearman's rank correlation of absolute scores; 0 if one map is constant.  # [units] each"""
-    from scipy.stats import spearmanr
-
-    first, second = np.abs(first), np.abs(second)
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return 0.0
-    return float(spearmanr(first, second).statistic)
 
 
 def chance_correlation(n_units: int | Sequence[int], seeds: int) -> float:

@@ -42,10 +42,9 @@ from workbench.analyses.predictions.target import (
     require_measure,
     units_of,
 )
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import require_choice, require_seed
-from workbench.core.registry import imported
 from workbench.engine.model import refusal
 from workbench.engine.taps import Site, StackName, Tap, View
 from workbench.models.interventions.layer_points import head_points, layer_points
@@ -178,12 +177,11 @@ class Attribution(Displayed):
             >>> list(found.figure().data[0].y)
             ['Ben', 'to', 'the', 'hill', '.']
         """
-        draw = imported(
-            "workbench.analyses.attribution.figures.one_prediction:attribution_map", "its figure"
+        return figure_by(
+            "workbench.analyses.attribution.figures.one_prediction:attribution_map",
+            self.table,
+            self.label,
         )
-
-        drawn: Figure = draw(self.table, self.label)
-        return drawn
 
     @property
     def layer_table(self) -> "pd.DataFrame":

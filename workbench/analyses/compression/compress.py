@@ -61,6 +61,7 @@ from workbench.models.compression.vocabulary import cut_vocabulary
 from workbench.models.compression.weights import matrices, prune_weights
 from workbench.models.huggingface import HuggingFace
 from workbench.models.scoring.eval_tasks import Plan, learn
+from workbench.runs.model_card import size_on_disk
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -294,7 +295,7 @@ def _measured(bench: Bench, progress: Progress) -> list[Measured]:
     rows = [
         Measured(
             Point(ORIGINAL), texts, bench.whole.parameters, _nonzero(bench.whole),
-            _operations(bench, bench.whole), cost.disk(original),
+            _operations(bench, bench.whole), size_on_disk(original),
         )
     ]  # fmt: skip
     rows[0].random_weights = _random_weights(bench, bench.whole)
@@ -320,10 +321,13 @@ def _measured(bench: Bench, progress: Progress) -> list[Measured]:
             continue
         folder = bench.folder / "smaller"
         model.save(folder)
-        row.disk = cost.disk(folder)
+        row.disk = size_on_disk(folder)
         row.random_weights = _random_weights(bench, model)
         if settings.rounds:
-            row.cost = _cost(bench, original, folder)
+            row.cost = cost.measured(
+                bench.docs, (original, folder), settings.rounds, str(bench.whole.device),
+                bench.inputs.seed,
+            )  # fmt: skip
         if row.disk < min(smallest, rows[0].disk) and _kept(bench, row.texts) >= settings.keep:
             smallest = row.disk
             shutil.rmtree(bench.folder / "kept", ignore_errors=True)
@@ -358,19 +362,6 @@ def _random_weights(bench: Bench, model: HuggingFace) -> float:
     recut = model.tokenizer is not bench.whole.tokenizer
     evaluation = of_model(bench.held_out, random, recut)
     return evaluation.scored().value(bench.metric)
-
-
-def _cost(bench: Bench, original: Path, folder: Path) -> dict[str, Any]:
-    """By number of texts: latency and its ratio, and memory."""
-    random = np.random.default_rng(bench.inputs.seed)
-    chosen = random.permutation(len(bench.docs))[: cost.SIZES[-1]]
-    texts = encode([bench.docs[index] for index in chosen])
-    device = str(bench.whole.device)
-    found = cost.costs(original, folder, texts, bench.settings.rounds, device)
-    return {
-        size: {**cost.speedup(seconds, bench.inputs.seed), "memory": found["memory"]}
-        for size, seconds in found["seconds"].items()
-    }
 
 
 def _nonzero(model: HuggingFace) -> int:

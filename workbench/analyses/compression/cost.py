@@ -10,28 +10,27 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.machine import MEBI, stretch
+from workbench.core.machine import stretch
 from workbench.core.stats import SIGNIFICANT, binomial_p_values, holm, interval_around
 from workbench.engine import batch as batches
 from workbench.engine.batch import Batch
 from workbench.runs.processes import starter
 
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
 SIZES = (1, 32)  # texts in a batch
 WARM_UP = 2  # pairs that are not counted
 LEAST = 0.01  # seconds of a measurement; short passes are repeated
 DRAWS = 1000
-
-
-def disk(folder: Path) -> float:
-    """MiB of a folder's weights."""
-    return sum(file.stat().st_size for file in folder.rglob("*.safetensors")) / MEBI
 
 
 def costs(original: Path, smaller: Path, texts: Batch, rounds: int, device: str) -> dict[str, Any]:
@@ -63,6 +62,21 @@ def costs(original: Path, smaller: Path, texts: Batch, rounds: int, device: str)
         )
     found: dict[str, Any] = json.loads(lines[-1])
     return found
+
+
+def measured(
+    docs: "Sequence[Doc]", models: tuple[Path, Path], rounds: int, device: str, seed: int
+) -> dict[str, Any]:
+    """By number of texts: latency of the original and the smaller model, its ratio, and memory."""
+    from workbench.corpora.encode import encode
+
+    random = np.random.default_rng(seed)
+    texts = encode([docs[index] for index in random.permutation(len(docs))[: SIZES[-1]]])
+    found = costs(*models, texts, rounds, device)
+    return {
+        size: {**speedup(seconds, seed), "memory": found["memory"]}
+        for size, seconds in found["seconds"].items()
+    }
 
 
 def main() -> int:

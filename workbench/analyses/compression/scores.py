@@ -15,7 +15,7 @@ import torch
 from workbench.analyses.basics.minimal_pairs import exchanges, score_pairs
 from workbench.analyses.compression.lost import Items
 from workbench.analyses.pruning.evaluation import Evaluation, Floats, TextScores, score_texts
-from workbench.core.stats import ratio
+from workbench.core.stats import ratio, thirds
 from workbench.corpora.readers.tables import Pair
 from workbench.engine.forward_pass import CHUNK, chunks
 from workbench.engine.halving import Limit, in_halves
@@ -102,9 +102,8 @@ def text_items(texts: TextScores, docs: "Sequence[Doc]", task: Task) -> Iterator
     scores = ratio(part, texts.number)[there]
     kept = [doc for doc, is_there in zip(docs, there, strict=True) if is_there]
     units = np.arange(len(kept)).astype(object)
-    sizes = np.array([len(doc) for doc in kept])
-    thirds = np.searchsorted(np.quantile(sizes, (1 / 3, 2 / 3)), sizes) if len(kept) else sizes
-    yield Items("length", np.array([LENGTHS[n] for n in thirds], dtype=object), units, scores)
+    sizes = np.array([len(doc) for doc in kept], dtype=float)
+    yield Items("length", np.array(LENGTHS, dtype=object)[thirds(sizes)], units, scores)
     names = {name for doc in kept for name in doc._.labels}
     for name in sorted(names):
         values = [str(doc._.labels.get(name, "none")) for doc in kept]

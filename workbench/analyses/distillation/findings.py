@@ -17,6 +17,7 @@ from workbench.analyses.distillation.experiments import (
     STUDENT,
     TEACHER,
 )
+from workbench.core.comparisons import differs
 from workbench.core.findings import (
     Finding,
     Row,
@@ -33,7 +34,6 @@ from workbench.core.findings import (
     whole,
 )
 from workbench.core.metrics import spelt
-from workbench.core.stats import SIGNIFICANT
 from workbench.experiment.measured import name_of_measured
 
 Tables = Mapping[str, pd.DataFrame]
@@ -58,12 +58,12 @@ def _helps(row: Row, random: Row, scores: Mapping[str, Row], predicted: str) -> 
     A random teacher may help too, because its soft targets keep a student from being too sure.
     """
     claim = f"With its teacher the student is {_how(row)} the same student from scratch without one"
-    knows = _is_sure(random) and random["better"]
+    knows = differs(random) and random["better"]
     than = "also better" if knows else "not shown to be better" if row["better"] else "not better"
     return _of_pair(
         f"{claim}: {_values(row, scores, predicted)}. It is {than} than with a random teacher "
         f"({_gap(random)}).",
-        row, judged(row["better"] and knows, _is_sure(row)), scores,
+        row, judged(row["better"] and knows, differs(row)), scores,
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def _beyond_start(row: Row, scores: Mapping[str, Row], predicted: str) -> Findin
     return _of_pair(
         f"With its teacher the student is {_how(row)} the same student from the same start without "
         f"one: {_values(row, scores, predicted)}.",
-        row, judged(row["better"], _is_sure(row)), scores,
+        row, judged(row["better"], differs(row)), scores,
     )  # fmt: skip
 
 
@@ -86,12 +86,8 @@ def _of_pair(claim: str, row: Row, verdict: Verdict, scores: Mapping[str, Row]) 
     )  # fmt: skip
 
 
-def _is_sure(row: Row) -> bool:
-    return bool(row["p"] < SIGNIFICANT and not row["lower"] <= 0 <= row["upper"])
-
-
 def _how(row: Row) -> str:
-    if not _is_sure(row):
+    if not differs(row):
         return "not shown to differ from"
     return f"{'better' if row['better'] else 'worse'} than"
 

@@ -26,7 +26,7 @@ from workbench.analyses.training.token_store import Store, tokenize_text
 from workbench.analyses.training.training_run import text_of
 from workbench.analyses.training.vocabulary import vocabulary_of
 from workbench.core import machine
-from workbench.core.stats import Floats, ratio
+from workbench.core.stats import Floats, share
 from workbench.corpora.splits import DEV, TEST, TRAIN, SplitSizes
 from workbench.corpora.task_gold import FIRST, task_on
 from workbench.corpora.tasks import majority, metrics_of, split_of
@@ -138,12 +138,7 @@ def _of_text(inputs: Inputs, settings: Distil, teacher: HuggingFace) -> Lesson:
             counted(-(counts / counts.sum()).log()[known]), [int(counts.argmax())] * len(text)
         )
 
-    return Lesson(task, micros, score, baseline, _mean, "loss", -1, text)
-
-
-def _mean(sums: Floats) -> Floats:
-    """Nats per predicted piece.  # [..., 2] -> [...]"""
-    return ratio(sums[..., 0], sums[..., 1])
+    return Lesson(task, micros, score, baseline, share, "loss", -1, text)
 
 
 def _objective(teacher: HuggingFace) -> str:

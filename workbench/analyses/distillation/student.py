@@ -19,7 +19,7 @@ from torch import Tensor
 from workbench.analyses.distillation.experiments import LayerMap
 from workbench.analyses.distillation.losses import LayerMaps, place_of
 from workbench.analyses.training.initial_model import AUTO
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.engine.model import refusal
 from workbench.engine.taps import StackName
 from workbench.models.huggingface import HuggingFace, require_transformer
@@ -104,12 +104,9 @@ def layer_map(kind: LayerMap, count: int, of: int) -> tuple[int, ...]:
     """
     if kind == "uniform":
         return tuple((2 * layer * of + count) // (2 * count) for layer in range(1, count + 1))
-    if kind not in get_args(LayerMap):
-        raise WorkbenchError(
-            f"{kind!r} is not a layer map.",
-            code="setting-invalid",
-            remedy=did_you_mean(kind, get_args(LayerMap)),
-        )
+    require_one_of(
+        kind, get_args(LayerMap), f"{kind!r} is not a layer map.", code="setting-invalid"
+    )
     first = of - count if kind == "top" else 0
     return tuple(range(first + 1, first + count + 1))
 

@@ -18,6 +18,7 @@ from workbench.analyses.domain.experiments import (
     SCRATCH,
 )
 from workbench.analyses.transfer.findings import ERROR, significant
+from workbench.core.comparisons import differs
 from workbench.core.findings import (
     Finding,
     capital,
@@ -67,10 +68,6 @@ def _known(row: Row | None) -> Row:
     return row
 
 
-def _is_sure(row: Row) -> bool:
-    return bool(row["p"] < SIGNIFICANT and not row["lower"] <= 0 <= row["upper"])
-
-
 def _by(row: Row) -> str:
     """A difference with its interval and p-value."""
     ends = " to ".join(signed(decimal(row[end], 3)) for end in ("lower", "upper"))
@@ -82,7 +79,7 @@ def _of_pair(claim: str, row: Row, measure: str, tables: Tables) -> Finding:
     bits = tables["bits"]
     texts = bits[bits["text"] == row["text"]]["texts"].iloc[0]
     return Finding(
-        claim, row["difference"], (row["lower"], row["upper"]), 0.0, judged(_is_sure(row)),
+        claim, row["difference"], (row["lower"], row["upper"]), 0.0, judged(differs(row)),
         "differences", keys_of(row, "text", "arm", "against"), "bits",
         measure=measure, unit="bits", column="difference", decided_by=MORE_DATA,
         n=plural(texts, "text"),
@@ -91,7 +88,7 @@ def _of_pair(claim: str, row: Row, measure: str, tables: Tables) -> Finding:
 
 def _said(row: Row, fewer: str, more: str, unclear: str) -> str:
     """The wording of a difference: fewer bits, more bits, or none that is sure."""
-    if not _is_sure(row):
+    if not differs(row):
         return unclear
     return fewer if row["difference"] < 0 else more
 

@@ -55,6 +55,8 @@ from workbench.models.scoring.prompts import (
 )
 
 if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
     from workbench.corpora import Corpus
     from workbench.engine.task import Task
 
@@ -147,7 +149,8 @@ def run(inputs: Inputs, settings: FewShot, progress: Progress) -> Result:
     split = split_of(corpus, task, inputs.split, inputs.seed, sizes)
     trial, notes = _trial(inputs.model, designs_of(settings, task), split)
     wanted = max(settings.shots)
-    drawn = {seed: _drawn(split, wanted, seed) for seed in settings.seeds}
+    others = list(islice(read("primer").docs("train"), OTHERS))
+    drawn = {seed: _drawn(split, wanted, seed, others) for seed in settings.seeds}
     most = _most(trial, drawn, wanted)
     if most < wanted:
         notes.append(
@@ -259,7 +262,9 @@ def _texts(examples: Examples) -> list[Text]:
 # --- demonstrations -------------------------------------------------------------------------------
 
 
-def _drawn(split: Split, number: int, seed: int) -> dict[str, list[Demonstration]]:
+def _drawn(
+    split: Split, number: int, seed: int, docs: "Sequence[Doc]"
+) -> dict[str, list[Demonstration]]:
     """Demonstrations and their controls; the first k of each are those of k demonstrations.
 
     Each round of the draw has one text of every class, in random order.
@@ -279,7 +284,6 @@ def _drawn(split: Split, number: int, seed: int) -> dict[str, list[Demonstration
                 del left[name]
     true = true[:number]
     at_random = [random.choice(names) for _ in true]
-    docs = list(islice(read("primer").docs("train"), OTHERS))
     longest = max(len(" ".join(_parts(each.text))) for each in true)  # in characters
     short = [doc.text for doc in docs if len(doc.text) <= longest] or [docs[0].text]
     sentences = random.choices(short, k=2 * len(true))

@@ -22,11 +22,10 @@ from torch import Tensor
 from workbench.analyses.predictions.explained import Position, prediction_of, target_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Target
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import has_several_kinds, part_name
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
 from workbench.models.interventions.direct_contributions import (
@@ -88,12 +87,9 @@ class DirectContributions(Displayed):
             >>> found.figure().data[0].x
             ('head 1', 'head 2', 'head 3', 'head 4', 'MLP')
         """
-        draw = imported(
-            "workbench.analyses.lenses.figures.contributions:one_prediction", "its figure"
+        return figure_by(
+            "workbench.analyses.lenses.figures.contributions:one_prediction", self.table
         )
-
-        drawn: Figure = draw(self.table)
-        return drawn
 
     def __repr__(self) -> str:
         """The largest contributions, by size."""

@@ -43,7 +43,6 @@ from workbench.analyses.lenses.task_lens import (
     require_pairs,
     sample_of,
 )
-from workbench.analyses.predictions.predict import has_task_head
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.findings import percent
@@ -107,7 +106,7 @@ def run(inputs: Inputs, settings: ContributionsOverCorpus, progress: Progress) -
     opened = reader(model)
     docs = list(inputs.docs())
     batch = encode(docs)
-    if has_task_head(model):
+    if model.task_head is not None:
         return _of_task_head(inputs, settings, opened, docs, progress)
     words = drawn(predictable(model, batch), settings.max_words, inputs.seed)
     if len(words) < 2:

@@ -31,13 +31,12 @@ from workbench.analyses.lenses.task_lens import (
 )
 from workbench.analyses.lenses.tuned_maps import HasMaps, maps_of
 from workbench.analyses.predictions.generate import cut_note
-from workbench.analyses.predictions.predict import fill, has_task_head, read_by
+from workbench.analyses.predictions.predict import fill, read_by
 from workbench.analyses.predictions.prediction import Kind, Prediction, following, labelled
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.head_names import at_state, state_name, state_number
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.corpora.encode import encode
 from workbench.corpora.markers import has_marker
 from workbench.corpora.typed import word_index
@@ -406,9 +405,7 @@ class LensReading(Displayed):
             >>> reading.figure().data[0].type
             'heatmap'
         """
-        draw = imported("workbench.analyses.lenses.figures.lens:grid", "its figure")
-        drawn: Figure = draw(self.tables)
-        return drawn
+        return figure_by("workbench.analyses.lenses.figures.lens:grid", self.tables)
 
     def __repr__(self) -> str:
         """The top choice of every layer: in one column per place, or with the next choices."""
@@ -495,7 +492,7 @@ def lens(
     """
     if top < 1:
         raise WorkbenchError(f"top is {top}.", code="setting-invalid", remedy="Use 1 or more.")
-    if has_task_head(model):
+    if model.task_head is not None:
         if tuned is not None:
             raise refusal(model, "has a task head, which no tuned lens reads", "Leave out tuned.")
         return _of_task_head(model, text, word, second, top)

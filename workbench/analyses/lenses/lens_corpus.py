@@ -42,7 +42,6 @@ from workbench.analyses.lenses.task_lens import (
     require_pairs,
     sample_of,
 )
-from workbench.analyses.predictions.predict import has_task_head
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.comparisons import Comparison, comparison_table
 from workbench.core.errors import WorkbenchError
@@ -127,7 +126,7 @@ def run(inputs: Inputs, settings: LensSettings, progress: Progress) -> Result:
     model = inputs.model
     docs = list(inputs.docs())
     batch = encode(docs)
-    if has_task_head(model):
+    if model.task_head is not None:
         return _of_task_head(inputs, settings, docs, batch, progress)
     words = _drawn(model, docs, batch, settings.max_predictions, inputs.seed)
 

@@ -10,12 +10,10 @@ grows with the product of both lengths, microseconds for a sentence.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
-
-import numpy as np
 
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.core.errors import WorkbenchError, listed
@@ -98,35 +96,6 @@ def paired(
     if by == "piece":
         units = [part for unit in units for part in _split(unit, corrupt, texts)]
     return (_together(units) if by == "all" else units), notes
-
-
-def by_place(
-    source: Prediction, corrupt: Prediction, units: Sequence[PatchUnit], ends: bool = False
-) -> list[PatchUnit]:
-    """The same units with counterparts in another text, by their relative place.
-
-    The first and the last pieces are counterparts, and so are the predicted places; the pieces
-    between them follow in proportion. For a text of the same length and place: one to one.
-    """
-    texts = [_pieces(each, ends) for each in (source, corrupt)]
-    found: dict[StackName, dict[int, int]] = {}
-    for stack in texts[1]:
-        own = [piece.position for piece in texts[1][stack]]
-        other = [piece.position for piece in texts[0][stack]]
-        fixed = {own[0]: other[0], own[-1]: other[-1]}
-        given = _place(source, stack, texts[0][stack])
-        place = _place(corrupt, stack, texts[1][stack])
-        if place is not None and given is not None:
-            fixed[place] = given
-        known = sorted(fixed)
-        along = np.interp(own, known, [fixed[position] for position in known])
-        found[stack] = dict(zip(own, along.round().astype(int).tolist(), strict=True))
-    return [
-        replace(unit, sources=tuple(found[unit.stack][position] for position in unit.positions))
-        if unit.is_paired
-        else unit
-        for unit in units
-    ]
 
 
 def word_of(clean: "Doc", corrupt: "Doc", word: int) -> int:

@@ -21,17 +21,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workbench.analyses.patching.alignment import By, PatchUnit, by_place, paired, word_of
+from workbench.analyses.patching.alignment import By, PatchUnit, paired, word_of
 from workbench.analyses.predictions.explained import prediction_of, target_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.results import SHOWN, printable
 from workbench.analyses.predictions.target import Measure, Target
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
 from workbench.core.head_names import EMBEDDINGS, FIRST, state_number
 from workbench.core.public import public, require_choice
-from workbench.core.registry import imported
 from workbench.corpora.typed import readable, word_index
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
@@ -128,8 +127,6 @@ def patch_effects(
     what: What = "states",
     *,
     by: By | None = None,
-    source: Prediction | None = None,
-    points: PatchPoints | None = None,
     method: Method = "exact",
     on_progress: OnProgress | None = None,
 ) -> PatchEffects:
@@ -149,26 +146,18 @@ def patch_effects(
             are blocks, from 0).
         by: `word`, `piece`, or `all` pieces of a stack together (default: `all` for heads, else
             `word`).
-        source: Take the activations from this prediction instead, such as one of an unrelated text
-            for a null distribution. Its pieces are counterparts by their relative place, with the
-            first and last ones and the predicted places on each other; units, their words and the
-            two numbers stay those of `clean` and `corrupt`.
-        points: `open_points` of the model (default: found again, a few passes over four pieces).
         method: `exact`, or to first order by one `gradient` for all cells.
         on_progress: Called with the number of patched texts that are computed.
 
     Raises:
         WorkbenchError: The texts cannot be aligned, or the model has no such activations.
     """
-    _require_alike(clean, corrupt, source)
-    opened = points or open_points(corrupt, what)
+    _require_alike(clean, corrupt)
+    opened = open_points(corrupt, what)
     require_choice("method", method, Method)
     by = by or ("all" if what == "heads" else "word")
     units, notes = paired(clean, corrupt, by, opened.is_recurrent)
-    given = clean
-    if source is not None:
-        given, units = source, by_place(source, corrupt, units, opened.is_recurrent)
-    recorded: Activations = activations(opened, lambda: _pass(opened, given))
+    recorded: Activations = activations(opened, lambda: _pass(opened, clean))
     cells = list(_cells(opened, units))
     patches = {
         n: Patch(
@@ -249,22 +238,19 @@ def _longest(prediction: Prediction) -> int:
     return max(prediction.text.ids.shape[1], written)
 
 
-def _require_alike(clean: Prediction, corrupt: Prediction, source: Prediction | None) -> None:
-    for other in (clean, source):
-        if other is None:
-            continue
-        if other.model is not corrupt.model:
-            raise WorkbenchError(
-                f"the texts are read by two models, {other.model.name} and {corrupt.model.name}.",
-                code="setting-invalid",
-                remedy="Make all predictions with one model.",
-            )
-        if other.kind != corrupt.kind:
-            raise WorkbenchError(
-                f"the texts have predictions of two kinds, {other.kind} and {corrupt.kind}.",
-                code="texts-not-aligned",
-                remedy="Hide a word in both texts or in neither.",
-            )
+def _require_alike(clean: Prediction, corrupt: Prediction) -> None:
+    if clean.model is not corrupt.model:
+        raise WorkbenchError(
+            f"the texts are read by two models, {clean.model.name} and {corrupt.model.name}.",
+            code="setting-invalid",
+            remedy="Make both predictions with one model.",
+        )
+    if clean.kind != corrupt.kind:
+        raise WorkbenchError(
+            f"the texts have predictions of two kinds, {clean.kind} and {corrupt.kind}.",
+            code="texts-not-aligned",
+            remedy="Hide a word in both texts or in neither.",
+        )
 
 
 # --- two texts ------------------------------------------------------------------------------------
@@ -353,9 +339,13 @@ class Patching(Displayed):
             >>> found.figure().layout.title.text
             "The state of “girls” (for “girl”) in layer 1 restores 99 % of 'were' rather than 'was'"
         """
-        draw = imported("workbench.analyses.patching.figures.patching:effects", "its figure")
-        drawn: Figure = draw(self.table, self.what, self.label, self.is_distinguished)
-        return drawn
+        return figure_by(
+            "workbench.analyses.patching.figures.patching:effects",
+            self.table,
+            self.what,
+            self.label,
+            self.is_distinguished,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Texts, target, numbers, the rows of the table, and notes, as JSON has them."""

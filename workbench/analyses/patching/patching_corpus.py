@@ -29,7 +29,7 @@ from workbench.analyses.patching.patch import MARGIN, open_points
 from workbench.analyses.predictions.prediction import Prediction, of_word
 from workbench.analyses.predictions.target import Target, fixed_pieces
 from workbench.core.cluster_sample import ClusterSample
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.core.findings import listing, plural
 from workbench.core.stats import SIGNIFICANT, holm, ratio
 from workbench.corpora.counterfactuals import Counterfactual, counterfactual_pairs
@@ -251,13 +251,13 @@ def _of_phenomena(
 ) -> list[Counterfactual]:
     known = dict.fromkeys(pair.phenomenon for pair in pairs)
     for name in names:
-        if name not in known:
-            raise WorkbenchError(
-                f"there is no phenomenon {name!r:.60}.",
-                code="setting-invalid",
-                where=where,
-                remedy=did_you_mean(name, list(known)),
-            )
+        require_one_of(
+            name,
+            known,
+            f"there is no phenomenon {name!r:.60}.",
+            code="setting-invalid",
+            where=where,
+        )
     return [pair for pair in pairs if not names or pair.phenomenon in names]
 
 

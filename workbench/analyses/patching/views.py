@@ -32,7 +32,7 @@ from workbench.app import cache, selection
 from workbench.app.downloads import downloads
 from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import segment
-from workbench.app.text import errors_shown, plain
+from workbench.app.text import captions, errors_shown, plain
 from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import View, grid, index_in
@@ -300,8 +300,7 @@ def _map(side: Side, found: Patched, what: str, explained: tuple[str, str]) -> N
             "all of it, 0 % nothing; below 0 % it leads further away."
         )
     )
-    for note in found.notes:
-        st.caption(plain(note))
+    captions(found.notes)
     heading = f"Restored {what} for {found.label}, {side.name}"
     downloads(
         f"patching-{what}",

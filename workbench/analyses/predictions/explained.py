@@ -20,7 +20,6 @@ from workbench.analyses.predictions.generate import cut_notes, generate
 from workbench.analyses.predictions.predict import (
     OTHERS_HIDDEN,
     fill,
-    has_task_head,
     labels_texts,
     read_by,
 )
@@ -64,7 +63,7 @@ def prediction_of(
     `so_far` is what the model has written before a position (default: the most probable pieces).
     """
     doc = read_by(model, text, second)
-    if has_task_head(model):
+    if model.task_head is not None:
         prediction = _label(labelled(model, doc), doc, word, position)
         return prediction, cut_notes(prediction, doc)
     if word is not None:

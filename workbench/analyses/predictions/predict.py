@@ -195,11 +195,6 @@ def changed(
 # --- the right prediction for a model and a text --------------------------------------------------
 
 
-def has_task_head(model: Model) -> bool:
-    """Whether the model labels texts: a fine-tuned run, or a classifier of transformers."""
-    return model.task_head is not None
-
-
 def read_by(model: Model, text: "str | Doc", second: "str | Doc | None") -> "Doc":
     """The text that a model reads: with a second text, both as one Doc.
 
@@ -219,7 +214,7 @@ def read_by(model: Model, text: "str | Doc", second: "str | Doc | None") -> "Doc
             )
     if second is None:
         return doc
-    if not has_task_head(model):
+    if model.task_head is None:
         raise refusal(
             model,
             "has no task head that reads two texts",
@@ -240,7 +235,7 @@ def predict_one(
     """What `predict` returns for one model."""
     doc = read_by(model, text, second)
     require_counts(top=top, **({} if max_pieces is None else {"max_pieces": max_pieces}))
-    if has_task_head(model):
+    if model.task_head is not None:
         if hide is not None:
             raise labels_texts(model, "hide")
         return label(model, doc)

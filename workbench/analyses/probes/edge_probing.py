@@ -462,23 +462,23 @@ def rows_of(
         counts = torch.zeros(len(probe_inputs.parts.test), 3, dtype=torch.int32)
         by_target = majority(task.examples, task.test).int()
         counts.index_add_(0, task.tested.document - probe_inputs.first_scored, by_target)
-        for share in settings.data_fractions:
-            rows.append(
-                Row(
-                    name,
-                    MAJORITY,
-                    MAJORITY,
-                    "baseline",
-                    MAJORITY,
-                    NO_LAYER,
-                    share,
-                    False,
-                    settings.budget.seeds[0],
-                    task.examples.task.metric,
-                    len(task.test),
-                    counts.numpy(),
-                )
+        rows.extend(
+            Row(
+                name,
+                MAJORITY,
+                MAJORITY,
+                "baseline",
+                MAJORITY,
+                NO_LAYER,
+                share,
+                False,
+                settings.budget.seeds[0],
+                task.examples.task.metric,
+                len(task.test),
+                counts.numpy(),
             )
+            for share in settings.data_fractions
+        )
     return rows, halves
 
 

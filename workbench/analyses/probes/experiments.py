@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
+from workbench.core.findings import plural
 from workbench.experiment.definition import HEADS, Demo, Experiment, Table
 from workbench.experiment.growth import Growth
 from workbench.experiment.sizes import Effort, SplitSettings
@@ -36,10 +37,6 @@ HalfDataCheck = Annotated[
 def _listed(names: Sequence[str]) -> str:
     """`a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _counted(count: int, one: str) -> str:
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
 
 
 # --- edge-probing ---------------------------------------------------------------------------------
@@ -199,8 +196,8 @@ class EdgeProbing(SplitSettings):
         baselines += ["a control task of random labels by word type"] if self.control_tasks else []
         return (
             f"We trained {probes} probes on frozen states (Tenney et al. 2019), with {targets} of "
-            f"each task, {_counted(len(budget.seeds), 'seed')} and up to {budget.epochs} epochs, "
-            f"stopping after {_counted(budget.patience, 'epoch')} without gain on dev. The probes "
+            f"each task, {plural(len(budget.seeds), 'seed')} and up to {budget.epochs} epochs, "
+            f"stopping after {plural(budget.patience, 'epoch')} without gain on dev. The probes "
             f"read {_listed(modes)}. {scored} The baselines are {_listed(baselines)}."
         )
 
@@ -401,7 +398,7 @@ class DescriptionLength(SplitSettings):
         return (
             f"We measured the description length of up to {self.max_targets:,} labels of each task"
             f"{control if self.control_tasks else ''} given the states of each layer (Voita and "
-            f"Titov 2020), with {probe} and {_counted(len(self.seeds), 'seed')}. "
+            f"Titov 2020), with {probe} and {plural(len(self.seeds), 'seed')}. "
             f"{' '.join(ways[code] for code in dict.fromkeys(self.codes))}{unit} Compression is "
             "the length of the uniform code divided by that of the code."
         )
@@ -508,7 +505,7 @@ class StructuralProbe(SplitSettings):
         rank = "full rank" if self.probe_rank is None else f"rank {self.probe_rank} at most"
         return (
             f"We trained a linear map of {rank} on the states of each layer so that {measures} "
-            f"(Hewitt and Manning 2019), with {_counted(len(self.seeds), 'seed')} and early "
+            f"(Hewitt and Manning 2019), with {plural(len(self.seeds), 'seed')} and early "
             "stopping on dev. For each layer and score, dev also chose whether the states were "
             "scaled by one number, standardised or partly whitened. Layers were chosen on dev and "
             "scored on the held-out split, with 95 % bootstrap intervals over sentences and seeds. "
@@ -599,7 +596,7 @@ class AttentionProbe(SplitSettings):
             "the held-out split, without roots and punctuation, with 95 % bootstrap intervals over "
             "sentences. The baselines are the best fixed offset, the same architecture with random "
             "weights, word vectors without attention, and a control task with random heads by word "
-            f"type ({_counted(len(self.seeds), 'seed')})."
+            f"type ({plural(len(self.seeds), 'seed')})."
         )
 
 

@@ -36,7 +36,7 @@ from workbench.analyses.pruning.head_masks import Head, each_closed, heads_of, n
 from workbench.analyses.pruning.importance import GateGradients, gate_gradients, table_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.racing import Round, along, race, sizes
-from workbench.core.stats import SIGNIFICANT, ratio_intervals, sign_flip_p_values
+from workbench.core.stats import SIGNIFICANT, rank_correlation, ratio_intervals, sign_flip_p_values
 from workbench.engine.batch import Pieces, sent
 from workbench.engine.forward_pass import chunks
 from workbench.engine.halving import Limit, Places, in_halves
@@ -422,10 +422,12 @@ def run(inputs: Inputs, settings: HeadAblation, progress: Progress) -> Result:
             outcome = _exact(result, len(heads), evaluation.aim.metrics, inputs.seed)
             if together:
                 pairs.append(_pair_rows(evaluation, result, heads, together, mode, inputs.seed))
-        for metric in evaluation.aim.metrics:
-            parts.append(_rows(evaluation, outcome, heads, metric, mode, better(whole, metric)))
+        parts.extend(
+            _rows(evaluation, outcome, heads, metric, mode, better(whole, metric))
+            for metric in evaluation.aim.metrics
+        )
         change = outcome.changes["loss"].delta
-        agreement.append((mode, _spearman(gradients.importance(), change), len(heads)))
+        agreement.append((mode, rank_correlation(gradients.importance(), change), len(heads)))
         rounds += [
             (mode, number, each.sentences, len(each.units))
             for number, each in enumerate(outcome.rounds, 1)
@@ -659,12 +661,3 @@ def _sided(sites: Mapping[int, Site], pair: Sequence[Head]) -> Iterator[tuple[st
     for which, (site, head) in zip("ab", pair, strict=True):
         for name, value in named(sites[site], head).items():
             yield f"{name}_{which}", value
-
-
-def _spearman(one: Floats, other: Floats) -> float:
-    """Spearman correlation; 0 if either has only equal values."""
-    from scipy.stats import spearmanr
-
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
-        return 0.0
-    return float(spearmanr(one, other).statistic)

@@ -288,7 +288,7 @@ def _test_areas(table: pd.DataFrame, is_better: bool) -> pd.DataFrame:
 
 def _lost(values: Floats, metric: str) -> Floats:
     """The share of its first value that a score has lost; for a loss, that it has risen by."""
-    first = values[0] if values[0] else 1.0
+    first = values[0] or 1.0
     change: Floats = (values - values[0]) / abs(first)
     return change if metric == "loss" else -change
 

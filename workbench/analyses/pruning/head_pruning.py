@@ -106,10 +106,10 @@ def run(inputs: Inputs, settings: HeadPruning, progress: Progress) -> Result:
     def on_progress(text: str) -> None:
         progress(len(drawn), len(orders) + 2, text)
 
-    for method in orders:
-        drawn.append(
-            curves.curve(selection, ruler, method, steps, settings.normalised, on_progress)
-        )
+    drawn.extend(
+        curves.curve(selection, ruler, method, steps, settings.normalised, on_progress)
+        for method in orders
+    )
     on_progress("measuring curves: each layer with one head")
     alone = curves.alone(ruler, all_, _losses_without(selection, all_))
     removed = _heads_to_remove(selection, settings, all_, on_progress)

@@ -22,7 +22,7 @@ from workbench.analyses.pruning.evaluation import (
     not_better_caveat,
 )
 from workbench.analyses.slices.experiments import Errors
-from workbench.core.stats import ratio
+from workbench.core.stats import ratio, thirds
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.task import objective_table
 from workbench.experiment.definition import Inputs, Progress, Result
@@ -136,8 +136,7 @@ def _more(
     of, units = ratio(part, scores.number)[there], np.arange(int(there.sum())).astype(object)
     deep = depths[there]
     if len(deep) and not np.isnan(deep).any():
-        thirds = np.searchsorted(np.quantile(deep, (1 / 3, 2 / 3)), deep)
-        yield Items("depth", np.array([DEPTHS[n] for n in thirds], dtype=object), units, of)
+        yield Items("depth", np.array(DEPTHS, dtype=object)[thirds(deep)], units, of)
     wanted = {word.lower() for word in words}
     has = [
         any(word.lower_ in wanted for word in doc)

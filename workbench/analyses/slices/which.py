@@ -27,7 +27,7 @@ from workbench.core.findings import (
     with_unit,
 )
 from workbench.core.objectives import PREDICTED
-from workbench.core.stats import SIGNIFICANT, mean_interval, sign_flip_p_values
+from workbench.core.stats import SIGNIFICANT, mean_interval, sign_flip_p_values, thirds
 
 Tables = Mapping[str, pd.DataFrame]
 ALL = "all texts"
@@ -106,7 +106,7 @@ def _members(texts: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
     for column, names in THIRDS.items():
         values = texts[column].to_numpy(dtype=float)
         if len(values) and not np.isnan(values).any():
-            third = np.searchsorted(np.quantile(values, (1 / 3, 2 / 3)), values)
+            third = thirds(values)
             yield from ((f"{name} texts", third == index) for index, name in enumerate(names))
     if "label" in texts:
         for label in sorted(texts["label"].unique()):

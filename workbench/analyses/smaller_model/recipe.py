@@ -37,7 +37,7 @@ from workbench.analyses.transfer.backbone import Body, body_of
 from workbench.analyses.transfer.features import Live
 from workbench.analyses.transfer.trainer import Plan, guessed, own_weights, train_head
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, folder_or_temporary, parse_json, read_regular
+from workbench.core.files import folder_or_temporary, read_json, write_atomically
 from workbench.core.findings import percent
 from workbench.core.metrics import spelt
 from workbench.core.stats import Floats, interval_around, resampled
@@ -62,7 +62,7 @@ from workbench.models.huggingface import HuggingFace, require_transformer
 from workbench.models.loading import load
 from workbench.models.output_heads.task_heads import StandardHead
 from workbench.models.scoring.eval_tasks import EvalTask
-from workbench.runs.model_card import is_plain
+from workbench.runs.model_card import is_plain, size_on_disk
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -118,13 +118,12 @@ class State:
     def read(cls, home: Path) -> "State":
         """The state before an interruption; an empty one where there is none."""
         with suppress(OSError, ValueError, TypeError):
-            return cls(**parse_json(read_regular(home / STATE).decode()))
+            return cls(**read_json(home / STATE))
         return cls()
 
     def write(self, home: Path) -> None:
         """Write the state, and remove folders that it does not name."""
-        with atomic_write(home / STATE) as draft:
-            draft.write_text(json.dumps(vars(self)), "utf-8")
+        write_atomically(home / STATE, json.dumps(vars(self)))
         for folder in home.glob("model-*"):
             if folder.name not in (self.chosen, self.nearest):
                 shutil.rmtree(folder)
@@ -139,7 +138,7 @@ def run(inputs: Inputs, settings: SmallerModel, progress: Progress) -> Result:
         bench = Bench(inputs, settings, progress, home, whole, split, parts.test, shown)
         whole.language_head = None  # which a model of the task does not need
         whole.save(home / ORIGINAL)
-        bench.disk = cost.disk(home / ORIGINAL)
+        bench.disk = size_on_disk(home / ORIGINAL)
         progress(0, None, "scoring the original")
         bench.dev = guesses_of(whole, split.dev)
         test = guesses_of(whole, split.test)
@@ -280,7 +279,7 @@ def _cut(bench: Bench, state: State, stage: str) -> None:
     model = bench.whole
     if state.chosen:
         model = _loaded(home / state.chosen, bench)
-    disk = cost.disk(home / (state.chosen or ORIGINAL))
+    disk = size_on_disk(home / (state.chosen or ORIGINAL))
     points = points_of(settings, stage)
     failed: list[tuple[float, compress.Point]] = []
     for number, point in enumerate(points):
@@ -292,7 +291,7 @@ def _cut(bench: Bench, state: State, stage: str) -> None:
             break
         if not row["keeps"] and row["disk"] < disk and point.bits is None:
             failed.append((row["disk"], point))
-    smallest = cost.disk(home / (state.chosen or ORIGINAL))
+    smallest = size_on_disk(home / (state.chosen or ORIGINAL))
     for size, point in (
         sorted(failed, key=lambda pair: -pair[0]) if settings.recovery_epochs else ()
     ):
@@ -305,7 +304,7 @@ def _cut(bench: Bench, state: State, stage: str) -> None:
     what = ", ".join(
         f"{row['amount']}{' and trained again' if row['trained'] else ''}" for row in chosen[-1:]
     )
-    after = cost.disk(home / (state.chosen or ORIGINAL))
+    after = size_on_disk(home / (state.chosen or ORIGINAL))
     state.stages.append(_stage_row(stage, what or "nothing", perf_counter() - began, after))
 
 
@@ -342,7 +341,7 @@ def _tried(
             where=stage,
             remedy="Set plain to false.",
         )
-    disk = cost.disk(home / folder)
+    disk = size_on_disk(home / folder)
     guesses = guesses_of(model, bench.split.dev)
     row: dict[str, Any] = {
         "stage": stage, "amount": point.keys["amount"], "trained": trained, "disk": disk,
@@ -351,7 +350,7 @@ def _tried(
         "keeps": False, "chosen": False, "folder": folder,
     }  # fmt: skip
     row["keeps"] = row["kept"] >= bench.settings.keep
-    if row["keeps"] and disk < cost.disk(home / (state.chosen or ORIGINAL)):
+    if row["keeps"] and disk < size_on_disk(home / (state.chosen or ORIGINAL)):
         row["chosen"] = True
         for other in state.rows:
             other["chosen"] &= other["stage"] != stage
@@ -488,35 +487,26 @@ def _measured(bench: Bench, test: list[Any], folder: Path) -> dict[str, pd.DataF
     )
     sizes = [
         _size(ORIGINAL, bench.whole, bench.disk),
-        _size(SMALLER, small, cost.disk(folder)),
+        _size(SMALLER, small, size_on_disk(folder)),
     ]
     tables = {
         "scores": _scores(bench, {ORIGINAL: test, SMALLER: own}),
         "kept": pd.DataFrame(rows),
         "sizes": pd.DataFrame(sizes),
     }
-    share = percent(cost.disk(folder) / bench.disk)
+    share = percent(size_on_disk(folder) / bench.disk)
     keys = {"method": "smaller model", "amount": f"{share} of the size"}
     if further := lost(before, after, seed):
         tables["lost"] = pd.DataFrame([{**keys, **row} for row in further])
     if rounds:
         bench.progress(0, None, "measuring both models in a new process")
-        random = np.random.default_rng(seed)
-        some = random.permutation(len(bench.docs))[: cost.SIZES[-1]]
-        texts = encode([bench.docs[index] for index in some])
-        device = str(bench.whole.device)
-        found = cost.costs(bench.home / ORIGINAL, folder, texts, rounds, device)
+        models, device = (bench.home / ORIGINAL, folder), str(bench.whole.device)
+        found = cost.measured(bench.docs, models, rounds, device, seed)
         tables["cost"] = pd.DataFrame(
             cost.judged_together(
-                [
-                    {
-                        **keys, "texts": int(size), **cost.speedup(seconds, seed),
-                        "memory": found["memory"],
-                    }
-                    for size, seconds in found["seconds"].items()
-                ]
+                [{**keys, "texts": int(size), **row} for size, row in found.items()]
             )
-        )  # fmt: skip
+        )
     bench.progress(0, None, "opening the smaller model in a new process")
     tables["opening"] = pd.DataFrame([opened(folder, small, bench.docs)])
     return tables

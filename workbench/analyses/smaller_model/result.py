@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.analyses.smaller_model.findings import cut_of, score_of, unit_of
-from workbench.core.files import atomic_write
+from workbench.core.files import write_atomically
 from workbench.core.findings import decimal, percent, percent_span, rows_of, span, with_unit
 from workbench.core.metrics import spelt
 from workbench.runs.copied_model import copied
@@ -33,8 +33,7 @@ def written(run: "Run", out: Path | None) -> tuple[Path, Path, str]:
     """The folder of the model, copied if `out` names one, its report, and the code to open it."""
     folder = copied(run, out)
     report = (run.path if out is None else folder) / REPORT
-    with atomic_write(report) as draft:
-        draft.write_text(one_page(run), "utf-8")
+    write_atomically(report, one_page(run))
     return folder, report, code_of(run, folder)
 
 

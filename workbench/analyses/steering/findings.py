@@ -60,7 +60,7 @@ def steering(tables: Tables) -> Iterator[Finding]:
         row,
         f"The difference {moves} {where}{':' if row['significant'] else ','} by "
         f"{signed(decimal(row['excess'], 2))} nats beyond random directions "
-        f"({_certainty(row, 2)}){share}.",
+        f"({_certainty(row)}){share}.",
         row["exchanges"] >= EXCHANGES,
         table="directions",
         keys=keys_of(row, "words", "stack", "layer"),
@@ -91,9 +91,9 @@ def _best(rows: Sequence[Row]) -> Row:
     return max(rows, key=lambda each: (bool(each["significant"]), float(each["excess"])))
 
 
-def _certainty(row: Row, digits: int) -> str:
+def _certainty(row: Row) -> str:
     """The interval of an effect beyond random ones, and its p-value."""
-    low, high = (decimal(row[name], digits) for name in ("lower", "upper"))
+    low, high = (decimal(row[name], 2) for name in ("lower", "upper"))
     return f"95 % {low} to {high}; {p_text(row['p'])}"
 
 
@@ -140,7 +140,7 @@ def erasure(tables: Tables) -> Iterator[Finding]:
         claim = f"No cost is shown to be that of the labels; erasing them {costs}"
     yield _of_excess(
         row,
-        f"{claim} of log-probability beyond random subspaces ({_certainty(row, 2)}).",
+        f"{claim} of log-probability beyond random subspaces ({_certainty(row)}).",
         enough,
         table="layers",
         keys=keys_of(row, "stack", "layer"),

@@ -26,11 +26,11 @@ from workbench.analyses.steering.moved import (
     random_directions,
     require_layer,
 )
+from workbench.core.display import figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal, signed
 from workbench.core.head_names import at_state
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.engine.model import Model
 from workbench.models.interventions.states import Positions, Write
 
@@ -121,9 +121,9 @@ class Steered:
 
     def figure(self) -> "Figure":
         """Draw the effect by strength, with random directions beside it."""
-        draw = imported("workbench.analyses.steering.figures:strength_curve", "its figure")
-        drawn: Figure = draw(self.table, self.names)
-        return drawn
+        return figure_by(
+            "workbench.analyses.steering.figures:strength_curve", self.table, self.names
+        )
 
     def __repr__(self) -> str:
         """The effect by strength."""

@@ -20,7 +20,7 @@ from torch.nn import functional
 from workbench.analyses.training import objectives
 from workbench.analyses.training.curves import Work
 from workbench.analyses.training.elmo import SAMPLED, bilm_losses, sample, spell
-from workbench.analyses.training.objectives.chunked_lm_loss import nats_at, output_map
+from workbench.analyses.training.objectives.chunked_lm_loss import output_map, token_losses
 from workbench.analyses.training.objectives.distillation import Distilled
 from workbench.analyses.training.objectives.electra import Electra
 from workbench.analyses.training.objectives.masked import IGNORED, masked_statically
@@ -106,7 +106,7 @@ def piece_task(
 
     return Task(
         draw,
-        row.losses(vocabulary) if row.losses else _token_losses,
+        row.losses(vocabulary) if row.losses else token_losses,
         row.terms,
         row.weights,
         held_out if len(held_out_index) else None,
@@ -147,10 +147,6 @@ def _corruption(
         )
 
     return corrupt
-
-
-def _token_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-    return nats_at(net, inputs)[0][None]
 
 
 def work_of(net: nn.Module) -> Work | None:

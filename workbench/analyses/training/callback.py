@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from workbench.core.display import figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import NUMBERS
 from workbench.core.public import public, require_choice
-from workbench.core.registry import imported
 from workbench.models.loading import load
 from workbench.runs.api import run
 from workbench.runs.run import Run
@@ -131,8 +131,7 @@ class TrainingCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped 
                 where=repr(self),
                 remedy="Train for some steps first; the experiment must have findings.",
             )
-        figure: Figure = imported("workbench.drawing.sweep:by_step", "its figure")({NUMBERS: table})
-        return figure
+        return figure_by("workbench.drawing.sweep:by_step", {NUMBERS: table})
 
     def __repr__(self) -> str:
         """The experiment, and how often it was run."""

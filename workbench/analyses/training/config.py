@@ -13,7 +13,7 @@ from typing import Any, get_args
 from workbench.analyses.training.objectives import known, of_words, takes
 from workbench.analyses.training.objectives.masked import Unit
 from workbench.analyses.training.task import Plan
-from workbench.core.errors import WorkbenchError, did_you_mean, listed
+from workbench.core.errors import WorkbenchError, did_you_mean, listed, require_one_of
 from workbench.core.files import open_regular
 
 FORMAT = "workbench-training-1"
@@ -147,12 +147,9 @@ def require_known(family: str, settings: Settings, objective: str) -> None:
                 remedy=did_you_mean(settings.mask_by, units),
             )
         _require_taken("unit", "mask_by", objective)
-    if settings.rows not in ROWS:
-        raise WorkbenchError(
-            f"{settings.rows!r} is not a value of rows.",
-            code="setting-invalid",
-            remedy=did_you_mean(settings.rows, ROWS),
-        )
+    require_one_of(
+        settings.rows, ROWS, f"{settings.rows!r} is not a value of rows.", code="setting-invalid"
+    )
     if settings.rows == "sentences" and takes(objective, "sentences"):
         raise WorkbenchError(
             f"{family} with the objective {objective} needs several sentences in a sequence, and "

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, read_regular, reason_of
+from workbench.core.files import read_regular, reason_of, write_atomically
 
 MOMENTUM = 0.9  # of the running mean, per step
 PATIENCE = 20  # steps before a loss can count as diverged
@@ -120,8 +120,7 @@ def write_curves(rows: Sequence[Row], path: Path) -> None:
     writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(row) for row in rows)
-    with atomic_write(path) as draft:
-        draft.write_text(text.getvalue(), "utf-8")
+    write_atomically(path, text.getvalue())
 
 
 def read_curves(path: Path) -> list[Row]:

@@ -18,7 +18,7 @@ from workbench.analyses.training.objectives.electra import Electra
 from workbench.analyses.training.objectives.spanbert import SpanBert
 from workbench.analyses.training.task import Architecture
 from workbench.analyses.training.tokenizers import Algorithm, Layout
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, did_you_mean, require_one_of
 from workbench.models.attention_hooks import attend_globally
 
 # --- architectures, each built from a few sizes and a tokenizer -----------------------------------
@@ -352,10 +352,7 @@ class Family:
 
 def size_of(name: str, **overrides: Any) -> Size:
     """A size by name, with some fields overridden (None keeps the default)."""
-    if name not in SIZES:
-        raise WorkbenchError(
-            f"{name!r} is not a size.", code="setting-invalid", remedy=did_you_mean(name, SIZES)
-        )
+    require_one_of(name, SIZES, f"{name!r} is not a size.", code="setting-invalid")
     chosen = {key: value for key, value in overrides.items() if value is not None}
     size = replace(SIZES[name], **chosen)
     for key in ("n_layers", "width", "n_heads", "vocabulary_size", "sequence_length"):
@@ -403,12 +400,7 @@ def require_whole_heads(size: Size) -> None:
 
 def family_of(name: str) -> Family:
     """The row of a family in the table."""
-    if name not in FAMILIES:
-        raise WorkbenchError(
-            f"{name!r} is not a model family.",
-            code="family-not-found",
-            remedy=did_you_mean(name, FAMILIES),
-        )
+    require_one_of(name, FAMILIES, f"{name!r} is not a model family.", code="family-not-found")
     return FAMILIES[name]
 
 

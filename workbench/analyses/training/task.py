@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 
 from workbench.analyses.training.curves import Work
 from workbench.analyses.training.vocabulary import Vocabulary
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.engine.batch import sent
 from workbench.models.bilm import Words
 
@@ -274,12 +274,7 @@ def multiplier(progress: float, shape: str, warmup: float) -> float:
 
 def require_schedule(shape: str) -> None:
     """Raise an error for an unknown schedule."""
-    if shape not in SHAPES:
-        raise WorkbenchError(
-            f"{shape!r} is not a schedule.",
-            code="setting-invalid",
-            remedy=did_you_mean(shape, SHAPES),
-        )
+    require_one_of(shape, SHAPES, f"{shape!r} is not a schedule.", code="setting-invalid")
 
 
 def progress_at(step: int, elapsed: float, steps: int | None, seconds: float | None) -> float:

@@ -37,13 +37,7 @@ from workbench.analyses.training.shards import (
 )
 from workbench.analyses.training.vocabulary import vocabulary_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import (
-    atomic_write,
-    numbered_lines,
-    parse_json,
-    read_regular,
-    require_regular,
-)
+from workbench.core.files import numbered_lines, read_json, require_regular, write_atomically
 from workbench.models.tokenization import require_fast
 
 # --- chunks of whole lines ------------------------------------------------------------------------
@@ -219,15 +213,14 @@ def tokenize_text(
             where=where,
             remedy="Name a file with text.",
         )
-    with atomic_write(folder / f"{manifest.key}.json") as draft:
-        draft.write_text(json.dumps(asdict(manifest), indent=1) + "\n", "utf-8")
+    write_atomically(folder / f"{manifest.key}.json", json.dumps(asdict(manifest), indent=1) + "\n")
     return Store(folder, manifest)
 
 
 def open_store(manifest: Path) -> Store:
     """Open a store by its manifest, without its text."""
     try:
-        raw = parse_json(read_regular(manifest))
+        raw = read_json(manifest)
         parsed = Manifest(**{**raw, "shards": tuple(raw["shards"])})
         store = Store(manifest.parent, parsed)
         complaint = "" if parsed.format == FORMAT else f"its format is {parsed.format!r}"

@@ -28,8 +28,8 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.files import atomic_write
+from workbench.core.errors import WorkbenchError, require_one_of
+from workbench.core.files import write_atomically
 
 Algorithm = Literal["bpe", "wordpiece", "unigram"]
 Layout = Literal["gpt", "bert", "roberta", "t5"]
@@ -150,8 +150,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         tokenizer.save_pretrained(temporary)
         for file in sorted(path for path in Path(temporary).rglob("*") if path.is_file()):
-            with atomic_write(folder / file.relative_to(temporary)) as draft:
-                draft.write_bytes(file.read_bytes())
+            write_atomically(folder / file.relative_to(temporary), file.read_bytes())
 
 
 class _Filter:
@@ -313,12 +312,7 @@ def _with_special_tokens(
 
 
 def _known(name: str, table: dict[str, T], what: str) -> T:
-    if name not in table:
-        raise WorkbenchError(
-            f"{name!r} is not a tokenizer {what}.",
-            code="setting-invalid",
-            remedy=did_you_mean(name, table),
-        )
+    require_one_of(name, table, f"{name!r} is not a tokenizer {what}.", code="setting-invalid")
     return table[name]
 
 

@@ -48,14 +48,7 @@ from workbench.analyses.training.trainer import fit
 from workbench.analyses.training.vocabulary import vocabulary_of
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import (
-    atomic_write,
-    parse_json,
-    read_regular,
-    reason_of,
-    unreadable,
-    unwritable,
-)
+from workbench.core.files import read_json, reason_of, unreadable, unwritable, write_atomically
 from workbench.models.bilm import Words, read_words, save_words
 from workbench.models.formats.checkpoint import read_tokenizer, silenced
 from workbench.models.references import net_folder
@@ -119,8 +112,7 @@ def prepare(
             "text": digest,
             "tokenizer": tokenizer_name,
         }
-        with atomic_write(note) as draft:
-            draft.write_text(json.dumps(record), "utf-8")
+        write_atomically(note, json.dumps(record))
     process.wait()
     return _open_prepared(row, note)
 
@@ -181,7 +173,7 @@ def _with_new_words(first: Words | None, counted: Words) -> Words:
 def _is_prepared(note: Path, digest: str, tokenizer: str) -> bool:
     """Whether the inputs were created from this text; unreadable ones are created again."""
     try:
-        made: dict[str, Any] = parse_json(read_regular(note))
+        made: dict[str, Any] = read_json(note)
         there = Path(made["manifest"]).is_file()
         return bool(there and made["text"] == digest and made["tokenizer"] == tokenizer)
     except (OSError, ValueError, LookupError, TypeError):
@@ -190,7 +182,7 @@ def _is_prepared(note: Path, digest: str, tokenizer: str) -> bool:
 
 def _open_prepared(row: Family, note: Path) -> Prepared:
     try:
-        record: dict[str, str] = parse_json(read_regular(note))
+        record: dict[str, str] = read_json(note)
         text, manifest = record["text"], Path(record["manifest"])
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise unreadable(note, error) from None
@@ -456,8 +448,7 @@ def save_trained(
             needed=sum(part.nbytes for part in net.state_dict().values()),
         ) from None
     write_curves(rows, out / CURVES)
-    with atomic_write(out / RECIPE) as draft:
-        draft.write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
+    write_atomically(out / RECIPE, json.dumps(recipe, indent=2) + "\n")
 
 
 def read_recipe(folder: Path) -> dict[str, Any] | None:
@@ -466,7 +457,7 @@ def read_recipe(folder: Path) -> dict[str, Any] | None:
     if not os.path.lexists(path):
         return None
     try:
-        recipe = parse_json(read_regular(path))
+        recipe = read_json(path)
         if not isinstance(recipe, dict):
             raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:

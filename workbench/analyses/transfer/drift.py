@@ -148,11 +148,11 @@ def heads(sums: Sums, seed: int) -> pd.DataFrame:
         stacked = np.stack([bits.T, np.broadcast_to(n_queries, bits.T.shape)], axis=-1)
         values = mean(stacked.sum(1))  # [heads]
         lower, upper = interval(resampled(stacked[:, None], mean, seed))
-        for head in range(site.heads):
-            rows.append(
-                (site.stack, site.kind, site.layer, head, float(values[head]), float(lower[head]),
-                 float(upper[head]), int(n_queries.sum()))
-            )  # fmt: skip
+        rows += [
+            (site.stack, site.kind, site.layer, head, float(values[head]), float(lower[head]),
+             float(upper[head]), int(n_queries.sum()))
+            for head in range(site.heads)
+        ]  # fmt: skip
     return pd.DataFrame(rows, columns=[*HEAD, "attention_js", "lower", "upper", "n"])
 
 

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 
 from workbench.analyses.transfer.studies import ARMS, STUDIES, StudyName
 from workbench.core.errors import did_you_mean
+from workbench.core.findings import plural
 from workbench.experiment.definition import HEAD, Demo, Experiment, Settings, Table
 from workbench.experiment.growth import Growth
 from workbench.experiment.sizes import GrowingSettings, SplitSettings
@@ -56,11 +57,6 @@ class Sizes:
     share_up: bool = True
     keep_adapters: Literal["average", "first"] = "average"
     consistency: float = 1.0
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 layer`, `2,000 texts`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Adapting(SplitSettings):
@@ -146,14 +142,14 @@ class Adapting(SplitSettings):
             "frozen": "without changing its weights",
             "fine-tuned": "by fine-tuning all weights",
             "gradual": "by gradual unfreezing (Howard and Ruder 2018)",
-            "top": f"by training the top {counted(sizes.top_layers, 'layer')}",
+            "top": f"by training the top {plural(sizes.top_layers, 'layer')}",
             "lora": f"with LoRA of rank {sizes.lora_rank} (Hu et al. 2022)",
             "adapters": f"with adapters of width {sizes.adapter_width} (Houlsby et al. 2019)",
-            "adamix": f"with a mixture of {counted(sizes.n_adapters, 'adapter')} of width "
+            "adamix": f"with a mixture of {plural(sizes.n_adapters, 'adapter')} of width "
             f"{sizes.adapter_width} (AdaMix, Wang et al. 2022)",
-            "prefix": f"with a prefix of {counted(sizes.prefix_length, 'vector')} per layer (Li "
+            "prefix": f"with a prefix of {plural(sizes.prefix_length, 'vector')} per layer (Li "
             "and Liang 2021)",
-            "prompt": f"with a prompt of {counted(sizes.prefix_length, 'vector')} (Lester et al. "
+            "prompt": f"with a prompt of {plural(sizes.prefix_length, 'vector')} (Lester et al. "
             "2021)",
             "bitfit": "by training only the biases (BitFit, Ben Zaken et al. 2022)",
         }[method]
@@ -162,7 +158,7 @@ class Adapting(SplitSettings):
         """The texts, the epochs and the choice of the learning rate; `plain`: of linear heads."""
         chosen = set(methods)
         train, dev = (
-            "all texts" if size is None else f"up to {counted(size, 'text')}"
+            "all texts" if size is None else f"up to {plural(size, 'text')}"
             for size in (self.max_train or self.max_sentences, self.max_dev or self.max_sentences)
         )
         optimum = (
@@ -258,7 +254,7 @@ class Finetune(Adapting):
         return (
             f"We adapted the model to {task} {self.adapted(self.method)}, with {head}. "
             f"{self.training_in_prose([self.method], self.head in ('auto', 'plain'))} Scores are "
-            f"means over {counted(len(self.seeds), 'seed')}, with 95 % bootstrap intervals over "
+            f"means over {plural(len(self.seeds), 'seed')}, with 95 % bootstrap intervals over "
             "texts and seeds; a paired bootstrap compares them with a constant prediction, the "
             "majority of train."
         )
@@ -386,7 +382,7 @@ class FrozenVsFinetuned(Adapting):
             f"We compared models adapted {'; '.join(ways)} with the frozen model {tasks}, both "
             f"under the same linear head on a learnt mix of layers (Peters et al. 2019){strong}. "
             f"{self.training_in_prose([FROZEN, *self.methods])} Scores are means over "
-            f"{counted(len(self.seeds), 'seed')}; differences are tested by a paired bootstrap "
+            f"{plural(len(self.seeds), 'seed')}; differences are tested by a paired bootstrap "
             "over texts and seeds, with Holm's correction over all comparisons in the findings."
         )
 
@@ -531,14 +527,14 @@ class Pretraining(Adapting):
         return tuple(dict.fromkeys(self.arms or STUDIES[self.study].arms))
 
     def in_prose(self) -> str:
-        steps = f"{counted(self.pretraining_steps, 'step')} of {self.pretraining_batch_size}"
+        steps = f"{plural(self.pretraining_steps, 'step')} of {self.pretraining_batch_size}"
         tasks = ", ".join(self.tasks) if self.tasks else "every task"
         return (
             f"We pretrained models of size {', '.join(self.sizes)} in the ways "
             f"{', '.join(self.compared)} ({STUDIES[self.study].about}) on the same text, for "
             f"{steps} sequences of "
-            f"{counted(self.sequence_length, 'piece')} with "
-            f"{counted(len(self.pretraining_seeds), 'seed')}, masking "
+            f"{plural(self.sequence_length, 'piece')} with "
+            f"{plural(len(self.pretraining_seeds), 'seed')}, masking "
             f"{100 * self.mask_rate:.0f} % of the pieces in masked models that have no rate of "
             f"their own. We adapted each to {tasks} {self.adapted(self.method)}. "
             f"{self.training_in_prose([self.method])} Differences are tested by a paired "
@@ -635,8 +631,8 @@ SIMILARITY_TABLE = Table(
 def words_in_prose(settings: "Similarity | Drift") -> str:
     """How many words are compared."""
     few = settings.max_sentences
-    sentences = "all sentences" if few is None else f"up to {counted(few, 'sentence')}"
-    return f"up to {counted(settings.max_words, 'word')} of {sentences}"
+    sentences = "all sentences" if few is None else f"up to {plural(few, 'sentence')}"
+    return f"up to {plural(settings.max_words, 'word')} of {sentences}"
 
 
 class Similarity(GrowingSettings):

@@ -27,12 +27,11 @@ from workbench.analyses.words.occurrences import (
     occurrences,
     require_counts,
 )
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.findings import plural
 from workbench.core.head_names import state_name
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
 from workbench.corpora.typed import readable, word_index
@@ -84,9 +83,10 @@ class Neighbours(Displayed):
             >>> [len(bars.x) for bars in found.figure().data]
             [3, 3, 3]
         """
-        draw = imported("workbench.analyses.words.figures.words:nearest", "its figure")
-        drawn: Figure = draw(self.table.assign(model=self.model, text=1))
-        return drawn
+        return figure_by(
+            "workbench.analyses.words.figures.words:nearest",
+            self.table.assign(model=self.model, text=1),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The word, and the rows of the table, as JSON has them."""

@@ -28,12 +28,11 @@ from workbench.analyses.words.occurrences import (
     occurrences,
     require_counts,
 )
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.findings import plural
 from workbench.core.head_names import state_name
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.corpora.corpus import Corpus
 from workbench.engine.model import Model
 from workbench.engine.taps import StackName
@@ -111,21 +110,19 @@ class Senses(Displayed):
             >>> wb.senses(model, corpus, "to").figure().data[0].type
             'scatter'
         """
-        draw = imported("workbench.analyses.words.figures.neighbours:one_form", "its figure")
-        drawn: Figure = draw(self, colour)
-        return drawn
+        return figure_by("workbench.analyses.words.figures.neighbours:one_form", self, colour)
 
     def __repr__(self) -> str:
         """The clusters with a few occurrences of each, and how well they fit labels."""
         size = f"{plural(len(self.table), 'occurrence')}, {plural(self.n_clusters, 'cluster')}"
         lines = [f"{self.model} in {self.corpus}, {state_name(self.layer)}: {self.word!r}, {size}"]
-        for row in self.measures.to_dict("records"):
-            lines.append(
-                f"  {row['gold']} ({row['labels']}): V-measure {row['v_measure']:.2f} (permuted "
-                f"labels {row['v_chance']:.2f}, p = {row['v_p']:.3f}); nearest neighbour "
-                f"{100 * row['accuracy']:.0f} % (permuted {100 * row['chance']:.0f} %, "
-                f"p = {row['p']:.3f})"
-            )
+        lines.extend(
+            f"  {row['gold']} ({row['labels']}): V-measure {row['v_measure']:.2f} (permuted "
+            f"labels {row['v_chance']:.2f}, p = {row['v_p']:.3f}); nearest neighbour "
+            f"{100 * row['accuracy']:.0f} % (permuted {100 * row['chance']:.0f} %, "
+            f"p = {row['p']:.3f})"
+            for row in self.measures.to_dict("records")
+        )
         for cluster, own in self.table.groupby("cluster"):
             lines.append(f"  cluster {cluster}: {len(own)}")
             for row in own.head(EXAMPLES).to_dict("records"):

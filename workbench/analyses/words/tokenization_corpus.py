@@ -365,13 +365,15 @@ def _of_two(of: _Compared, name: str, distinct: _Distinct, n_permutations: int, 
     n = len(distinct.pieces)
     first, second = map(float, distinct.means(np.ones(n)))
     random = np.random.default_rng([seed, n])
-    draws, null = [], []
+    draws = []
     for begin in range(0, DRAWS, AT_A_TIME):
         size = min(AT_A_TIME, DRAWS - begin)
         a, b = distinct.means(bootstrap_weights(n, random, size))
         draws.append(ratio(a, b, np.nan))
-    for begin in range(0, n_permutations, AT_A_TIME):
-        null.append(distinct.permuted(random, min(AT_A_TIME, n_permutations - begin)))
+    null = [
+        distinct.permuted(random, min(AT_A_TIME, n_permutations - begin))
+        for begin in range(0, n_permutations, AT_A_TIME)
+    ]
     differences = np.concatenate(null)
     # within bands, frequency alone makes a difference
     centre = differences.mean() if len({*distinct.bands.tolist()}) > 1 else 0.0

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from workbench.core.display import Displayed
+from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.public import public
-from workbench.core.registry import imported
 from workbench.corpora.typed import index_of, readable
 from workbench.engine.batch import NO_WORD
 from workbench.engine.model import Model
@@ -93,6 +92,12 @@ class Tokenization(Displayed):
     def n_unknown(self) -> int:
         """Number of unknown pieces."""
         return sum(piece.unknown for piece in self.pieces)
+
+    def counts(self, *more: str) -> str:
+        """The number of pieces, and of special and unknown ones; `more` stands before these."""
+        others = [(self.n_special, "special"), (self.n_unknown, "unknown")]
+        parts = [f"{number} {kind}" for number, kind in others if number]
+        return ", ".join([f"{self.n_pieces:,}", *more, *parts])
 
     @property
     def is_lossless(self) -> bool:
@@ -310,9 +315,7 @@ class Tokenizations(Displayed):
             >>> found.figure().data[0].y
             ('1. Ben', '2. unlocks', '3. it', '4. .')
         """
-        draw = imported("workbench.analyses.words.figures.words:pieces", "its figure")
-        drawn: Figure = draw(self.words)
-        return drawn
+        return figure_by("workbench.analyses.words.figures.words:pieces", self.words)
 
     def as_dict(self) -> dict[str, Any]:
         """The results of all models, as JSON has them."""
@@ -338,7 +341,7 @@ class Tokenizations(Displayed):
                 heading = listed([self.text[slice(*words[index])]]) if name == "at" else ""
                 names = {"before": SPECIAL, "after": SPECIAL, "gap": NO_NAME}
                 yield (names.get(name, heading), *row)
-        yield ("pieces", *(_counts(each) for each in self.results))
+        yield ("pieces", *(each.counts() for each in self.results))
 
 
 def row_keys(n_words: int) -> list[tuple[str, int]]:
@@ -375,13 +378,6 @@ def _cells(of: Tokenization) -> dict[tuple[str, int], str]:
         )
         for key, pieces in placed(of).items()
     }
-
-
-def _counts(of: Tokenization) -> str:
-    parts = [f"{of.n_pieces:,}"]
-    parts += [f"{of.n_special} special"] if of.n_special else []
-    parts += [f"{of.n_unknown} unknown"] if of.n_unknown else []
-    return ", ".join(parts)
 
 
 def _aligned(lines: Iterable[Sequence[str]]) -> list[str]:

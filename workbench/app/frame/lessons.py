@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from workbench.app import navigation
 from workbench.core import machine
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular
+from workbench.core.files import parse_json, read_regular, write_atomically
 
 LESSON, STEP = "lesson", "tour"  # in the address: the name of the lesson (none: the tour), the step
 MOST = 60  # steps of a lesson
@@ -335,8 +335,7 @@ def write(lesson: Lesson) -> str:
             code="lesson-invalid",
             remedy="Choose another title, with letters from a to z or digits.",
         )
-    with atomic_write(_file(name)) as draft:
-        draft.write_text(lesson.model_dump_json(indent=2))
+    write_atomically(_file(name), lesson.model_dump_json(indent=2))
     return name
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.app import cache, choice, navigation
-from workbench.app.text import plain
+from workbench.app.text import captions, plain
 
 if TYPE_CHECKING:
     from workbench.corpora.browse import Size
@@ -239,8 +239,7 @@ def draw_chosen(ref: str) -> "Sequence[Size]":
         help="Annotation found in the first sentences of every split. An experiment that needs an "
         "annotation layer not listed here shows an error.",
     )
-    for note in corpus.notes:
-        st.caption(plain(note))
+    captions(corpus.notes)
     return sizes
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from workbench.app import navigation, tables_and_figures, text
 from workbench.app.runs import export, run_list, run_view, verdicts
-from workbench.app.text import plain
+from workbench.app.text import captions, plain
 from workbench.core.findings import headline
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def _compared(group: "Comparison", is_only: bool) -> None:
         tables_and_figures.draw_grid(group.requests, f"requests {group.experiment}")
     if group.tables:
         _table(group)
-    for note in group.notes:
-        st.caption(plain(note))
+    captions(group.notes)
 
 
 def _on_one_axis(group: "Comparison") -> None:

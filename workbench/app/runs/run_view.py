@@ -14,7 +14,7 @@ from workbench.app.runs import run_list
 from workbench.app.text import errors_shown, lines, plain, show_error, state, subject
 from workbench.runs import notes
 from workbench.runs.reported import Reported, reported
-from workbench.runs.status import Status, log_lines
+from workbench.runs.status import Status, log_line, log_lines
 from workbench.runs.time_left import age_of, in_words, progress_line
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _progress(run: "Run", now: Status) -> None:
     starts = [n for n, event in enumerate(events) if event.get("state") == "queued"]
     current = events[starts[-1] :] if starts else events
     step = next((event for event in reversed(current) if event["kind"] == "progress"), None)
-    log = [_log_line(event) for event in current if event["kind"] in ("log", "warning")]
+    log = [log_line(event) for event in current if event["kind"] in ("log", "warning")]
     _stages(run, now)
     if step is None:
         left = f", {in_words(now.expected)} left" if now.expected else ""
@@ -331,10 +331,6 @@ def _share(now: Status, step: Mapping[str, Any], age: float) -> float:
     if now.state == "running" and left and now.expected:
         share = 1 - (left - age) / max(now.expected, left)
     return float(min(1.0, max(0.0, share)))
-
-
-def _log_line(event: Mapping[str, Any]) -> str:
-    return f"warning: {event['text']}" if event["kind"] == "warning" else str(event["text"])
 
 
 def _ended(run: "Run", now: Status) -> None:

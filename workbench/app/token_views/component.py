@@ -10,12 +10,11 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import streamlit as st
 
-from workbench.drawing import SHARED, theme
+from workbench.drawing import SHARED, js_file, theme
 
 Views = Sequence[Mapping[str, Any]]
 _OWN = ("strip", "bars", "grid", "contexts", "pieces", "steps", "views")
@@ -40,7 +39,7 @@ def message_of(views: Views) -> dict[str, Any]:
     return {
         "id": digest.hexdigest(),
         "views": [dict(view) for view in views],
-        "palette": {kind: _palette(kind) for kind in ("light", "dark")},
+        "palette": theme.palettes(),
     }
 
 
@@ -73,19 +72,6 @@ def _shape(view: Mapping[str, Any]) -> object:
     return [list(view["rows"]), list(view["columns"])]
 
 
-def _palette(kind: theme.Kind) -> dict[str, Any]:
-    return {
-        "scale": list(theme.SCALE[kind]),
-        "around": list(theme.AROUND_ZERO[kind]),
-        "paper": theme.PAPER[kind],
-        "ink": theme.INK[kind],
-        "faint": theme.FAINT[kind],
-        "lines": theme.LINES[kind],
-        "accent": theme.COLOURS[kind][1],
-        "series": list(theme.COLOURS[kind]),
-    }
-
-
 @cache
 def _component() -> Any:
     return st.components.v2.component(
@@ -99,5 +85,4 @@ def _joined(last: str) -> str:
 
 
 def _text(name: str) -> str:
-    home = "workbench.drawing" if name.removesuffix(".js") in SHARED else __package__
-    return (files(home) / "js" / name).read_text(encoding="utf-8")
+    return js_file(name, __package__)

@@ -14,7 +14,7 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING
 
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, did_you_mean, require_one_of
 from workbench.corpora.corpus import Corpus, Options, Origin
 from workbench.corpora.counterfactuals import AGAINST, PREDICTED, TARGET
 from workbench.corpora.layers import Mention, set_spans, vocabulary
@@ -84,13 +84,9 @@ def parse(ref: str) -> Recipe:
     values = {"size": SIZE, "seed": 0}
     for setting in filter(None, settings.split(",")):
         name, _, value = setting.partition("=")
-        if name not in values:
-            raise WorkbenchError(
-                f"primer has no option {name!r}.",
-                code="setting-unknown",
-                where=ref,
-                remedy=did_you_mean(name, values),
-            )
+        require_one_of(
+            name, values, f"primer has no option {name!r}.", code="setting-unknown", where=ref
+        )
         if not (value.isascii() and value.isdecimal()) or len(value) > 12:
             raise WorkbenchError(
                 f"{name} is {value!r}, but must be a whole number.",

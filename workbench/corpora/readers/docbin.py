@@ -42,7 +42,7 @@ from spacy.vocab import Vocab
 from srsly import msgpack, msgpack_decoders  # type: ignore[import-untyped]
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, read_regular, unreadable
+from workbench.core.files import read_regular, unreadable, write_atomically
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.layers import checked_edge, checked_range, checked_text, vocabulary
 
@@ -175,8 +175,7 @@ def write(docs: Iterable[Doc], path: Path, layer: str | None = None) -> int:
                 remedy="Use only text, numbers, lists and dictionaries in its extension values, "
                 "and edges between existing words.",
             ) from None
-    with atomic_write(path) as draft:
-        draft.write_bytes(packed.to_bytes())
+    write_atomically(path, packed.to_bytes())
     return len(packed)
 
 

@@ -13,8 +13,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.core.files import COMPRESSED, numbered_lines, stem
 from workbench.corpora.corpus import Options, Reading
 from workbench.corpora.counterfactuals import (
@@ -159,6 +158,7 @@ class Columns:
     scores: Mapping[str, bool]  # label -> whether it is a score (else a class)
     id: str | None
     predicted: tuple[str, ...] = ()  # the two words of a counterfactual pair
+    leaves_out_blank: bool = False  # rows without a text
 
     def describe(self) -> str:
         """The use of each column, for the user to check."""
@@ -167,20 +167,35 @@ class Columns:
         return f"Text: {', '.join(self.text)}.{words} Labels: {', '.join(labels) or 'none'}."
 
 
-def survey(rows: Iterable[Row]) -> dict[str, bool]:
-    """Every column with plain values, and whether it is a score; one pass over the rows."""
+class Survey(NamedTuple):
+    """What one pass over the rows of a table finds in every column with plain values."""
+
+    scores: Mapping[str, bool]  # whether it is a score
+    blank: Mapping[str, tuple[int, str]]  # number of rows without a value, and the first of them
+    n_rows: int
+
+
+def survey(rows: Iterable[Row]) -> Survey:
+    """Which columns of a table are scores, and in which rows they lack a value; in one pass."""
     numeric: dict[str, bool] = {}
     fractions: set[str] = set()
+    blank: dict[str, tuple[int, str]] = {}
+    n_rows = 0
     for row in rows:
+        n_rows += 1
         for name, value in row.values.items():
             text = _plain(value)
             if text is None:
                 continue
+            if _is_blank(value):
+                n_blank, first = blank.get(name, (0, row.where))
+                blank[name] = n_blank + 1, first
             if numeric.setdefault(name, True) and text and text.lower() not in _MISSING:
                 numeric[name] = _is_number(text)
                 if numeric[name] and not float(text).is_integer():
                     fractions.add(name)
-    return {name: is_numeric and name in fractions for name, is_numeric in numeric.items()}
+    scores = {name: is_number and name in fractions for name, is_number in numeric.items()}
+    return Survey(scores, blank, n_rows)
 
 
 def columns_of(
@@ -188,13 +203,9 @@ def columns_of(
 ) -> Columns:
     """Texts, labels and row ids, from the user's options or from the column names."""
     for name in (*text, *labels):
-        if name not in scores:
-            raise WorkbenchError(
-                f"there is no column {name!r}.",
-                code="column-not-found",
-                where=where,
-                remedy=did_you_mean(name, scores),
-            )
+        require_one_of(
+            name, scores, f"there is no column {name!r}.", code="column-not-found", where=where
+        )
     if len(text) > 2 or len(set(text)) < len(text):
         raise WorkbenchError(
             f"the text columns are {', '.join(text)}.",
@@ -265,6 +276,8 @@ def _texts(names: Collection[str], where: str) -> tuple[str, ...]:
 
 def task_docs(rows: Iterable[Row], columns: Columns, document: str, nlp: Language) -> Iterator[Doc]:
     """One Doc per row."""
+    if columns.leaves_out_blank:  # a row without the column is a mistake
+        rows = (row for row in rows if not _is_blank(row.values.get(columns.text[0], columns)))
     texts = ((text, row) for row in rows for text, _ in _texts_of(row, columns))
     parsed = nlp.pipe(_within_limit(texts, nlp.max_length), as_tuples=True)
     for parts in zip(*[parsed] * len(columns.text), strict=True):
@@ -349,6 +362,11 @@ def _plain(value: object) -> str | None:
     return str(value).strip() if isinstance(value, str | int | float) else None
 
 
+def _is_blank(value: object) -> bool:
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or not str(value).strip()
+
+
 def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None and math.isfinite(float(text))
 
@@ -426,35 +444,24 @@ def reader(paths: Sequence[Path], options: Options) -> Reading:
             ),
             (gaps.READ,),
         )
-    scores = survey(row for path in paths for row in _rows(path))
-    columns = columns_of(scores, options.text, options.labels, str(paths[0]))
-    blank, notes = blank_rows((row for path in paths for row in _rows(path)), columns)
-    docs = partial(_docs, columns=columns, nlp=nlp, blank=blank)
-    return Reading(docs, (columns.describe(), *notes))
+    found = survey(row for path in paths for row in _rows(path))
+    columns = columns_of(found.scores, options.text, options.labels, str(paths[0]))
+    columns, notes = without_blank(columns, found)
+    return Reading(
+        lambda path: task_docs(_rows(path), columns, stem(path), nlp),
+        (columns.describe(), *notes),
+    )
 
 
-def _docs(path: Path, columns: Columns, nlp: Language, blank: frozenset[str]) -> Iterator[Doc]:
-    rows = (row for row in _rows(path) if row.where not in blank)
-    return task_docs(rows, columns, stem(path), nlp)
-
-
-def blank_rows(rows: Iterable[Row], columns: Columns) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The rows without a text, which are left out where others have one, and a note on them."""
-    if len(columns.text) > 1:  # half a pair is a mistake
-        return frozenset(), ()
-    blank, n_rows = [], 0
-    for row in rows:
-        n_rows += 1
-        value = row.values.get(columns.text[0], columns)  # a row without the column is a mistake
-        is_nan = isinstance(value, float) and math.isnan(value)
-        if value is None or is_nan or not str(value).strip():
-            blank.append(row.where)
-    if len(blank) in (0, n_rows):
-        return frozenset(), ()
-    number = "1 row has" if len(blank) == 1 else f"{len(blank):,} rows have"
-    return frozenset(blank), (
-        f"{number} no text in column {columns.text[0]!r}, and {'is' if len(blank) == 1 else 'are'} "
-        f"left out; the first is {blank[0]}.",
+def without_blank(columns: Columns, found: Survey) -> tuple[Columns, tuple[str, ...]]:
+    """The columns, without the rows that lack a text where others have one, and a note on them."""
+    n_blank, first = found.blank.get(columns.text[0], (0, ""))
+    if len(columns.text) > 1 or n_blank in (0, found.n_rows):  # half a pair is a mistake
+        return columns, ()
+    number = "1 row has" if n_blank == 1 else f"{n_blank:,} rows have"
+    return replace(columns, leaves_out_blank=True), (
+        f"{number} no text in column {columns.text[0]!r}, and {'is' if n_blank == 1 else 'are'} "
+        f"left out; the first is {first}.",
     )
 
 

@@ -29,7 +29,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from transformers.utils import logging
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parse_json, read_regular, reason_of, require_regular
+from workbench.core.files import read_json, reason_of, require_regular
 from workbench.core.machine import is_out_of_memory, machine_memory
 from workbench.models.tokenization import require_fast
 
@@ -260,7 +260,7 @@ def _require_objects(folder: Path) -> None:
         if not path.is_file():
             continue
         try:
-            parsed = parse_json(read_regular(path))
+            parsed = read_json(path)
             if isinstance(parsed, dict):
                 continue
             reason = f"it is a JSON {type(parsed).__name__}, not an object"
@@ -277,7 +277,7 @@ def _require_objects(folder: Path) -> None:
 def _require_same_folder(index: Path) -> None:
     """Raise if the weight index names a file outside its own folder."""
     try:
-        files = parse_json(read_regular(index))["weight_map"].values()
+        files = read_json(index)["weight_map"].values()
         outside = [name for name in files if not isinstance(name, str) or Path(name).name != name]
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise WorkbenchError(

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
+from workbench.core.files import atomic_write, read_json, require_regular, write_atomically
 from workbench.models.formats.pruned_checkpoint import fill
 from workbench.models.transformer import T, Transformer
 
@@ -166,8 +166,7 @@ def save(model: Transformer, folder: Path) -> None:
     with atomic_write(folder / WEIGHTS) as draft:
         save_file(state, draft)
     content = {"version": _VERSION, "forms": forms}
-    with atomic_write(folder / MANIFEST) as draft:
-        draft.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    write_atomically(folder / MANIFEST, json.dumps(content, indent=1) + "\n")
 
 
 def _is_exact(whole: Tensor, other: Tensor) -> bool:
@@ -180,7 +179,7 @@ def manifest(folder: Path) -> dict[str, Form] | None:
     if not path.is_file():
         return None
     try:
-        content = parse_json(read_regular(path).decode("utf-8"))
+        content = read_json(path)
         if content["version"] != _VERSION:
             raise ValueError(f"its version is {content['version']!r}")
         return {str(name): _form(**form) for name, form in content["forms"].items()}

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
+from workbench.core.files import atomic_write, read_json, require_regular
 from workbench.engine.task import METRICS, Task
 from workbench.models.formats import checkpoint
 from workbench.models.formats.task_checkpoint import head_of
@@ -111,7 +111,7 @@ def _has_weights(model: Transformer, name: str, child: nn.Module) -> bool:
 def base_of(folder: Path) -> str:
     """The reference of the base that the adapter of a folder names."""
     try:
-        base = parse_json(read_regular(folder / ADAPTER).decode("utf-8"))["base_model_name_or_path"]
+        base = read_json(folder / ADAPTER)["base_model_name_or_path"]
         if not isinstance(base, str) or not base:
             raise ValueError("it names no base model")
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -182,7 +182,7 @@ def _task(folder: Path) -> Task | None:
 
     if (folder / TASK).is_file():
         return head_of(folder, torch.device("cpu")).task
-    kind = parse_json(read_regular(folder / ADAPTER).decode("utf-8")).get("task_type")
+    kind = read_json(folder / ADAPTER).get("task_type")
     if kind not in _TYPES.values():
         return None
     try:

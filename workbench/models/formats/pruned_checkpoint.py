@@ -21,13 +21,7 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import (
-    atomic_write,
-    open_regular,
-    parse_json,
-    read_regular,
-    require_regular,
-)
+from workbench.core.files import open_regular, read_json, require_regular, write_atomically
 from workbench.models.head_removal import cut
 from workbench.models.net_parts import probe
 from workbench.models.output_heads.lm_heads import placed
@@ -67,8 +61,7 @@ def save(model: Transformer, folder: Path) -> None:
         "sites": sites,
         "check": _hash(sites, folder),
     }
-    with atomic_write(folder / MANIFEST) as draft:
-        draft.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    write_atomically(folder / MANIFEST, json.dumps(content, indent=1) + "\n")
 
 
 def manifest(folder: Path) -> dict[str, Any] | None:
@@ -77,7 +70,7 @@ def manifest(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        content = parse_json(read_regular(path).decode("utf-8"))
+        content = read_json(path)
         _check(content)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WorkbenchError(

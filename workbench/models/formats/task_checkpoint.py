@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, parse_json, read_regular, require_regular
+from workbench.core.files import atomic_write, read_json, require_regular, write_atomically
 from workbench.engine.model import Model
 from workbench.engine.task import Task, language_model
 from workbench.models import added_modules
@@ -80,8 +80,7 @@ def _form(head: TaskHead) -> dict[str, Any]:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    with atomic_write(path) as draft:
-        draft.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    write_atomically(path, json.dumps(content, indent=1) + "\n")
 
 
 def _write_weights(weights: dict[str, torch.Tensor], path: Path) -> None:
@@ -110,7 +109,7 @@ def head_of(folder: Path, device: torch.device) -> TaskHead:
     from safetensors.torch import load_file
 
     try:
-        content: dict[str, Any] = parse_json(read_regular(folder / TASK).decode("utf-8"))
+        content: dict[str, Any] = read_json(folder / TASK)
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}")
         fields = content["task"]
@@ -144,7 +143,7 @@ def language_head_of(folder: Path) -> LanguageHead | None:
     if not folder.is_dir():
         return None
     try:
-        content = parse_json(read_regular(folder / "head.json").decode("utf-8"))
+        content = read_json(folder / "head.json")
         name = str(content["class"])
         if checkpoint.class_of(name) is None:
             raise ValueError(f"transformers has no {name[:60]!r}")

@@ -110,10 +110,7 @@ def score(
     }
     for start in range(0, len(chosen_documents), CHUNK):
         part = chosen_documents[start : start + CHUNK]
-        if start_token is None:
-            text = net.encode(batch, part)
-        else:
-            text = _started(net, batch, part, start_token)
+        text = _encoded(net, batch, part, start_token)
         _count_text(net, batch, part, text, {name: sums[name][start:] for name in FIELDS})
         index_of = {order: start + i for i, order in enumerate(text.order.tolist())}
         for rows in by_length(text, Limit(limit)):
@@ -143,10 +140,7 @@ def losses_of(
     assert isinstance(net, HuggingFace), f"{model.family} reads words"
     limit = limit_of(net)
     score_batch, memory = _scorer(net, pseudo, seed, limit, wanted), Limit()
-    if start_token is None:
-        text = net.encode(batch, documents)
-    else:
-        text = _started(net, batch, documents, start_token)
+    text = _encoded(net, batch, documents, start_token)
     for rows in by_length(text, Limit(limit)):
         for _, losses in in_halves(score_batch, rows, memory):
             yield losses
@@ -198,18 +192,18 @@ def start_of(model: Model, batch: Batch) -> int | None:
     nats = {True: 0.0, False: 0.0}  # with the start token, and without
     documents = range(min(len(batch), START_TOKEN_TEXTS))
     for with_start in nats:
-        text = _started(model, batch, documents, start) if with_start else None
-        text = model.encode(batch, documents) if text is None else text
+        text = _encoded(model, batch, documents, start if with_start else None)
         for rows in by_length(text, Limit(limit_of(model))):
             for _, losses in in_halves(score_batch, rows, Limit()):
                 nats[with_start] += float(losses.nats[:, 1 + with_start :].double().sum())
     return start if nats[True] < nats[False] else None
 
 
-def _started(net: HuggingFace, batch: Batch, documents: Sequence[int], start: int) -> Pieces:
-    """Texts in pieces after a start token, which counts towards the maximum length."""
+def _encoded(net: HuggingFace, batch: Batch, documents: Sequence[int], start: int | None) -> Pieces:
+    """Texts in pieces, after a start token if it is given, which counts towards the maximum."""
+    if start is None:
+        return net.encode(batch, documents)
     text = tokenize_batch(net.tokenizer, batch, documents, (net.max_pieces or UNLIMITED) - 1)
-
     return text.prefixed(1, start)
 
 

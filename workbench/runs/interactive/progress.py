@@ -19,7 +19,7 @@ from rich.text import Text
 
 from workbench.runs.launch import follow
 from workbench.runs.run import Run
-from workbench.runs.status import Journal
+from workbench.runs.status import Journal, log_line
 from workbench.runs.time_left import count_in_words, left_in_words, progress_line, stage_of
 
 LAST_WORDS = 5.0  # seconds to wait until the end of a run is shown
@@ -108,7 +108,7 @@ def _bar(events: Events, console: Console) -> None:
                 if event.get("left_of_run"):
                     bar.update(task, event=event, since=now)
             else:
-                console.print(_message(event), markup=False)
+                console.print(log_line(event), markup=False)
 
 
 def _cell(events: Events) -> None:
@@ -125,7 +125,7 @@ def _cell(events: Events) -> None:
             elif event["kind"] == "state":
                 bar.set_description_str(event["state"])
             else:
-                bar.write(_message(event))
+                bar.write(log_line(event))
         bar.total = None  # a bar that is not full would stay
 
 
@@ -143,12 +143,8 @@ def _lines(events: Events) -> None:
             line = f"{event['state']}, {left}" if left else event["state"]
             print(line, file=sys.stderr, flush=True)
         else:
-            print(_message(event), file=sys.stderr, flush=True)
+            print(log_line(event), file=sys.stderr, flush=True)
 
 
 def _is_queued(event: Mapping[str, Any]) -> bool:
     return stage_of(event["doing"]) == "queued"
-
-
-def _message(event: Mapping[str, Any]) -> str:
-    return f"warning: {event['text']}" if event["kind"] == "warning" else str(event["text"])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.analyses.attention.browser.frames import framed
-from workbench.drawing.theme import AROUND_ZERO, COLOURS, FAINT, INK, LINES, PAPER, SCALE
+from workbench.drawing.theme import palettes
 
 Floats = NDArray[np.float32]
 HOSTILE = [
@@ -32,20 +32,6 @@ ODD = [
     "=1+1",
 ]
 THUMB = 72
-
-PALETTE = {
-    kind: {
-        "scale": list(SCALE[kind]),
-        "around": list(AROUND_ZERO[kind]),
-        "paper": PAPER[kind],
-        "ink": INK[kind],
-        "faint": FAINT[kind],
-        "lines": LINES[kind],
-        "accent": COLOURS[kind][1],
-        "heads": list(COLOURS[kind]),
-    }
-    for kind in ("light", "dark")
-}
 
 
 def words(count: int, start: str = "w") -> list[str]:
@@ -161,7 +147,7 @@ class World:
     def overview(self) -> bytes:
         head = {
             "kind": "overview", "view": self.view, "title": self.title, "note": self.note,
-            "value": "attention", "passes": 1, "palette": PALETTE,
+            "value": "attention", "passes": 1, "palette": palettes(),
             "sides": [side.message() for side in self.sides],
             "difference": self.difference, "state": self.state,
             "neurons": self.neurons, "offline": False,

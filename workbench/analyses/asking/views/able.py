@@ -12,7 +12,7 @@ import streamlit as st
 from workbench.app import cache, choice
 from workbench.app.text import plain
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import parse_json, read_regular
+from workbench.core.files import read_json
 from workbench.core.objectives import LANGUAGE_MODELS, described
 from workbench.engine.task import as_data
 from workbench.models.references import NOVELS, TASK, folder_of, has_read, net_folder
@@ -82,7 +82,7 @@ def _kind_of(ref: str) -> str:
         if folder is None:
             return ""
         if (folder / TASK).is_file():
-            return str(parse_json(read_regular(folder / TASK))["task"]["kind"])
-        name = parse_json(read_regular(net_folder(folder) / "config.json"))["architectures"][0]
+            return str(read_json(folder / TASK)["task"]["kind"])
+        name = read_json(net_folder(folder) / "config.json")["architectures"][0]
         return next((kind for end, kind in _HEADS.items() if name.endswith(end)), "")
     return ""

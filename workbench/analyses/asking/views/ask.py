@@ -15,7 +15,7 @@ from workbench.analyses.asking.views import able, writing
 from workbench.app import cache, choice
 from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import segment
-from workbench.app.text import errors_shown, plain
+from workbench.app.text import captions, errors_shown, plain
 from workbench.app.text_boxes import TYPED_AT
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import (
@@ -180,8 +180,7 @@ def _extracted(ref: str, model: "Model", question: str, passage: str) -> None:
         "lit passage",
         writing.none_chosen,
     )
-    for note in found.notes:
-        st.caption(plain(note))
+    captions(found.notes)
 
 
 def _words(text: str) -> list[tuple[str, int, int]]:

@@ -120,11 +120,11 @@ def _of_address(address: str) -> list[tuple[str, int]]:
         stored = parse_json(address)
     except ValueError:
         return []
-    found = []
-    for each in stored[:MOST] if isinstance(stored, list) else []:
-        if isinstance(each, list) and [*map(type, each)] == [str, int] and each[1] >= 0:
-            found.append((each[0], each[1]))
-    return found
+    return [
+        (each[0], each[1])
+        for each in (stored[:MOST] if isinstance(stored, list) else [])
+        if isinstance(each, list) and [*map(type, each)] == [str, int] and each[1] >= 0
+    ]
 
 
 def _save(rows: list[Row]) -> None:

@@ -13,7 +13,7 @@ import streamlit as st
 from workbench.app import choice
 from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import segment
-from workbench.app.text import as_html, plain
+from workbench.app.text import as_html, captions, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import (
     Choice,
@@ -119,8 +119,7 @@ def draw(tab: str, prompt: Prompt, label: str, shows_prompt: bool = False) -> No
         st.caption(f"Stopped after {len(known.steps)} pieces.")
     elif known.is_whole and not known.ended and len(known.steps) == prompt.count:
         st.caption(f"The first {prompt.count} pieces; the text does not end there.")
-    for note in known.notes:
-        st.caption(plain(note))
+    captions(known.notes)
     if not known.steps:
         return
     how = _light(prompt, known) if lit else ""

@@ -18,7 +18,7 @@ from workbench.app import selection
 
 KEY = "attention-answers"
 ALSO, PIN, LOOK, SCORE, ORDER = "also", "pin", "look", "score", "order"
-OVER, WORD, PLACE = "over", "word", "place"  # the place is written as on other pages
+OVER, WORD = "over", "word"
 _browser = st.components.v2.component("workbench.attention", css=style(), js=script())
 _carrier = st.components.v2.component("workbench.attention.answers", js=carrier())
 
@@ -71,7 +71,6 @@ def _to_address(scene: Scene, state: Mapping[str, Any]) -> None:
         ORDER: "" if state["order"] == "grid" else state["order"],
         OVER: ".".join(state["over"]),
         WORD: "" if state["word"] is None else str(state["word"]),
-        PLACE: "",
     }
     for name, value in values.items():
         if value:
@@ -114,7 +113,7 @@ def _from_address(side: Side) -> dict[str, Any]:
     word = selection.word(1 + max(words[0], default=-1))
     if PIN not in st.query_params and word in words[0] and word in words[1]:
         pin = [str(words[0].index(word)), str(words[1].index(word)), "row"]
-    place = _number(PLACE) if "." not in at else next(iter(_numbers([at.partition(".")[2]]) or ()))
+    place = next(iter(_numbers([at.partition(".")[2]]) or ()), None)  # of `word.3`
     if at == "next" and side.predicts is not None:
         place = side.predicts.next
     pair: list[Any] = list(_numbers(pin[:2]) or (None, None))

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from workbench.analyses.attention.orders import STREAMS
 from workbench.analyses.attention.overlays import drawn, placed
 from workbench.analyses.attention.patterns import caption
 from workbench.analyses.attention.thumbnails import bytes_of, measured
-from workbench.drawing import SHARED, theme
+from workbench.drawing import SHARED, js_file, theme
 from workbench.models.output_heads.lm_losses import CONTEXT
 
 EXACT_CELLS = 65_536  # of a map up to which its values are sent exactly, else as bytes
@@ -60,7 +59,7 @@ def overview_of(
         "note": _note(scene),
         "value": " and ".join(dict.fromkeys(_value(side) for side in scene.sides)),
         "passes": passes(),
-        "palette": {kind: _palette(kind) for kind in ("light", "dark")},
+        "palette": theme.palettes(),
         "sides": [_side(side) for side in scene.sides],
         "difference": None
         if len(scene.sides) < 2
@@ -343,19 +342,6 @@ def _value_of(grid: Grid) -> str:
     return "attention" if options.weigh == "attention" else "attention × norm"
 
 
-def _palette(kind: theme.Kind) -> dict[str, Any]:
-    return {
-        "scale": list(theme.SCALE[kind]),
-        "around": list(theme.AROUND_ZERO[kind]),
-        "paper": theme.PAPER[kind],
-        "ink": theme.INK[kind],
-        "faint": theme.FAINT[kind],
-        "lines": theme.LINES[kind],
-        "accent": theme.COLOURS[kind][1],
-        "heads": list(theme.COLOURS[kind]),
-    }
-
-
 # --- a message as bytes ---------------------------------------------------------------------------
 #
 #     u32 length of the head, little-endian | head, UTF-8 JSON | arrays, end to end
@@ -461,5 +447,4 @@ def _joined(*last: str) -> str:
 
 
 def _text(name: str) -> str:
-    home = "workbench.drawing" if name.removesuffix(".js") in SHARED else __package__
-    return (files(home) / "js" / name).read_text(encoding="utf-8")
+    return js_file(name, __package__)

@@ -25,7 +25,7 @@ from workbench.analyses.attention.browser.frames import (
 )
 from workbench.analyses.attention.browser.scene import Scene, Side
 from workbench.analyses.attention.maps_of_text import Floats
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, require_one_of
 
 Request = Mapping[str, Any]
 Answers = Mapping[str, Callable[[Request], Mapping[str, Any]]]
@@ -214,12 +214,7 @@ class Export:
 def export_file(scene: Scene, form: str, cell: Cell, state: dict[str, Any]) -> Export:
     """The file in this format."""
     forms = {"csv": "text/csv", "npz": "application/zip", "html": "text/html"}
-    if form not in forms:
-        raise WorkbenchError(
-            f"There is no file format {form!r:.40}.",
-            code="request-invalid",
-            remedy=did_you_mean(form, forms),
-        )
+    require_one_of(form, forms, f"There is no file format {form!r:.40}.", code="request-invalid")
     if form == "csv":
         table = _scores(scene) if cell is None else _values(scene, cell)
         content = table.to_csv(index=False).encode("utf-8", "surrogatepass")

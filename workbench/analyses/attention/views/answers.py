@@ -81,9 +81,9 @@ def _show(request: "Request") -> Mapping[str, Any]:
 def predicts(ref: str, model: "Model", doc: "Doc") -> "Predicts | None":
     """The places of the text that the model predicts; None if it predicts no words."""
     from workbench.analyses.attention.browser.scene import predicts_at
-    from workbench.analyses.predictions.views.results import is_labeller, places
+    from workbench.analyses.predictions.views.results import places
 
-    if not model.objective or is_labeller(model):
+    if not model.objective or model.task_head is not None:
         return None
     found = places(model, doc)
     words = [place.index for place in found if place.kind == "word"]
@@ -132,9 +132,9 @@ def _top(
 ) -> "tuple[Top | None, str]":
     """The most probable choices, and why there are none."""
     from workbench.analyses.predictions.views.choices import Place
-    from workbench.analyses.predictions.views.results import Side, is_labeller, top
+    from workbench.analyses.predictions.views.results import Side, top
 
-    if not model.objective or is_labeller(model):
+    if not model.objective or model.task_head is not None:
         return None, "This model has no language-model head, so it predicts no words."
     at = Place("next") if place == len(doc) else Place("word", place)
     try:

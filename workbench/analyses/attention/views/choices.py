@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Reading = dict[str, Any]  # the arguments `order`, `seed` and `layers` of `attention`, if any
 
 FROM, TEXT, BEFORE = "from", "text", "before"  # in the address; `before`: the text before an edit
-OF_HEAD = ("pin", "word", "place", *selection.OF_TEXT)  # in the address, and of one text
+OF_HEAD = ("pin", "word", *selection.OF_TEXT)  # in the address, and of one text
 EXAMPLE = "The old captain saw the ship that she had sold to her brother."
 TYPED_AT = "600ms"  # pause after which a typed text is read
 SPECIAL = {

@@ -105,8 +105,9 @@ def head_maps(grid: "Grid", theme: "Kind", address: dict[str, str]) -> str:
     cells = ["<span></span>", *(f"<span>{name}</span>" for name in across)]
     for line, name in enumerate(down):
         cells.append(f'<span class="line">{name}</span>')
-        for at in range(len(across)):
-            cells.append(cell(at, line) if grid.layers_across else cell(line, at))
+        cells.extend(
+            cell(at, line) if grid.layers_across else cell(line, at) for at in range(len(across))
+        )
     gap, most = ("2px", 2) if len(across) > MANY else ("clamp(3px,0.5vw,6px)", 6)
     least = NAMES_WIDTH + len(across) * (SMALLEST + most) + 6
     return (

@@ -16,6 +16,7 @@ from workbench.drawing.primitives import (
     bars,
     choice,
     curve,
+    drawable,
     heat_map,
     interval,
     marks,
@@ -91,9 +92,7 @@ def randomised(tables: Tables) -> go.Figure:
     maps do not exceed; from 0.5 on, it hardly depends on the weights.
     """
     table = tables["methods"]
-    table = table[table["check"] != ""]
-    if table.empty:
-        raise KeyError("no weight-randomisation check")
+    table = drawable(table[table["check"] != ""], "no weight-randomisation check")
     points = marks(
         table["randomised"],
         table["method"],
@@ -164,8 +163,7 @@ def _by_method(
     table: pd.DataFrame, key: str, value: str, baseline: str, hover: str, title: str
 ) -> go.Figure:
     """Points with intervals and baselines, one method at a time."""
-    if table.empty:
-        raise KeyError(f"no rows by {key}")
+    drawable(table, f"no rows by {key}")
     parts = []
     for method, rows in table.groupby("method", sort=False):
         sure = rows["p"] < LEVEL
@@ -206,9 +204,7 @@ def positions(tables: Tables) -> go.Figure:
     How to read: where a curve is above the grey one (the share of words at that offset), words at
     that offset carry more than their number; 10 and −10 include all words beyond.
     """
-    table = _best_first(tables, "positions")
-    if table.empty:
-        raise KeyError("no positions")
+    table = drawable(_best_first(tables, "positions"), "no positions")
     lines = []
     methods = list(dict.fromkeys(table["method"]))
     for style, method in enumerate(methods):
@@ -292,9 +288,7 @@ def top_words(tables: Tables) -> go.Figure:
 
     How to read: one bar per word that occurs in three texts or more; 1 is a mean word.
     """
-    table = _best_first(tables, "top_words")
-    if table.empty:
-        raise KeyError("no word occurs in three texts")
+    table = drawable(_best_first(tables, "top_words"), "no word occurs in three texts")
     parts = [
         (
             method,

@@ -126,7 +126,7 @@ def _pieces(model: "Model", doc: "Doc", at: int) -> str:
 
 def _surprise(ref: str, model: "Model", doc: "Doc", at: int) -> None:
     """Say how probable the word is where it stands."""
-    if not model.objective or predict_results.is_labeller(model):
+    if not model.objective or model.task_head is not None:
         st.caption("The model predicts no words, so it is not surprised by any.")
         return
     place = Place("word", at)

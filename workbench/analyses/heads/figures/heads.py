@@ -32,6 +32,7 @@ from workbench.drawing.primitives import (
     Trace,
     bars,
     curve,
+    drawable,
     heat_map,
     heat_maps,
     interval,
@@ -171,9 +172,7 @@ def relations(tables: Tables) -> go.Figure:
     above every baseline, grey: not; diamonds: the best simple rule. E, D, X: encoder, decoder,
     cross-attention.
     """
-    best = tables["best"]
-    if best.empty:
-        raise KeyError("no relations")
+    best = drawable(tables["best"], "no relations")
     gains = best.groupby("relation")[["syntactic", "gain"]].max()
     order = [*gains.sort_values(["syntactic", "gain"], ascending=False, kind="stable").index]
     tall = (ROW if len(order) <= 24 else 16) * len(order)
@@ -301,9 +300,7 @@ def offsets(tables: Tables) -> go.Figure:
     How to read: a row is a head, a column an offset (negative: to the left); dark cells: most words
     attend there. Only words that have a word at this offset count.
     """
-    table = tables["offsets"]
-    if table.empty:
-        raise KeyError("no offsets")
+    table = drawable(tables["offsets"], "no offsets")
     wide = matrix(named(table), table["offset"], table["share"])
     return offset_map(wide, "head %{y}, offset %{x:+d}: %{z:.1%} of words")
 
@@ -315,9 +312,7 @@ def kin_map(tables: Tables) -> go.Figure:
     its most similar one in the same cluster; colours and marks are roles. E, D, X: encoder,
     decoder, cross-attention.
     """
-    points = tables["clusters"]
-    if points.empty:
-        raise KeyError("no clusters")
+    points = drawable(tables["clusters"], "no clusters")
     both = points.merge(tables["heads"][[*HEAD, "role"]], on=[*HEAD], how="left")
     both["role"] = both["role"].fillna("")
     near = both[[f"nearest_{name}" for name in HEAD]].set_axis([*HEAD], axis=1)
@@ -519,9 +514,7 @@ def cross(tables: Tables) -> go.Figure:
     attends to; same position, first word, last word, special tokens: share of words that attend to
     them; entropy: share of its maximum.
     """
-    table = tables["cross"]
-    if table.empty:
-        raise KeyError("cross-attention")
+    table = drawable(tables["cross"], "cross-attention")
     names = [head_number(row.layer, row.head) for row in table.itertuples()]
     if table["stack"].nunique() > 1:
         names = [f"{stack} {name}" for stack, name in zip(table["stack"], names, strict=True)]
@@ -560,8 +553,7 @@ def offsets_of_head(rows: pd.DataFrame) -> go.Figure:
 
     How to read: negative offsets are to the left; only words that have a word at an offset count.
     """
-    if rows.empty:
-        raise KeyError("no offsets")
+    drawable(rows, "no offsets")
     hover = "offset %{x:+d}: %{y:.1%} of %{customdata:,} words"
     return plot(
         [bars(rows["share"], rows["offset"], hover, upright=True, customdata=rows["n"])],
@@ -583,8 +575,7 @@ def relations_of_head(table: pd.DataFrame) -> go.Figure:
     How to read: top: the largest difference to the simple rules; blue bars are significantly above
     all of them; grey marks are the rules and shuffled trees.
     """
-    if table.empty:
-        raise KeyError("no relations")
+    drawable(table, "no relations")
     rows = table.sort_values("difference", ascending=False, kind="stable")
     names = [str(name) for name in rows["relation"]]
     return plot(

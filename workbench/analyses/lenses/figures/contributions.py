@@ -12,6 +12,7 @@ from workbench.drawing.primitives import (
     DOWN,
     Tables,
     bars,
+    drawable,
     ends,
     head_grid,
     heat_map,
@@ -122,9 +123,7 @@ def tags(tables: Tables) -> go.Figure:
     How to read: one row per part of the model, one column per part of speech; blue raises the
     model's own choice, orange lowers it.
     """
-    table = tables["tags"]
-    if table.empty:
-        raise KeyError("no tags")
+    table = drawable(tables["tags"], "no tags")
     chosen = _largest(tables["components"], "contribution")["name"]
     table = table.assign(name=_names(table))
     table = table[table["name"].isin(set(chosen))]

@@ -22,6 +22,7 @@ from workbench.drawing.primitives import (
     matrix,
     panels,
     plot,
+    plot_or_panels,
     state_axis,
     state_cells,
 )
@@ -215,9 +216,7 @@ def _cumulative(
 
 def _panels(parts: list[tuple[str, list[Trace]]], table: pd.DataFrame, y: Look) -> go.Figure:
     x = state_axis(table["layer"].max())
-    if len(parts) == 1:
-        return plot(parts[0][1], 400, x, y)
-    return panels(parts, 260, x=x, y=y)
+    return plot_or_panels(parts, x=x, y=y)
 
 
 def _column_names(rows: pd.DataFrame) -> dict[int, str]:

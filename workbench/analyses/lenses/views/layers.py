@@ -24,7 +24,7 @@ from workbench.analyses.predictions.views.results import (
 from workbench.app import choice, navigation, selection
 from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import segment
-from workbench.app.text import errors_shown, plain
+from workbench.app.text import captions, errors_shown, plain
 from workbench.app.text_boxes import row
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import View, grid, index_in
@@ -131,8 +131,7 @@ def when(sides: Sequence[Side]) -> None:
                 _every_word(side, found)
             else:
                 _one_place(side, found)
-            for note in found.notes:
-                st.caption(plain(note))
+            captions(found.notes)
 
 
 def state_name(row: Mapping[str, Any], several: bool) -> str:

@@ -17,6 +17,7 @@ from workbench.drawing.primitives import (
     band,
     bars,
     curve,
+    drawable,
     ends,
     head_grid,
     heat_maps,
@@ -25,6 +26,7 @@ from workbench.drawing.primitives import (
     matrix,
     panels,
     plot,
+    plot_or_panels,
     state_axis,
 )
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT, TUNED
@@ -101,9 +103,7 @@ def layers(tables: Tables) -> go.Figure:
             parts.append((str(stack) if table["stack"].nunique() > 1 else "", traces))
     x_axis = state_axis(table["layer"].max())
     y_axis = {"title": EFFECT, "tickformat": ".0%"}
-    if len(parts) == 1:
-        return plot(parts[0][1], 400, x_axis, y_axis)
-    return panels(parts, 260, x=x_axis, y=y_axis)
+    return plot_or_panels(parts, x=x_axis, y=y_axis)
 
 
 def heads(tables: Tables) -> go.Figure:
@@ -196,10 +196,9 @@ def _scale(effects: pd.Series) -> Look:
 
 def _known(table: pd.DataFrame) -> pd.DataFrame:
     """The rows with an effect: of a place in pairs that the model distinguishes."""
-    known = table[table["effect"].notna()].reset_index(drop=True)
-    if known.empty:
-        raise KeyError("no pair is distinguished")
-    return known
+    return drawable(
+        table[table["effect"].notna()].reset_index(drop=True), "no pair is distinguished"
+    )
 
 
 FIGURES = {"states": states, "layers": layers, "heads": heads, "mlps": mlps, "pairs": pairs}

@@ -15,7 +15,7 @@ from workbench.analyses.predictions.views.choices import Place
 from workbench.analyses.predictions.views.results import COUNT, Side, Top
 from workbench.app import cache, choice, navigation, selection, style, ways_on
 from workbench.app.frame.home import Look
-from workbench.app.text import as_html, errors_shown, plain
+from workbench.app.text import as_html, captions, errors_shown, plain
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import (
     Choice,
@@ -103,7 +103,7 @@ def _draw() -> None:
                 if note := predict_results.cut_note(side):
                     st.caption(plain(note))
         can_write = model.objective in ("causal", "bidirectional")
-        if can_write and not predict_results.is_labeller(model):
+        if can_write and model.task_head is None:
             _continue(sides)
     with right:
         _tabs(sides)
@@ -179,7 +179,7 @@ def _second(ref: str, typed: "Doc", first: Side) -> Side:
     """
     model = cache.model(ref)
     _require_texts(_task(model), typed)
-    labellers = predict_results.is_labeller(model), predict_results.is_labeller(first.model)
+    labellers = model.task_head is not None, first.model.task_head is not None
     if not any(labellers) and first.place.kind != "written":
         return Side(ref, model, predict_results.with_gaps(model, typed)[0], first.place)
     doc, _, places, written = _read(ref, model, typed)
@@ -481,7 +481,7 @@ def _continue(sides: Sequence[Side]) -> None:
     sampling = {"sample": True, "seed": int(seed)} if sample else {}
     for side in sides:
         can_write = side.model.objective in ("causal", "bidirectional")
-        if can_write and not predict_results.is_labeller(side.model):
+        if can_write and side.model.task_head is None:
             with errors_shown():
                 _stream(side, int(count), sampling)
 
@@ -510,8 +510,7 @@ def _continued(side: Side, written: str) -> str:
 def _continuation(side: Side, found: predict_results.Written) -> None:
     end = "" if not found.ended else " The model ended the text."
     st.html(_continued(side, found.whole))
-    for note in found.notes:
-        st.caption(plain(note))
+    captions(found.notes)
     token_views(
         [
             written_strip(

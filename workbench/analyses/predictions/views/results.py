@@ -87,7 +87,7 @@ def places(model: "Model", doc: "Doc") -> list[Place]:
 def _places(key: str, _model: "Model", _doc: "Doc") -> list[Place]:
     from workbench.analyses.predictions.prediction import labelled, words_to_predict
 
-    if is_labeller(_model):
+    if _model.task_head is not None:
         found = labelled(_model, _doc)
         return [Place("label", p.position if p.kind == "tag" else n) for n, p in enumerate(found)]
     if not _model.objective:
@@ -96,11 +96,6 @@ def _places(key: str, _model: "Model", _doc: "Doc") -> list[Place]:
     if _model.objective in ("causal", "bidirectional"):
         return [*words, Place("next")]
     return words
-
-
-def is_labeller(model: "Model") -> bool:
-    """Whether the model labels texts: a fine-tuned run, or a classifier of transformers."""
-    return model.task_head is not None
 
 
 def is_answer(side: Side) -> bool:
@@ -117,7 +112,7 @@ def with_gaps(model: "Model", doc: "Doc") -> "tuple[Doc, list[int]]":
     """The text with each [MASK] or ___ as one word, and these words."""
     from workbench.corpora.markers import has_marker, with_markers
 
-    if not has_marker(doc.text) or not model.objective or is_labeller(model):
+    if not has_marker(doc.text) or not model.objective or model.task_head is not None:
         return doc, []
     return with_markers(model, doc)
 

@@ -33,6 +33,7 @@ from workbench.drawing.primitives import (
     bars,
     choice,
     curve,
+    drawable,
     heat_map,
     interval,
     level,
@@ -99,9 +100,7 @@ def selectivity(tables: Tables) -> go.Figure:
     How to read: the length of a line is the selectivity; a short line means that the probe could
     learn any labels, so its score says little about the layer. Bars: 95 % bootstrap intervals.
     """
-    summary = tables["summary"].dropna(subset="selectivity")
-    if summary.empty:
-        raise KeyError("a control task")
+    summary = drawable(tables["summary"].dropna(subset="selectivity"), "a control task")
     names = _names(summary)
     control = summary["best_score"] - summary["selectivity"]
     ends = zip(control, summary["best_score"], strict=True)
@@ -188,9 +187,7 @@ def mixes(tables: Tables) -> go.Figure:
     these weights.
     """
     mean = tables["mix"].groupby(["task", *PROBE, "layer"], sort=False)["weight"].mean()
-    table = mean.reset_index()
-    if table.empty:
-        raise KeyError("mixes of layers")
+    table = drawable(mean.reset_index(), "mixes of layers")
     wide = matrix(_names(table), table["layer"], table["weight"])
     centres = (wide * wide.columns.to_numpy(dtype=float)).sum(axis=1) / wide.sum(axis=1)
     wide.columns, x = state_cells(wide.columns)
@@ -544,8 +541,7 @@ def blocks(tables: Tables) -> go.Figure:
     block has the uniform code. Grey: the same model with random weights, and a control task.
     """
     table, summary = tables["portions"], tables["summary"]
-    if table.empty:
-        raise KeyError("portions")
+    drawable(table, "portions")
     several = summary["stack"].nunique() > 1
     parts = []
     for task, rows in table.groupby("task", sort=False):

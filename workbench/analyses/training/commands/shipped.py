@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from workbench.cli import output
 from workbench.core.errors import WorkbenchError
-from workbench.core.files import atomic_write, drafted
+from workbench.core.files import drafted, write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,8 +89,7 @@ def make(
         family: _scored(made, family, refs[family], runs[family], seed) for family in made.settings
     }
     if out is not None and draft is not None:
-        with atomic_write(draft / SCORES) as file:
-            file.write_text(_as_json(scores), "utf-8")
+        write_atomically(draft / SCORES, _as_json(scores))
         draft.rename(out)
         if name == "mini":
             _make_results(out)

@@ -29,11 +29,7 @@ def windows(
     Words without others around them are left out. The draws are those of `skipgram.pairs`.
     # [batch, length] -> [targets, 2 x window], [targets]
     """
-    drawn = torch.rand(tokens.shape, generator=generator)
-    kept = drawn < sampler.keep[tokens]  # [batch, length]
-    row = kept.nonzero()[:, 0]  # [left]
-    words = tokens[kept]  # [left]
-    reach = torch.randint(1, window + 1, words.shape, generator=generator)
+    row, words, reach = sampler.drawn(tokens, window, generator)
     around = torch.full((len(words), 2 * window), NONE)
     for distance in range(1, min(window, len(words) - 1) + 1):
         near = row[distance:] == row[:-distance]

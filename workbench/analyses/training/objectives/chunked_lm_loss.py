@@ -43,6 +43,11 @@ def nats_at(net: nn.Module, inputs: Mapping[str, Tensor], **options: Any) -> tup
     return linear_nats(states[0], output.weight, output.bias, inputs["gold"]), model_output
 
 
+def token_losses(net: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+    """The summed loss at the targets, as the losses of a `Task`.  # [1]"""
+    return nats_at(net, inputs)[0][None]
+
+
 def logits_at(net: nn.Module, inputs: Mapping[str, Tensor], **options: Any) -> tuple[Tensor, Any]:
     """Logits at the targets [targets, vocabulary], and the model's output."""
     model_inputs = {name: tensor for name, tensor in inputs.items() if name not in ("at", "gold")}

@@ -23,7 +23,7 @@ from workbench.analyses.training.objectives.corruption import (
 )
 from workbench.analyses.training.task import Objective
 from workbench.analyses.training.vocabulary import Vocabulary, require_token
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import require_one_of
 from workbench.engine.batch import sent
 
 Unit = Literal["piece", "word", "span"]
@@ -117,12 +117,7 @@ def choose_tokens(
     rate: float,
 ) -> Tensor:
     """The tokens to predict.  # [batch, length] bool"""
-    if unit not in UNITS:
-        raise WorkbenchError(
-            f"{unit!r} is not a unit of masking.",
-            code="setting-invalid",
-            remedy=did_you_mean(unit, UNITS),
-        )
+    require_one_of(unit, UNITS, f"{unit!r} is not a unit of masking.", code="setting-invalid")
     units = pieces(special) if unit == "piece" else whole_words(tokens, special, vocabulary)
     n_chosen = amount(units.n_units, rate, generator)
     if unit != "span":

@@ -56,6 +56,18 @@ class WordSampler:
         self.words = words
         self._cumulative = (counts**POWER).cumsum(0)  # [words]
 
+    def drawn(
+        self, tokens: Tensor, window: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The words that subsampling leaves: rows, the words, and how far their windows reach.
+
+        # [batch, length] -> [left], [left], [left]
+        """
+        kept = torch.rand(tokens.shape, generator=generator) < self.keep[tokens]
+        words = tokens[kept]
+        reach = torch.randint(1, window + 1, words.shape, generator=generator)
+        return kept.nonzero()[:, 0], words, reach
+
     def negatives(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Words with probability proportional to unigram^0.75.  # shape"""
         draws = torch.rand(shape, generator=generator, dtype=torch.float64) * self._cumulative[-1]
@@ -71,11 +83,7 @@ def pairs(
 
     # [batch, length] -> [pairs], [pairs]
     """
-    drawn = torch.rand(tokens.shape, generator=generator)
-    kept = drawn < sampler.keep[tokens]  # [batch, length]
-    row = kept.nonzero()[:, 0]  # [left]
-    words = tokens[kept]  # [left]
-    reach = torch.randint(1, window + 1, words.shape, generator=generator)
+    row, words, reach = sampler.drawn(tokens, window, generator)
     centers, contexts = [], []
     for distance in range(1, min(window, len(words) - 1) + 1):
         near = row[distance:] == row[:-distance]

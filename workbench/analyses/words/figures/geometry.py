@@ -20,8 +20,8 @@ from workbench.drawing.primitives import (
     interval,
     level,
     marks,
-    panels,
     plot,
+    plot_or_panels,
     state_axis,
 )
 from workbench.drawing.sanitize import escaped
@@ -186,9 +186,7 @@ def forms(tables: Tables) -> go.Figure:
         parts.append((str(stack), traces))
     x: Look = {"title": "count in the texts", "type": "log"}
     y: Look = {"title": "self-similarity, last layer"}
-    if len(parts) == 1:
-        return plot(parts[0][1], 400, x, y)
-    return panels(parts, 260, x=x, y=y)
+    return plot_or_panels(parts, x=x, y=y)
 
 
 def dimensions(tables: Tables) -> go.Figure:
@@ -258,6 +256,4 @@ def _panels(
         line = level([0, max(deepest, 1)], 0.0, "", "zero", 2, line={"color": CONTROL, "width": 1})
         line.showlegend, line.hoverinfo = False, "skip"
         traces.insert(0, line)
-    if len(parts) == 1:
-        return plot(parts[0][1], 400, x, y)
-    return panels(parts, 260, x=x, y=y)
+    return plot_or_panels(parts, x=x, y=y)

@@ -21,11 +21,13 @@ from workbench.drawing.primitives import (
     band,
     choice,
     curve,
+    drawable,
     heat_map,
     marks,
     matrix,
     panels,
     plot,
+    plot_or_panels,
     state_axis,
     state_cells,
 )
@@ -108,9 +110,7 @@ def forms_with_senses(tables: Tables) -> go.Figure:
     How to read: the number after a form is the accuracy with permuted senses, which is that of
     static vectors.
     """
-    table = tables["senses"]
-    if table.empty:
-        raise KeyError("no form has several senses")
+    table = drawable(tables["senses"], "no form has several senses")
     parts: list[tuple[object, list[Trace]]] = []
     heights, axes = [], []
     for stack, own in table.groupby("stack", sort=False):
@@ -134,9 +134,7 @@ def sense_map(tables: Tables) -> go.Figure:
     How to read: each mark is an occurrence; its colour is its sense, its shape its cluster. The
     axes are the first two principal components, at the layer with the highest accuracy.
     """
-    table = tables["map"]
-    if table.empty:
-        raise KeyError("no form has several senses")
+    table = drawable(tables["map"], "no form has several senses")
     parts = [
         (f"{form}, {state_name(layer)}", _points(own, "sense", own["context"]))
         for (form, layer), own in table.groupby(["form", "layer"], sort=False)
@@ -165,9 +163,7 @@ def _panels(parts: list[tuple[str, list[Trace]]], table: pd.DataFrame, y: Look) 
     if not parts:
         raise KeyError("no rows to draw")
     x = state_axis(table["layer"].max())
-    if len(parts) == 1:
-        return plot(parts[0][1], 380, x, y)
-    return panels(parts, 240, x=x, y=y)
+    return plot_or_panels(parts, 380, 240, x=x, y=y)
 
 
 def _line(

@@ -22,7 +22,7 @@ from workbench.app import cache, choice, tables_and_figures
 from workbench.app.downloads import downloads
 from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import Column, draw_columns, select
-from workbench.app.text import errors_shown, plain
+from workbench.app.text import captions, errors_shown, plain
 from workbench.app.text_boxes import row, second_model
 from workbench.app.token_views.component import token_views
 from workbench.app.token_views.views import Contexts, View, contexts
@@ -186,8 +186,7 @@ def _one(
     st.markdown(plain(verdict(found)))
     if len(found.measures):
         draw_columns(found.measures, FIT, f"fit {ref}", width="content")
-    for note in found.notes:
-        st.caption(plain(note))
+    captions(found.notes)
     view = contexts("clusters", clusters(found), pickable=True, about="Opens the sentence.")
     token_views([view], f"clusters {ref}", words_neighbours.opening)
     title = (

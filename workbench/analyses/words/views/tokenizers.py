@@ -115,13 +115,9 @@ def _boxes(found: "Sequence[TextPiece]") -> Iterator[Box]:
 
 
 def counts(of: "Tokenization") -> str:
-    """The number of pieces, and of special and unknown ones."""
+    """The number of pieces, per word, and of special and unknown ones."""
     n_words = len(of.words)
-    parts = [f"{of.n_pieces:,}"]
-    parts += [f"{of.n_pieces / n_words:.2f} per word"] if n_words else []
-    parts += [f"{of.n_special} special"] if of.n_special else []
-    parts += [f"{of.n_unknown} unknown"] if of.n_unknown else []
-    return ", ".join(parts)
+    return of.counts(*([f"{of.n_pieces / n_words:.2f} per word"] if n_words else []))
 
 
 def _losses(found: "Sequence[Tokenization]") -> None:
@@ -146,8 +142,7 @@ def _steps(models: Sequence[str], doc: "Doc", word: int) -> None:
     for model in models:
         with errors_shown():
             found = words_results.steps(model, doc, word)
-            for part in found.parts:
-                lists.append(steps_of(found.model, part))
+            lists.extend(steps_of(found.model, part) for part in found.parts)
     if lists:
         token_views([steps("steps", lists)], "steps", lambda chosen: None)
         st.caption("Arrow keys go back and forward in the list that has the focus.")
