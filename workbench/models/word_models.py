@@ -28,6 +28,7 @@ from torch.nn import functional
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, open_regular, read_regular, require_regular
 from workbench.core.machine import require_allowed
+from workbench.core.public import public
 from workbench.engine.batch import Batch, Pieces, Row, pad
 from workbench.engine.model import (
     Direction,
@@ -248,6 +249,7 @@ class WordModel(Model):
         task_checkpoint.update_hash(digest, self)
         return changed_hash(digest.hexdigest(), self.changes)
 
+    @public
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
         chosen = range(len(batch)) if documents is None else documents
         return pad([self._row(batch, document) for document in chosen])
