@@ -107,7 +107,7 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
             f"the corpus has several labels: {', '.join(tasks)}.",
             code="task-ambiguous",
             where=corpus.name,
-            remedy="Choose one with the setting task.",
+            remedy=f"Choose one with the setting task, such as task={tasks[0]!r} (--task).",
         )
     label = name or (tasks or [""])[0]
     if label and label not in labels and label not in layers and label == _primer(corpus):
@@ -115,8 +115,8 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
     if label not in labels and label not in layers:
         if (label := label or next(iter(n_values), "")) in n_values:
             raise WorkbenchError(
-                f"{label!r} has {n_values[label]} values: too many for classes, and not all are "
-                "numbers.",
+                f"{label!r} has {n_values[label]} values: too many for classes, and none of a "
+                "score.",
                 code="task-not-found",
                 where=corpus.name,
                 remedy=f"Use at most {MAX_CLASSES} classes with two texts each, or a score: "
@@ -302,7 +302,8 @@ def labelled_parts(
         drawn_from=None if is_generated(corpus) else n_texts_read(corpus),
         sift=labelled,
     )
-    return replace(parts, notes=(*notes, *parts.notes))
+    rows = [note for note in corpus.notes if "left out" in note]  # of a table, without a text
+    return replace(parts, notes=(*rows, *notes, *parts.notes))
 
 
 def _examples(docs: "Sequence[Doc]", task: Task, split_name: str, where: str) -> Examples:
