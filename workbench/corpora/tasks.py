@@ -6,7 +6,7 @@ corpora. Costs: one reading of a corpus' first texts, which is cached.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.core.bio import spans_of
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.metrics import (
     Metric,
     answer_metrics,
@@ -262,7 +262,7 @@ def split_of(
     dev = _examples(parts.dev, task, DEV, corpus.name)
     test = _examples(parts.test, task, parts.scored, corpus.name)
     _require_variety(task, train, corpus.name)
-    return Split(task, train, dev, test, parts.scored, parts.notes)
+    return Split(task, train, dev, test, parts.scored, (*_unseen(task, train), *parts.notes))
 
 
 def scored_of(
@@ -341,6 +341,13 @@ def _require_variety(task: Task, train: Examples, where: str) -> None:
         where=where,
         remedy="Choose another task, or raise max_train.",
     )
+
+
+def _unseen(task: Task, train: Examples) -> Iterator[str]:
+    """A note on the classes that are not in train, if there are any."""
+    seen = set(train.gold) if task.kind == "class" else {*range(len(task.names))}
+    if names := [repr(name) for index, name in enumerate(task.names) if index not in seen]:
+        yield f"No text of {TRAIN} has the {task.label} {listed(names)}, which cannot be learnt."
 
 
 def metrics_of(task: Task, examples: Examples, guesses: Sequence[Any]) -> Mapping[str, Metric]:

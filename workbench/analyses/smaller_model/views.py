@@ -29,6 +29,7 @@ ABOUT = (
     "From any encoder and a table of labelled texts to the smallest model that keeps its score: a "
     "folder that plain transformers opens, with its card, and a report of one page."
 )
+LABEL = "label:"  # before the name of a label, in the layers of a corpus
 LEAVES = (
     "You get a folder with the smaller model, its model card and the code that opens it, and a "
     "report of one page: size, speed on this machine, score with its interval, and what was lost."
@@ -36,7 +37,8 @@ LEAVES = (
 
 
 def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Draw the box of the bound; None if it is no share, which is said."""
+    """Draw the boxes of the label and the bound; None if it is no share, which is said."""
+    own = {} if (task := _label(corpora[0])) is None else {"task": task}
     typed = st.text_input(
         "Share of the score to keep",
         f"{100 * float(initial['keep']):g}%",
@@ -46,10 +48,30 @@ def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
         persist_state="session",
     )
     try:
-        return {"keep": SmallerModel.model_validate({"keep": typed or ""}).keep}
+        return {**own, "keep": SmallerModel.model_validate({"keep": typed or ""}).keep}
     except WorkbenchError as error:
         show_error(error)
         return None
+
+
+def _label(corpus: str) -> str | None:
+    """Draw the box of the label that is predicted, if the corpus has several; else None."""
+    labels: list[str] = []
+    with suppress(WorkbenchError), st.spinner("Reading the labels …"):
+        if not cache.is_remote_corpus(corpus):
+            labels = [name for name in cache.layers(corpus) if name.startswith(LABEL)]
+    if len(labels) < 2:
+        return None
+    names = [name.removeprefix(LABEL) for name in labels]
+    named = st.query_params.get("task")
+    return st.selectbox(
+        "Label to predict",
+        names,
+        names.index(named) if named in names else None,
+        key=f"label of {corpus}",
+        placeholder="Choose",
+        width=220,
+    )
 
 
 def _costs(models: Refs, corpora: Refs, settings: Mapping[str, Any]) -> None:
