@@ -31,6 +31,12 @@ class Comparison(dict[str, pd.DataFrame], Displayed):
     runs: tuple[Run, ...] = ()
     drawn_by = "workbench.report.notebook:comparison"
 
+    def __repr__(self) -> str:
+        """Return its runs by their letters, what changed, and the names of its tables."""
+        named = (f"{letter}: {run.name}" for letter, run in zip(LETTERS, self.runs, strict=False))
+        claims = (f"- {finding.claim}" for finding in self.findings)
+        return "\n".join([*named, *claims, f"tables: {', '.join(self)}"])
+
     def overlay(
         self,
         table: str,
