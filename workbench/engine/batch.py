@@ -357,9 +357,8 @@ def of_ids(
                 remedy=f"Write one id at least, {longest or 'any number of'} at most, from 0 to "
                 f"{(n_pieces or 2**31) - 1}.",
             )
-        pieces, n_words = ids.cpu().numpy().astype(np.int64), len(ids)
-        special = np.zeros(n_words, dtype=np.bool_)
-        rows.append(Row(pieces, np.arange(n_words), special, None, n_words, order=index))
+        words = np.arange(len(ids))
+        rows.append(Row(np.array(ids.tolist()), words, words < 0, None, len(ids), order=index))
     return pad(rows, pad_id)
 
 

@@ -33,9 +33,13 @@ class Comparison(dict[str, pd.DataFrame], Displayed):
 
     def __repr__(self) -> str:
         """Return its runs by their letters, what changed, and the names of its tables."""
-        named = (f"{letter}: {run.name}" for letter, run in zip(LETTERS, self.runs, strict=False))
-        claims = (f"- {finding.claim}" for finding in self.findings)
-        return "\n".join([*named, *claims, f"tables: {', '.join(self)}"])
+        return "\n".join(
+            [
+                *map("{}: {.name}".format, LETTERS, self.runs),
+                *map("- {.claim}".format, self.findings),
+                f"tables: {', '.join(self)}",
+            ]
+        )
 
     def overlay(
         self,

@@ -29,7 +29,6 @@ ABOUT = (
     "From any encoder and a table of labelled texts to the smallest model that keeps its score: a "
     "folder that plain transformers opens, with its card, and a report of one page."
 )
-LABEL = "label:"  # before the name of a label, in the layers of a corpus
 LEAVES = (
     "You get a folder with the smaller model, its model card and the code that opens it, and a "
     "report of one page: size, speed on this machine, score with its interval, and what was lost."
@@ -38,7 +37,9 @@ LEAVES = (
 
 def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
     """Draw the boxes of the label and the bound; None if it is no share, which is said."""
-    own = {} if (task := _label(corpora[0])) is None else {"task": task}
+    own: dict[str, Any] = {}
+    with suppress(WorkbenchError), st.spinner("Reading the labels …"):  # which else is said below
+        own = _label(corpora[0])
     typed = st.text_input(
         "Share of the score to keep",
         f"{100 * float(initial['keep']):g}%",
@@ -54,24 +55,22 @@ def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
 
 
-def _label(corpus: str) -> str | None:
-    """Draw the box of the label that is predicted, if the corpus has several; else None."""
-    labels: list[str] = []
-    with suppress(WorkbenchError), st.spinner("Reading the labels …"):
-        if not cache.is_remote_corpus(corpus):
-            labels = [name for name in cache.layers(corpus) if name.startswith(LABEL)]
+def _label(corpus: str) -> dict[str, str]:
+    """Draw the box of the label that is predicted, if the corpus has several."""
+    known = [] if cache.is_remote_corpus(corpus) else cache.layers(corpus)
+    labels = [name.removeprefix("label:") for name in known if name.startswith("label:")]
     if len(labels) < 2:
-        return None
-    names = [name.removeprefix(LABEL) for name in labels]
+        return {}
     named = st.query_params.get("task")
-    return st.selectbox(
+    picked = st.selectbox(
         "Label to predict",
-        names,
-        names.index(named) if named in names else None,
+        labels,
+        labels.index(named) if named in labels else None,
         key=f"label of {corpus}",
         placeholder="Choose",
         width=220,
     )
+    return {"task": picked or ""}
 
 
 def _costs(models: Refs, corpora: Refs, settings: Mapping[str, Any]) -> None:
@@ -108,7 +107,9 @@ def _files(run: "Run") -> None:
         on_click="ignore",
     )
     if run.model is not None:
-        st.markdown("*Export model* above packs the folder of the model. Open it where it lies:")
+        st.markdown(
+            "*Export model* above packs the folder of the model. Unpack it, and open it from there:"
+        )
         st.code(code_of(run, Path(run.name)), language="python", wrap_lines=True)
 
 

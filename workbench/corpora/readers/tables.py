@@ -482,9 +482,11 @@ def _tab_separated(path: Path) -> _Fields:
 
 def _comma_separated(path: Path) -> _Fields:
     csv.field_size_limit(max(_LONGEST, csv.field_size_limit()))
-    separator = _separator(line for _, line in numbered_lines(path))
-    lines = (f"{line}\n" for _, line in numbered_lines(path))
-    rows = csv.reader(lines, delimiter=separator, strict=True)
+    rows = csv.reader(
+        (f"{line}\n" for _, line in numbered_lines(path)),
+        delimiter=_separator(line for _, line in numbered_lines(path)),
+        strict=True,
+    )
     while True:
         number = rows.line_num + 1
         try:
