@@ -168,9 +168,9 @@ def object_of(kind: Literal["model", "corpus"], content_hash: str) -> Any:
 
 
 @lru_cache(maxsize=128)
-def _unmet_by_corpora(request: str) -> list[tuple[str, str, str, str]]:
+def _unmet_by_corpora(asked: str) -> list[tuple[str, str, str, str]]:
     """`unmet_by_corpora`, once for the same content, whichever the models are."""
-    return forked_call(unmet_by_corpora, *json.loads(request))
+    return forked_call(unmet_by_corpora, *json.loads(asked))
 
 
 def unmet_by_corpora(
