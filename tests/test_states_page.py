@@ -1,4 +1,4 @@
-"""Each of the ten tasks of a TransformerLens user takes no more lines than there."""
+"""Each of the eleven tasks of a TransformerLens user takes no more lines than there."""
 
 import re
 
@@ -7,11 +7,11 @@ from tests.examples import ROOT
 PAGE = ROOT / "docs" / "how-to" / "states.md"
 
 
-def test_ten_tasks_take_no_more_lines_than_in_transformer_lens() -> None:
-    _, _, tasks = PAGE.read_text("utf-8").partition("## Ten tasks")
+def test_eleven_tasks_take_no_more_lines_than_in_transformer_lens() -> None:
+    _, _, tasks = PAGE.read_text("utf-8").partition("## Eleven tasks")
     tasks, _, _ = tasks.partition("\n## ")
     found = re.findall(r"### (.+?)\n(.*?)(?=\n### |\Z)", tasks, flags=re.DOTALL)
-    assert len(found) == 10
+    assert len(found) == 11
     for title, text in found:
         (theirs,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
         (ours,) = re.findall(r"```pycon\n(.*?)```", text, flags=re.DOTALL)

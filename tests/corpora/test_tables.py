@@ -14,6 +14,7 @@ from spacy.tokens import Doc
 
 from workbench import WorkbenchError
 from workbench.corpora import layers, mentions, read
+from workbench.corpora.readers.tables import columns
 
 pytestmark = pytest.mark.usefixtures("one_pipeline")
 
@@ -128,6 +129,17 @@ def test_a_test_file_may_lack_its_labels(tmp_path: Path) -> None:
 def test_a_tsv_takes_quotes_as_they_are(docs: Any) -> None:
     (doc,) = docs("a.tsv", 'text\ty\n"He said ""no\t"\n')
     assert (doc.text, doc._.labels) == ('"He said ""no', {"y": '"'})
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_csv_is_separated_as_its_first_row_says(
+    docs: Any, tmp_path: Path, separator: str
+) -> None:
+    rows = [["text", "Grund"], ['"Er kam, er sah;\n""er"" ging\t"', "Müll"], ["", "a"]]
+    (doc,) = docs("a.csv", "\ufeff" + "".join(f"{separator.join(row)}\n" for row in rows))
+    assert doc.text == 'Er kam, er sah; "er" ging' and doc._.labels == {"Grund": "Müll"}
+    assert columns("a.csv", (tmp_path / "a.csv").read_bytes()).names == ("text", "Grund")
+    assert read(tmp_path / "a.csv").notes[1].endswith("the first is a.csv:4.")
 
 
 def test_a_csv_is_quoted(docs: Any) -> None:

@@ -1,11 +1,14 @@
 """A batch of pieces is its rows side by side, and stays so when it is taken apart or moved."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from tests.engine.card import CUDA, card
-from workbench.engine.batch import NO_WORD, Pieces, Row, pad
+from workbench import WorkbenchError
+from workbench.engine.batch import NO_WORD, Pieces, Row, of_ids, pad
 
 
 def row(length: int, *, order: int = 0, segments: bool = True, **facts: object) -> Row:
@@ -39,6 +42,20 @@ def test_rows_lie_side_by_side_and_padding_belongs_to_no_one() -> None:
     assert batch.word_counts.tolist() == [2, 0]
     assert batch.order.tolist() == [7, 3]
     assert len(batch) == 2
+
+
+def test_ids_of_any_lengths_are_texts_of_a_word_for_each_piece() -> None:
+    batch = of_ids([[5, 6, 7], [8]], pad_id=99, n_pieces=10, longest=3)
+    assert batch.ids.tolist() == [[5, 6, 7], [8, 99, 99]]
+    assert batch.words.tolist() == [[0, 1, 2], [0, -1, -1]]
+    assert batch.mask.tolist() == [[True] * 3, [True, False, False]]
+    assert batch.order.tolist() == [0, 1] and not batch.special.any()
+
+
+@pytest.mark.parametrize("row_", [[], [10], [-1], [1, 2, 3, 4], [0.5], [[1]]])
+def test_ids_that_a_model_lacks_are_named(row_: list[Any]) -> None:
+    with pytest.raises(WorkbenchError, match="text 1"):
+        of_ids([[1], row_], pad_id=0, n_pieces=10, longest=3)
 
 
 def test_types_are_those_a_model_takes() -> None:

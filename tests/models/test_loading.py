@@ -129,7 +129,7 @@ def test_nothing_is_fetched_for_a_folder(
 
 def test_a_hub_id_without_a_network_says_where_to_put_a_folder() -> None:
     with pytest.raises(
-        WorkbenchError, match=r"no-such/model: .*cannot be loaded.*\n.*folder"
+        WorkbenchError, match=r"no-such/model: .*cannot be reached.*\n.*folder"
     ) as error:
         load("no-such/model")
     assert "network" in str(error.value)

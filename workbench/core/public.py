@@ -34,9 +34,10 @@ R = TypeVar("R")
 REMEDIES = {
     "Model": "Open a model with wb.load(...).",
     "Corpus": "Open a corpus with wb.read(...).",
+    "Docs": "Read texts with wb.read([...]), or take Docs from a corpus: wb.read(...).docs().",
     "Doc": "Take a Doc from a corpus: next(wb.read(...).docs()).",
-    "Batch": "Make a batch with wb.encode(docs).",
-    "Pieces": "Make pieces with model.encode(wb.encode(docs)).",
+    "Batch": "Make a batch with wb.encode(wb.read([...])), of texts or of any corpus.",
+    "Pieces": "Make pieces with model.encode(ids), or model.encode(wb.encode(wb.read([...]))).",
     "AttentionMaps": "Make maps with wb.attention(model, text).",
     "Run": "Pass a Run, from wb.run(...) or wb.open_run(name).",
     "Tap": "Pass taps, such as [wb.Capture()].",
@@ -54,7 +55,9 @@ WORDS = {
     Path: "a path",
     Any: "anything",
 }
-PLURALS = {"Corpus": "Corpora", "anything": "anything"}
+PLURALS = {
+    "Corpus": "Corpora", "anything": "anything", "list of whole numbers": "lists of whole numbers"
+}  # fmt: skip
 PLAIN = (str, bytes, int, float, list, tuple, dict, set, type, type(None))
 
 

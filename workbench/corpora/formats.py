@@ -147,7 +147,7 @@ def _single(path: Path) -> Source:
             code="file-format",
             where=str(path),
             remedy=f"Known extensions: {', '.join(formats())}; text formats also with "
-            f"{', '.join(COMPRESSED)} after them.",
+            f"{', '.join(COMPRESSED)} after them. Save a spreadsheet as CSV, in UTF-8.",
         )
     name = file.name or without_hash(path.resolve().parent.name)
     return Source(name, file.suffix, {file.split or WHOLE: [path]})

@@ -6,7 +6,7 @@ corpora. Costs: one reading of a corpus' first texts, which is cached.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.core.bio import spans_of
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.metrics import (
     Metric,
     answer_metrics,
@@ -107,7 +107,7 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
             f"the corpus has several labels: {', '.join(tasks)}.",
             code="task-ambiguous",
             where=corpus.name,
-            remedy="Choose one with the setting task.",
+            remedy=f"Choose one with the setting task, such as task={tasks[0]!r} (--task).",
         )
     label = name or (tasks or [""])[0]
     if label and label not in labels and label not in layers and label == _primer(corpus):
@@ -115,8 +115,8 @@ def task_of(corpus: "Corpus", name: str, metric: str = "") -> Task:
     if label not in labels and label not in layers:
         if (label := label or next(iter(n_values), "")) in n_values:
             raise WorkbenchError(
-                f"{label!r} has {n_values[label]} values: too many for classes, and not all are "
-                "numbers.",
+                f"{label!r} has {n_values[label]} values: too many for classes, and none of a "
+                "score.",
                 code="task-not-found",
                 where=corpus.name,
                 remedy=f"Use at most {MAX_CLASSES} classes with two texts each, or a score: "
@@ -262,7 +262,7 @@ def split_of(
     dev = _examples(parts.dev, task, DEV, corpus.name)
     test = _examples(parts.test, task, parts.scored, corpus.name)
     _require_variety(task, train, corpus.name)
-    return Split(task, train, dev, test, parts.scored, parts.notes)
+    return Split(task, train, dev, test, parts.scored, (*_unseen(task, train), *parts.notes))
 
 
 def scored_of(
@@ -302,7 +302,8 @@ def labelled_parts(
         drawn_from=None if is_generated(corpus) else n_texts_read(corpus),
         sift=labelled,
     )
-    return replace(parts, notes=(*notes, *parts.notes))
+    rows = [note for note in corpus.notes if "left out" in note]  # of a table, without a text
+    return replace(parts, notes=(*rows, *notes, *parts.notes))
 
 
 def _examples(docs: "Sequence[Doc]", task: Task, split_name: str, where: str) -> Examples:
@@ -340,6 +341,13 @@ def _require_variety(task: Task, train: Examples, where: str) -> None:
         where=where,
         remedy="Choose another task, or raise max_train.",
     )
+
+
+def _unseen(task: Task, train: Examples) -> Iterator[str]:
+    """A note on the classes that are not in train, if there are any."""
+    seen = set(train.gold) if task.kind == "class" else {*range(len(task.names))}
+    if names := [repr(name) for index, name in enumerate(task.names) if index not in seen]:
+        yield f"No text of {TRAIN} has the {task.label} {listed(names)}, which cannot be learnt."
 
 
 def metrics_of(task: Task, examples: Examples, guesses: Sequence[Any]) -> Mapping[str, Metric]:

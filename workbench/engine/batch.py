@@ -339,6 +339,29 @@ def joined(texts: Sequence[Pieces]) -> Pieces:
     return replace(first, **{name: of(name) for name in (*names, "unseen")})
 
 
+def of_ids(
+    texts: Tensor | list[list[int]],
+    pad_id: int,
+    n_pieces: int | None,
+    longest: int | None,
+) -> Pieces:
+    """Texts that are given as ids of pieces, each of which counts as a word; no piece is added."""
+    rows = []
+    for index, text in enumerate(texts):
+        ids = torch.as_tensor(text)
+        fits = ids.ndim == 1 and not ids.is_floating_point() and 0 < len(ids) <= (longest or 2**31)
+        if not fits or ids.min() < 0 or ids.max() >= (n_pieces or 2**31):
+            raise WorkbenchError(
+                f"text {index} is not of ids that the model reads: {ids.tolist()!s:.60}.",
+                code="setting-invalid",
+                remedy=f"Write one id at least, {longest or 'any number of'} at most, from 0 to "
+                f"{(n_pieces or 2**31) - 1}.",
+            )
+        words = np.arange(len(ids))
+        rows.append(Row(np.array(ids.tolist()), words, words < 0, None, len(ids), order=index))
+    return pad(rows, pad_id)
+
+
 @dataclass(frozen=True)
 class Flat:
     """Concatenated documents in pieces: the input of `lay`."""

@@ -641,8 +641,11 @@ def _count_remedy(what: str, maximum: int | None) -> str:
     if maximum == 0:
         return f"Remove --{what}."
     if maximum == 1:
-        return f"Name it with --{what} REF."
-    return f"Name them with --{what} REF, or in the app under More {PLURALS[what]}."
+        return f"Name it with --{what} REF, in Python {what}=REF."
+    return (
+        f"Name them with --{what} REF, in Python {what}=[REF, …], or in the app under More "
+        f"{PLURALS[what]}."
+    )
 
 
 def counted(what: str, minimum: int, maximum: int | None) -> str:

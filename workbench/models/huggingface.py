@@ -27,7 +27,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
 from workbench.engine import attention
-from workbench.engine.batch import Batch, Pieces
+from workbench.engine.batch import Batch, Pieces, of_ids
 from workbench.engine.model import (
     Model,
     Output,
@@ -177,7 +177,17 @@ class HuggingFace(Transformer):
         return digest.hexdigest()
 
     @public
-    def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
+    def encode(
+        self,
+        batch: Batch | Tensor | list[list[int]],
+        documents: Sequence[int] | None = None,
+    ) -> Pieces:
+        """Documents of a batch in pieces, on the CPU (default: all documents).
+
+        Or texts that are given as ids of pieces, a row of a tensor or a list of any length each.
+        """
+        if not isinstance(batch, Batch):
+            return of_ids(batch, self.symbols.pad, self._pieces_known, self.max_pieces)
         indices = range(len(batch)) if documents is None else documents
         if documents is not None and any(not 0 <= one < len(batch) for one in documents):
             raise WorkbenchError(

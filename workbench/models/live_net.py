@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
-from workbench.engine.batch import Batch, Pieces
+from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
 from workbench.engine.taps import Site
 from workbench.models.formats import checkpoint
@@ -74,7 +74,7 @@ class LiveModel(HuggingFace):
     requested: str = "auto"  # precision
     _seen: Stamp = ()
 
-    def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
+    def encode(self, batch: Any, documents: Sequence[int] | None = None) -> Pieces:
         """Documents of a batch in pieces, on the CPU (default: all documents)."""
         if self.device.type == "meta":
             raise WorkbenchError(

@@ -296,6 +296,11 @@ def _fetched(name: str, is_random: bool, pickled: bool) -> str:
     weights = () if is_random else PICKLED_FILES if pickled else WEIGHT_FILES
     download = partial(snapshot_download, name, allow_patterns=[*CONFIG_FILES, *weights])
 
+    remedy = (
+        "Check the name and the network connection. To work offline, copy the model's files into "
+        f"a folder and name that folder, or fill the cache with: hf download {name}"
+    )
+
     def folder() -> str:
         with suppress(LocalEntryNotFoundError):
             cached = Path(download(local_files_only=True))
@@ -303,12 +308,17 @@ def _fetched(name: str, is_random: bool, pickled: bool) -> str:
                 is_random or any(next(cached.glob(pattern), None) for pattern in weights)
             ):
                 return str(cached)
-        return download()
+        try:
+            return download()
+        except LocalEntryNotFoundError:
+            raise WorkbenchError(
+                "there is no folder of this name, its files are not in the cache, and the hub "
+                "cannot be reached.",
+                code="hub-unreachable",
+                where=name,
+                remedy=remedy,
+            ) from None
 
-    remedy = (
-        "Check the name and the network connection. To work offline, copy the model's files into "
-        f"a folder and name that folder, or fill the cache with: hf download {name}"
-    )
     return checkpoint.opened(folder, name, remedy)
 
 

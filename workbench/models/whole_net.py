@@ -48,6 +48,12 @@ def require_plain(model: Model) -> HuggingFace:
             f"it is {_a(model.family)}, which transformers does not have",
             f"wb.load({model.name!r}) opens it; save it with model.save(FOLDER).",
         )
+    if model.device.type == "meta":
+        raise _not_plain(
+            model,
+            "it is on the device meta, without weights",
+            "Open it with weights, and export that model.",
+        )
     if model.added is not None:
         raise _not_plain(
             model,

@@ -34,6 +34,7 @@ from workbench.core.files import (
     write_atomically,
 )
 from workbench.core.machine import require_allowed
+from workbench.core.public import public
 from workbench.engine.batch import Batch, Pieces, Row, pad
 from workbench.engine.model import (
     Direction,
@@ -253,6 +254,7 @@ class WordModel(Model):
         task_checkpoint.update_hash(digest, self)
         return changed_hash(digest.hexdigest(), self.changes)
 
+    @public
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
         chosen = range(len(batch)) if documents is None else documents
         return pad([self._row(batch, document) for document in chosen])

@@ -31,6 +31,16 @@ class Comparison(dict[str, pd.DataFrame], Displayed):
     runs: tuple[Run, ...] = ()
     drawn_by = "workbench.report.notebook:comparison"
 
+    def __repr__(self) -> str:
+        """Return its runs by their letters, what changed, and the names of its tables."""
+        return "\n".join(
+            [
+                *map("{}: {.name}".format, LETTERS, self.runs),
+                *map("- {.claim}".format, self.findings),
+                f"tables: {', '.join(self)}",
+            ]
+        )
+
     def overlay(
         self,
         table: str,

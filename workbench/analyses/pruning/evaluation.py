@@ -307,8 +307,9 @@ def not_better_caveat(table: pd.DataFrame) -> tuple[Caveat, ...]:
     )
     return (
         Caveat(
-            f"The whole model is not better than its trivial baseline ({scores}). Changes of the "
-            "score without a head do not show what the model has learnt."
+            f"By {' and '.join(poor['metric'])}, the whole model is not better than its trivial "
+            f"baseline ({scores}). Changes of this score without a head do not show what the model "
+            "has learnt."
         ),
     )
 

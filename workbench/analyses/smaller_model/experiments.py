@@ -112,7 +112,7 @@ class SmallerModel(Settings):
         )
         return (
             "A model without a head for the task was fine-tuned first. Then "
-            f"{listing([METHODS[name] for name in self.methods], len(METHODS))} were cut, one "
+            f"{listing([METHODS[name] for name in self.used], len(METHODS))} were cut, one "
             f"after another ({listing([percent(each) for each in self.amounts], 20)}): the "
             "smallest model on disk was chosen that kept at least "
             f"{percent(self.keep, 1)} of the original's score on dev.{again} Only the chosen model "

@@ -287,7 +287,7 @@ def _cut(bench: Bench, state: State, stage: str) -> None:
         try:
             row = _tried(bench, state, stage, point, _made(bench, model, point), False)
         except WorkbenchError as error:
-            state.left_out[stage] = str(error.what)
+            state.left_out[stage] = f"{error.what} {error.remedy}"
             break
         if not row["keeps"] and row["disk"] < disk and point.bits is None:
             failed.append((row["disk"], point))
@@ -336,10 +336,10 @@ def _tried(
     model.save(home / folder)
     if bench.settings.plain and is_plain(home / ORIGINAL) and not is_plain(home / folder):
         raise WorkbenchError(
-            "Plain transformers does not open such a model; plain=false allows it.",
+            "Plain transformers does not open such a model.",
             code="model-unsupported",
             where=stage,
-            remedy="Set plain to false.",
+            remedy="plain=false allows it.",
         )
     disk = size_on_disk(home / folder)
     guesses = guesses_of(model, bench.split.dev)

@@ -36,7 +36,10 @@ LEAVES = (
 
 
 def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Draw the box of the bound; None if it is no share, which is said."""
+    """Draw the boxes of the label and the bound; None if it is no share, which is said."""
+    own: dict[str, Any] = {}
+    with suppress(WorkbenchError), st.spinner("Reading the labels …"):  # which else is said below
+        own = _label(corpora[0])
     typed = st.text_input(
         "Share of the score to keep",
         f"{100 * float(initial['keep']):g}%",
@@ -46,10 +49,28 @@ def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
         persist_state="session",
     )
     try:
-        return {"keep": SmallerModel.model_validate({"keep": typed or ""}).keep}
+        return {**own, "keep": SmallerModel.model_validate({"keep": typed or ""}).keep}
     except WorkbenchError as error:
         show_error(error)
         return None
+
+
+def _label(corpus: str) -> dict[str, str]:
+    """Draw the box of the label that is predicted, if the corpus has several."""
+    known = [] if cache.is_remote_corpus(corpus) else cache.layers(corpus)
+    labels = [name.removeprefix("label:") for name in known if name.startswith("label:")]
+    if len(labels) < 2:
+        return {}
+    named = st.query_params.get("task")
+    picked = st.selectbox(
+        "Label to predict",
+        labels,
+        labels.index(named) if named in labels else None,
+        key=f"label of {corpus}",
+        placeholder="Choose",
+        width=220,
+    )
+    return {"task": picked or ""}
 
 
 def _costs(models: Refs, corpora: Refs, settings: Mapping[str, Any]) -> None:
@@ -86,7 +107,9 @@ def _files(run: "Run") -> None:
         on_click="ignore",
     )
     if run.model is not None:
-        st.markdown("*Export model* above packs the folder of the model. Open it where it lies:")
+        st.markdown(
+            "*Export model* above packs the folder of the model. Unpack it, and open it from there:"
+        )
         st.code(code_of(run, Path(run.name)), language="python", wrap_lines=True)
 
 

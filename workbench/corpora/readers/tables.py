@@ -2,7 +2,8 @@
 
 The first row of a TSV or CSV names the columns. A TSV has no quoting: a quotation mark is an
 ordinary character, as in MRPC, and a text cannot contain tabs or line ends. A CSV is quoted as in
-RFC 4180, including line ends within quotes. Blank lines are skipped.
+RFC 4180, including line ends within quotes; it is separated by commas, or by the semicolons or tabs
+of which its first row has more. Blank lines are skipped.
 
 Whether a column holds classes or scores is decided over all files together. Costs: opening a table
 reads it once completely; then one row is in memory at a time.
@@ -85,11 +86,16 @@ def columns(name: str, beginning: bytes) -> ColumnNames:
 
 def _of_csv(lines: list[str]) -> list[str]:
     try:
-        rows = csv.reader(line + "\n" for line in lines)
+        rows = csv.reader((line + "\n" for line in lines), delimiter=_separator(lines))
         first = next((row for row in rows if any(cell.strip() for cell in row)), [])
     except csv.Error:
         return []
     return [cell.strip() for cell in first]
+
+
+def _separator(lines: Iterable[str]) -> str:
+    """What the first row of a CSV has most of: commas, or semicolons, or tabs."""
+    return max(",;\t", key=next(filter(str.strip, lines), "").count)
 
 
 def _of_objects(lines: list[str]) -> list[str]:
@@ -270,7 +276,8 @@ def _texts(names: Collection[str], where: str) -> tuple[str, ...]:
         f"none of the columns has the name of a known text column: {shown}.",
         code="column-not-found",
         where=where,
-        remedy="The first row must name the columns. Name the text columns with text= (--text).",
+        remedy="The first row must name the columns. Name the text column with text= (--text); in "
+        "the app, upload the file, and choose it.",
     )
 
 
@@ -461,7 +468,7 @@ def without_blank(columns: Columns, found: Survey) -> tuple[Columns, tuple[str, 
     number = "1 row has" if n_blank == 1 else f"{n_blank:,} rows have"
     return replace(columns, leaves_out_blank=True), (
         f"{number} no text in column {columns.text[0]!r}, and {'is' if n_blank == 1 else 'are'} "
-        f"left out; the first is {first}.",
+        f"left out; the first is {Path(first).name}.",
     )
 
 
@@ -482,7 +489,11 @@ def _tab_separated(path: Path) -> _Fields:
 
 def _comma_separated(path: Path) -> _Fields:
     csv.field_size_limit(max(_LONGEST, csv.field_size_limit()))
-    rows = csv.reader((f"{line}\n" for _, line in numbered_lines(path)), strict=True)
+    rows = csv.reader(
+        (f"{line}\n" for _, line in numbered_lines(path)),
+        delimiter=_separator(line for _, line in numbered_lines(path)),
+        strict=True,
+    )
     while True:
         number = rows.line_num + 1
         try:
@@ -517,7 +528,8 @@ def _named(path: Path, rows: _Fields) -> Iterator[Row]:
                 f"this row has {len(fields)} fields, the first row {len(names)}.",
                 code="file-format",
                 where=f"{path}:{number}",
-                remedy="Write a field for each column in every row, even if it is empty.",
+                remedy="Write a field for each column in every row, even if it is empty. A text "
+                "with tabs or line ends is quoted in a CSV, and cannot be in a TSV.",
             )
         yield Row(f"{path}:{number}", dict(zip(names, fields, strict=True)))
 

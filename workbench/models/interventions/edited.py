@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from workbench.engine.batch import Batch, Pieces, of_texts
+from workbench.engine.batch import Pieces, of_texts
 from workbench.engine.forward_pass import PIECES, batches_of
 from workbench.engine.halving import Limit
 from workbench.engine.model import Model, refusal
@@ -70,7 +70,7 @@ class NamedEdit(EditedNet):
             plain = plain.with_task_head(self.task_head)
         return known or changed_hash(plain.content_hash, digest_of(self.edit, self.texts))
 
-    def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
+    def encode(self, batch: Any, documents: Sequence[int] | None = None) -> Pieces:
         """Documents of a batch in pieces; a net in memory may have got other weights since."""
         pieces = self.unedited.encode(batch, documents)
         if self.unedited.net is not self.viewed:

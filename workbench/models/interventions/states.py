@@ -141,6 +141,9 @@ class Read(StateTap):
         positions: Index of a piece of each text, several, or a `slice`; -1 is the last piece
             (default: all pieces).
 
+    `blocks.1.hook_resid_post` of TransformerLens is `block 2`; `docs/how-to/states.md` has the
+    others.
+
     `read[site]` has a tensor for each document, in order: [pieces, width], of heads and vectors
     [pieces, heads, width of a head], of one head [pieces, width of a head]. While text is written,
     pieces are added as they are read.
