@@ -123,7 +123,9 @@ def pages() -> dict[str, str]:
 
 def results() -> list[str]:
     """The built-in results that the page of reports names."""
-    return re.findall(rf"\(\.\./{RESULTS}/([\w-]+)\)", (ROOT / "docs/reports.md").read_text("utf-8"))
+    return re.findall(
+        rf"\(\.\./{RESULTS}/([\w-]+)\)", (ROOT / "docs/reports.md").read_text("utf-8")
+    )
 
 
 @cache

@@ -59,7 +59,7 @@ def main() -> None:
         page = opened(browser, home)
         page.get_by_text("in the place of").wait_for()
         top, height = part_of(page, 'text="Which model knows more grammar?"')
-        picture(page, "home", top + height + 16)
+        picture(page, "home", top + height + 6)
         page = opened(browser, f"{home}/heads")
         top, _ = part_of(page, 'text="Open head"')
         picture(page, "result", top - 8)
