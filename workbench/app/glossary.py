@@ -1,6 +1,6 @@
 """Explanations of terms, for hover texts: the glossary of the documentation, one term at a time.
 
-    st.metric("Selectivity", "12.3", help=glossary.explain("selectivity"))
+    st.metric("Selectivity", "12.3", help=glossary.terms()["selectivity"])
 
 `glossary.md` beside this file is also a page of the documentation. Costs: reading it once.
 """
@@ -11,11 +11,6 @@ from pathlib import Path
 
 FILE = Path(__file__).with_name("glossary.md")
 _TERM = re.compile(r"^(?P<term>\S[^\n]*)\n:   (?P<text>[^\n]+)", re.MULTILINE)
-
-
-def explain(term: str) -> str:
-    """The explanation of a term; a term that the glossary lacks is a `KeyError`."""
-    return terms()[term]
 
 
 @cache

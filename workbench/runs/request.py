@@ -169,7 +169,7 @@ def object_of(kind: Literal["model", "corpus"], content_hash: str) -> Any:
 
 @lru_cache(maxsize=128)
 def _unmet_by_corpora(asked: str) -> list[tuple[str, str, str, str]]:
-    """`unmet_by_corpora`, once for the same content, whichever models are asked about."""
+    """`unmet_by_corpora`, once for the same content, whichever models it is checked for."""
     return forked_call(unmet_by_corpora, *json.loads(asked))
 
 
