@@ -120,7 +120,7 @@ def test_the_example_is_an_experiment(package: Path, tmp_path: Path) -> None:
     swept = json.loads(workbench("run", "fertility", *inputs, *sweep))
     assert swept["status"] == "done" and "fertility" in json.dumps(swept["tables"])
     bar, tabs, wrong = json.loads(python("-c", SEEN, result["run"]))
-    assert bar == ["Probing", "Pruning", "Transfer", "Fertility"]
+    assert bar[0] == "Probing" and bar[-1] == "Fertility"
     assert tabs[0] == "Words" and not wrong
     python("-m", "pytest", "-q", "-c", os.devnull, str(package / "tests"))
 
