@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from workbench.analyses.smaller_model.experiments import SMALLER
 from workbench.core.findings import (
     Finding,
     Row,
@@ -196,8 +195,3 @@ def _opens(row: Row) -> Finding:
         claim, None, None, None, judged(row["works"]), "opening", keys_of(row, "opened_by"),
         measure="opened in a new process",
     )  # fmt: skip
-
-
-def is_met(tables: Tables) -> bool:
-    """Whether a smaller model keeps the bound on dev."""
-    return SMALLER in set(tables["sizes"]["model"]) and bool(tables["points"]["chosen"].any())
