@@ -1,10 +1,11 @@
-"""Generate pages of the site from the code and the notebooks, and convert formulas to MathML.
+"""Generate pages of the site from the code, notebooks and results; convert formulas to MathML.
 
 MkDocs calls the functions `on_…` (`hooks` in mkdocs.yml). The generated pages are never committed:
 commands come from the typer app, settings and tables from the experiments' declarations, errors
-from the calls of `WorkbenchError`, the Python page from `workbench.__all__`, and notebooks from
-`docs/examples/`, with the outputs that `docs/run_notebooks.py` has computed. None of it imports
-torch. Costs: less than a second, mostly for parsing the code.
+from the calls of `WorkbenchError`, the Python page from `workbench.__all__`, notebooks from
+`docs/examples/`, with the outputs that `docs/run_notebooks.py` has computed, and reports from the
+built-in results that `docs/reports.md` names. None of it imports torch. Costs: less than a second,
+mostly for parsing the code, and a second for each report.
 """
 
 import ast
@@ -25,9 +26,11 @@ except ImportError:  # the pages can be generated, and tested, without mkdocs
 
 ROOT = Path(__file__).parents[1]
 PICTURES = "tests/app/pictures"  # of the app, which its tests take
+RESULTS = "workbench/runs/built_in"  # whose reports the site has
 DEFAULT_CODE = "invalid-input"  # of an error that names no code
 EXAMPLES = ROOT / "docs" / "examples"
 EXECUTED = ROOT / "build" / "notebooks"  # with outputs, never committed
+REPORTS = ROOT / "build" / "reports"
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -42,14 +45,18 @@ def on_files(files: Any, config: Any) -> Any:
     for path in sorted((ROOT / PICTURES).glob("*.png")):
         uri = f"pictures/app/{path.name}"
         files.append(File.generated(config, uri, abs_src_path=str(path)))
+    for name in results():
+        uri = f"reports/{name}.html"
+        files.append(File.generated(config, uri, abs_src_path=str(report(name))))
     return files
 
 
 def on_page_markdown(markdown: str, **context: Any) -> str:
-    """Link pictures of the tests, which are not in docs/, and notebooks to their place there."""
+    """Link pictures of the tests, notebooks and built-in results to what the site has of them."""
     uri = context["page"].file.src_uri
     up = "../" * uri.count("/")
     markdown = re.sub(rf"\((?:\.\./)+{PICTURES}/", f"({up}pictures/app/", markdown)
+    markdown = re.sub(rf"\((?:\.\./)+{RESULTS}/([\w-]+)\)", rf"({up}reports/\1.html)", markdown)
     if uri == "examples/README.md":
         markdown = re.sub(r"\]\(([\w-]+)\.ipynb\)", r"](\1.md)", markdown)
     return markdown
@@ -109,6 +116,25 @@ def pages() -> dict[str, str]:
         "changelog.md": _of_root("CHANGELOG.md"),
         "glossary.md": _of_root("workbench/app/glossary.md"),
     }
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+def results() -> list[str]:
+    """The built-in results that the page of reports names."""
+    return re.findall(
+        rf"\(\.\./{RESULTS}/([\w-]+)\)", (ROOT / "docs/reports.md").read_text("utf-8")
+    )
+
+
+@cache
+def report(name: str) -> Path:
+    """The report of a built-in result, written once while the site is served."""
+    from workbench.report import write_report
+
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    return write_report(f"built-in/{name}", REPORTS / f"{name}.html")
 
 
 # --- notebooks ------------------------------------------------------------------------------------

@@ -179,3 +179,14 @@ def test_every_name_of_the_package_is_in_the_reference_and_what_it_returns(
 def test_every_experiment_has_a_page() -> None:
     pages = {path.stem for path in (ROOT / "docs" / "analyses").glob("*.md")}
     assert set(built_in_experiments()) <= pages
+
+
+PARTS = ("Definition", "Finding", "How to read the figure", "Settings that matter", "Trap")
+
+
+@pytest.mark.parametrize("path", [ROOT / f"docs/analyses/{n}.md" for n in built_in_experiments()])
+def test_the_page_of_an_experiment_has_its_question_and_all_parts_in_order(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert re.match(r"# .+\n\n\*\*Question\.\*\* [^\n]+", text)
+    titles = re.findall(r"^## (.+?)s?$", without_code(text), re.MULTILINE)
+    assert [title for title in titles if title in PARTS] == [*PARTS]

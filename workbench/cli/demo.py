@@ -1,7 +1,7 @@
-"""`workbench demo`: what is inside four small language models, in eight stops, offline.
+"""`workbench demo`: what is inside small language models, in eleven stops, offline.
 
 Each stop asks one question and answers it by one finding, with a small picture and a command to go
-on with. Four stops are computed here, as normal runs that begin while earlier stops are read; the
+on with. Five stops are computed here, as normal runs that begin while earlier stops are read; the
 others show built-in results. At the end is one report, which reads like a short paper. `--all` runs
 every experiment instead (`demo_all`). Costs: about a minute on two cores, mostly probes; the second
 time some seconds.
@@ -23,12 +23,13 @@ from workbench.core.findings import percent
 from workbench.runs.run import Run
 
 REPORT = "demo.html"
-TITLE = "Inside four small language models"
+TITLE = "Inside small language models"
 ABSTRACT = (
-    "Four small models, BERT, GPT, ELMo and T5, were trained for a few minutes on `primer`, a "
-    "corpus of simple English sentences. Eight questions about them are answered here, each by one "
-    "analysis of Workbench on held-out sentences; every effect is tested against a baseline. Any "
-    "other model and corpus can be examined in the same way: the commands are below each answer."
+    "Small models, BERT, GPT, ELMo, T5 and four others, were trained for a few minutes on "
+    "`primer`, a corpus of simple English sentences. Questions about them are answered here, each "
+    "by one analysis of Workbench on held-out sentences; every effect is tested against a "
+    "baseline. Any other model and corpus can be examined in the same way: the commands are below "
+    "each answer."
 )
 WIDEST = 100  # characters of a line
 INDENT = "  "
@@ -150,6 +151,32 @@ def _scored_text(runs: Sequence[Run]) -> list[str]:
     ]
 
 
+def _prompts(runs: Sequence[Run]) -> list[str]:
+    scores = runs[0].tables["scores"]
+    scores = scores[scores["calibration"] == "contextual"]
+    rows = [(row.prompt, float(row.accuracy), "") for row in scores.itertuples()]
+    return pictures.side_by_side(pictures.bars(rows, length=10))
+
+
+def _smaller(runs: Sequence[Run]) -> list[str]:
+    points = runs[0].tables["points"]
+    points = points[(points["order"] == "best") & (points["metric"] == "loss")]
+    rows = [
+        (f"{row.method}, {row.amount}", row.disk / points["disk"].max(), f"loss {row.value:.2f}")
+        for row in points.itertuples()
+    ]
+    return pictures.side_by_side(pictures.bars(rows, length=10))
+
+
+def _bits(runs: Sequence[Run]) -> list[str]:
+    text = runs[0].tables["text"].sort_values("bits_per_character")
+    kinds = text.groupby("kind", sort=False)
+    return [
+        f"{kind}: {', '.join(f'{row.model} {row.bits_per_character:.2f}' for row in rows)}"
+        for kind, rows in ((kind, [*part.itertuples()][:3]) for kind, part in kinds)
+    ]
+
+
 def _loss(runs: Sequence[Run]) -> list[str]:
     loss = runs[0].tables["curves"]["loss"].dropna().tolist()
     every = max(1, len(loss) // 40)
@@ -181,7 +208,7 @@ STOPS = (
         "Each head is tested for roles: whether it attends to a fixed offset, follows a syntactic "
         "relation beyond every fixed offset, or attends to rare words, to separators or to the "
         "first position.",
-        Computed("heads", ("mini:bert",), settings={"max_examples": 20}),
+        ("heads-mini-bert",),
         _roles,
         "workbench run heads --model FOLDER --corpus FILE",
     ),
@@ -233,6 +260,59 @@ STOPS = (
         "workbench run attribution --model FOLDER --corpus FILE",
         "methods faithful beyond random orders",
         "examples",
+    ),
+    Stop(
+        "What does a prompt teach GPT?",
+        "Texts are labelled by the word that GPT finds more probable, without and with labelled "
+        "texts in front of them. Random labels, other texts and other words say what is format.",
+        Computed(
+            "few-shot",
+            ("mini:gpt",),
+            ("primer/sentiment",),
+            {
+                "max_sentences": 60,
+                "seeds": (0, 1),
+                "shots": (2,),
+                "templates": ("{text} It was {label}.",),
+                "label_words": ("negative=sad; positive=happy",),
+                "orders": 2,
+                "heads": 0,
+                "attributed": 0,
+            },
+        ),
+        _prompts,
+        "workbench run few-shot --model FOLDER --corpus FILE",
+    ),
+    Stop(
+        "What can be cut from BERT?",
+        "Neurons of the feed-forward layers are removed, those with the smallest weights first. "
+        "The smaller models are saved, opened and measured next to the original.",
+        Computed(
+            "compress",
+            ("mini:bert",),
+            settings={
+                "max_sentences": 60,
+                "methods": ("neurons",),
+                "amounts": (0.25, 0.5),
+                "combined": False,
+                "random_orders": 0,
+                "rounds": 5,
+                "max_pairs": 0,
+                "inside": False,
+                "keep": 0.9,
+            },
+        ),
+        _smaller,
+        "workbench compress --model FOLDER --corpus FILE --keep 99%",
+        "smallest model",
+    ),
+    Stop(
+        "Which of eight models predicts one text best?",
+        "Bits per character of the same sentences, which models with different pieces can be "
+        "compared by; apart by what a model sees: the left, both directions, or both sides.",
+        ("family-mini",),
+        _bits,
+        "workbench run family --model FOLDER --model FOLDER --corpus FILE",
     ),
     Stop(
         "How long does it take to train one of your own?",
@@ -374,7 +454,11 @@ def _tell(stop: Stop, runs: Sequence[Run]) -> None:
     finding = answers(runs, stop.measure)[0]
     claim = f"{finding.claim} [{finding.badge}]" if finding.badge else finding.claim
     width = min(output.out.width, WIDEST) - len(INDENT)
-    lines = [*wrap(visible(claim), width), *map(visible, stop.picture(runs)), _way_on(stop, runs)]
+    lines = [
+        *wrap(visible(claim), width),
+        *(visible(line, marks=True) for line in stop.picture(runs)),
+        _way_on(stop, runs),
+    ]
     print("\n".join(f"{INDENT}{line}" for line in lines), flush=True)
 
 

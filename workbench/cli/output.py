@@ -24,7 +24,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from workbench.core.analysis import faults
+from workbench.core.analysis import INSIDE, announced, faults, is_built_in
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import Finding, percent, plural
 from workbench.core.objectives import described
@@ -56,6 +56,8 @@ def follow(run: "Run", from_disk: bool | None = None) -> None:
         from_disk = run.status.state == "done"
     if from_disk:
         note(f"Read from disk: {run.name} was computed before.")
+        if not is_built_in(announced("experiments").get(run.spec.experiment, f"{INSIDE}.")):
+            note("If its code has changed since, raise its version, or remove the run first.")
         for warning in run.warnings:
             note(warning)
         return

@@ -227,11 +227,11 @@ def analyses() -> Mapping[str, Analysis]:
 
 def pages() -> list[tuple[Analysis, Page]]:
     """Return the pages that are announced, each with its analysis."""
-    return [
-        (each, page)
-        for each in analyses().values()
-        for page in ((each.page, *each.pages) if each.page is not None else each.pages)
-    ]
+    return [(each, page) for each in analyses().values() for page in _pages(each)]
+
+
+def _pages(analysis: Analysis) -> tuple[Page, ...]:
+    return analysis.pages if analysis.page is None else (analysis.page, *analysis.pages)
 
 
 def faults() -> tuple[WorkbenchError, ...]:
@@ -246,7 +246,7 @@ def _found(path: tuple[str, ...]) -> tuple[Mapping[str, Analysis], tuple[Workben
     wrong = []
     for package in dict.fromkeys(_packages()):
         try:
-            found[package] = _declared(package)
+            found[package] = _declared(package, found)
         except WorkbenchError as error:  # kept without the frames of who first looked
             wrong.append(
                 WorkbenchError(error.what, code=error.code, where=error.where, remedy=error.remedy)
@@ -268,12 +268,12 @@ def _packages() -> Iterator[str]:
         yield point.module
 
 
-def _declared(package: str) -> Analysis:
+def _declared(package: str, others: Mapping[str, Analysis]) -> Analysis:
     try:
         found = import_module(package).ANALYSIS
     except Exception as error:  # code of others may raise anything
         raise WorkbenchError(
-            f"the analysis {package} cannot be imported: {error}.",
+            f"the analysis {package} cannot be imported: {type(error).__name__}: {error}.",
             code="import-failed",
             where=package,
             remedy=f"Install or fix the package that names it in the entry points of {GROUP}.",
@@ -284,6 +284,14 @@ def _declared(package: str) -> Analysis:
             code="plugin-invalid",
             where=package,
             remedy="Fix the package that provides it.",
+        )
+    taken = {page.name for other in others.values() for page in _pages(other)}
+    if again := next((page.name for page in _pages(found) if page.name in taken), ""):
+        raise WorkbenchError(
+            f"the page {again!r} of {package} is there already.",
+            code="name-conflict",
+            where=package,
+            remedy="Give the page another name in its ANALYSIS.",
         )
     return found
 

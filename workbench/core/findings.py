@@ -187,6 +187,8 @@ def check_findings(findings: Iterable[Finding], tables: Mapping[str, Any]) -> tu
     for each in found:
         if each.table not in tables:
             raise _error(f"the finding {each.measure!r:.80} names no table of the run.")
+        if wrong := sorted(set(each.keys) - set(tables[each.table])):
+            raise _error(f"the table {each.table!r:.80} has no column {wrong[0]!r:.80}, a key.")
         if measures.count(each.measure) > 1:
             raise _error(f"two findings have the measure {each.measure!r:.80}.")
     return found

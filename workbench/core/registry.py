@@ -88,9 +88,11 @@ def imported(home: str, what: str) -> Any:
     module, _, attribute = home.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except WorkbenchError:
+        raise
+    except Exception as error:  # code of others may raise anything
         raise WorkbenchError(
-            f"{what} cannot be imported: {error}.",
+            f"{what} cannot be imported: {type(error).__name__}: {error}.",
             code="import-failed",
             where=home,
             remedy="Install or fix the package that provides it.",

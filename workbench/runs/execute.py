@@ -327,6 +327,13 @@ def _computed(
         _require_unchanged(run_spec, corpora, files_before)  # a changed file is the likely cause
         raise
     _require_unchanged(run_spec, corpora, files_before)
+    if not isinstance(result, Result):
+        raise WorkbenchError(
+            f"the function run returned a {type(result).__name__}, not a wb.Result.",
+            code="wrong-type",
+            where=f"wb.Experiment {run_spec.experiment!r}",
+            remedy="Return wb.Result({table name: data frame}).",
+        )
     return result, {
         "models": [{**f, "name": m.name} for f, m in zip(facts, run_spec.models, strict=True)],
         "corpora": [

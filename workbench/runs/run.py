@@ -140,8 +140,8 @@ def write_figures(
             figure.layout.template = None  # the viewer sets its own template
             drawn = figure.to_json()
         except KeyError as error:
-            if str(error.args[0]) in tables:
-                progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")
+            if error.__cause__ is not None or str(error.args[0]) in tables:  # pandas has a cause
+                progress.warn(f"The figure {name!r} cannot be drawn: there is no {error}.")
             continue  # the figure of a table that this run does not have
         except Exception as error:
             progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")

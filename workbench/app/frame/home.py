@@ -102,7 +102,7 @@ def draw() -> None:
     run_list.draw_latest(N_LATEST, busy=demo_report.is_under_way())
     st.header("A short paper", anchor=False)
     st.markdown(
-        "Eight questions about the four built-in models, answered on this machine in about a "
+        "Eleven questions about the built-in models, answered on this machine in about a "
         "minute, as one report for any browser."
     )
     demo_report.offer()
