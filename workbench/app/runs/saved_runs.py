@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from workbench.app import choice
 from workbench.app.text import errors_shown, plain, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.runs import saved
@@ -96,6 +97,7 @@ def save_group(runs: Sequence[str]) -> None:
 
 def _save(label: str, key: str, selection: Saved) -> None:
     with (
+        choice.place_of_popover(len(saved.read())),  # closed when one more is saved
         st.popover(label, icon=":material/bookmark_add:"),
         st.form(f"save {key}", border=False),
         errors_shown(),
