@@ -6,6 +6,7 @@ menu, the visible traces are drawn. Costs: about 20 ms per figure.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +26,7 @@ from workbench.drawing.axes import (
     slot,
     tick_text,
 )
-from workbench.drawing.hover import Line, ValueOf, filled, lines, tip
+from workbench.drawing.hover import Line, ValueOf, filled, formatted, lines, tip
 from workbench.drawing.shapes import (
     DASHED,
     SIZE,
@@ -1152,3 +1153,37 @@ def symbol(name: str, x: float, y: float, radius: float, look: Look, words: str 
         return Disc(x, y, radius, look, words)
     corners = [(x + radius * a, y + radius * b) for a, b in SYMBOLS[shape]]
     return Shape([corners], look, tip=words)
+
+
+# --- hover texts of Plotly ----------------------------------------------------------------------
+
+_SHARE = re.compile(r"%\{(\w+)((?:\[\d+\])*):([^}]*%)\}")
+
+
+def with_filled_shares(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hover texts of a trace with shares as in prose, `97.9 %`; {} if it has none.
+
+    Plotly has no such format. All else of the texts is left to it.
+    """
+    templates = trace.get("hovertemplate")
+    if "%}" not in str(templates):
+        return {}
+    data = {name: values(trace.get(name)) for name in ("x", "y", "z", "customdata")}
+
+    def share(field: re.Match[str], *place: int) -> str:
+        value: Any = data[field[1]]
+        for index in (*place, *map(int, re.findall(r"\d+", field[2]))):
+            value = value[index]
+        return formatted(value, field[3]).replace("%", " %")
+
+    if trace.get("type") == "heatmap":
+        first = next(_SHARE.finditer(str(templates)))
+        cells = [[share(first, y, x) for x in range(len(row))] for y, row in enumerate(data["z"])]
+        return {"hovertemplate": _SHARE.sub("%{hovertext}", str(templates)), "hovertext": cells}
+    each_text = (each(templates, mark) for mark in range(len(data["x"])))
+    return {
+        "hovertemplate": [
+            _SHARE.sub(lambda field, at=mark: share(field, at), text)  # type: ignore[misc]
+            for mark, text in enumerate(each_text)
+        ]
+    }

@@ -73,7 +73,7 @@ MODEL = {"model": "mini:bert", "corpus": "primer"}
 SENTENCE = "The girls did not visit it because they were tall."
 _FINDINGS = ".st-key-result-findings"
 _FIGURE = ".st-key-result-figure"
-_MAPS = '[data-testid="stBidiComponentIsolated"]'
+_MAPS = ".st-key-attention-browser"
 
 
 def _result(name: str) -> dict[str, str]:
