@@ -150,8 +150,8 @@ html { font-size: 28px !important; }
   font-size: max(24px, 0.87rem) !important;
 }
 [data-testid="stMain"] mark ~ span { font-size: 24px !important; } /* names of marked words */
-h1 { font-size: 1.4rem !important; }
-h2, h3 { font-size: 1.15rem !important; }
+h1 { font-size: 1.2rem !important; }
+h2, h3 { font-size: 1.1rem !important; }
 /* one thing at a time, over the height of the window */
 .st-key-beside [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"]) {
   flex-wrap: wrap;

@@ -171,5 +171,6 @@ _CARD = """
 """
 _OUTLINE = """
 :is(SELECTOR) { outline: 2px solid var(--shell-accent); outline-offset: 6px; border-radius: 4px; }
-body:has(.st-key-leave-presentation) .st-key-result-top > :has(> :is(SELECTOR)) { order: -1; }
+body:has(.st-key-leave-presentation) .st-key-result-top > :has(> :is(SELECTOR)) { order: -2; }
+@media (max-width: 640px) { .st-key-result-top > :has(> :is(SELECTOR)) { order: -2 !important; } }
 """
