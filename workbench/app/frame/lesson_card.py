@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from workbench.app import choice, glossary, navigation
+from workbench.app import choice, glossary, navigation, selection
 from workbench.app.frame import lessons
 from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
 from workbench.app.tables_and_figures import PRESENT
@@ -154,6 +154,7 @@ def _go(address: Mapping[str, str]) -> None:
 
 
 def _end() -> None:
+    selection.forget_opened()  # the text of an earlier step
     for key in (STEP, LESSON):
         st.query_params.pop(key, None)
 

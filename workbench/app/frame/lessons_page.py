@@ -87,9 +87,9 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
                 with st.popover("Remove", icon=":material/delete:", type="tertiary"):
                     shorter = lesson.model_copy(update={"steps": lesson.steps[:-1]})
                     key = f"remove {name}"
-                    st.button(
-                        "The last view", f"{key} view", on_click=lessons.write, args=(shorter,)
-                    )
+                    if lesson.steps and st.button("The last view", f"{key} view"):
+                        lessons.write(shorter)
+                        st.rerun()
                     st.button("The whole lesson", key, on_click=lessons.remove, args=(name,))
         with st.expander("Speaker notes and answers", type="compact"):
             for number, step in enumerate(lesson.steps, 1):

@@ -228,7 +228,7 @@ def unknown_note(_side: Side, key: tuple[str, str, tuple[int, ...]]) -> str:
 
     pieces = _side.model.encode(encode([_side.doc]))
     unknown = pieces.words[_side.model.unknown_pieces(pieces) & pieces.mask & ~pieces.special]
-    n_words = len(unknown.unique())
+    n_words = len(set(unknown.tolist()))
     return (
         f"{_side.name} does not know {of_all(n_words, len(_side.doc), 'word')} of this text: its "
         "vocabulary has no pieces for them, so that it reads them all alike."
