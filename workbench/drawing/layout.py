@@ -9,7 +9,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import getitem
 from typing import Any
 
 from plotly.colors import hex_to_rgb
@@ -1171,19 +1173,16 @@ def with_filled_shares(trace: Mapping[str, Any]) -> dict[str, Any]:
     data = {name: values(trace.get(name)) for name in ("x", "y", "z", "customdata")}
 
     def share(field: re.Match[str], *place: int) -> str:
-        value: Any = data[field[1]]
-        for index in (*place, *map(int, re.findall(r"\d+", field[2]))):
-            value = value[index]
+        value = reduce(getitem, (*place, *map(int, re.findall(r"\d+", field[2]))), data[field[1]])
         return formatted(value, field[3]).replace("%", " %")
 
     if trace.get("type") == "heatmap":
         first = next(_SHARE.finditer(str(templates)))
         cells = [[share(first, y, x) for x in range(len(row))] for y, row in enumerate(data["z"])]
         return {"hovertemplate": _SHARE.sub("%{hovertext}", str(templates)), "hovertext": cells}
-    each_text = (each(templates, mark) for mark in range(len(data["x"])))
     return {
         "hovertemplate": [
-            _SHARE.sub(lambda field, at=mark: share(field, at), text)  # type: ignore[misc]
-            for mark, text in enumerate(each_text)
+            _SHARE.sub(lambda field, at=mark: share(field, at), each(templates, mark))  # type: ignore[misc]
+            for mark in range(len(data["x"]))
         ]
     }

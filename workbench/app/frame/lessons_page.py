@@ -71,8 +71,7 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
             )
             with st.popover("Link for students", icon=":material/link:", type="tertiary"):
                 app = str(st.context.url or "").partition("?")[0].removesuffix("lessons")
-                query = urlencode({lessons.LESSON: name, lessons.STEP: 1})
-                st.code(f"{app}?{query}", language=None, wrap_lines=True)
+                st.code(f"{app}?{lessons.LESSON}={name}&{lessons.STEP}=1", None, wrap_lines=True)
                 st.caption("Settings says how others can reach this app.")
             if is_own:
                 st.download_button(
@@ -85,12 +84,12 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
                     key=f"save {name}",
                 )
                 with st.popover("Remove", icon=":material/delete:", type="tertiary"):
-                    shorter = lesson.model_copy(update={"steps": lesson.steps[:-1]})
-                    key = f"remove {name}"
-                    if lesson.steps and st.button("The last view", f"{key} view"):
-                        lessons.write(shorter)
+                    if lesson.steps and st.button("The last view", f"remove {name} view"):
+                        lessons.write(lesson.model_copy(update={"steps": lesson.steps[:-1]}))
                         st.rerun()
-                    st.button("The whole lesson", key, on_click=lessons.remove, args=(name,))
+                    st.button(
+                        "The whole lesson", f"remove {name}", on_click=lessons.remove, args=(name,)
+                    )
         with st.expander("Speaker notes and answers", type="compact"):
             for number, step in enumerate(lesson.steps, 1):
                 _note(number, step, is_own)
