@@ -48,6 +48,10 @@ p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); 
   font-size: 13px; display: block; overflow: hidden; text-overflow: ellipsis;
   max-width: 15rem !important;
 }
+/* else nearly black on a dark page */
+[data-testid="stPopoverButton"][kind="tertiary"][aria-expanded="true"] {
+  color: var(--shell-accent) !important;
+}
 /* what is said of a chip would cover its open menu */
 body:has(.st-key-context [aria-expanded="true"]:hover) [data-testid="stTooltipContent"] {
   display: none;
