@@ -163,11 +163,35 @@ def test_a_view_is_added_by_its_link_and_opened_by_the_lesson(own: Path) -> None
     assert not lessons.own()
 
 
+def add_view(app: AppTest, **texts: str) -> AppTest:
+    box = {re.split("[ ,]", each.label)[0]: each for each in [*app.text_input, *app.text_area]}
+    for label, text in texts.items():
+        box[label].set_value(text)
+    next(each for each in app.button if each.label == "Add the view").click().run()
+    assert not app.exception
+    return app
+
+
+def test_a_view_under_the_same_title_is_added_to_the_lesson(own: Path) -> None:
+    app = add_view(opened("lessons"), Title="Головы", Link=LINK, Task="Which?", Right="1.4")
+    app = add_view(app, Link=LINK)
+    app.selectbox[0].set_value("a new lesson")
+    app = add_view(app, Title="Головы", Link=LINK)
+    (lesson,) = lessons.own().values()
+    assert [step.task is not None for step in lesson.steps] == [True, False, False]
+    assert lessons.name_of("Головы") != lessons.name_of("Слои") != ""
+
+
+@pytest.mark.parametrize(
+    "task", [{"Task": "Which?"}, {"Right": "1.4"}, {"Task": "Which?", "Right": "1", "Choices": "2"}]
+)
+def test_a_task_that_cannot_be_solved_is_not_added(task: dict[str, str], own: Path) -> None:
+    app = add_view(opened("lessons"), Title="x", Link=LINK, **task)
+    assert "right answer" in app.error[0].value and not lessons.own()
+
+
 @pytest.mark.parametrize("link", ["", "http://x/nowhere", "/../etc", "x" * 9_000, "javascript:1"])
 def test_a_link_of_no_page_is_explained(link: str) -> None:
-    if link == "":
-        assert lessons.step_at(link).page == "home"
-        return
     with pytest.raises(WorkbenchError, match="opens no page"):
         lessons.step_at(link)
 

@@ -95,7 +95,10 @@ def measured(minutes: float, n_runs: int, seed: int = 0) -> dict[str, Any]:
                     print(sizes[-1], os.getloadavg()[0], so_far, flush=True)
                 try:
                     change = step(page, home, draw)
-                except (Error, AssertionError):  # a page that hides the navigation, or one that was too slow
+                except (
+                    Error,
+                    AssertionError,
+                ):  # a page that hides the navigation, or one that was too slow
                     failed += 1
                     page.goto(home)
                     change = None

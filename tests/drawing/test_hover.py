@@ -44,12 +44,12 @@ def test_a_template_is_filled_and_has_no_markup() -> None:
         "<b>layer %{x}</b>: %{y:.1%}<br>%{customdata[0]}, %{customdata[1]:+d}<extra>task</extra>"
     )
     assert tip(template, lambda name: (point.get(name), None)) == (
-        "layer 3: 50.0%\na <b>, +7\ntask"
+        "layer 3: 50.0 %\na <b>, +7\ntask"
     )
 
 
 def test_a_number_without_a_format_has_that_of_its_axis() -> None:
-    assert tip("%{x}: %{y:.2f}", lambda name: (0.25, ".0%")) == "25%: 0.25"
+    assert tip("%{x}: %{y:.2f}", lambda name: (0.25, ".0%")) == "25 %: 0.25"
 
 
 def test_lines_of_a_text() -> None:

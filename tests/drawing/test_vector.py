@@ -12,7 +12,7 @@ import pytest
 
 from workbench.core.errors import WorkbenchError
 from workbench.drawing import shapes as shapes_module
-from workbench.drawing.layout import Box, scene
+from workbench.drawing.layout import Box, scene, with_filled_shares
 from workbench.drawing.primitives import bars, curve, head_grid, level, panels, plot
 from workbench.drawing.sanitize import harmless
 from workbench.drawing.shapes import Disc, Shape, Words, text_width
@@ -158,12 +158,18 @@ def test_heads_that_are_not_significant_are_grey() -> None:
 
 def test_hover_texts() -> None:
     line = curve([1, 2], [0.5, 0.25], "layer %{x}: %{y:.0%} (%{text})", text=["a", "b"])
-    assert [disc.tip for disc in discs(plain(line))] == ["layer 1: 50% (a)", "layer 2: 25% (b)"]
+    assert [disc.tip for disc in discs(plain(line))] == ["layer 1: 50 % (a)", "layer 2: 25 % (b)"]
     cells = go.Heatmap(
         z=[[0.1234]], x=["x1"], y=["y1"], customdata=[[7]],
         hovertemplate="%{y} to %{x}: %{z:.1%} of %{customdata:,}<extra></extra>",
     )  # fmt: skip
-    assert 'data-tip="y1 to x1: 12.3% of 7"' in inline_svg(plain(cells))
+    assert 'data-tip="y1 to x1: 12.3 % of 7"' in inline_svg(plain(cells))
+    texts = [with_filled_shares(harmless(go.Figure(each))["data"][0]) for each in (line, cells)]
+    assert texts[0]["hovertemplate"][1] == "layer %{x}: 25 % (%{text})<extra></extra>"
+    assert (
+        texts[1]["hovertemplate"] == "%{y} to %{x}: %{hovertext} of %{customdata:,}<extra></extra>"
+    )
+    assert texts[1]["hovertext"] == [["12.3 %"]]
 
 
 def test_names_of_curves_are_at_their_ends() -> None:

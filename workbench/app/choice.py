@@ -114,7 +114,7 @@ def choose(more: Callable[[Kind], None] | None = None) -> None:
         current = _current(key) or options[0]
         n_choices = _count_choices(key, current)
         with (
-            _place_of_popover(n_choices),
+            place_of_popover(n_choices),
             st.popover(
                 plain(_in_bar(with_size(current, kind))),
                 icon=_ICONS[key],
@@ -171,7 +171,7 @@ def _count_choices(key: str, current: str) -> int:
     return int(count)
 
 
-def _place_of_popover(n_choices: int) -> "DeltaGenerator":
+def place_of_popover(n_choices: int) -> "DeltaGenerator":
     """The place of a popover, which the browser closes when another choice is shown.
 
     The browser keeps a popover open as long as it is at the same place, so each choice moves it.

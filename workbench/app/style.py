@@ -24,6 +24,7 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
 [data-testid="stMarkdownContainer"] code { font-size: max(0.87em, 12px); }
 [data-testid="InputInstructions"], [data-testid="stFileUploaderFile"] * { font-size: 12px; }
 [data-testid="InputInstructions"] { background: var(--shell-page); border-radius: 4px; }
+[data-testid="stTooltipIcon"] svg { width: 1rem; height: 1rem; }
 [data-testid="stCode"] .token:is(.function, .builtin, .string, .parameter, .number) {
   color: var(--shell-accent);
 }
@@ -46,6 +47,10 @@ p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); 
 .st-key-context [data-testid="stPopoverButton"] p, .st-key-context button p {
   font-size: 13px; display: block; overflow: hidden; text-overflow: ellipsis;
   max-width: 15rem !important;
+}
+/* else nearly black on a dark page */
+[data-testid="stPopoverButton"][kind="tertiary"][aria-expanded="true"] {
+  color: var(--shell-accent) !important;
 }
 /* what is said of a chip would cover its open menu */
 body:has(.st-key-context [aria-expanded="true"]:hover) [data-testid="stTooltipContent"] {
@@ -148,8 +153,9 @@ html { font-size: 28px !important; }
 [data-testid="stMain"] :is(p, li, label, input, button, dl, dt, dd, td, th, summary, .all-heads) {
   font-size: max(24px, 0.87rem) !important;
 }
-h1 { font-size: 1.4rem !important; }
-h2, h3 { font-size: 1.15rem !important; }
+[data-testid="stMain"] mark ~ span { font-size: 24px !important; } /* names of marked words */
+h1 { font-size: 1.2rem !important; }
+h2, h3 { font-size: 1.1rem !important; }
 /* one thing at a time, over the height of the window */
 .st-key-beside [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"]) {
   flex-wrap: wrap;
@@ -183,9 +189,10 @@ h2, h3 { font-size: 1.15rem !important; }
 .st-key-tour-card { width: min(94vw, 60rem) !important; padding: 8px 16px !important; }
 /* of a lesson only the words and the question: keys step, and the audience answers aloud */
 .st-key-tour-card :is(
-  [data-testid="stTextInput"] > div, [data-testid="stFormSubmitButton"], .st-key-lesson-next,
-  .st-key-lesson-back, .st-key-end-of-the-tour, [data-testid="stCaptionContainer"]
+  [data-testid="stTextInput"] > div, [data-testid="stFormSubmitButton"],
+  [data-testid="stLayoutWrapper"]:has(> * > .st-key-end-of-the-tour)
 ) { display: none; }
+[data-testid="stMain"] [data-testid="stTooltipIcon"] { display: none; }
 [data-testid="stMarkdownContainer"] code { font-size: 1em !important; }
 #workbench-blank { position: fixed; inset: 0; z-index: 1000000; background: #000; }
 #workbench-pen {

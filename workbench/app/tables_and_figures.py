@@ -15,6 +15,7 @@ import streamlit as st
 from workbench.app import glossary
 from workbench.app.text import plain
 from workbench.core.errors import WorkbenchError
+from workbench.drawing.layout import with_filled_shares
 from workbench.drawing.primitives import TITLE, WIDEST
 from workbench.drawing.theme import Kind, template
 
@@ -151,6 +152,7 @@ def _enlarge(figure: Any) -> None:
         figure.update_layout(margin_r=round(1.9 * right))
     for note in figure.layout.annotations:
         note.font.size = max(LARGE, note.font.size or 0)
+        note.yshift = 2 * (note.yshift or 0)  # names of curves are apart by lines that are larger
     for trace in figure.data:
         if "textfont" in trace:
             trace.textfont.size = LARGE
@@ -227,6 +229,8 @@ def _finished(content: str, theme: Kind, is_large: bool, _drawing: "Drawing") ->
 
     figure = go.Figure(dict(_drawing.plain), skip_invalid=True)
     figure.update_layout(template=template(theme), height=_drawing.height)
+    for trace, data in zip(figure.data, _drawing.plain["data"], strict=True):
+        trace.update(with_filled_shares(data))
     if is_large:
         _enlarge(figure)
     return _tight(figure)

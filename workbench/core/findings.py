@@ -205,9 +205,9 @@ def percent(share: object, digits: int = 0) -> str:
     return f"{_fixed(number, digits)} %"
 
 
-def percent_span(low: object, high: object) -> str:
+def percent_span(low: object, high: object, digits: int = 0) -> str:
     """Return an interval of a share in per cent: `64 to 74 %`."""
-    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
+    return f"{percent(low, digits).removesuffix(' %')} to {percent(high, digits)}"
 
 
 def score(value: object) -> str:

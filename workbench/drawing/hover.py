@@ -109,21 +109,23 @@ def _trimmed(body: str) -> str:
 ValueOf = Callable[[str], tuple[Any, str | None]]
 
 
-def filled(template: str, value_of: ValueOf) -> str:
+def filled(template: str, value_of: ValueOf, percent: str = "%") -> str:
     """Return a template with its fields filled; `value_of` gives value and default format."""
 
     def fill(field: re.Match[str]) -> str:
         value, default = value_of(field[1])
         for index in re.findall(r"\d+", field[2]):
             value = value[int(index)] if isinstance(value, list) and int(index) < len(value) else ""
-        return formatted(value, field[3] or default)
+        form = field[3] or default
+        shown = formatted(value, form)
+        return shown.replace("%", percent) if form and form.endswith("%") else shown
 
     return _FIELD.sub(fill, template)
 
 
 def tip(template: str, value_of: ValueOf) -> str:
     """Return the hover text of a mark, as plain text with line breaks."""
-    text = filled(template, value_of)
+    text = filled(template, value_of, " %")
     extra = "".join(_EXTRA.findall(text)).strip()
     body = _EXTRA.sub("", text)
     return plain(f"{body}<br>{extra}" if extra else body)

@@ -132,7 +132,7 @@ def top_text(attribution: Attribution) -> str:
 
 
 def is_costly(prediction: Prediction, by: By) -> bool:
-    """Whether hiding each unit takes so long that it is computed only when asked for."""
+    """Whether hiding each unit takes so long that it has to be chosen."""
     units, pieces = len(units_of(prediction, by)), prediction.text.ids.shape[1]
     work = units * pieces * prediction.model.parameters
     return prediction.model.device.type == "cpu" and work > COSTLY

@@ -206,6 +206,7 @@ MINIMAL_PAIRS = Experiment(
         ),
     },
     version=2,
+    fits="workbench.analyses.basics.minimal_pairs:fits",
     needs=(LM_HEAD,),
     measures=True,
     split="held-out",

@@ -14,6 +14,7 @@ is better. Costs: a forward pass over both sentences, or one for each of their p
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from workbench.analyses.basics.permuted import AS_TRAINED, ORDERS, by_orders, ov
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.findings import percent
 from workbench.core.stats import SIGNIFICANT, holm, wilson_interval
+from workbench.corpora.corpus import Corpus
 from workbench.corpora.encode import encode
 from workbench.corpora.readers.tables import Pair, minimal_pairs
 from workbench.engine.batch import NO_WORD
@@ -34,6 +36,7 @@ from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.references import Pseudo
 from workbench.models.scoring.lm_scoring import PSEUDO, START_TOKEN_TEXTS, score, start_of
 
+LOOKED_AT = 1_000  # sentences, before a run is started
 CHUNK = 200  # pairs between two progress callbacks
 MANY = 4  # minimum number of pieces of a word that is foreign to the vocabulary
 FOREIGN = 0.05  # share of foreign words from which there is a caveat
@@ -64,6 +67,11 @@ class _Words(NamedTuple):
     unknown: int  # words that are unknown, as a whole or in one piece
     many: int  # words with at least MANY pieces
     alike: int  # pairs whose two sentences have the same pieces
+
+
+def fits(corpus: Corpus, settings: MinimalPairs) -> None:
+    """Raise an error if the first sentences of the corpus have no minimal pair."""
+    next(minimal_pairs(islice(corpus.docs(), LOOKED_AT)))
 
 
 def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from workbench.app import choice, navigation
+from workbench.app import choice, glossary, navigation, selection
 from workbench.app.frame import lessons
 from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
 from workbench.app.tables_and_figures import PRESENT
@@ -65,7 +65,9 @@ def draw(page: str) -> None:
     st.html(f"<style>{_CARD}{outline}</style>")
     with st.container(key="tour-card"):
         says = plain(here.says) if name not in ("", *lessons.BUILT_IN) else here.says
-        st.markdown(f"**{number + 1} of {len(shown.steps)}.** {says}")
+        task = here.task.asks if here.task else ""
+        about = glossary.explained(f"{here.says} {task}")
+        st.markdown(f"**{number + 1} of {len(shown.steps)}.** {says}", help=about)
         if here.task:
             _task(name, number, here.task)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -152,6 +154,7 @@ def _go(address: Mapping[str, str]) -> None:
 
 
 def _end() -> None:
+    selection.forget_opened()  # the text of an earlier step
     for key in (STEP, LESSON):
         st.query_params.pop(key, None)
 
@@ -169,4 +172,6 @@ _CARD = """
 """
 _OUTLINE = """
 :is(SELECTOR) { outline: 2px solid var(--shell-accent); outline-offset: 6px; border-radius: 4px; }
+body:has(.st-key-leave-presentation) .st-key-result-top > :has(> :is(SELECTOR)) { order: -2; }
+@media (max-width: 640px) { .st-key-result-top > :has(> :is(SELECTOR)) { order: -2 !important; } }
 """

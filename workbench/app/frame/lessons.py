@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import parse_qsl, urlsplit
+from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
@@ -70,9 +71,9 @@ def _told(answer: str) -> str:
 
 MODEL = {"model": "mini:bert", "corpus": "primer"}
 SENTENCE = "The girls did not visit it because they were tall."
-_FINDINGS = '[data-testid="stMarkdownContainer"] ol'
+_FINDINGS = ".st-key-result-findings"
 _FIGURE = ".st-key-result-figure"
-_MAPS = '[data-testid="stBidiComponentIsolated"]'
+_MAPS = ".st-key-attention-browser"
 
 
 def _result(name: str) -> dict[str, str]:
@@ -131,7 +132,7 @@ HEADS = Lesson(
         ),
         Step(
             page="attention", outlined=_MAPS,
-            address={**MODEL, "from": "Your own text", "text": "He gave his sister a red book."},
+            address={**MODEL, "from": "Your own text", "text": "She gave the boy a red book."},
             says="A pattern in one sentence may be chance. Here is another sentence, for the same "
             "heads. Does what you found still hold?",
             task=Task(
@@ -162,7 +163,7 @@ HEADS = Lesson(
         Step(
             page="pruning", outlined=_FIGURE, address=_result("head-pruning-mini-bert"),
             says="Are heads needed? They are removed one after another, and the loss is measured "
-            "after each, beside random orders.",
+            "after each, next to random orders.",
             notes="Michel et al. (2019) found that most heads of a layer can go at test time.",
             task=Task(
                 asks="How many of 16 heads can go for at most 5 % more loss?",
@@ -328,14 +329,22 @@ def write(lesson: Lesson) -> str:
             code="lesson-invalid",
             remedy="Make two lessons of it.",
         )
-    name = re.sub(r"[^a-z0-9]+", "-", lesson.title.lower()).strip("-")[:60].strip("-")
+    name = name_of(lesson.title)
     if not name or name in BUILT_IN:
         raise WorkbenchError(
             f"{lesson.title!r} cannot be the title of a lesson of your own.",
             code="lesson-invalid",
-            remedy="Choose another title, with letters from a to z or digits.",
+            remedy="Choose another title, with letters or digits.",
         )
     write_atomically(_file(name), lesson.model_dump_json(indent=2))
+    return name
+
+
+def name_of(title: str) -> str:
+    """Return the name of the lesson with this title, in links and of its file; "" for none."""
+    name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:50].strip("-")
+    if not title.isascii() and any(map(str.isalnum, title)):  # else other letters are all alike
+        name = f"{name}-{crc32(title.encode()):08x}".strip("-")
     return name
 
 
@@ -348,7 +357,7 @@ def step_at(link: str) -> Step:
     """Return a step that shows what a link of the app shows."""
     parts = urlsplit(link.strip())
     page = parts.path.strip("/").rpartition("/")[2] or navigation.HOME.name
-    if navigation.named(page) is None or len(link) > 8_000:
+    if not link.strip() or navigation.named(page) is None or len(link) > 8_000:
         raise WorkbenchError(
             f"this link opens no page of the app: {link[:80]!r}.",
             code="lesson-invalid",

@@ -9,12 +9,15 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from workbench.app import glossary
 from workbench.app.frame import lesson_card, lessons
 from workbench.app.frame.lessons import Lesson, Step, Task
 from workbench.app.text import errors_shown, plain
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import plural
 
 NEW = "a new lesson"
+LAST = "lesson that got a view"
 NOTES = "notes"  # in the address: the lesson whose notes are shown
 
 
@@ -43,6 +46,9 @@ def draw() -> None:
         _add(own)
     with load, errors_shown():
         _load()
+    with st.expander("Glossary: every term in two sentences", type="compact"):
+        for term, text in glossary.terms().items():
+            st.markdown(f"**{term}**: {text}")
 
 
 def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
@@ -50,7 +56,8 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
     with st.container(border=True, key=f"lesson {name}"):
         st.markdown(f"**{plain(lesson.title)}**  \n{plain(lesson.about)}")
         n_tasks = sum(step.task is not None for step in lesson.steps)
-        st.caption(f"{len(lesson.steps)} views, {n_tasks} tasks, about {lesson.minutes} minutes")
+        counts = f"{plural(len(lesson.steps), 'view')}, {plural(n_tasks, 'task')}"
+        st.caption(f"{counts}, about {lesson.minutes} minutes")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             lesson_card.begin(name, "Start", "play_arrow")
             lesson_card.begin(name, "Present", "present_to_all", present=True)
@@ -62,6 +69,10 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
                 help="What is said of each view, the answers and a clock. It follows the "
                 "presentation in the same browser, and its keys step through it.",
             )
+            with st.popover("Link for students", icon=":material/link:", type="tertiary"):
+                app = str(st.context.url or "").partition("?")[0].removesuffix("lessons")
+                st.code(f"{app}?{lessons.LESSON}={name}&{lessons.STEP}=1", None, wrap_lines=True)
+                st.caption("Settings says how others can reach this app.")
             if is_own:
                 st.download_button(
                     "Save as a file",
@@ -72,14 +83,13 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
                     type="tertiary",
                     key=f"save {name}",
                 )
-                st.button(
-                    "Remove",
-                    icon=":material/delete:",
-                    type="tertiary",
-                    key=f"remove {name}",
-                    on_click=lessons.remove,
-                    args=(name,),
-                )
+                with st.popover("Remove", icon=":material/delete:", type="tertiary"):
+                    if lesson.steps and st.button("The last view", f"remove {name} view"):
+                        lessons.write(lesson.model_copy(update={"steps": lesson.steps[:-1]}))
+                        st.rerun()
+                    st.button(
+                        "The whole lesson", f"remove {name}", on_click=lessons.remove, args=(name,)
+                    )
         with st.expander("Speaker notes and answers", type="compact"):
             for number, step in enumerate(lesson.steps, 1):
                 _note(number, step, is_own)
@@ -115,10 +125,12 @@ def _notes(name: str) -> None:
 
 
 def _add(own: Mapping[str, Lesson]) -> None:
-    """Draw the form that adds a view to a lesson of one's own."""
-    with st.form("add a view", clear_on_submit=False, border=False), errors_shown():
-        titles = {NEW: "", **{lesson.title: name for name, lesson in own.items()}}
-        to = st.selectbox("Lesson", list(titles))
+    """Draw the form that adds a view to a lesson of one's own; after each, its boxes are new."""
+    n_views = sum(len(lesson.steps) for lesson in own.values())
+    titles = [NEW, *(lesson.title for lesson in own.values())]
+    last = st.session_state.get(LAST)
+    with st.form(f"add a view after {n_views}", border=False), errors_shown():
+        to = st.selectbox("Lesson", titles, titles.index(last) if last in titles else 0)
         title = st.text_input("Title of the new lesson", max_chars=120)
         link = st.text_input("Link of the view", placeholder="http://localhost:8501/attention?…")
         says = st.text_area("What is said of it", max_chars=2_000)
@@ -130,18 +142,29 @@ def _add(own: Mapping[str, Lesson]) -> None:
         if not st.form_submit_button("Add the view", icon=":material/add:"):
             return
         task = None
-        if asks.strip() and _listed(answers):
+        if asks.strip() or _listed(answers):
             task = Task(asks=asks, answers=_listed(answers), choices=_listed(choices), hint=hint)
+            if not asks.strip() or not any(map(task.is_right, task.choices or task.answers)):
+                raise WorkbenchError(
+                    "the task has no question, or no right answer.",
+                    code="lesson-invalid",
+                    remedy="Fill in both; where there are choices, one of them is right.",
+                )
         update = {"says": says, "notes": notes, "task": task}
         step = lessons.step_at(link).model_copy(update=update)
-        before = own.get(titles.get(to, ""), Lesson(title=title.strip() or "Lesson"))
+        wanted = (title.strip() or "Lesson") if to == NEW else to
+        before = own.get(lessons.name_of(wanted), Lesson(title=wanted))
         lessons.write(before.model_copy(update={"steps": [*before.steps, step]}))
+        st.session_state[LAST] = before.title
+        st.toast(f"View {len(before.steps) + 1} is in “{plain(before.title)}”.")
         st.rerun()
 
 
 def _load() -> None:
     """Draw the box that takes a lesson that somebody else has saved."""
-    file = st.file_uploader("File of a lesson", "json", key="file of a lesson")
+    file = st.file_uploader(
+        "File of a lesson; it replaces one of the same title", "json", key="file of a lesson"
+    )
     if file is not None and st.button("Add the lesson", icon=":material/add:"):
         lessons.write(lessons.parsed(file.getvalue()))
         st.rerun()

@@ -152,6 +152,8 @@ def _one(owner: Analysis, recipe: Recipe) -> None:
             if run is not None and run not in done:
                 st.subheader(plain(run_view.run_title(run)), anchor=False)
                 run_view.watched(run)
+        if any(run is not None and run.status.state == "failed" for run in runs):
+            _offer_example(recipe)
         if None in runs:
             _start(experiment, arguments, recipe, runs)
         elif not any(run.status.under_way for run in runs if run is not None):
@@ -298,8 +300,12 @@ def _start(
     models = tuple(ref for each in arguments for ref in each[1])
     checked = [run_form.preview(each) for each in arguments] if runs else []
     problems = [problem for each in checked for problem in each.problems]
-    for each, request in zip(checked, arguments, strict=bool(checked)):
-        run_form.draw_problems(each, request[1])
+    said = {
+        str(each.problems): (each, request[1])
+        for each, request in zip(checked, arguments, strict=bool(checked))
+    }
+    for each, models_of in said.values():  # once, if the models have the same problem
+        run_form.draw_problems(each, models_of)
     if problems:
         _offer_example(recipe)
     form = navigation.result_page_of(name).form

@@ -59,8 +59,8 @@ STYLE = """<style>
   [class*="st-key-drawn-3"], [class*="st-key-drawn-4"] { overflow-x: auto; }
   [class*="st-key-drawn-"] > * { position: sticky; left: 0; }
   [class*="st-key-drawn-"] > :has([data-testid="stPlotlyChart"]) { order: -1; position: static; }
-  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 570px; }
-  [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 760px; }
+  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 630px; }
+  [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 860px; }
   [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; }
 }
 </style>"""

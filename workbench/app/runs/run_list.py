@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from workbench.app import selection
+from workbench.app import choice, selection
 from workbench.app.runs import saved_runs
 from workbench.app.runs.saved_runs import TICK
 from workbench.app.tables_and_figures import first_of_page
@@ -32,6 +32,7 @@ OPENED = "run"  # in the address: the opened runs
 MAX_OPENED = 26  # runs compared at once
 PAGE = 25  # runs on a page of the list
 EVERY = 3.0  # seconds between looks at unfinished runs
+TAGGED = "how often runs were tagged"
 NOTED = 160  # characters of a note in the list
 
 
@@ -346,7 +347,9 @@ def buttons(names: Sequence[str]) -> None:
 def _tag_button(names: Sequence[str]) -> None:
     """Draw the box that gives runs a tag; the list is then filtered by it."""
     noun = "run" if len(names) == 1 else f"{len(names)} runs"
+    n_tagged = st.session_state.get(TAGGED, 0)
     with (
+        choice.place_of_popover(n_tagged),
         st.popover(f"Tag {noun}", icon=":material/label:"),
         st.form("tag ticked", border=False),
         errors_shown(),
@@ -355,6 +358,7 @@ def _tag_button(names: Sequence[str]) -> None:
         if st.form_submit_button("Add the tag") and tag.strip():
             for name in names:
                 notes.tagged(open_named(name), [tag.strip()])
+            st.session_state[TAGGED] = n_tagged + 1
             st.rerun()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from workbench.app import choice
 from workbench.app.text import errors_shown, plain, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.runs import saved
@@ -17,6 +18,7 @@ from workbench.runs.status import NamedStatus
 SAVED = "saved"  # in the address
 FIND, OF_RUNS, TICK = "find runs", " of runs", "tick "  # keys of the boxes of the list
 _FILLED = "saved selection that filled the boxes"
+_OPENINGS = "how often a saved selection was opened"
 
 
 def opened_group(
@@ -63,6 +65,7 @@ def changed() -> None:
 
 def _open(name: str) -> None:
     st.session_state.pop(_FILLED, None)
+    st.session_state[_OPENINGS] = st.session_state.get(_OPENINGS, 0) + 1
     st.query_params[SAVED] = name
 
 
@@ -96,6 +99,7 @@ def save_group(runs: Sequence[str]) -> None:
 
 def _save(label: str, key: str, selection: Saved) -> None:
     with (
+        choice.place_of_popover(st.session_state.get(_OPENINGS, 0)),  # closed when it is saved
         st.popover(label, icon=":material/bookmark_add:"),
         st.form(f"save {key}", border=False),
         errors_shown(),
@@ -109,7 +113,11 @@ def _save(label: str, key: str, selection: Saved) -> None:
 
 def _change(name: str) -> None:
     """Draw what renames or removes the opened selection."""
-    with st.popover("Change", icon=":material/edit:"), errors_shown():
+    with (
+        choice.place_of_popover(st.session_state.get(_OPENINGS, 0)),
+        st.popover("Change", icon=":material/edit:"),
+        errors_shown(),
+    ):
         with st.form("rename saved", border=False):
             to = st.text_input("New name", name, max_chars=saved.LONGEST)
             if st.form_submit_button("Rename"):

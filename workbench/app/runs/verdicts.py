@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from workbench.app import glossary
 from workbench.app.text import as_html, plain, prose
 from workbench.core.findings import Finding
 
@@ -24,12 +25,14 @@ def findings(found: Sequence[Finding]) -> None:
     """Draw findings as a list; those that the data does not support say so."""
     lines = [f"- {prose(each.claim)}{_verdict(each.badge, each)}" for each in found]
     if lines:
-        st.markdown("\n".join(lines))
+        text = "\n".join(lines)
+        st.markdown(text, help=glossary.explained(text))
 
 
 def strip(finding: Finding) -> None:
     """Draw the finding that stands for a run: its sentence, its number if any, and its verdict."""
-    st.markdown(f"{prose(finding.claim)}{_verdict(finding.verdict, finding)}")
+    text = f"{prose(finding.claim)}{_verdict(finding.verdict, finding)}"
+    st.markdown(text, help=glossary.explained(text))
     if finding.number:
         spread = f"<small>{as_html(finding.spread)}</small>" if finding.spread else ""
         st.html(

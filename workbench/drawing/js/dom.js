@@ -39,6 +39,13 @@ function perFrame(work) {
   };
 }
 
+/** Where the pointer is in a node, in the node's own pixels: a presentation may enlarge it. */
+function pointed(event, node) {
+  const { left, top } = node.getBoundingClientRect();
+  const zoom = node.currentCSSZoom || 1;
+  return [(event.clientX - left) / zoom, (event.clientY - top) / zoom];
+}
+
 function bounded(value, low, high) {
   return Math.min(Math.max(value, low), Math.max(low, high));
 }

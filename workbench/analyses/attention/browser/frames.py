@@ -289,7 +289,7 @@ def _note(scene: Scene) -> str:
             "weights before that)."
         )
     else:
-        texts.append("Special tokens are shown.")
+        texts.append("Special tokens are shown: the tokenizer adds them.")
         if decoder and decoder.special[0] and len(scene.sides[0].grid.look.texts) > 1:
             texts.append(f"The decoder starts with {decoder.pieces[0]}, its start symbol.")
     if any(side.grid.options.weigh == "norms" for side in scene.sides):

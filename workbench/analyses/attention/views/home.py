@@ -71,13 +71,13 @@ def draw(ref: str, model: "Model", doc: "Doc", typed: str) -> None:
     step = -(-len(layers) * len(heads) // MOST)  # every so many layers, if there are many heads
     grid = grid_of(maps, group, Options(layers=tuple(layers[::step])))
     st.html(head_maps(grid, kind(), {**choice.in_url(), "from": "Your own text", "text": typed}))
-    across = "Columns are layers, rows are heads. " if grid.layers_across else ""
+    names = "columns are layers, rows" if grid.layers_across else "rows are layers, columns"
     shown, every = len(grid.rows) * len(grid.columns), sum(site.heads for site in model.sites)
     some = f"{shown:,} of {every:,} heads; the page Attention has all"
     counted = some if shown < every else plural(every, "head")
     st.caption(
-        f"Each square is one head ({counted}). {across}Row: the word that looks; column: the word "
-        "it looks at. Click one to see it over the words."
+        f"Each square is one head ({counted}): {names} are heads. In it, rows are words that look, "
+        "columns words that they look at. Click one to see it over the words."
     )
     if maps.cut:
         st.caption(f"{maps.cut:,} words are cut off: they exceed the maximum length of the model.")

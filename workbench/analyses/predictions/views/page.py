@@ -365,6 +365,10 @@ def _predictions(sides: Sequence[Side]) -> None:
     for side, top in scored:
         name = f": {plain(side.name)}" if len(sides) > 1 else ""
         st.metric(f"Predicted score{name}", number(top.probabilities[0]))
+    for side in sides:
+        with errors_shown():
+            if note := predict_results.unknown_note(side, side.key):
+                st.caption(plain(note))
 
 
 def _clickable(places: Sequence[Place], gaps: Sequence[int], n_words: int) -> dict[int, Place]:

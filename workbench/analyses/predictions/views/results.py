@@ -14,6 +14,7 @@ import streamlit as st
 from workbench.analyses.predictions.views.choices import Place
 from workbench.app import choice
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import of_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,6 +213,22 @@ def _top(
         "" if gold is None else prediction.names([gold])[0],
         0 if gold is None else 1 + int((probabilities > probabilities[gold]).sum()),
         known=dict(zip(asked, probabilities[asked].tolist(), strict=True)),
+    )
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def unknown_note(_side: Side, key: tuple[str, str, tuple[int, ...]]) -> str:
+    """How many words of the text the model does not know; "" if it knows all of them."""
+    from workbench.corpora.encode import encode
+
+    pieces = _side.model.encode(encode([_side.doc]))
+    unknown = pieces.words[_side.model.unknown_pieces(pieces) & pieces.mask & ~pieces.special]
+    n_words = len(set(unknown.tolist()))
+    return (
+        f"{_side.name} does not know {of_all(n_words, len(_side.doc), 'word')} of this text: its "
+        "vocabulary has no pieces for them, so that it reads them all alike."
+        if n_words
+        else ""
     )
 
 

@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.colors import hex_to_rgb
 
-from workbench.core.findings import decimal
+from workbench.core.findings import decimal, percent_span
 from workbench.core.head_names import EMBEDDINGS, state_name
 from workbench.drawing.primitives import (
     CELLS,
@@ -381,7 +381,7 @@ def _banded(line: pd.DataFrame, name: str, index: int, x: str = "layer") -> list
 
 def _line(line: pd.DataFrame, name: str, index: int, x: str = "layer", size: int = 7) -> go.Scatter:
     shown = [
-        f" ({low:.1%} to {high:.1%}){remark}"
+        f" ({percent_span(low, high, 1)}){remark}"
         for low, high, remark in zip(line["lower"], line["upper"], remarks(line), strict=True)
     ]
     return curve(

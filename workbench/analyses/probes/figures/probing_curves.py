@@ -25,6 +25,7 @@ from workbench.analyses.probes.figures.probing import (
     whole,
     with_scores,
 )
+from workbench.core.findings import percent_span
 from workbench.core.head_names import state_name
 from workbench.drawing.primitives import STATE, Trace, band, curve, level, marks, state_axis
 from workbench.drawing.sanitize import escaped
@@ -182,7 +183,7 @@ def _lines(table: pd.DataFrame, task: str) -> Iterator[tuple[list[str], pd.DataF
 def _curve(line: pd.DataFrame, name: str, style: int, colour: str, scale: int) -> go.Scatter:
     """A curve with its intervals in the hover."""
     shown = [
-        f"{low:.1%} to {high:.1%}" for low, high in zip(line["lower"], line["upper"], strict=True)
+        percent_span(low, high, 1) for low, high in zip(line["lower"], line["upper"], strict=True)
     ]
     return curve(
         (line["layer"] / scale).tolist(),

@@ -219,7 +219,7 @@ def scores(tables: Tables) -> go.Figure:
     y = rows_of(_labels(table, several))
     return panels(
         parts, tall, min(FEW, len(parts)) if not several else 1, x={"title": "score"}, y=y,
-        top=4, apart=0.3, hovermode="closest",
+        top=4, apart=0.45, hovermode="closest",
     )  # fmt: skip
 
 

@@ -392,9 +392,8 @@ function attentionBrowser(root, host, message) {
       page.tip.hidden = !event;
       if (!event) return;
       page.tip.replaceChildren(...lines.map((line) => make("div", { text: line })));
-      const { left, top, width } = root.getBoundingClientRect();
-      const [x, y] = [event.clientX - left, event.clientY - top];
-      page.tip.style.left = `${bounded(x + 14, 0, width - page.tip.offsetWidth)}px`;
+      const [x, y] = pointed(event, root);
+      page.tip.style.left = `${bounded(x + 14, 0, root.clientWidth - page.tip.offsetWidth)}px`;
       const over = event.clientY + 22 + page.tip.offsetHeight > window.innerHeight;
       page.tip.style.top = `${over ? y - page.tip.offsetHeight - 10 : y + 18}px`;
     },

@@ -90,8 +90,7 @@ function headGrid(browser, s) {
   }
 
   function headAt(event) {
-    const { left, top } = canvas.getBoundingClientRect();
-    const [x, y] = [event.clientX - left, event.clientY - top];
+    const [x, y] = pointed(event, canvas);
     const { places, wide, tall } = now.layout;
     const at = places.find((p) => x >= p.x && x < p.x + wide && y >= p.y && y < p.y + tall);
     return at ? [at.r, at.c] : null;

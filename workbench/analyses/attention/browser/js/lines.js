@@ -149,9 +149,9 @@ function lineView(events) {
   }
 
   function tokenAt(event) {
-    const { left, top } = picture.getBoundingClientRect();
-    const axis = event.clientX - left < look.width / 2 ? "row" : "column";
-    const index = Math.floor((event.clientY - top - PAD) / look.cell);
+    const [x, y] = pointed(event, picture);
+    const axis = x < look.width / 2 ? "row" : "column";
+    const index = Math.floor((y - PAD) / look.cell);
     return index >= 0 && index < (axis === "row" ? sheet.height : sheet.width) ? { axis, index } : null;
   }
 

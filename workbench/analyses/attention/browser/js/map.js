@@ -180,9 +180,7 @@ function heatmap(events) {
   }
 
   function cellAt(event) {
-    const { left, top } = cells.getBoundingClientRect();
-    const i = Math.floor((event.clientY - top) / look.cell);
-    const j = Math.floor((event.clientX - left) / look.cell);
+    const [j, i] = pointed(event, cells).map((pixels) => Math.floor(pixels / look.cell));
     return i >= 0 && j >= 0 && i < sheet.height && j < sheet.width ? [i, j] : null;
   }
 

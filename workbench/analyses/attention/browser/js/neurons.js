@@ -54,7 +54,7 @@ function neuronRows(query, key, colours, room) {
   const picture = draw("svg", { width, height: 3 * (tall + 4), role: "img",
     "aria-label": `query, key and their product in ${query.length} dimensions` }, ...images, ...labels, cursor);
   picture.addEventListener("pointermove", (event) => {
-    const k = Math.floor((event.clientX - picture.getBoundingClientRect().left - left) / cell);
+    const k = Math.floor((pointed(event, picture)[0] - left) / cell);
     if (k < 0 || k >= query.length) return;
     cursor.setAttribute("x", left + k * cell);
     cursor.setAttribute("visibility", "visible");
