@@ -81,6 +81,7 @@ ALLOWED = {
     "workbench/runs/processes/starter.py fork": OURS,
     "workbench/runs/request.py _unmet_by_corpora": "what the same process has asked",
     "workbench/runs/request.py from_text": "a setting as a user typed it",
+    "workbench/runs/request.py _unmet_by_corpora": "a request of this process, as text",
     "workbench/runs/processes/locks.py held": PIPES,
     "workbench/runs/processes/locks.py is_dying": OURS,
     "workbench/runs/processes/locks.py take": PIPES,
