@@ -150,6 +150,6 @@ def test_a_hub_id_with_pickles_alone_is_refused_with_the_remedy(server: Server) 
 
 
 def test_a_hub_id_that_is_none_says_how_to_have_it(server: Server) -> None:
-    with pytest.raises(WorkbenchError, match="cannot be loaded") as caught:
+    with pytest.raises(WorkbenchError, match="the hub has none or cannot be reached") as caught:
         load("somebody/nothing", "cpu")
     assert "hf download somebody/nothing" in str(caught.value)

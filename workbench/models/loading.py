@@ -312,8 +312,8 @@ def _fetched(name: str, is_random: bool, pickled: bool) -> str:
             return download()
         except LocalEntryNotFoundError:
             raise WorkbenchError(
-                "there is no folder of this name, its files are not in the cache, and the hub "
-                "cannot be reached.",
+                "there is no folder of this name, its files are not in the cache, and the hub has "
+                "none or cannot be reached.",
                 code="hub-unreachable",
                 where=name,
                 remedy=remedy,

@@ -10,12 +10,12 @@ from transformers import BertForMaskedLM, OPTConfig, OPTForCausalLM
 import workbench as wb
 from tests.models import headed, zoo
 from tests.models.compression.test_planted import KINDS, TEXTS, change
-from workbench.analyses.compression.cost import disk
 from workbench.engine.batch import Batch
 from workbench.models.compression.embeddings import factorise_embeddings, rank_left
 from workbench.models.compression.rounding import round_weights
 from workbench.models.formats.packed_checkpoint import MANIFEST, WEIGHTS
 from workbench.models.huggingface import HuggingFace
+from workbench.runs.model_card import size_on_disk
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_two_weights_take_a_byte(texts: Batch, tmp_path: Path) -> None:
     model.save(tmp_path / "whole")
     for bits, most in ((8, 0.28), (4, 0.155)):
         round_weights(model, bits).save(tmp_path / str(bits))  # type: ignore[arg-type]
-        assert disk(tmp_path / str(bits)) < most * disk(tmp_path / "whole")
+        assert size_on_disk(tmp_path / str(bits)) < most * size_on_disk(tmp_path / "whole")
     with pytest.raises(OSError, match=r"safetensors"):  # never a wrong model
         BertForMaskedLM.from_pretrained(tmp_path / "4")
     # trained afterwards, weights that left the grid are stored whole
@@ -112,7 +112,7 @@ def test_directions_that_embeddings_do_not_use_are_found(
     assert change(model, factorise_embeddings(model, amount), texts) > 0.1  # its random twin
     planted.save(tmp_path / "whole")
     small.save(tmp_path / "small")
-    assert disk(tmp_path / "small") < disk(tmp_path / "whole")
+    assert size_on_disk(tmp_path / "small") < size_on_disk(tmp_path / "whole")
     opened: Any = wb.load(tmp_path / "small", device="cpu")
     assert change(small, opened, texts) < 1e-5
 

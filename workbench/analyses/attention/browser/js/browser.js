@@ -347,8 +347,8 @@ function attentionBrowser(root, host, message) {
     heads() {
       const { cell: open, also } = browser.state;
       const all = browser.message.sides.length > 1 || !also.length ? [open] : [open, ...also];
-      const { heads = [browser.colours.scale[3]] } = browser.colours;
-      return all.map((at, k) => ({ at, colour: all.length > 1 ? heads[k % heads.length] : browser.colours.scale[3] }));
+      const { series = [browser.colours.scale[3]] } = browser.colours;
+      return all.map((at, k) => ({ at, colour: all.length > 1 ? series[k % series.length] : browser.colours.scale[3] }));
     },
     /** Lights a row and a column of every map in the grid. */
     light(row = null, column = null) {
