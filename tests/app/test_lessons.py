@@ -199,7 +199,7 @@ def test_a_link_of_no_page_is_explained(link: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [b"", b"[]", b"{", b"\xff", b"[" * 9_000, b'{"title": ""}', b'{"title": "x", "steps": [{}]}',
-     b'{"title": "x", "more": 1}', b'{"title": 3}'],
+     b'{"title": "x", "more": 1}', b'{"title": 3}', b'{"title": "x \\ud800"}'],
 )  # fmt: skip
 def test_a_file_that_is_no_lesson_is_explained(content: bytes, own: Path) -> None:
     with pytest.raises(WorkbenchError, match="lesson-invalid"):

@@ -26,7 +26,8 @@ def prepare(folder: Path) -> None:
     from workbench.app.frame import lessons
     from workbench.runs.model_facts import known
 
-    _words["lesson"] = json.loads(lessons.HEADS.model_dump_json())
+    mine = lessons.HEADS.model_copy(update={"title": "Mine"})  # no other name may be stored
+    _words["lesson"] = json.loads(mine.model_dump_json())
     for name in MODELS:
         known(name)
 

@@ -98,3 +98,12 @@ def test_weights_are_hashed_again_only_where_they_are_those_of_the_files(
     ((model,), _) = open_inputs(asked, Quiet())
     assert model.precision == precision and model.content_hash == asked.models[0].hash
     assert hashed == (["fp32"] if precision == "fp32" else [])
+
+
+@pytest.mark.parametrize(
+    ("ref", "noun"),
+    [("m\t" * 5_000 + "@edit:2.3=0", "hub id"), (f"mini:bert@edit:1.a-{'a' * 5_000}=1.5", "run")],
+)
+def test_a_reference_longer_than_a_path_is_an_error_of_ours(ref: str, noun: str) -> None:
+    with pytest.raises(wb.WorkbenchError, match=noun):
+        model_facts.known(ref)

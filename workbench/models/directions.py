@@ -22,6 +22,7 @@ NAME = "directions"  # of the array
 _FILE = f"arrays/{NAME}.safetensors"
 _BUILT_IN = Path(__file__).parents[1] / "runs" / "built_in"
 _AGAIN = "Run steering again, with workbench run steering."
+LONGEST = 200  # characters of the name of a run
 _LIST = "List the runs with: workbench runs list"
 
 
@@ -62,7 +63,7 @@ def direction(run: str, pair: int, layer: int) -> "NDArray[np.float32]":
 
 def _folder(run: str) -> Path:
     """The folder of the run with this name, or with the only name that begins like it."""
-    for parent in (machine.runs(), _BUILT_IN):
+    for parent in (machine.runs(), _BUILT_IN) if len(run) < LONGEST else ():
         exact = parent / run
         found = [exact] if exact.is_dir() else [*parent.glob(f"{run}*")] if parent.is_dir() else []
         own = [each for each in found if each.is_dir() and not each.is_symlink()]
@@ -70,7 +71,9 @@ def _folder(run: str) -> Path:
             raise _missing(f"{len(own)} runs begin with {run}", f"Write more of the name. {_LIST}")
         if own:
             return own[0]
-    raise _missing(f"there is no run {run}, whose direction is added", _LIST, "run-not-found")
+    raise _missing(
+        f"there is no run {run[:LONGEST]}, whose direction is added", _LIST, "run-not-found"
+    )
 
 
 def _missing(what: str, remedy: str, code: str = "direction-missing") -> WorkbenchError:

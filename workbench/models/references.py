@@ -286,8 +286,8 @@ def folder_of(ref: str) -> Path | None:
     source, _, is_random, _ = split_ref(located(ref))
     if is_random:
         return None
-    folder = Path(source.removeprefix("vectors:")).expanduser()
-    return folder if folder.is_dir() else cached(source)
+    folder = source.removeprefix("vectors:")
+    return Path(folder).expanduser() if is_folder(folder) else cached(source)
 
 
 def shape_of(ref: str) -> tuple[int, int] | None:

@@ -5,6 +5,7 @@ The tour and three lessons on built-in results are here; a user's own are JSON f
 stays in the student's browser session. Costs: one small file for each lesson of one's own.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -308,7 +309,9 @@ def read(name: str) -> Lesson:
 def parsed(content: bytes) -> Lesson:
     """Return a lesson from the content of a file. Its selectors are left out: they are of CSS."""
     try:
-        lesson = Lesson.model_validate(parse_json(content))
+        found = parse_json(content)
+        json.dumps(found, ensure_ascii=False).encode()  # not half a character, which is not stored
+        lesson = Lesson.model_validate(found)
     except (ValueError, ValidationError) as error:
         why = error.errors()[0] if isinstance(error, ValidationError) else {"msg": str(error)}
         at = ".".join(map(str, why.get("loc", ())))
