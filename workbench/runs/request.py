@@ -76,7 +76,8 @@ class Request:
             return unmet_requirements(self.experiment, self.settings, self.facts, self.corpora)
         unmet = unmet_requirements(self.experiment, self.settings, self.facts)
         suited = [] if unmet or self.experiment.suits is None else [*self.facts]
-        spec = self.spec.model_dump(mode="json", include={"experiment", "settings", "corpora"})
+        parts = {"experiment", "version", "settings", "corpora"}  # not the models: see `suited`
+        spec = self.spec.model_dump(mode="json", include=parts)
         return unmet + [
             WorkbenchError(what, code=code, where=where, remedy=remedy)
             for what, code, where, remedy in _unmet_by_corpora(json.dumps([spec, suited]))
@@ -182,7 +183,7 @@ def unmet_by_corpora(
     """
     from workbench.corpora import read
 
-    request = Spec.model_validate({"version": 0, **spec})
+    request = Spec.model_validate(spec)
     kind = EXPERIMENTS[request.experiment]
     corpora = [read(corpus.ref, **corpus.options) for corpus in request.corpora if corpus.ref]
     errors = unmet_requirements(kind, checked_settings(kind, request.settings), facts, corpora)

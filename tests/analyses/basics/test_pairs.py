@@ -13,7 +13,7 @@ import torch
 from tests.models import bilms, headed, zoo
 from workbench import Corpus, Model, Result, WorkbenchError, encode, experiments, load, read
 from workbench.analyses.basics.experiments import MINIMAL_PAIRS, MinimalPairs
-from workbench.analyses.basics.minimal_pairs import exchanges
+from workbench.analyses.basics.minimal_pairs import exchanges, fits
 from workbench.core.stats import holm, sign_flip_p_value
 from workbench.corpora.readers.tables import minimal_pairs
 from workbench.experiment import Inputs
@@ -423,3 +423,12 @@ def test_xlnet_is_scored_over_orders(tmp_path: Path) -> None:
     with pytest.raises(WorkbenchError, match="only XLNet"):
         bert = (fond_of(["are"], tmp_path),)
         MINIMAL_PAIRS.run(Inputs(bert, (corpus,), "test", limit=2), settings, Quiet())
+
+
+def test_pairs_after_many_other_sentences_fit_and_a_corpus_without_any_does_not() -> None:
+    """As a check before the run, which reads on until it knows."""
+    alone = list(itertools.islice(read("primer").docs("train"), 1_200))
+    pairs = list(itertools.islice(read("primer/acceptability").docs(), 8))
+    fits(Corpus("late", {"test": lambda: [*alone, *pairs]}), MinimalPairs())
+    with pytest.raises(WorkbenchError, match="no minimal pairs"):
+        fits(Corpus("none", {"test": lambda: alone}), MinimalPairs())

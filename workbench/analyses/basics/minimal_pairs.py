@@ -14,7 +14,6 @@ is better. Costs: a forward pass over both sentences, or one for each of their p
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +35,6 @@ from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.references import Pseudo
 from workbench.models.scoring.lm_scoring import PSEUDO, START_TOKEN_TEXTS, score, start_of
 
-LOOKED_AT = 1_000  # sentences, before a run is started
 CHUNK = 200  # pairs between two progress callbacks
 MANY = 4  # minimum number of pieces of a word that is foreign to the vocabulary
 FOREIGN = 0.05  # share of foreign words from which there is a caveat
@@ -70,8 +68,8 @@ class _Words(NamedTuple):
 
 
 def fits(corpus: Corpus, settings: MinimalPairs) -> None:
-    """Raise an error if the first sentences of the corpus have no minimal pair."""
-    next(minimal_pairs(islice(corpus.docs(), LOOKED_AT)))
+    """Raise an error if the corpus has no minimal pair; only then it is read to its end."""
+    next(minimal_pairs(corpus.docs()))
 
 
 def run(inputs: Inputs, settings: MinimalPairs, progress: Progress) -> Result:
