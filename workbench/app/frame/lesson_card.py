@@ -64,6 +64,8 @@ def draw(page: str) -> None:
     outline = _OUTLINE.replace("SELECTOR", here.outlined) if here.outlined else ""
     st.html(f"<style>{_CARD}{outline}</style>")
     with st.container(key="tour-card"):
+        fold = _FOLD.replace("WHERE", f"{number + 1} of {len(shown.steps)}")
+        st.html(fold, unsafe_allow_javascript=True)
         says = plain(here.says) if name not in ("", *lessons.BUILT_IN) else here.says
         task = here.task.asks if here.task else ""
         about = glossary.explained(f"{here.says} {task}")
@@ -159,7 +161,35 @@ def _end() -> None:
         st.query_params.pop(key, None)
 
 
+# A folded card shows the figure behind it; the next step opens it.
+_FOLD = """<button id="fold-card" type="button" title="Fold the card, or open it (C)"
+  aria-label="Fold the card, or open it"><span>WHERE</span></button><script>
+if (!window.workbenchFold) {
+  window.workbenchFold = true;
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest?.("#fold-card")) document.body.classList.toggle("card-folded");
+    else if (target.closest?.(".st-key-lesson-back, .st-key-lesson-next"))
+      document.body.classList.remove("card-folded");
+  }, true);
+}
+</script>"""
 _CARD = """
+#fold-card {
+  border: 0; background: none; color: inherit; cursor: pointer; padding: 4px 8px; font: inherit;
+}
+#fold-card span { display: none; }
+#fold-card::after { content: "▾"; }
+.st-key-tour-card > :has(#fold-card) {
+  position: absolute; top: 8px; right: 8px; width: auto; z-index: 1;
+}
+.st-key-tour-card { padding-right: 48px !important; }
+.card-folded .st-key-tour-card {
+  left: auto; right: 16px; transform: none; width: auto !important; padding: 4px !important;
+}
+.card-folded .st-key-tour-card > :not(:has(#fold-card)) { display: none; }
+.card-folded .st-key-tour-card > :has(#fold-card) { position: static; }
+.card-folded #fold-card span { display: inline; }
+.card-folded #fold-card::after { content: " ▴"; }
 .st-key-tour-card {
   position: fixed; bottom: 16px; left: 50%; transform: translateX(-50%); z-index: 999992;
   width: min(640px, calc(100vw - 32px)); padding: 16px; border-radius: 8px;
