@@ -187,7 +187,7 @@ h2, h3 { font-size: 1.1rem !important; }
 [data-testid="stTextInput"] :is(input, div) { height: auto; min-height: 2.2rem; }
 [data-testid="stMainBlockContainer"] { padding-top: 1rem !important; max-width: none; }
 .st-key-tour-card { width: min(94vw, 60rem) !important; padding: 8px 3rem 8px 16px !important; }
-:is(.st-key-tour-card, .st-key-tour-card *) { gap: 0.25rem !important; }
+:is(.st-key-tour-card, .st-key-tour-card *) { row-gap: 0.25rem !important; }
 /* of a lesson only the words and the question: keys step, and the audience answers aloud */
 .st-key-tour-card :is(
   [data-testid="stTextInput"] > div, [data-testid="stFormSubmitButton"],
