@@ -153,6 +153,7 @@ def test_a_view_is_added_by_its_link_and_opened_by_the_lesson(own: Path) -> None
     (step,) = stored.steps
     assert step.page == "attention" and step.address == {
         "model": "mini:bert",
+        "corpus": "primer",
         "text": "Birds sing.",
     }
     assert step.task and step.task.answers == ["1.4", "1.1"]
@@ -180,6 +181,30 @@ def test_a_view_under_the_same_title_is_added_to_the_lesson(own: Path) -> None:
     (lesson,) = lessons.own().values()
     assert [step.task is not None for step in lesson.steps] == [True, False, False]
     assert lessons.name_of("Головы") != lessons.name_of("Слои") != ""
+
+
+def test_views_are_changed_moved_removed_and_restored(own: Path) -> None:
+    steps = [lessons.step_at(LINK).model_copy(update={"says": each}) for each in "abc"]
+    lessons.write(Lesson(title="x", steps=steps))
+
+    def order() -> str:
+        return "".join(step.says for step in lessons.read("x").steps)
+
+    app = opened("lessons")
+    app.button(key="Up x 2").click().run()
+    assert order() == "acb"
+    app.button(key="remove x 1").click().run()
+    assert order() == "ab"
+    app.button(key="undo removal").click().run()
+    assert order() == "acb"
+    app.button(key="change x 1").click().run()
+    next(each for each in app.text_area if each.value == "c").set_value("d")
+    next(each for each in app.button if each.label == "Save the view").click().run()
+    assert order() == "adb" and not app.exception
+    app.button(key="remove x").click().run()
+    assert not lessons.own()
+    app.button(key="undo removal").click().run()
+    assert order() == "adb" and not app.exception
 
 
 @pytest.mark.parametrize(
@@ -240,6 +265,10 @@ def test_a_lesson_is_presented_with_keys(page: Page, app_url: str) -> None:
     expect(page.get_by_text("2 of 6.")).to_be_visible()
     expect(page).to_have_url(re.compile("present=1"))
     page.locator("body").press("PageUp")
+    expect(page.get_by_text("1 of 6.")).to_be_visible()
+    page.locator("body").press("Escape")
+    page.get_by_role("link", name=re.compile("Turn head .* off")).click()
+    page.get_by_role("link", name="Back to the lesson").click()
     expect(page.get_by_text("1 of 6.")).to_be_visible()
     page.get_by_role("button", name="Leave the lesson").click()
     expect(page).not_to_have_url(re.compile("lesson="))

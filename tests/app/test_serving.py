@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import os
 import shutil
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -150,6 +151,14 @@ def test_paths_are_limited_whenever_others_can_reach_it(
     serve.serve(8501, True, allowed=[tmp_path], **options)
     assert capsys.readouterr().out.startswith("Workbench: http://")
     assert os.environ.get(ALLOWED) == (str(tmp_path.resolve()) if limited else None)
+
+
+def test_a_port_in_use_is_refused() -> None:
+    with socket.create_server(("localhost", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(WorkbenchError, match="port-not-free"):
+            serve.check_port("localhost", port)
+    serve.check_port("localhost", port)
 
 
 @pytest.mark.slow

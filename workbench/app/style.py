@@ -186,7 +186,8 @@ h2, h3 { font-size: 1.1rem !important; }
 [class*="st-key-controls"] > :not(:has([data-testid="stTextInput"])) { display: none; }
 [data-testid="stTextInput"] :is(input, div) { height: auto; min-height: 2.2rem; }
 [data-testid="stMainBlockContainer"] { padding-top: 1rem !important; max-width: none; }
-.st-key-tour-card { width: min(94vw, 60rem) !important; padding: 8px 16px !important; }
+.st-key-tour-card { width: min(94vw, 60rem) !important; padding: 8px 3rem 8px 16px !important; }
+:is(.st-key-tour-card, .st-key-tour-card *) { row-gap: 0.25rem !important; }
 /* of a lesson only the words and the question: keys step, and the audience answers aloud */
 .st-key-tour-card :is(
   [data-testid="stTextInput"] > div, [data-testid="stFormSubmitButton"],
@@ -206,8 +207,8 @@ h2, h3 { font-size: 1.1rem !important; }
 
 # The stage tells a second window, which shows notes, where it is, and does what is pressed there.
 # Left and right: the tab before and after; Page Up and Page Down: the figure or heading before and
-# after, or the step of a lesson; B: a black screen; P: a pen; Escape: leave. A part of the page
-# that has the focus, such as a box or a map, comes first.
+# after, or the step of a lesson; B: a black screen; P: a pen; C: the card of a lesson folded or
+# open; Escape: leave. A part of the page that has the focus, such as a box or a map, comes first.
 _KEYS = """<script>
 if (!window.workbenchKeys) {
   window.workbenchKeys = true;
@@ -254,6 +255,8 @@ if (!window.workbenchKeys) {
         { id: "workbench-blank", onclick() { this.remove(); } }));
     } else if (event.key === "p") {
       pen();
+    } else if (event.key === "c" && document.querySelector("#fold-card")) {
+      document.querySelector("#fold-card").click();
     } else if (way) {
       document.querySelector("#workbench-pen")?.remove();
       way.click();

@@ -178,8 +178,9 @@ def open_app(
     ] = None,
 ) -> None:
     """Start the app, on localhost."""
-    from workbench.cli.serve import serve
+    from workbench.cli.serve import check_port, serve
 
+    check_port(address, port)
     serve(port, headless, address, host_name or (), allow or ())
 
 

@@ -11,6 +11,7 @@ microseconds per request, and a copy of a small page for each visit.
 
 import os
 import re
+import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from workbench.app.frame import preload
 from workbench.core import machine
+from workbench.core.errors import WorkbenchError
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 ANY = ("", "0.0.0.0", "::")  # addresses that stand for all of the machine
@@ -162,6 +164,20 @@ def _is_page(start: Message) -> bool:
 def limit_paths(allowed: Sequence[Path] = ()) -> None:
     """Limit models and corpora to these folders and to the folders of Workbench."""
     os.environ[machine.ALLOWED] = os.pathsep.join(str(path.resolve()) for path in allowed)
+
+
+def check_port(address: str, port: int) -> None:
+    """Refuse a port that another program uses, before anything is started."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        socket.create_server((address, port), family=family).close()
+    except OSError as error:
+        why = (error.strerror or str(error)).partition(" (")[0]  # without the address again
+        raise WorkbenchError(
+            f"the app cannot use port {port} of {address!r}: {why}.",
+            code="port-not-free",
+            remedy="Choose another one with --port, or open the app that runs there.",
+        ) from None
 
 
 def serve(

@@ -15,6 +15,8 @@ from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
 from workbench.app.tables_and_figures import PRESENT
 from workbench.app.text import plain
 
+_STEP_SEEN = "step of a lesson seen last"  # the name of the lesson, and the index
+
 
 def step(shown: Lesson | None) -> int | None:
     """The step in the address, counted from 0; None if the lesson has no such step."""
@@ -52,6 +54,7 @@ def draw(page: str) -> None:
     An address of a step that is on another page, such as `/?tour=1`, opens that page.
     """
     if STEP not in st.query_params:  # as on nearly all pages
+        _offer_return(page)
         return
     name = st.query_params.get(LESSON, "")
     shown = lessons.found(name)
@@ -61,9 +64,12 @@ def draw(page: str) -> None:
     here = shown.steps[number]
     if here.page != page:
         navigation.switch(here.page, address_of(name, shown, number))
+    st.session_state[_STEP_SEEN] = (name, number)
     outline = _OUTLINE.replace("SELECTOR", here.outlined) if here.outlined else ""
     st.html(f"<style>{_CARD}{outline}</style>")
     with st.container(key="tour-card"):
+        fold = _FOLD.replace("WHERE", f"{number + 1} of {len(shown.steps)}")
+        st.html(fold, unsafe_allow_javascript=True)
         says = plain(here.says) if name not in ("", *lessons.BUILT_IN) else here.says
         task = here.task.asks if here.task else ""
         about = glossary.explained(f"{here.says} {task}")
@@ -87,6 +93,18 @@ def draw(page: str) -> None:
             )
             if solved := _solved(name, shown):
                 st.caption(solved, width="content")
+
+
+def _offer_return(page: str) -> None:
+    """Draw the way back to a lesson that was left for another view, unless it was ended."""
+    name, number = st.session_state.get(_STEP_SEEN, ("", 0))
+    shown = lessons.found(name) if name else None
+    if shown is None or number >= len(shown.steps):
+        return
+    st.html(f"<style>{_RETURN}</style>")
+    with st.container(key="tour-return"):
+        address, to = address_of(name, shown, number), shown.steps[number].page
+        _link(page, address, to, "Back to the lesson", "school")
 
 
 def _task(name: str, number: int, task: Task) -> None:
@@ -155,11 +173,40 @@ def _go(address: Mapping[str, str]) -> None:
 
 def _end() -> None:
     selection.forget_opened()  # the text of an earlier step
+    st.session_state.pop(_STEP_SEEN, None)
     for key in (STEP, LESSON):
         st.query_params.pop(key, None)
 
 
+# A folded card shows the figure behind it; the next step opens it.
+_FOLD = """<button id="fold-card" type="button" title="Fold the card, or open it (C)"
+  aria-label="Fold the card, or open it"><span>WHERE</span></button><script>
+if (!window.workbenchFold) {
+  window.workbenchFold = true;
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest?.("#fold-card")) document.body.classList.toggle("card-folded");
+    else if (target.closest?.(".st-key-lesson-back, .st-key-lesson-next"))
+      document.body.classList.remove("card-folded");
+  }, true);
+}
+</script>"""
 _CARD = """
+#fold-card {
+  border: 0; background: none; color: inherit; cursor: pointer; padding: 4px 8px; font: inherit;
+}
+#fold-card span { display: none; }
+#fold-card::after { content: "▾"; }
+.st-key-tour-card > :has(#fold-card) {
+  position: absolute; top: 8px; right: 8px; width: auto; z-index: 1;
+}
+.st-key-tour-card { padding-right: 48px !important; }
+.card-folded .st-key-tour-card {
+  left: auto; right: 16px; transform: none; width: auto !important; padding: 4px !important;
+}
+.card-folded .st-key-tour-card > :not(:has(#fold-card)) { display: none; }
+.card-folded .st-key-tour-card > :has(#fold-card) { position: static; }
+.card-folded #fold-card span { display: inline; }
+.card-folded #fold-card::after { content: " ▴"; }
 .st-key-tour-card {
   position: fixed; bottom: 16px; left: 50%; transform: translateX(-50%); z-index: 999992;
   width: min(640px, calc(100vw - 32px)); padding: 16px; border-radius: 8px;
@@ -169,6 +216,14 @@ _CARD = """
 [data-testid="stLayoutWrapper"]:has(> .st-key-tour-card) { position: absolute; }
 [data-testid="stMainBlockContainer"] { padding-bottom: 18rem; }
 @media (max-width: 640px) { .st-key-tour-card { bottom: 72px; } }
+"""
+_RETURN = """
+.st-key-tour-return {
+  position: fixed; bottom: 16px; right: 16px; z-index: 999992; width: auto; padding: 4px 8px;
+  border-radius: 8px; background: var(--shell-page); border: 1px solid var(--shell-accent);
+}
+[data-testid="stLayoutWrapper"]:has(> .st-key-tour-return) { position: absolute; }
+@media (max-width: 640px) { .st-key-tour-return { bottom: 72px; } }
 """
 _OUTLINE = """
 :is(SELECTOR) { outline: 2px solid var(--shell-accent); outline-offset: 6px; border-radius: 4px; }

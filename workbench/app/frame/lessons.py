@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
@@ -88,7 +88,8 @@ TOUR = Lesson(
             page="attention", outlined=_MAPS,
             address={**MODEL, "from": "Your own text", "text": SENTENCE},
             says="Each small map is one attention head: rows are tokens that look, columns are "
-            "tokens that are looked at. A dark diagonal is a head that looks at a neighbour.",
+            "tokens that are looked at. A diagonal that stands out is a head that looks at a "
+            "neighbour.",
         ),
         Step(
             page="heads", outlined=_FINDINGS, address=_result("heads-mini-bert"),
@@ -120,15 +121,15 @@ HEADS = Lesson(
         Step(
             page="attention", outlined=_MAPS,
             address={**MODEL, "from": "Your own text", "text": SENTENCE},
-            says="Each map is one head. A row is a token that looks; dark cells are where it "
-            "looks. Click a map to open it.",
+            says="Each map is one head. A row is a token that looks; the cells that stand out are "
+            "where it looks. Click a map to open it.",
             notes="Let the class describe patterns in their own words before you name them: "
             "diagonals, columns, blocks.",
             task=Task(
                 asks="Which head of layer 1 looks at the word before, from nearly every word?",
                 answers=["1.4"],
-                hint="Look for a dark diagonal one cell to the left of the main one. The answer is "
-                "a name such as 1.2.",
+                hint="Look for a diagonal one cell to the left of the main one. The answer is a "
+                "name such as 1.2.",
             ),
         ),
         Step(
@@ -368,7 +369,13 @@ def step_at(link: str) -> Step:
         )
     given = dict(parse_qsl(parts.query))
     address = {key: value for key, value in given.items() if key not in (LESSON, STEP, "present")}
-    return Step(page=page, says="", address=address)
+    # a link leaves out the first model and corpus, and the step before may have others
+    return Step(page=page, says="", address={**MODEL, **address} if address else {})
+
+
+def link_to(step: Step) -> str:
+    """Return a link that `step_at` reads."""
+    return f"{step.page}?{urlencode(step.address)}"
 
 
 def _folder() -> Path:

@@ -4,7 +4,7 @@ A view is added to a lesson by its link. Costs: reading the files of the user's 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -18,6 +18,8 @@ from workbench.core.findings import plural
 
 NEW = "a new lesson"
 LAST = "lesson that got a view"
+CHANGED = "view that is changed"  # the name of its lesson, and its index
+REMOVED = "what was removed from lessons"  # where it was, its title, and the lesson before
 NOTES = "notes"  # in the address: the lesson whose notes are shown
 
 
@@ -37,6 +39,7 @@ def draw() -> None:
         _lesson(name, lesson)
     st.header("Your own", anchor=False)
     own = lessons.own()
+    _undo("")
     for name, lesson in own.items():
         _lesson(name, lesson, is_own=True)
     if not own:
@@ -83,16 +86,75 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
                     type="tertiary",
                     key=f"save {name}",
                 )
-                with st.popover("Remove", icon=":material/delete:", type="tertiary"):
-                    if lesson.steps and st.button("The last view", f"remove {name} view"):
-                        lessons.write(lesson.model_copy(update={"steps": lesson.steps[:-1]}))
-                        st.rerun()
-                    st.button(
-                        "The whole lesson", f"remove {name}", on_click=lessons.remove, args=(name,)
-                    )
-        with st.expander("Speaker notes and answers", type="compact"):
-            for number, step in enumerate(lesson.steps, 1):
-                _note(number, step, is_own)
+                if st.button("Remove", f"remove {name}", icon=":material/delete:", type="tertiary"):
+                    lessons.remove(name)
+                    st.session_state[REMOVED] = ("", lesson.title, lesson)
+                    st.rerun()
+        label = "Views, speaker notes and answers" if is_own else "Speaker notes and answers"
+        with st.expander(label, type="compact", key=f"views {name}"):
+            for number, step in enumerate(lesson.steps):
+                if is_own:
+                    _view(name, lesson, number)
+                else:
+                    _note(number + 1, step, is_own)
+            _undo(f"{name} {len(lesson.steps)}")
+
+
+def _view(name: str, lesson: Lesson, number: int) -> None:
+    """Draw a view of one's own lesson, with buttons that change, move or remove it."""
+    steps, key = lesson.steps, f"{name} {number}"
+    _undo(key)
+    if st.session_state.get(CHANGED) == (name, number):
+        with st.form(f"change {key}"), errors_shown():
+            filled = _boxes(steps[number])
+            with st.container(horizontal=True):
+                is_saved = st.form_submit_button("Save the view", icon=":material/check:")
+                is_left = st.form_submit_button("Cancel", type="tertiary")
+            if is_saved:
+                _write(lesson, [*steps[:number], filled(), *steps[number + 1 :]])
+            if is_saved or is_left:
+                st.session_state.pop(CHANGED, None)
+                st.rerun()
+        return
+    _note(number + 1, steps[number], is_own=True)
+    with st.container(horizontal=True, gap="small"), errors_shown():
+        if st.button("Change", f"change {key}", icon=":material/edit:", type="tertiary"):
+            st.session_state[CHANGED] = (name, number)
+            st.rerun()
+        for label, icon, to in (("Up", "upward", number - 1), ("Down", "downward", number + 1)):
+            icon = f":material/arrow_{icon}:"
+            is_end = not 0 <= to < len(steps)
+            if st.button(label, f"{label} {key}", icon=icon, type="tertiary", disabled=is_end):
+                moved = [*steps[:number], *steps[number + 1 :]]
+                moved.insert(to, steps[number])
+                _write(lesson, moved)
+                st.rerun()
+        if st.button("Remove", f"remove {key}", icon=":material/delete:", type="tertiary"):
+            _write(lesson, [*steps[:number], *steps[number + 1 :]])
+            st.session_state[REMOVED] = (key, f"view {number + 1} of {lesson.title}", lesson)
+            st.rerun()
+
+
+def _write(lesson: Lesson, steps: list[Step]) -> None:
+    """Store a lesson with other views. What was removed before cannot be restored any more."""
+    lessons.write(lesson.model_copy(update={"steps": steps}))
+    st.session_state.pop(CHANGED, None)
+    st.session_state.pop(REMOVED, None)
+
+
+def _undo(place: str) -> None:
+    """Draw what was removed last, if it was here, with a button that restores it."""
+    where, title, before = st.session_state.get(REMOVED, (None, "", None))
+    if where != place:
+        return
+    with (
+        st.container(border=True, horizontal=True, vertical_alignment="center"),
+        errors_shown(),
+    ):
+        st.text(f"Removed: {title}", width="stretch")
+        if st.button("Undo", icon=":material/undo:", key="undo removal"):
+            _write(before, before.steps)
+            st.rerun()
 
 
 def _note(number: int, step: Step, is_own: bool) -> None:
@@ -132,15 +194,41 @@ def _add(own: Mapping[str, Lesson]) -> None:
     with st.form(f"add a view after {n_views}", border=False), errors_shown():
         to = st.selectbox("Lesson", titles, titles.index(last) if last in titles else 0)
         title = st.text_input("Title of the new lesson", max_chars=120)
-        link = st.text_input("Link of the view", placeholder="http://localhost:8501/attention?…")
-        says = st.text_area("What is said of it", max_chars=2_000)
-        notes = st.text_area("Speaker notes", max_chars=2_000)
-        asks = st.text_input("Task", placeholder="Which head …?", max_chars=500)
-        answers = st.text_input("Right answers, separated by ;", max_chars=500)
-        choices = st.text_input("Choices, separated by ; (none: a text is typed)", max_chars=500)
-        hint = st.text_input("Hint after a wrong answer", max_chars=500)
+        filled = _boxes()
         if not st.form_submit_button("Add the view", icon=":material/add:"):
             return
+        step = filled()
+        wanted = (title.strip() or "Lesson") if to == NEW else to
+        before = own.get(lessons.name_of(wanted), Lesson(title=wanted))
+        _write(before, [*before.steps, step])
+        st.session_state[LAST] = before.title
+        st.toast(f"View {len(before.steps) + 1} is in “{plain(before.title)}”.")
+        st.rerun()
+
+
+def _boxes(step: Step | None = None) -> Callable[[], Step]:
+    """Draw the boxes of a view, with those of `step` in them; return what reads and checks them."""
+    known = step or Step(page="", says="")
+    task = known.task or Task(asks="", answers=[])
+    link = st.text_input(
+        "Link of the view",
+        lessons.link_to(step) if step else "",
+        placeholder="http://localhost:8501/attention?…",
+    )
+    says = st.text_area("What is said of it", known.says, max_chars=2_000)
+    notes = st.text_area("Speaker notes", known.notes, max_chars=2_000)
+    asks = st.text_input("Task", task.asks, placeholder="Which head …?", max_chars=2_000)
+    answers = st.text_input(
+        "Right answers, separated by ;", "; ".join(task.answers), max_chars=2_000
+    )
+    choices = st.text_input(
+        "Choices, separated by ; (none: a text is typed)",
+        "; ".join(task.choices),
+        max_chars=2_000,
+    )
+    hint = st.text_input("Hint after a wrong answer", task.hint, max_chars=2_000)
+
+    def filled() -> Step:
         task = None
         if asks.strip() or _listed(answers):
             task = Task(asks=asks, answers=_listed(answers), choices=_listed(choices), hint=hint)
@@ -151,13 +239,9 @@ def _add(own: Mapping[str, Lesson]) -> None:
                     remedy="Fill in both; where there are choices, one of them is right.",
                 )
         update = {"says": says, "notes": notes, "task": task}
-        step = lessons.step_at(link).model_copy(update=update)
-        wanted = (title.strip() or "Lesson") if to == NEW else to
-        before = own.get(lessons.name_of(wanted), Lesson(title=wanted))
-        lessons.write(before.model_copy(update={"steps": [*before.steps, step]}))
-        st.session_state[LAST] = before.title
-        st.toast(f"View {len(before.steps) + 1} is in “{plain(before.title)}”.")
-        st.rerun()
+        return lessons.step_at(link).model_copy(update=update)
+
+    return filled
 
 
 def _load() -> None:

@@ -17,7 +17,7 @@ from workbench.app.text import tab_named
 
 KEYS = (
     "Keys: ← → other tabs, Page Up and Page Down other figures or steps of a lesson, B a black "
-    "screen, P a pen, Esc leaves."
+    "screen, P a pen, C folds the card of a lesson, Esc leaves."
 )
 
 
