@@ -107,6 +107,9 @@ def _task(name: str, number: int, task: Task) -> None:
     key = _key(name, number)
     if is_checked and answer.strip():
         st.session_state[key] = task.is_right(answer)
+    elif is_checked:
+        st.session_state.pop(key, None)
+        st.markdown(":orange[Give an answer first.]")
     if st.session_state.get(key):
         st.markdown(":green[:material/check_circle: Right.]")
     elif key in st.session_state:
