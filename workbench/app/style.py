@@ -31,6 +31,9 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
 button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-selected]) p {
   color: var(--shell-accent);
 }
+[data-testid="stTab"][aria-selected="true"] p { color: var(--shell-accent); }
+/* a link that has the focus, which else looks like one under the pointer */
+a:focus-visible { outline: 2px solid var(--shell-accent) !important; outline-offset: 1px; }
 /* below a figure of several panels */
 p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); }
 /* Plotly writes #444 on the lighter cells of a map */

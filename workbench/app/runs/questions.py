@@ -328,7 +328,7 @@ def _start(
             ):
                 _begin([(name, each[1], corpora, changes, {}) for each in arguments], runs)
         if not any(times) and not form.in_view:
-            st.caption("How long it takes is not known: nothing like it was run here.")
+            st.caption("The time is not known: no similar run was made on this machine.")
     with st.expander("Advanced: all settings, and the command", type="compact"):
         navigation.link(
             navigation.page_of(name),
