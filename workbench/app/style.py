@@ -107,6 +107,13 @@ body:has(.st-key-context [aria-expanded="true"]:hover) [data-testid="stTooltipCo
   [data-testid="stPageLink"] a p { white-space: normal; } /* a long link is read to its end */
   .modebar-container { display: none; }
   p.swipe { display: block; }
+  /* the figure first, then its words, which stay in view when it is moved sideways */
+  [class*="st-key-drawn-3"], [class*="st-key-drawn-4"] { overflow-x: auto; }
+  [class*="st-key-drawn-"] > * { position: sticky; left: 0; }
+  [class*="st-key-drawn-"] > :has([data-testid="stPlotlyChart"]) { order: -1; position: static; }
+  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 630px; }
+  [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 860px; }
+  [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }

@@ -70,7 +70,7 @@ def overlaid(rows: pd.DataFrame) -> go.Figure:
 
 def _of_key(key: str) -> str:
     """The title of an axis; a table has indices where people count from 1."""
-    return f"{key} (index, from 0)" if key in ("layer", "head") else key.replace("_", " ")
+    return f"{key} (from 0)" if key in ("layer", "head") else key.replace("_", " ")
 
 
 def _a_panel_each(

@@ -27,7 +27,7 @@ def step(shown: Lesson | None) -> int | None:
 def offer() -> None:
     """Draw the link that begins the tour, and one to the lessons."""
     begin("", "Take the tour: five steps, under two minutes", "explore")
-    navigation.link("lessons", "Lessons of ten minutes with tasks, and the glossary", icon=":material/school:")
+    navigation.link("lessons", "Lessons with tasks, and the glossary", icon=":material/school:")
 
 
 def begin(name: str, label: str, icon: str, present: bool = False) -> None:

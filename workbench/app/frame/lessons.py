@@ -125,9 +125,8 @@ HEADS = Lesson(
         Step(
             page="attention", outlined=_MAPS,
             address={**MODEL, "from": "Your own text", "text": SENTENCE},
-            says="With attention, a token takes information from the tokens that it looks at. "
-            "Each map is one attention head: a row is a token that looks, dark cells are where "
-            "it looks. Click a map to open it.",
+            says="Attention moves information between tokens. Each map is one attention head: a "
+            "row is a token that looks, dark cells are where it looks. Click a map to open it.",
             notes="Let the class describe patterns in their own words before you name them: "
             "diagonals, columns, blocks.",
             task=Task(
