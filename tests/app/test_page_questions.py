@@ -77,6 +77,12 @@ def test_two_runs_are_answered_together(tmp_path: Path) -> None:
     assert any(each.label.startswith("Ask again") for each in app.expander)
 
 
+def test_the_second_model_predicts_the_same_as_the_first() -> None:
+    app = opened("questions", question="better", model="mini:bert")
+    (box,) = (each for each in app.selectbox if each.label == "Second model")
+    assert box.value == "novels:bert"
+
+
 def test_what_a_model_lacks_is_said_and_another_is_offered() -> None:
     app = opened("questions", question="cut", model="mini:elmo", corpus="primer:size=40")
     assert "attention heads" in said(app)
