@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.findings import capital
+from workbench.core.head_names import weights_name
 from workbench.drawing.primitives import (
     DOWN,
     Look,
@@ -101,7 +102,7 @@ def _group(rows: pd.DataFrame, name: str, index: int, named: bool, colour: str =
             "orientation": "h",
         }
         hover = f"{said} %{{y}}: %{{x:.4g}}"
-        return [marks(rows["value"], rows["at"].astype(str), hover, name or None, **look)]
+        return [marks(rows["value"], rows["at"].astype(str).map(weights_name), hover, name or None, **look)]
     rows, sure = rows.sort_values("at"), sure.sort_values("at")
     traces: list[Trace] = [
         curve(rows["at"], rows["value"], hover, name or None, index, colour, legendgroup=name)

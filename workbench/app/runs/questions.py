@@ -29,6 +29,7 @@ from workbench.core.analysis import Analysis, Recipe, recipes
 from workbench.core.errors import WorkbenchError
 from workbench.core.names import Kind
 from workbench.experiment.definition import EXPERIMENTS, QUICK, STANDARD, Experiment
+from workbench.models.references import as_random
 from workbench.runs.thoroughness import thoroughness
 
 if TYPE_CHECKING:
@@ -201,10 +202,10 @@ def _box(kind: Kind, label: str) -> str:
 def _second(first: str, recipe: Recipe, opened: "Sequence[Run]") -> str:
     """Draw a box for the model to compare with; it is in the address."""
     of_runs = [ref for run in opened for ref in context.inputs_of(run)[0]]
-    offered = [*recipe.example[:-1], *choice.models()]
-    if first not in recipe.example:  # its partner there may predict something else
-        offered.sort(key=lambda ref: not _predict_alike(first, ref))
-    known = [ref for ref in (*of_runs, *offered) if ref != first]
+    # a model of the example may predict something else than one that is not in it
+    partners = recipe.example[:-1] if first in recipe.example else (as_random(first),)
+    offered = [*of_runs, *partners, *recipe.example[:-1], *choice.models()]
+    known = [ref for ref in offered if ref != first]
     named = st.query_params.get(OTHER)
     ref = choice.of_address(named, "models") if named else known[0]
     key = f"second model of a question, from {ref} next to {first}"
@@ -225,18 +226,6 @@ def _second(first: str, recipe: Recipe, opened: "Sequence[Run]") -> str:
     if not named:
         st.query_params[OTHER] = choice.named(ref, "models")
     return ref
-
-
-def _predict_alike(first: str, second: str) -> bool:
-    """Whether two models predict the same; of models that were never opened, by their names."""
-    from workbench.runs.model_facts import stored
-
-    with suppress(WorkbenchError):
-        found = [stored(ref) for ref in (first, second)]
-        one, other = (each and each.facts["predicts"] for each in found)
-        if one and other:
-            return bool(one == other)
-    return first.rpartition(":")[2] == second.rpartition(":")[2]
 
 
 def _asked(owner: Analysis, recipe: Recipe, models: Refs) -> Asked | None:
