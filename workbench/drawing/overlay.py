@@ -102,7 +102,8 @@ def _group(rows: pd.DataFrame, name: str, index: int, named: bool, colour: str =
             "orientation": "h",
         }
         hover = f"{said} %{{y}}: %{{x:.4g}}"
-        return [marks(rows["value"], rows["at"].astype(str).map(weights_name), hover, name or None, **look)]
+        places = rows["at"].astype(str).map(weights_name)
+        return [marks(rows["value"], places, hover, name or None, **look)]
     rows, sure = rows.sort_values("at"), sure.sort_values("at")
     traces: list[Trace] = [
         curve(rows["at"], rows["value"], hover, name or None, index, colour, legendgroup=name)
