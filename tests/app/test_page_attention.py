@@ -124,3 +124,9 @@ def test_the_word_in_the_box_of_an_edit_is_the_one_that_is_edited() -> None:
     words = _side(side)["words"]
     assert words == ["I", "do", "n't", "know", "the", "כלב", "."]
     assert all(edited(doc, n, "replace", word) == doc.text for n, word in enumerate(words))
+
+
+def test_a_text_in_another_script_says_which_words_are_not_known() -> None:
+    app = opened("attention", **{"from": "Your own text", "text": "أنا أحب قراءة الكتب"})
+    assert "mini:bert does not know all 4 words of this text" in said(app)
+    assert "does not know" not in said(opened("attention", model="mini:bert"))

@@ -77,6 +77,16 @@ def test_two_runs_are_answered_together(tmp_path: Path) -> None:
     assert any(each.label.startswith("Ask again") for each in app.expander)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("mini:bert", "mini:modernbert"), ("novels:bert", "novels:bert@random")],
+)
+def test_the_second_model_can_be_compared_with_the_first(first: str, second: str) -> None:
+    app = opened("questions", question="better", model=first)
+    (box,) = (each for each in app.selectbox if each.label == "Second model")
+    assert box.value == second
+
+
 def test_what_a_model_lacks_is_said_and_another_is_offered() -> None:
     app = opened("questions", question="cut", model="mini:elmo", corpus="primer:size=40")
     assert "attention heads" in said(app)

@@ -30,6 +30,14 @@ def test_the_axis_is_the_layer_and_few_tasks_are_panels() -> None:
     assert choices([scores()], over="task").others == {"layer": [0, 1, 2]}
 
 
+def test_what_differs_only_between_runs_is_no_choice_that_leaves_one_out() -> None:
+    tables = [scores().assign(kind=kind) for kind in ("self", "causal")]
+    for table in tables:
+        table.attrs = {"keys": ["kind", "task", "layer", "seed"], "labels": []}
+    assert "kind" not in {*choices(tables).over, *choices(tables).others}
+    assert set(overlaid(tables, ["A", "B"])["group"]) == {"A", "B"}
+
+
 def test_a_run_alone_keeps_its_interval() -> None:
     rows = overlaid([scores(), scores(0.3)], ["A", "B"])
     one = rows[(rows["group"] == "B") & (rows["panel"] == "ner") & (rows["at"] == 2)].iloc[0]

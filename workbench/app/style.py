@@ -31,6 +31,9 @@ table, dl, input[type="number"], [data-testid="stMetricValue"], [data-testid="st
 button[data-variant]:is([aria-checked="true"], [aria-pressed="true"], [data-selected]) p {
   color: var(--shell-accent);
 }
+[data-testid="stTab"][aria-selected="true"] p { color: var(--shell-accent); }
+/* a link that has the focus, which else looks like one under the pointer */
+a:focus-visible { outline: 2px solid var(--shell-accent) !important; outline-offset: 1px; }
 /* below a figure of several panels */
 p.swipe { display: none; font-size: 13px; margin: 0; color: var(--shell-faint); }
 /* Plotly writes #444 on the lighter cells of a map */
@@ -104,6 +107,13 @@ body:has(.st-key-context [aria-expanded="true"]:hover) [data-testid="stTooltipCo
   [data-testid="stPageLink"] a p { white-space: normal; } /* a long link is read to its end */
   .modebar-container { display: none; }
   p.swipe { display: block; }
+  /* the figure first, then its words, which stay in view when it is moved sideways */
+  [class*="st-key-drawn-3"], [class*="st-key-drawn-4"] { overflow-x: auto; }
+  [class*="st-key-drawn-"] > * { position: sticky; left: 0; }
+  [class*="st-key-drawn-"] > :has([data-testid="stPlotlyChart"]) { order: -1; position: static; }
+  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 630px; }
+  [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 860px; }
+  [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation-duration: 0.01ms !important; transition: none !important; }

@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.findings import capital
+from workbench.core.head_names import weights_name
 from workbench.drawing.primitives import (
     DOWN,
     Look,
@@ -24,6 +25,7 @@ from workbench.drawing.primitives import (
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, EITHER, MARKS, SERIES
 
+TICKS = 13  # values of an axis that have a tick each
 TALL, ROW = 240, 26  # pixels of a panel of curves; of a name
 
 
@@ -38,13 +40,18 @@ def overlaid(rows: pd.DataFrame) -> go.Figure:
     about = rows.attrs
     value = capital(about["value"].replace("_", " "))
     title = f"{value} minus that of {about['minus']}" if about["minus"] else value
-    at: Look = {"title": about["over"].replace("_", " ")}
+    whole = rows["at"].dtype.kind in "iu" and rows["at"].nunique() <= TICKS
+    ticks = {"tickvals": sorted(rows["at"].unique().tolist())} if whole else {}
+    at: Look = {"title": _of_key(about["over"]), **ticks}
     x, y = ({"title": title}, DOWN) if named else (at, {"title": title})
     names = list(dict.fromkeys(rows["group"]))
     tall = (
         60 + max(ROW, 12 * min(len(names), len(SERIES))) * rows["at"].nunique() if named else TALL
     )
-    parts = [(name, each) for name, each in rows.groupby("panel", sort=False)]
+    parts = [
+        (f"{about['panel']} {name}" if str(name).isdecimal() else name, each)
+        for name, each in rows.groupby("panel", sort=False)
+    ]
     if len(names) > len(SERIES):
         return _a_panel_each(rows, names, tall, x, y, named)
     draws = [
@@ -60,6 +67,11 @@ def overlaid(rows: pd.DataFrame) -> go.Figure:
     ]
     beside: Look = {"scattermode": "group", "scattergap": 0.3} if named else {}
     return panels(draws, tall, min(3, len(draws)), x=x, y=y, **beside)
+
+
+def _of_key(key: str) -> str:
+    """The title of an axis; a table has indices where people count from 1."""
+    return f"{key} (from 0)" if key in ("layer", "head") else key.replace("_", " ")
 
 
 def _a_panel_each(
@@ -90,7 +102,8 @@ def _group(rows: pd.DataFrame, name: str, index: int, named: bool, colour: str =
             "orientation": "h",
         }
         hover = f"{said} %{{y}}: %{{x:.4g}}"
-        return [marks(rows["value"], rows["at"].astype(str), hover, name or None, **look)]
+        places = rows["at"].astype(str).map(weights_name)
+        return [marks(rows["value"], places, hover, name or None, **look)]
     rows, sure = rows.sort_values("at"), sure.sort_values("at")
     traces: list[Trace] = [
         curve(rows["at"], rows["value"], hover, name or None, index, colour, legendgroup=name)

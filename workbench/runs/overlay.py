@@ -50,7 +50,8 @@ def choices(tables: Sequence[pd.DataFrame], over: str = "") -> Choices:
         and all(_is_number(each, name) for each in tables)
     ]
     values = sorted(found, key=lambda name: name in _NOT_VALUES or first[name].dtype.kind in "iu")
-    distinct = {key: _distinct(tables, key) for key in keys if key not in _AVERAGED}
+    vary = [key for key in keys if any(each[key].nunique() > 1 for each in tables)]  # in a run
+    distinct = {key: _distinct(tables, key) for key in vary if key not in _AVERAGED}
     axes = sorted(
         (key for key in distinct if 1 < len(distinct[key]) <= MOST),
         key=lambda key: (key not in _FIRST, not _is_number(first, key), -len(distinct[key])),

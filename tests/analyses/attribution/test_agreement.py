@@ -94,7 +94,7 @@ def test_the_planted_word_is_named_by_all_methods() -> None:
         s for u, s in zip(found.first.units, found.first.scores, strict=True) if u.text != KEY
     ]
     assert np.abs(others).max() < 1e-6
-    assert "also name it first" in agreement(found) and "First by" not in agreement(found)
+    assert "also name it first" in agreement(found) and "by other methods" not in agreement(found)
 
 
 def test_words_that_stand_in_for_each_other_are_found_by_pairs() -> None:
@@ -159,7 +159,7 @@ def test_the_most_faithful_map_is_shown_unless_it_names_another_word() -> None:
         "none": "leave-one-out",
         "no word": IG,
     }
-    assert "First by integrated-gradients “Ben”" in agreement(shown["another"])
+    assert "first by other methods: “Ben” by integrated-gradients" in agreement(shown["another"])
     assert "Faithful for several words at once: integrated-gradients" in agreement(shown["another"])
     assert headline(shown["no word"].first).startswith("No single word matters")
 

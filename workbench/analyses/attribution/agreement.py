@@ -169,11 +169,11 @@ def agreement(found: Compared) -> str:
         sentences.append(f"{names} also name{'s' if len(same) == 1 else ''} it first.")
     if others:
         parts = [
-            f"{each.method} “{_text(each, top_unit(each))}” "
+            f"“{_text(each, top_unit(each))}” by {each.method} "
             f"(without it: {_without(found.first, top_unit(each))})"
             for each in others
         ]
-        sentences.append(f"First by {listing(parts, len(parts))}.")
+        sentences.append(f"Named first by other methods: {listing(parts, len(parts))}.")
     faithful = [
         each.method
         for each, check in zip(found.maps, found.checks, strict=True)

@@ -21,7 +21,7 @@ from workbench.analyses.predictions.views.results import (
     target_of,
 )
 from workbench.analyses.predictions.views.target import named_for, shown, target_boxes
-from workbench.app import selection
+from workbench.app import glossary, selection
 from workbench.app.downloads import downloads
 from workbench.app.tables_and_figures import Column, draw_columns, segment, select
 from workbench.app.text import errors_shown, plain
@@ -53,6 +53,7 @@ CHECKED = {
     ),
     "gain": Column("gain", "%+.3f", help="Comprehensiveness minus sufficiency. High is good."),
 }
+_CHECK = "faithful, comprehensiveness, sufficiency"  # terms of the check
 SMALL = 20_000_000  # parameters of a model that is repeated with random weights
 
 
@@ -311,7 +312,7 @@ def _map(side: Side, explained: Explanation) -> None:
     with place:
         token_views(views, f"map {side.ref}", partial(_mark, found))
     chosen = f"Method: {explained.method}. " if is_chosen else ""
-    st.caption(plain(f"{chosen}{in_words(found)}"))
+    _explained(f"{chosen}{in_words(found)}")
     for note in found.notes:
         if "max_steps" not in note:  # the caption says it, and names the box of the page
             st.caption(plain(note))
@@ -321,7 +322,7 @@ def _map(side: Side, explained: Explanation) -> None:
             each = compared(side, explained)
             for text in (agreement.agreement(each), agreement.pair(each)):
                 if text:
-                    st.caption(plain(text))
+                    _explained(text)
     title = f"{explained.method} of “{said}”{rather}, {side.name}"
     downloads(
         f"attribution-{explained.method}",
@@ -465,7 +466,7 @@ def _verdict(check: "Faithfulness", key: str, rough: bool) -> None:
         colour, icon, words = "orange", "help", "faithful order, approximate scores"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(words, icon=f":material/{icon}:", color=colour)  # type: ignore[arg-type]
-        st.caption(plain(_reason(check)))
+        st.caption(plain(_reason(check)), help=glossary.explained(_CHECK))
     if math.isnan(check.gain):
         return
     orders = {"this map": (check.comprehensiveness, check.sufficiency)}
@@ -480,7 +481,12 @@ def _verdict(check: "Faithfulness", key: str, rough: bool) -> None:
         pd.DataFrame(rows, columns=list(CHECKED)), CHECKED, f"check of {key}", width="content"
     )
     if check.randomised is not None:
-        st.caption(plain(_randomised(check.randomised)))
+        _explained(_randomised(check.randomised))
+
+
+def _explained(text: str) -> None:
+    """Draw a sentence with its terms explained."""
+    st.caption(plain(text), help=glossary.explained(text))
 
 
 def _randomised(found: "Randomised") -> str:

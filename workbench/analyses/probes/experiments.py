@@ -166,8 +166,8 @@ class EdgeProbing(SplitSettings):
     )
     preview: bool = Field(
         False,
-        description="Use closed-form ridge probes of each layer instead (default: off). This takes "
-        "seconds; scores are rougher.",
+        description="Fit ridge probes of each layer by a formula, without training (default: off). "
+        "This takes seconds; scores are rougher.",
     )
     save_predictions: bool = Field(
         False,

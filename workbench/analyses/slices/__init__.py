@@ -18,7 +18,7 @@ ANALYSIS = Analysis(
             "errors",
             models=2,
             is_apart=True,
-            example=("mini:gpt", "mini:llama", "primer"),
+            example=("mini:bert", "mini:modernbert", "primer"),
             answer="views:answer",
             figure="views:figure",
             order=6,

@@ -29,7 +29,7 @@ def step(shown: Lesson | None) -> int | None:
 def offer() -> None:
     """Draw the link that begins the tour, and one to the lessons."""
     begin("", "Take the tour: five steps, under two minutes", "explore")
-    navigation.link("lessons", "Lessons: ten minutes each, with tasks", icon=":material/school:")
+    navigation.link("lessons", "Lessons with tasks, and the glossary", icon=":material/school:")
 
 
 def begin(name: str, label: str, icon: str, present: bool = False) -> None:
@@ -125,6 +125,9 @@ def _task(name: str, number: int, task: Task) -> None:
     key = _key(name, number)
     if is_checked and answer.strip():
         st.session_state[key] = task.is_right(answer)
+    elif is_checked:
+        st.session_state.pop(key, None)
+        st.markdown(":orange[Give an answer first.]")
     if st.session_state.get(key):
         st.markdown(":green[:material/check_circle: Right.]")
     elif key in st.session_state:

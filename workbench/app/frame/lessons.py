@@ -24,6 +24,7 @@ from workbench.core.files import parse_json, read_regular, write_atomically
 LESSON, STEP = "lesson", "tour"  # in the address: the name of the lesson (none: the tour), the step
 MOST = 60  # steps of a lesson
 Words = Annotated[str, StringConstraints(max_length=2_000)]
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")  # 1,4 for 1.4
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 
 
@@ -40,7 +41,10 @@ class Task(_Frozen):
     hint: Words = ""
 
     def is_right(self, answer: str) -> bool:
-        """Whether an answer is right; case, spaces and a final full stop do not count."""
+        """Whether an answer is right.
+
+        Case, spaces, a decimal comma, a final full stop or a percent sign do not count.
+        """
         return _told(answer) in {_told(each) for each in self.answers}
 
 
@@ -65,7 +69,8 @@ class Lesson(_Frozen):
 
 
 def _told(answer: str) -> str:
-    return " ".join(answer.casefold().split()).removesuffix(".").removeprefix("head ")
+    told = " ".join(_DECIMAL_COMMA.sub(".", answer.casefold()).split()).removesuffix(".")
+    return told.rstrip().removeprefix("head ").removesuffix("%").rstrip()
 
 
 # --- built in -------------------------------------------------------------------------------------
@@ -121,13 +126,14 @@ HEADS = Lesson(
         Step(
             page="attention", outlined=_MAPS,
             address={**MODEL, "from": "Your own text", "text": SENTENCE},
-            says="Each map is one head. A row is a token that looks; the cells that stand out are "
-            "where it looks. Click a map to open it.",
+            says="Attention moves information between tokens. Each map is one attention head: a "
+            "row is a token that looks; the cells that stand out are where it looks. Click a map "
+            "to open it.",
             notes="Let the class describe patterns in their own words before you name them: "
             "diagonals, columns, blocks.",
             task=Task(
                 asks="Which head of layer 1 looks at the word before, from nearly every word?",
-                answers=["1.4"],
+                answers=["1.4", "4"],
                 hint="Look for a diagonal one cell to the left of the main one. The answer is a "
                 "name such as 1.2.",
             ),
@@ -139,7 +145,7 @@ HEADS = Lesson(
             "heads. Does what you found still hold?",
             task=Task(
                 asks="And which head of layer 1 looks at the word after?",
-                answers=["1.1"], hint="The diagonal is now one cell to the right.",
+                answers=["1.1", "1"], hint="The diagonal is now one cell to the right.",
             ),
         ),
         Step(
@@ -159,7 +165,8 @@ HEADS = Lesson(
             "fixed offset does.",
             task=Task(
                 asks="In how many percent of the arcs does head 2.3 follow “iobj”?",
-                answers=["98", "98 %", "98%"],
+                answers=["98"],
+                hint="The first bullet point of the findings, in %.",
             ),
         ),
         Step(

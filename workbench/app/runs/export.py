@@ -46,6 +46,10 @@ def menu(runs: "Sequence[Run]", figure: str = "") -> None:
             _own_words(key)
         st.markdown("**Share link**")
         st.code(link(runs), language=None, wrap_lines=True)
+        st.caption(
+            "It opens only where this app can be reached: localhost is this computer alone. To "
+            "send the result to others, save the report as HTML or PDF."
+        )
         if len(runs) == 1:
             from workbench.report.content import command
 

@@ -29,6 +29,7 @@ from workbench.core.analysis import Analysis, Recipe, recipes
 from workbench.core.errors import WorkbenchError
 from workbench.core.names import Kind
 from workbench.experiment.definition import EXPERIMENTS, QUICK, STANDARD, Experiment
+from workbench.models.references import as_random
 from workbench.runs.thoroughness import thoroughness
 
 if TYPE_CHECKING:
@@ -201,7 +202,10 @@ def _box(kind: Kind, label: str) -> str:
 def _second(first: str, recipe: Recipe, opened: "Sequence[Run]") -> str:
     """Draw a box for the model to compare with; it is in the address."""
     of_runs = [ref for run in opened for ref in context.inputs_of(run)[0]]
-    known = [ref for ref in (*of_runs, *recipe.example[:-1], *choice.models()) if ref != first]
+    # a model of the example may predict something else than one that is not in it
+    partners = recipe.example[:-1] if first in recipe.example else (as_random(first),)
+    offered = [*of_runs, *partners, *recipe.example[:-1], *choice.models()]
+    known = [ref for ref in offered if ref != first]
     named = st.query_params.get(OTHER)
     ref = choice.of_address(named, "models") if named else known[0]
     key = f"second model of a question, from {ref} next to {first}"
@@ -328,7 +332,7 @@ def _start(
             ):
                 _begin([(name, each[1], corpora, changes, {}) for each in arguments], runs)
         if not any(times) and not form.in_view:
-            st.caption("How long it takes is not known: nothing like it was run here.")
+            st.caption("The time is not known: no similar run was made on this machine.")
     with st.expander("Advanced: all settings, and the command", type="compact"):
         navigation.link(
             navigation.page_of(name),

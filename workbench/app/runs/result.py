@@ -55,13 +55,6 @@ STYLE = """<style>
   /* how thorough the run is comes first; the rest of the line may be cut */
   .st-key-result-facts p { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
   .st-key-result-top > [data-testid="stLayoutWrapper"]:has(> .st-key-result-figure) { order: -1; }
-  /* the figure first, then its words, which stay in view when it is moved sideways */
-  [class*="st-key-drawn-3"], [class*="st-key-drawn-4"] { overflow-x: auto; }
-  [class*="st-key-drawn-"] > * { position: sticky; left: 0; }
-  [class*="st-key-drawn-"] > :has([data-testid="stPlotlyChart"]) { order: -1; position: static; }
-  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 630px; }
-  [class*="st-key-drawn-4"] > :has([data-testid="stPlotlyChart"]) { min-width: 860px; }
-  [class*="st-key-drawn-"] > :has(p.swipe) { order: -1; }
 }
 </style>"""
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from workbench.app import navigation, tables_and_figures, text
 from workbench.app.runs import export, run_list, run_view, verdicts
-from workbench.app.text import captions, plain
+from workbench.app.text import captions, plain, prose
 from workbench.core.findings import headline
 
 if TYPE_CHECKING:
@@ -99,19 +99,23 @@ def _on_one_axis(group: "Comparison") -> None:
     with st.container(key=f"controls-{key}", horizontal=True):
         name = select("Table", names, f"{key} table", width=200)
         tables = [run.tables[name] for run in runs]
-        over = select("Over", choices(tables).over, f"{key} over {name}", width=160)
+        about = "The column along the axis."
+        over = select("Over", choices(tables).over, f"{key} over {name}", width=160, help=about)
         known = choices(tables, over)
         value = select("Number", known.values, f"{key} number {name}", width=200)
         by = groups(runs)
         own = (
             index for index, each in enumerate([*by.values()][1:], 1) if len({*each}) == len(runs)
         )
-        way = select("A curve for each", [*by], f"{key} by", next(own, 0), width=160)
+        about = "Runs that have this in common are one curve, their mean."
+        first = next(own, 0)
+        way = select("A curve for each", [*by], f"{key} by", first, width=160, help=about)
         curves = list(dict.fromkeys(by[way]))
         minus = ""
         if len(curves) > 1:
             shown = [VALUES, *(f"minus {each}" for each in curves)]
-            minus = select("Show", shown, f"{key} show {way}", width=160)
+            about = "The numbers themselves, or their differences from one curve."
+            minus = select("Show", shown, f"{key} show {way}", width=160, help=about)
             minus = "" if minus == VALUES else minus.removeprefix("minus ")
         held, panel = {}, panel_of(known)
         for other, values in known.others.items():
@@ -152,5 +156,5 @@ def _table(group: "Comparison") -> None:
     name = tables_and_figures.select("Table", list(grids), "compared", width=280)
     ((_, table),) = compared([{name: run.tables[name]} for run in group.runs.values()])
     if grids[name].about:
-        st.caption(plain(grids[name].about))
+        st.caption(prose(grids[name].about))
     tables_and_figures.draw_table(table, f"compared {group.experiment} {name}")

@@ -267,7 +267,8 @@ def _built_in(
     count = (
         f"{len(matches)}" if len(matches) == len(shipped) else f"{len(matches)} of {len(shipped)}"
     )
-    with st.expander(f"Built-in results ({count})", expanded=is_open, type="compact"):
+    label = f"Built-in results ({count})"
+    with st.expander(label, expanded=is_open, type="compact", key="built-in results"):
         st.caption(
             "Results of the mini models, shipped with Workbench. They are not runs of yours."
         )

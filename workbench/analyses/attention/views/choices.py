@@ -74,8 +74,6 @@ _STYLE = """<style>
 }
 @media (max-width: 640px) {
   [data-testid="stLayoutWrapper"]:has(> [class*="st-key-controls-attention"]) { order: 9; }
-  [class*="st-key-drawn-3"] { overflow-x: auto; }
-  [class*="st-key-drawn-3"] > :has([data-testid="stPlotlyChart"]) { min-width: 630px; }
 }
 </style>"""
 

@@ -12,7 +12,7 @@ from workbench.analyses.attention.edits import mask_of, with_mask
 from workbench.analyses.attention.views import answers as attention_answers
 from workbench.analyses.attention.views import choices as attention
 from workbench.app import cache, choice, style
-from workbench.app.text import errors_shown
+from workbench.app.text import errors_shown, plain
 
 
 def page() -> None:
@@ -29,6 +29,7 @@ def page() -> None:
         from workbench.analyses.attention.browser.component import attention_browser
         from workbench.analyses.attention.browser.scene import scene_of, side_of
         from workbench.analyses.attention.capture import attention as capture_attention
+        from workbench.analyses.predictions.views.results import unknown_note
         from workbench.models.scoring.lm_scoring import predicts_in_order
 
         bar = attention.toolbar()
@@ -67,6 +68,8 @@ def page() -> None:
         second = attention.second(
             comparison, ref, doc, target, group, options, tables, second_bar, reading
         )
+        if note := unknown_note(ref, model, doc):
+            st.caption(plain(note))
         attention_browser(
             scene_of([first, *second]),
             attention_answers.answers(ref, model, doc, group, options, has_order=bool(by_order)),

@@ -367,7 +367,7 @@ def _predictions(sides: Sequence[Side]) -> None:
         st.metric(f"Predicted score{name}", number(top.probabilities[0]))
     for side in sides:
         with errors_shown():
-            if note := predict_results.unknown_note(side, side.key):
+            if note := predict_results.unknown_note(side.ref, side.model, side.doc):
                 st.caption(plain(note))
 
 

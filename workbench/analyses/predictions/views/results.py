@@ -216,17 +216,23 @@ def _top(
     )
 
 
-@st.cache_data(max_entries=ENTRIES, show_spinner=False)
-def unknown_note(_side: Side, key: tuple[str, str, tuple[int, ...]]) -> str:
+def unknown_note(ref: str, model: "Model", doc: "Doc") -> str:
     """How many words of the text the model does not know; "" if it knows all of them."""
+    from workbench.corpora.encode import content_key
+
+    return _unknown_note(content_key(model, doc), choice.name_of(ref, "models"), model, doc)
+
+
+@st.cache_data(max_entries=ENTRIES, show_spinner=False)
+def _unknown_note(key: str, name: str, _model: "Model", _doc: "Doc") -> str:
     from workbench.corpora.encode import encode
 
-    pieces = _side.model.encode(encode([_side.doc]))
-    unknown = pieces.words[_side.model.unknown_pieces(pieces) & pieces.mask & ~pieces.special]
+    pieces = _model.encode(encode([_doc]))
+    unknown = pieces.words[_model.unknown_pieces(pieces) & pieces.mask & ~pieces.special]
     n_words = len(set(unknown.tolist()))
     return (
-        f"{_side.name} does not know {of_all(n_words, len(_side.doc), 'word')} of this text: its "
-        "vocabulary has no pieces for them, so that it reads them all alike."
+        f"{name} does not know {of_all(n_words, len(_doc), 'word')} of this text: its vocabulary "
+        "has no pieces for them, so that it reads them all alike."
         if n_words
         else ""
     )

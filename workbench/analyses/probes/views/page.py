@@ -166,8 +166,8 @@ def _summary(runs: OpenRuns) -> None:
         "F1 (%) of the best layer, and of the baselines: the embeddings, no positions (no pos.), "
         "static vectors, a random-weight model, the majority label. Selectivity: F1 minus F1 on "
         "the control task, whose labels are random for each word type. 2× data: the largest gain "
-        "of a layer over half of the targets. Expected: the expected layer, if it is above 0. "
-        "Centre: the centre of gravity of the mixing weights."
+        "of a layer over half of the targets. Expected: the mean layer at which the "
+        "score rises, if it rises. Centre: the mean layer under the weights of the mix."
     )
 
 

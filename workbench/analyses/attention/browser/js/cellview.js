@@ -105,6 +105,8 @@ function cellView(browser) {
       legend.replaceChildren(...(isMap || sheet.signed ? [legendOf(sheet, sheet.value, browser.colours)] : []));
       const drawn = drawnInWords(sheet.drawn, browser.overlays);
       facts.textContent = [group.length > 1 ? "" : sheet.facts, ...drawn].filter(Boolean).join(" · ");
+      facts.title = browser.message.sides[0].scores.filter(({ name: score }) => facts.textContent.includes(score))
+        .map(({ name: score, about }) => `${score}: ${about}`).join("\n");
       key = sheet;
     }
     return { node: own, show: showSheets, map, lines, sheet: () => key };
