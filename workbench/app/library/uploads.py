@@ -243,8 +243,9 @@ def draw_news(key: str) -> None:
 
 def news(kind: str, upload: Upload, notes: Sequence[str] = ()) -> str:
     """The message for an upload that was stored."""
-    stored = f"Stored the {kind} {plain(upload.name)}. It is now chosen in the top bar."
-    return " ".join([stored, *(plain(note, 300) for note in notes)])
+    said = (plain(note, 300) for note in reversed(notes))  # first what is left out
+    stored = f"Stored the {kind} {plain(upload.name)}."
+    return " ".join([stored, *said, "It is now chosen in the top bar."])
 
 
 # --- uploading a corpus ---------------------------------------------------------------------------
