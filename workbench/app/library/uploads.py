@@ -9,7 +9,6 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -263,13 +262,16 @@ def use_typed_corpus() -> None:
 
 def is_open_table(path: str, place: str) -> bool:
     """Whether a path has tables with unknown text columns, which `draw_typed_table` then shows."""
+    from workbench.corpora import read
     from workbench.corpora.formats import resolve
 
     files: list[Path] = []
-    with suppress(WorkbenchError):  # which is said where the corpus is opened
+    try:
         files = [file for split in resolve(Path(path)).splits.values() for file in split]
-    header = _header(files[0]) if files else None
-    is_open = header is not None and bool(header.names) and not header.text
+        read(path)
+        is_open = False
+    except WorkbenchError as error:  # any other is said where the corpus is opened
+        is_open = error.code == "column-not-found" and bool(_header(files[0]).names)
     st.session_state[f"typed-table-{place}"] = files if is_open else []
     return is_open
 
