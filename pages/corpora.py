@@ -29,6 +29,7 @@ with by_name:
         "test.",
     )
     st.button("Use this corpus", on_click=uploads.use_typed_corpus)
+    uploads.draw_typed_table()
 with by_upload:
     uploads.draw_corpus_upload()
 st.subheader("Uploaded corpora")

@@ -62,6 +62,14 @@ def test_a_start_has_what_is_asked_and_the_command(monkeypatch: pytest.MonkeyPat
     assert begun[0][3] == {"max_sentences": 200}
 
 
+def test_a_label_is_to_be_chosen_before_anything_is_wrong(tmp_path: Path) -> None:
+    rows = "".join(f"fine words {n},{'ab'[n % 2]},{'xy'[n % 2]}\n" for n in range(8))
+    (tmp_path / "two.csv").write_text(f"text,kind,mood\n{rows}")
+    app = opened("questions", question="cut", corpus=str(tmp_path / "two.csv"))
+    assert "several labels: kind, mood. Choose the one to predict." in said(app)
+    assert not app.error and not [each for each in app.button if each.label.startswith("Try it")]
+
+
 def test_two_runs_are_answered_together(tmp_path: Path) -> None:
     for ref, seed in (("mini:gpt", 0), ("mini:llama", 1)):
         frame = test_which.texts(test_which.noise(seed) - seed)

@@ -270,15 +270,32 @@ def test_an_empty_file_is_named_and_refused() -> None:
 
 
 def test_unknown_columns_are_to_be_chosen() -> None:
-    app = _uploaded("odd.csv", "words,mark\nfine words,good\nbad ones,bad\n")
+    app = _uploaded("odd.csv", "words,mark\nfine words,good\nbad ones,bad\n,bad\n")
     button = next(button for button in app.button if button.label == "Check and store")
-    assert button.disabled and "Choose the text column" in said(app)
+    assert button.disabled and "The first row must name the columns" in said(app)
     app.multiselect[0].select("words").run()
     app.multiselect[1].select("mark").run()
     app = _press(app, "Check and store")
     (kept,) = uploads("corpora")
     assert [path.name for path in kept.path.iterdir()] == ["odd.spacy"]
     assert "mark: **good**" in said(app)
+    assert "1 row has no text in column 'words', and is left out" in said(app)
+
+
+def test_unknown_columns_of_a_typed_path_are_to_be_chosen(tmp_path: Path) -> None:
+    (tmp_path / "odd.csv").write_text("words,mark\nfine words,good\nbad ones,bad\n,bad\n")
+    app = opened("corpora", corpus="primer:size=200")
+    app.text_input(key="typed-corpus").set_value(str(tmp_path / "odd.csv")).run()
+    app = _press(app, "Use this corpus")
+    assert _chosen(app, "Corpus") == "primer:size=200"
+    app.multiselect[0].select("words").run()
+    app = _press(app, "Check and store")
+    (kept,) = uploads("corpora")
+    assert _chosen(app, "Corpus") == str(kept.path) and "1 row has no text" in said(app)
+
+
+def test_a_spreadsheet_is_to_be_saved_as_csv() -> None:
+    assert "Save a spreadsheet as CSV" in said(_uploaded("messages.xlsx", "PK"))
 
 
 def test_hostile_words_are_words() -> None:

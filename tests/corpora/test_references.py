@@ -12,6 +12,7 @@ import pytest
 from workbench import WorkbenchError
 from workbench.corpora import read
 from workbench.corpora.formats import formats, resolve
+from workbench.corpora.validate import faults
 
 
 def _touch(folder: Path, *names: str) -> None:
@@ -170,12 +171,14 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
 
 def test_latin_1_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
-    path.write_bytes("text\ty\nWords\t1\nCafé\t1\n".encode("latin-1"))
+    path.write_bytes("text\ty\nWords\t1\nCafé\t1\nThé\t1\n".encode("latin-1"))
     with pytest.raises(
-        WorkbenchError, match=r"a\.tsv:3: not UTF-8 text \(byte 0xe9 at column 4\)"
+        WorkbenchError,
+        match=r"a\.tsv:3: not UTF-8 text \(byte 0xe9 at column 4\), probably Latin-1",
     ) as caught:
         list(read(path).docs())
-    assert "iconv" in caught.value.remedy
+    assert "iconv" in caught.value.remedy and "CSV UTF-8" in caught.value.remedy
+    assert [fault.line for fault in faults(path)] == [3]  # once, not for each line
 
 
 def test_a_path_that_is_not_a_regular_file_is_reported(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 The reader of the format reads the file. If that fails, the file is read again in chunks, each as a
 file of its own: a faulty part is noted and removed until the chunk can be read. So this module
 knows nothing about what a format allows. For formats without lines, and for text, only the first
-fault is reported. Costs: one reading of a correct file; two readings of a faulty one, and one
-reading of a chunk per fault.
+fault is reported; of lines that are not UTF-8, the first. Costs: one reading of a correct file; two
+readings of a faulty one, and one reading of a chunk per fault.
 """
 
 import csv
@@ -25,11 +25,12 @@ CHUNK = 500  # sentences or rows per chunk of a faulty file
 
 
 class Fault(NamedTuple):
-    """A fault: its line (0 for the whole file), what is wrong, and the remedy."""
+    """A fault: its line (0 for the whole file), what is wrong, the remedy, and the error's code."""
 
     line: int
     what: str
     remedy: str
+    code: str
 
 
 @dataclass
@@ -61,7 +62,9 @@ def faults(path: Path, most: int = MOST, **options: Any) -> list[Fault]:
             break
     else:
         faults += _faults_of_chunk(path, header, chunk, options, most - len(faults))
-    return sorted(dict.fromkeys(faults))[:most] or [first]
+    found = sorted(dict.fromkeys(faults))[:most] or [first]
+    encoding = [fault for fault in found if fault.code == "file-encoding"]  # all for one reason
+    return [fault for fault in found if fault not in encoding[1:]]
 
 
 def _first_fault(path: Path, options: dict[str, Any]) -> Fault | None:
@@ -70,7 +73,7 @@ def _first_fault(path: Path, options: dict[str, Any]) -> Fault | None:
         for _ in numbered_lines(path) if path.suffix.lower() == ".txt" else read(path, **options):
             pass
     except WorkbenchError as error:
-        return Fault(_line(error), error.what, error.remedy)
+        return Fault(_line(error), error.what, error.remedy, error.code)
     return None
 
 
@@ -91,14 +94,14 @@ def _faults_of_chunk(
             if fault is None:
                 break
             if not 0 < fault.line <= len(sources):
-                faults.append(Fault(0, fault.what.replace(folder, ""), fault.remedy))
+                faults.append(fault._replace(line=0, what=fault.what.replace(folder, "")))
                 break
             source = sources[fault.line - 1]
             if source is None:  # a line of the header
                 faults.append(fault)
                 break
             piece, line = source
-            faults.append(Fault(piece.first + line, fault.what, fault.remedy))
+            faults.append(fault._replace(line=piece.first + line))
             if not _blank_word(part, piece, line):
                 pieces.remove(piece)
     return faults

@@ -68,7 +68,10 @@ def _folder(kind: Kind) -> None:
     if pressed and (path := str(path or "").strip()):
         with errors_shown():
             require_files(kind, path)
-            _use(kind, path)
+            if kind == "models" or not uploads.is_open_table(path, "bar"):
+                _use(kind, path)
+    if kind == "corpora":
+        uploads.draw_typed_table("bar")
 
 
 def require_files(kind: Kind, path: str) -> None:

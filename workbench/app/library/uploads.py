@@ -6,6 +6,7 @@ Costs: opening the model or reading the corpus, and memory for the uploaded byte
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -19,27 +20,29 @@ from workbench.app.text import errors_shown, facts, plain, size
 from workbench.app.uploaded_files import Upload, receive, remove, safe_name, uploads
 from workbench.core import names
 from workbench.core.errors import WorkbenchError
+from workbench.core.files import open_regular
 from workbench.core.names import Kind
 from workbench.models.references import catalogue
 
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+    from workbench.corpora.readers.tables import ColumnNames
     from workbench.corpora.validate import Fault
 
 ENDINGS = [
-    "conllu",
-    "conll",
-    "bio",
-    "csv",
-    "tsv",
-    "jsonl",
-    "json",
-    "txt",
-    "spacy",
-    "mrg",
-    "ptb",
-    "parse",
+    ".conllu",
+    ".conll",
+    ".bio",
+    ".csv",
+    ".tsv",
+    ".jsonl",
+    ".json",
+    ".txt",
+    ".spacy",
+    ".mrg",
+    ".ptb",
+    ".parse",
 ]
 PAGE = "page"  # the place of an upload that is not in the top bar
 
@@ -70,15 +73,17 @@ def receive_model(file: "UploadedFile", name: str) -> Upload:
 
 
 def receive_corpus(
-    files: "Sequence[UploadedFile]",
+    files: "Sequence[UploadedFile | Path]",
     name: str,
     text: Sequence[str] = (),
     labels: Sequence[str] = (),
-) -> Upload:
+) -> tuple[Upload, tuple[str, ...]]:
     """Store files as one corpus if each can be read to its end, and has sentences.
 
     If columns are named, tables are converted to .spacy files, so the choice is part of the corpus.
+    The notes of the reader, such as the number of rows that are left out, are returned, too.
     """
+    notes: list[str] = []
 
     def fill(draft: Path) -> None:
         from workbench.corpora import read, write
@@ -94,18 +99,24 @@ def receive_corpus(
                     where=path.name,
                     remedy="Rename one of them, and upload both again.",
                 )
-            path.write_bytes(file.getbuffer())
+            if isinstance(file, Path):
+                with open_regular(file) as source, path.open("xb") as copy:
+                    shutil.copyfileobj(source, copy)
+            else:
+                path.write_bytes(file.getbuffer())
             if file_faults := faults(path, text=text, labels=labels):
                 raise FaultyError(file.name, file_faults)
             _require_sentences(path, file.name, text, labels)
             paths.append(path)
         if text or labels:
             for path in paths:
-                write(read(path, text=text, labels=labels).docs(), path.with_suffix(".spacy"))
+                corpus = read(path, text=text, labels=labels)
+                notes.extend(corpus.notes)
+                write(corpus.docs(), path.with_suffix(".spacy"))
                 path.unlink()
-        read(draft)  # raises if the files are not those of one corpus
+        notes.extend(read(draft).notes)  # raises if the files are not those of one corpus
 
-    return receive("corpora", name, fill)
+    return receive("corpora", name, fill), tuple(dict.fromkeys(notes))
 
 
 def _require_sentences(path: Path, name: str, text: Sequence[str], labels: Sequence[str]) -> None:
@@ -229,9 +240,11 @@ def draw_news(key: str) -> None:
         st.code(problem, language=None, wrap_lines=True)
 
 
-def news(kind: str, upload: Upload) -> str:
+def news(kind: str, upload: Upload, notes: Sequence[str] = ()) -> str:
     """The message for an upload that was stored."""
-    return f"Stored the {kind} {plain(upload.name)}. It is now chosen in the top bar."
+    said = (plain(note, 300) for note in reversed(notes))  # first what is left out
+    stored = f"Stored the {kind} {plain(upload.name)}."
+    return " ".join([stored, *said, "It is now chosen in the top bar."])
 
 
 # --- uploading a corpus ---------------------------------------------------------------------------
@@ -240,9 +253,44 @@ def news(kind: str, upload: Upload) -> str:
 
 
 def use_typed_corpus() -> None:
-    """Choose the corpus that was typed."""
-    if typed := str(st.session_state.get("typed-corpus") or "").strip():
+    """Choose the corpus that was typed, or let the columns of its tables be chosen."""
+    if (typed := str(st.session_state.get("typed-corpus") or "").strip()) and not is_open_table(
+        typed, PAGE
+    ):
         choice.choose_corpus(typed)
+
+
+def is_open_table(path: str, place: str) -> bool:
+    """Whether a path has tables with unknown text columns, which `draw_typed_table` then shows."""
+    from workbench.corpora import read
+    from workbench.corpora.formats import resolve
+
+    files: list[Path] = []
+    try:
+        files = [file for split in resolve(Path(path)).splits.values() for file in split]
+        read(path)
+        is_open = False
+    except WorkbenchError as error:  # any other is said where the corpus is opened
+        is_open = error.code == "column-not-found" and bool(_header(files[0]).names)
+    st.session_state[f"typed-table-{place}"] = files if is_open else []
+    return is_open
+
+
+def draw_typed_table(place: str = PAGE) -> None:
+    """Draw the choice of the columns of typed tables; a copy with these columns is stored."""
+    key = f"typed-table-{place}"
+    if (files := st.session_state.get(key)) and _draw_storing(files, f"{place} typed"):
+        st.session_state[key] = []
+        st.rerun()
+
+
+def _header(file: "UploadedFile | Path") -> "ColumnNames":
+    from workbench.corpora.readers.tables import ENOUGH, columns
+
+    if isinstance(file, Path):
+        with open_regular(file) as opened:
+            return columns(file.name, opened.read(ENOUGH))
+    return columns(file.name, bytes(file.getbuffer()[:ENOUGH]))
 
 
 def draw_corpus_upload(place: str = PAGE) -> None:
@@ -250,7 +298,6 @@ def draw_corpus_upload(place: str = PAGE) -> None:
     turn = st.session_state.setdefault("corpus-turn", 0)
     files = st.file_uploader(
         "Files of one corpus",
-        type=ENDINGS,
         accept_multiple_files=True,
         key=f"corpus-upload-{place}-{turn}",
         help="CoNLL-U, CSV or TSV with a header row, JSON lines, plain text, spaCy's .spacy, or "
@@ -259,9 +306,22 @@ def draw_corpus_upload(place: str = PAGE) -> None:
     )
     if not files:
         return
-    from workbench.corpora.readers.tables import ENOUGH, columns
+    for file in files:
+        if not file.name.lower().endswith(tuple(ENDINGS)):
+            st.error(
+                f"{plain(file.name, 80)}: the file extension is unknown. Known: "
+                f"{', '.join(ENDINGS)}. Save a spreadsheet as CSV, in UTF-8.",
+                icon=":material/error:",
+            )
+            return
+    if _draw_storing(files, place):
+        st.session_state["corpus-turn"] = turn + 1
+        st.rerun()
 
-    header = columns(files[0].name, bytes(files[0].getbuffer()[:ENOUGH]))
+
+def _draw_storing(files: "Sequence[UploadedFile | Path]", place: str) -> bool:
+    """Draw the columns and the name of these files; whether they were stored, and are chosen."""
+    header = _header(files[0])
     text, labels = (
         draw_columns(header.names, header.text, header.labels, place) if header.names else ((), ())
     )
@@ -270,18 +330,20 @@ def draw_corpus_upload(place: str = PAGE) -> None:
     if not st.button(
         "Check and store", key=f"store corpus {place}", type="primary", disabled=missing
     ):
-        return
+        return False
     with errors_shown(), st.spinner("Reading the files …"):
         try:
-            upload = receive_corpus(files, name, text, labels)
+            upload, notes = receive_corpus(files, name, text, labels)
         except FaultyError as faulty:
             draw_faults(faulty)
-            return
+            return False
         choice.choose_corpus(str(upload.path))
-        st.session_state["corpus-turn"] = turn + 1
-        if place == PAGE:
-            st.session_state["corpus-news"] = news("corpus", upload)
-        st.rerun()
+        if place.startswith(PAGE):
+            st.session_state["corpus-news"] = news("corpus", upload, notes)
+        else:  # the box of the top bar closes
+            st.toast(news("corpus", upload, notes), icon=":material/check:", duration="long")
+        return True
+    return False
 
 
 def draw_columns(
@@ -289,7 +351,10 @@ def draw_columns(
 ) -> tuple[Sequence[str], Sequence[str]]:
     """The chosen text and label columns; empty if they are those detected from the names."""
     if not text:
-        st.info("Choose the text column: it was not recognised by its name.")
+        st.info(
+            "Choose the text column: it was not recognised by its name. The first row must name "
+            "the columns: if it is a text already, add a row of names above it."
+        )
     st.caption(f"Columns: {plain(', '.join(names), 200)}.")
     texts = st.multiselect(
         "Text columns",

@@ -310,7 +310,7 @@ def _start(
     }
     for each, models_of in said.values():  # once, if the models have the same problem
         run_form.draw_problems(each, models_of)
-    if problems:
+    if any(problem.code != run_form.AMBIGUOUS for problem in problems):
         _offer_example(recipe)
     form = navigation.result_page_of(name).form
     if runs:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FRESH = "runs that were started in this session"
 WAIT = 60  # seconds that a request is cached, while files may change
+AMBIGUOUS = "task-ambiguous"  # the code of the error that a label is still to be chosen
 SPLITS = ("train", "dev", "test")
 DEVICES = ("cpu", "cuda", "mps")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
@@ -260,7 +261,11 @@ def draw_problems(checked: Preview, models: Refs) -> None:
     """Draw why a request cannot be computed, and what its models can do instead."""
     starter.keep_ready()  # a run is likely to be started soon
     for problem in checked.problems:
-        show_error(problem)
+        if problem.code == AMBIGUOUS:  # nothing is wrong yet
+            what = problem.what[:1].upper() + problem.what[1:]
+            st.info(f"{plain(what)} Choose the one to predict.")
+        else:
+            show_error(problem)
     if any(problem.code == "model-unsupported" for problem in checked.problems):
         _ways_on(models)
 

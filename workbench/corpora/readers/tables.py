@@ -277,7 +277,7 @@ def _texts(names: Collection[str], where: str) -> tuple[str, ...]:
         code="column-not-found",
         where=where,
         remedy="The first row must name the columns. Name the text column with text= (--text); in "
-        "the app, upload the file, and choose it.",
+        "the app, type the file's path where a corpus is opened, or upload it, and choose it.",
     )
 
 
