@@ -175,16 +175,22 @@ def patch_effects(
         return _numbers(corrupt, target, n_rows, here)
 
     values = np.full(len(cells), np.nan)
+    numbers = _number(clean, target), _number(corrupt, target)
     if method == "gradient":
         found = first_order(opened, recorded, chosen, run, keeps=keeps)
+        values[list(patches)] = found.numpy()
     else:
+        there = activations(opened, lambda: _pass(opened, corrupt))
+        values[list(patches)] = numbers[1]
+        # what both texts share restores nothing: a causal model's states before the first change
+        patches = {n: p for n, p in patches.items() if _changes(opened, recorded, there, p)}
+        n_shared = len(chosen) - len(patches)
         base = recorded_base(opened, lambda: _pass(opened, corrupt))
         found = patched(
-            opened, base, recorded, chosen, run, _longest(corrupt), keeps=keeps,
-            on_progress=on_progress,
+            opened, base, recorded, list(patches.values()), run, _longest(corrupt), keeps=keeps,
+            on_progress=None if on_progress is None else lambda n: on_progress(n_shared + n),
         )  # fmt: skip
-    values[list(patches)] = found.numpy()
-    numbers = _number(clean, target), _number(corrupt, target)
+        values[list(patches)] = found.numpy()
     return PatchEffects(tuple(cells), values, *numbers, tuple(notes))
 
 
@@ -200,6 +206,20 @@ def _cells(points: PatchPoints, units: Sequence[PatchUnit]) -> Iterator[Cell]:
         for head in range(points.heads[point]) if point in points.heads else [-1]:
             for unit in own:
                 yield Cell(point, unit, head)
+
+
+def _changes(points: PatchPoints, source: Activations, there: Activations, patch: Patch) -> bool:
+    """Whether a patch changes any number of the text."""
+    first = 1 if points.is_recurrent else 0  # ELMo's layers begin with the text's start
+    at, of = ([n + first for n in each] for each in (patch.positions, patch.sources))
+    for (point, stream), states in there.items():
+        if point == patch.point:
+            old, new = states[0, at], source[point, stream][0, of]
+            if patch.head is not None:
+                old, new = old[:, patch.head], new[:, patch.head]
+            if not torch.equal(old, new):
+                return True
+    return False
 
 
 def _number(prediction: Prediction, target: Target) -> float:
