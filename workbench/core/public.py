@@ -176,10 +176,11 @@ def _written(hint: Any) -> str:
     if not isinstance(kind, type):
         return str(hint)
     if arguments and issubclass(kind, Iterable) and not issubclass(kind, Mapping):
-        several = _written(arguments[0]).removeprefix("a ").removeprefix("an ")
-        if " or " in several:
-            return "a list of these"
-        return f"a list of {PLURALS.get(several, f'{several}s')}"
+        items = [
+            each.removeprefix("a ").removeprefix("an ")
+            for each in _written(arguments[0]).split(" or ")
+        ]
+        return f"a list of {' or '.join(PLURALS.get(each, f'{each}s') for each in items)}"
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     return f"{article} {kind.__name__.removeprefix('_')}"
 
