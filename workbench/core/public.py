@@ -128,7 +128,7 @@ def _wrong_type(name: str, key: str, hint: Any, value: object) -> WorkbenchError
     remedies = [
         text
         for kind, text in REMEDIES.items()
-        if {kind, f"{kind}s"} & {*named} and "string" not in named
+        if {kind, f"{kind}s"} & {*named} and not {"string", "strings"} & {*named}
     ]
     if type(value).__name__ == "Experiment":
         remedies = [
