@@ -21,6 +21,7 @@ import plotly.graph_objects as go
 from workbench.core.errors import WorkbenchError, did_you_mean, require_one_of
 from workbench.core.files import atomic_write, read_json, read_regular, user_path, write_atomically
 from workbench.core.public import public
+from workbench.drawing.hover import plain
 from workbench.drawing.sanitize import harmless
 from workbench.drawing.theme import PAPER, template
 from workbench.drawing.vector import Format, picture
@@ -79,7 +80,8 @@ def export(
     """
     if isinstance(run, go.Figure):
         path = _path(out or name, FIGURE_ENDINGS, "a figure")
-        drawing = Drawing(path.stem, "", "", "", harmless(run))
+        drawing = Drawing(path.stem, plain(run.layout.title.text or ""), "", "", harmless(run))
+        drawing.plain["layout"].pop("title", None)
         write_atomically(path, _figure("figure", drawing, path.suffix.lower(), columns))
         return path
     name = str(name)
