@@ -26,6 +26,7 @@ from workbench.analyses.predictions.explained import prediction_of, target_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.results import SHOWN, printable
 from workbench.analyses.predictions.target import Measure, Target
+from workbench.analyses.predictions.waiting import counted
 from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
@@ -447,7 +448,8 @@ def patch(
         method: `exact` (default), or `gradient`: to first order, by one pass forward and backward
             for all activations (attribution patching). It is wrong where a softmax saturates, so
             compute the largest effects again exactly.
-        on_progress: Function that is called with the number of patched texts that are computed.
+        on_progress: Function that is called with the number of patched texts that are computed
+            (default: a bar after two seconds).
 
     Returns:
         A `Patching`: its `table`, `effects` as arrays, `clean_value` and `corrupt_value`;
@@ -477,10 +479,11 @@ def patch(
         position=position,
         so_far=one.so_far,
     )
-    return patch_predictions(
-        one, other, target, against, what=what, by=by, measure=measure, metric=metric,
-        method=method, notes=[*notes, *more], on_progress=on_progress,
-    )  # fmt: skip
+    with counted(on_progress, "patching") as done:
+        return patch_predictions(
+            one, other, target, against, what=what, by=by, measure=measure, metric=metric,
+            method=method, notes=[*notes, *more], on_progress=done,
+        )  # fmt: skip
 
 
 def patch_predictions(
