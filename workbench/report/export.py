@@ -41,7 +41,13 @@ _STARTS, _RUNS = ("=", "+", "-", "@", "\t", "\r"), ("(", "|", "!")
 @overload
 def export(run: Run | str, name: str, out: "str | PathLike[str]", *, columns: int = 2) -> Path: ...
 @overload
-def export(run: go.Figure, /, out: "str | PathLike[str]", *, columns: int = 2) -> Path: ...
+def export(
+    run: go.Figure,
+    name: "str | PathLike[str]" = "",
+    out: "str | PathLike[str]" = "",
+    *,
+    columns: int = 2,
+) -> Path: ...
 @public
 def export(
     run: Run | str | go.Figure,
