@@ -350,8 +350,27 @@ def test_errors_say_which_sites_there_are() -> None:
         with pytest.raises(WorkbenchError) as caught:
             model.forward(read("bert")[0], taps=[wb.Read(name)])
         assert caught.value.code in ("layer-missing", "head-missing") and caught.value.remedy
+    for name, here in (
+        ("blocks.1.hook_resid_post", "block 2"),
+        ("blocks.0.hook_resid_pre", "embeddings"),
+        ("blocks.0.attn.hook_z", "block 1 heads"),
+        ("blocks.1.attn.hook_pattern", "wb.Capture"),
+    ):
+        with pytest.raises(WorkbenchError) as caught:
+            ours("bert", wb.Read(name))
+        assert here in caught.value.remedy
     with pytest.raises(WorkbenchError, match="shape"):
         ours("bert", wb.Write("block 1", torch.zeros(5)))
+    with pytest.raises(WorkbenchError, match="zero"):
+        ours("bert", wb.Write("block 1", "zero"))  # type: ignore[arg-type]
+    with pytest.raises(WorkbenchError, match="None"):
+        ours("bert", wb.Write("block 1", lambda states: None))  # type: ignore[arg-type, return-value]
+    ours("bert", absent := wb.Read("block 1", positions=99))
+    with pytest.raises(WorkbenchError, match="positions=99"):
+        absent["block 1"]
+    beyond = wb.Write("block 1", 0, positions=99)
+    with pytest.raises(WorkbenchError, match="positions=99"), beyond.on(model):
+        model.forward(read("bert")[0])
     with pytest.raises(WorkbenchError, match="nothing"):
         wb.Write("block 1")
     with pytest.raises(WorkbenchError, match="block 2"):

@@ -109,6 +109,14 @@ def test_a_picture_has_one_or_two_columns(run: Run, tmp_path: Path) -> None:
         export(run, "words", tmp_path / "w.svg", columns=3)
 
 
+def test_any_figure_is_written_as_a_picture(tmp_path: Path) -> None:
+    drawn = go.Figure(go.Bar(x=["a", "b"], y=[1, 2]))
+    for ending, start in STARTS.items():
+        assert export(drawn, tmp_path / f"drawn{ending}").read_bytes().startswith(start)
+    with pytest.raises(WorkbenchError, match="csv"):
+        export(drawn, out=tmp_path / "drawn.csv")
+
+
 def test_marks_that_only_plotly_draws_are_exported_as_a_page(tmp_path: Path) -> None:
     pie = go.Figure(go.Pie(labels=["a"], values=[1]))
     run = made(tmp_path, figures={"shares": pie})

@@ -128,7 +128,7 @@ def _wrong_type(name: str, key: str, hint: Any, value: object) -> WorkbenchError
     remedies = [
         text
         for kind, text in REMEDIES.items()
-        if {kind, f"{kind}s"} & {*named} and "string" not in named
+        if {kind, f"{kind}s"} & {*named} and not {"string", "strings"} & {*named}
     ]
     if type(value).__name__ == "Experiment":
         remedies = [
@@ -176,10 +176,11 @@ def _written(hint: Any) -> str:
     if not isinstance(kind, type):
         return str(hint)
     if arguments and issubclass(kind, Iterable) and not issubclass(kind, Mapping):
-        several = _written(arguments[0]).removeprefix("a ").removeprefix("an ")
-        if " or " in several:
-            return "a list of these"
-        return f"a list of {PLURALS.get(several, f'{several}s')}"
+        items = [
+            each.removeprefix("a ").removeprefix("an ")
+            for each in _written(arguments[0]).split(" or ")
+        ]
+        return f"a list of {' or '.join(PLURALS.get(each, f'{each}s') for each in items)}"
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     return f"{article} {kind.__name__.removeprefix('_')}"
 

@@ -185,13 +185,18 @@ def _with_prefix(path: Path) -> Source:
     matches = [file for file in files if file.name == path.name]
     if not matches:
         known = {f.name for f in files if f.name} | {f.path.name for f in files}
+        remedy = (
+            did_you_mean(path.name, known)
+            if known
+            else "Name a file, a folder, or a built-in corpus such as primer."
+        )
+        if len(path.name.split()) > 2:
+            remedy = "A text that does not end as a sentence does is wb.read([TEXT]) in Python."
         raise WorkbenchError(
             "there is no such file or folder.",
             code="corpus-not-found",
             where=str(path),
-            remedy=did_you_mean(path.name, known)
-            if known
-            else "Name a file, a folder, or a built-in corpus such as primer.",
+            remedy=remedy,
         )
     return _gather(matches, path)
 

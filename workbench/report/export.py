@@ -12,14 +12,17 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError, did_you_mean, require_one_of
 from workbench.core.files import atomic_write, read_json, read_regular, user_path, write_atomically
 from workbench.core.public import public
+from workbench.drawing.hover import plain
+from workbench.drawing.sanitize import harmless
 from workbench.drawing.theme import PAPER, template
 from workbench.drawing.vector import Format, picture
 from workbench.report.content import Content, Drawing, Part, drawings, public_text
@@ -35,12 +38,29 @@ FIGURE_ENDINGS = (".html", ".json", ".svg", ".png", ".pdf")
 _STARTS, _RUNS = ("=", "+", "-", "@", "\t", "\r"), ("(", "|", "!")
 
 
+@overload
+def export(run: Run | str, name: str, out: "str | PathLike[str]", *, columns: int = 2) -> Path: ...
+@overload
+def export(
+    run: go.Figure,
+    name: "str | PathLike[str]" = "",
+    out: "str | PathLike[str]" = "",
+    *,
+    columns: int = 2,
+) -> Path: ...
 @public
-def export(run: Run | str, name: str, out: "str | PathLike[str]", *, columns: int = 2) -> Path:
-    """Write one table or figure of a run to a file, with all digits.
+def export(
+    run: Run | str | go.Figure,
+    name: "str | PathLike[str]" = "",
+    out: "str | PathLike[str]" = "",
+    *,
+    columns: int = 2,
+) -> Path:
+    """Write one table or figure of a run to a file, with all digits; or any figure.
 
     Args:
-        run: A finished `Run`, or its name.
+        run: A finished `Run`, or its name; or a figure, such as `wb.lens(...).figure()`, whose file
+            is the second argument.
         name: The name of a table or a figure of the run. If a table and a figure have this name,
             the table is written unless only figures have the suffix.
         out: The output file; its suffix selects the format: a table as .csv, .parquet or .json, a
@@ -59,7 +79,18 @@ def export(run: Run | str, name: str, out: "str | PathLike[str]", *, columns: in
         >>> run = wb.run("describe", corpus="primer:size=40")
         >>> wb.export(run, "relations", "relations.csv").name
         'relations.csv'
+        >>> model = wb.load("mini:gpt", device="cpu")
+        >>> figure = wb.lens(model, "Ben walks to the hill.").figure()
+        >>> wb.export(figure, "lens.pdf").name  # as wide as two columns
+        'lens.pdf'
     """
+    if isinstance(run, go.Figure):
+        path = _path(out or name, FIGURE_ENDINGS, "a figure")
+        drawing = Drawing(path.stem, plain(run.layout.title.text or ""), "", "", harmless(run))
+        drawing.plain["layout"].pop("title", None)
+        write_atomically(path, _figure("figure", drawing, path.suffix.lower(), columns))
+        return path
+    name = str(name)
     run = opened_run(run, "wb.export")
     ending = user_path(out).suffix.lower()
     as_figure = name not in run.tables or (ending in FIGURE_ENDINGS and ending not in TABLE_ENDINGS)
@@ -93,7 +124,7 @@ def export_figure(run: Run, name: str, out: "str | PathLike[str]", columns: int 
         code="figure-not-found",
         where=run.name,
     )
-    content = _figure(run, figures[name], path.suffix.lower(), columns)
+    content = _figure(run.name, figures[name], path.suffix.lower(), columns)
     write_atomically(path, content)
     return path
 
@@ -137,11 +168,11 @@ def whole(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def _figure(run: Run, drawing: Drawing, ending: str, columns: int) -> bytes:
+def _figure(of: str, drawing: Drawing, ending: str, columns: int) -> bytes:
     if ending == ".json":
         return figure_json(drawing)
     if ending == ".html":
-        return figure_page(run.name, drawing).encode()
+        return figure_page(of, drawing).encode()
     kinds: Mapping[str, Format] = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
     try:
         return picture(
@@ -155,7 +186,7 @@ def _figure(run: Run, drawing: Drawing, ending: str, columns: int) -> bytes:
         raise WorkbenchError(
             f"the figure {drawing.name!r:.60} cannot be drawn: {error}.",
             code="figure-damaged",
-            where=run.name,
+            where=of,
             remedy="Export it as .json, or as .html, which Plotly draws.",
         ) from error
 

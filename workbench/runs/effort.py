@@ -162,7 +162,7 @@ def _grown(
             break
     if result is None:  # no step, which `steps` excludes
         raise AssertionError("an experiment has at least one step")
-    progress.log(f"{_in_words(done[-1].sizes)}: {ENDINGS[ending]}.".capitalize())
+    progress.log(f"Sample of {_in_words(done[-1].sizes)}: {ENDINGS[ending]}.")
     caveats = [_undecided(done[-1], ending)] if done[-1].still_open else []
     facts = {
         "sizes": done[-1].sizes,

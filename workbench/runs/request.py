@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from workbench.engine.model import Model
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+_PLURALS = {"models": "model", "corpora": "corpus"}  # arguments that take one or several
 Seen = dict[Any, Any]
 T = TypeVar("T")
 # by kind and content hash, the models and corpora of this process that were in a request
@@ -207,6 +208,14 @@ def checked_settings(experiment: Experiment[Any], values: Mapping[str, Any]) -> 
     """Return checked settings from values or from text; errors quote the help of the setting."""
     known_names = list(experiment.settings.model_fields)
     for name in values:
+        if name in _PLURALS and name not in known_names:
+            one = _PLURALS[name]
+            raise WorkbenchError(
+                f"{experiment.name} has no setting {name!r}.",
+                code="setting-unknown",
+                remedy=f"Name several with {one}=[REF, …] in Python, with --{one} REF --{one} REF "
+                "on the command line.",
+            )
         require_one_of(
             name, known_names, f"{experiment.name} has no setting {name!r}.", code="setting-unknown"
         )

@@ -32,6 +32,7 @@ def test_the_default_target_is_the_first_choice(name: str) -> None:
         ("bert", "Ben ___ to the hill.", "walks", "walks"),
         ("gpt", "Ben walks to the", "hill", "▁hill"),
         ("gpt", "Ben walks to the", "▁hill", "▁hill"),
+        ("gpt", "Ben walks to the", " hill", "▁hill"),
         ("t5", "Ben ___ to the hill.", "walk", "▁walk"),
         ("elmo", "Ben ___ to the hill.", "walks", "walks"),
     ],

@@ -21,6 +21,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.corpora.encode import doc_of, encode
 from workbench.engine.task import Task
 from workbench.models.huggingface import HuggingFace
+from workbench.models.interventions import patching
 from workbench.models.interventions.patching import What
 from workbench.models.output_heads.task_heads import MixHead, Scale
 
@@ -332,6 +333,22 @@ def test_small_differences_have_no_effects() -> None:
     found = patch_effects(clean, corrupt, Target(5))
     flat = PatchEffects(found.cells, found.values, found.clean, found.clean)
     assert not flat.is_restorable and np.isnan(flat.effects).all()
+
+
+def test_what_both_texts_share_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_rows: list[int] = []
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        n_rows.append(len(arguments[3]))
+        return patching.patched(*arguments, **named)
+
+    monkeypatch.setattr("workbench.analyses.patching.patch.patched", counted)
+    texts = [f"The old dog sees Mary. Then the {word}" for word in ("girls", "girl")]
+    found = wb.patch(mini("mini:gpt"), *texts, "were", "was")
+    is_last = found.table["corrupt"].str.contains("girl")
+    assert n_rows == [int(is_last.sum())] == [5]  # embeddings, 4 layers
+    assert (found.table["effect"][~is_last] == 0).all()
+    assert np.allclose(found.table["effect"][is_last], 1, **CLOSE)
 
 
 def test_progress_counts_the_patched_texts() -> None:

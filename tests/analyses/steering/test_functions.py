@@ -26,7 +26,7 @@ def test_a_difference_of_number_makes_another_word_plural(model: Any) -> None:
     table = found.table.set_index("strength")
     assert table["effect"].is_monotonic_increasing and table.loc[1.0, "effect"] > 2
     assert table.loc[1.0, "effect"] > table.loc[1.0, "random_high"] and table.loc[1.0, "p"] < 0.05
-    assert table.loc[-1.0, "effect"] < table.loc[-1.0, "random_low"]
+    assert table.loc[-1.0, "effect"] < table.loc[-1.0, "random_low"] and table.loc[-1.0, "p"] < 0.05
     assert "were" in repr(found) and found.figure().layout.title.text
     by_default = wb.steer(model, PLURAL, SINGULAR, layer=2, n_random=20)
     assert {name.strip("▁") for name in by_default.names} <= {"were", "are", "was", "is"}

@@ -23,6 +23,7 @@ from workbench.analyses.attribution.methods import (
 )
 from workbench.analyses.predictions.explained import prediction_of, target_of
 from workbench.analyses.predictions.target import Baseline, By, Measure, Segments
+from workbench.analyses.predictions.waiting import counted
 from workbench.core.public import public
 from workbench.engine.model import Model
 
@@ -114,7 +115,8 @@ def attribute(
         samples: Number of random orders of the units for `shapley` (default 25). If all orders are
             not more than this, all are used.
         seed: Seed of `shapley` and `random`.
-        on_progress: Function that is called with the number of computed variants of the text.
+        on_progress: Function that is called with the number of computed variants of the text
+            (default: a bar after two seconds).
 
     Returns:
         An attribution: `scores` of `units`, a `table`, the convergence `delta`, `layer_table` of
@@ -135,21 +137,20 @@ def attribute(
     if measure is None:
         measure = "logit" if prediction.kind == "score" else "probability"
     explained = target_of(prediction, target, against, measure)
-    options: dict[str, Any] = {
-        "by": by, "segments": segments, "baseline": baseline, "on_progress": on_progress,
-    }  # fmt: skip
-    if method == "most-faithful":
-        found = most_faithful(prediction, explained, **options)
-    else:
-        found = attribute_prediction(
-            prediction,
-            explained,
-            method,
-            max_steps=max_steps,
-            samples=samples,
-            seed=seed,
-            **options,
-        )
+    options: dict[str, Any] = {"by": by, "segments": segments, "baseline": baseline}
+    with counted(on_progress, "explaining") as options["on_progress"]:
+        if method == "most-faithful":
+            found = most_faithful(prediction, explained, **options)
+        else:
+            found = attribute_prediction(
+                prediction,
+                explained,
+                method,
+                max_steps=max_steps,
+                samples=samples,
+                seed=seed,
+                **options,
+            )
     own = {field.name: getattr(found, field.name) for field in fields(found)}
     own["notes"] = (*notes, *found.notes)
     return Explanation(**own, by=by, segments=segments)

@@ -86,7 +86,7 @@ def patch(
         from workbench.models.loading import load
 
         opened = load(model, device, precision, seed=seed, pickled=pickled, objective=objective)
-    with output.progress("Patching"):
+    with output.progress("Patching") as done:
         found = patched(
             opened,
             clean,
@@ -100,5 +100,6 @@ def patch(
             second=second,
             corrupt_second=corrupt_second,
             measure=measure,
+            on_progress=done,
         )
     output.answer(found, json)

@@ -26,6 +26,7 @@ from workbench.analyses.predictions.explained import prediction_of, target_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.results import SHOWN, printable
 from workbench.analyses.predictions.target import Measure, Target
+from workbench.analyses.predictions.waiting import counted
 from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
@@ -175,16 +176,22 @@ def patch_effects(
         return _numbers(corrupt, target, n_rows, here)
 
     values = np.full(len(cells), np.nan)
+    numbers = _number(clean, target), _number(corrupt, target)
     if method == "gradient":
         found = first_order(opened, recorded, chosen, run, keeps=keeps)
+        values[list(patches)] = found.numpy()
     else:
+        there = activations(opened, lambda: _pass(opened, corrupt))
+        values[list(patches)] = numbers[1]
+        # what both texts share restores nothing: a causal model's states before the first change
+        patches = {n: p for n, p in patches.items() if _changes(opened, recorded, there, p)}
+        n_shared = len(chosen) - len(patches)
         base = recorded_base(opened, lambda: _pass(opened, corrupt))
         found = patched(
-            opened, base, recorded, chosen, run, _longest(corrupt), keeps=keeps,
-            on_progress=on_progress,
+            opened, base, recorded, list(patches.values()), run, _longest(corrupt), keeps=keeps,
+            on_progress=None if on_progress is None else lambda n: on_progress(n_shared + n),
         )  # fmt: skip
-    values[list(patches)] = found.numpy()
-    numbers = _number(clean, target), _number(corrupt, target)
+        values[list(patches)] = found.numpy()
     return PatchEffects(tuple(cells), values, *numbers, tuple(notes))
 
 
@@ -200,6 +207,20 @@ def _cells(points: PatchPoints, units: Sequence[PatchUnit]) -> Iterator[Cell]:
         for head in range(points.heads[point]) if point in points.heads else [-1]:
             for unit in own:
                 yield Cell(point, unit, head)
+
+
+def _changes(points: PatchPoints, source: Activations, there: Activations, patch: Patch) -> bool:
+    """Whether a patch changes any number of the text."""
+    first = 1 if points.is_recurrent else 0  # ELMo's layers begin with the text's start
+    at, of = ([n + first for n in each] for each in (patch.positions, patch.sources))
+    for (point, stream), states in there.items():
+        if point == patch.point:
+            old, new = states[0, at], source[point, stream][0, of]
+            if patch.head is not None:
+                old, new = old[:, patch.head], new[:, patch.head]
+            if not torch.equal(old, new):
+                return True
+    return False
 
 
 def _number(prediction: Prediction, target: Target) -> float:
@@ -427,7 +448,8 @@ def patch(
         method: `exact` (default), or `gradient`: to first order, by one pass forward and backward
             for all activations (attribution patching). It is wrong where a softmax saturates, so
             compute the largest effects again exactly.
-        on_progress: Function that is called with the number of patched texts that are computed.
+        on_progress: Function that is called with the number of patched texts that are computed
+            (default: a bar after two seconds).
 
     Returns:
         A `Patching`: its `table`, `effects` as arrays, `clean_value` and `corrupt_value`;
@@ -457,10 +479,11 @@ def patch(
         position=position,
         so_far=one.so_far,
     )
-    return patch_predictions(
-        one, other, target, against, what=what, by=by, measure=measure, metric=metric,
-        method=method, notes=[*notes, *more], on_progress=on_progress,
-    )  # fmt: skip
+    with counted(on_progress, "patching") as done:
+        return patch_predictions(
+            one, other, target, against, what=what, by=by, measure=measure, metric=metric,
+            method=method, notes=[*notes, *more], on_progress=done,
+        )  # fmt: skip
 
 
 def patch_predictions(

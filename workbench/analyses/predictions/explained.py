@@ -291,14 +291,18 @@ def _possible(prediction: Prediction, row: int, logits: Tensor) -> int:
 
 
 def _piece(prediction: Prediction, choice: str, logits: Tensor) -> int:
-    """The piece of a word: as it is split after a space or stored, else as it is shown."""
+    """The piece of a word: as it is split after a space or stored, else as it is shown.
+
+    A space before the word, as in ` Mary`, means the piece that begins a word.
+    """
     from spacy.tokens import Doc
 
     model, n_choices = prediction.model, len(logits)
     split: list[int] = []
-    if choice.strip() == choice != "":
+    word = choice.removeprefix(" ")
+    if word.strip() == word != "":
         # between other words, so that it is split as in a text
-        doc = Doc(prediction.doc.vocab, words=["a", choice, "a"])
+        doc = Doc(prediction.doc.vocab, words=["a", word, "a"])
         text = model.encode(encode([doc]))
         split = text.ids[0][text.words[0] == 1].tolist()
     begins = split[0] if len(split) == 1 else None

@@ -309,7 +309,8 @@ def _edge_task(task: TaskResult, means: pd.DataFrame) -> Finding:
         falls = "falling to " if last < row["lower"] and not is_bound else at_least
         tail = f", {falls}{score(last)} at the last layer"
     if not task.is_above:
-        claim = f"No layer is significantly above the baselines for {task.title}: {layer} has "
+        has = "have" if is_best == "are best" else "has"
+        claim = f"No layer is significantly above the baselines for {task.title}: {layer} {has} "
         claim = (
             claim
             if len(layers) > 1

@@ -92,7 +92,8 @@ class Steered:
 
         The difference is added where the prediction is made. effect: change of the difference of
         the two logits, mean over texts. random, random_low, random_high: mean, 5th and 95th
-        percentile of random directions of the same length.
+        percentile of random directions of the same length. p: of an effect at least as large in
+        the direction of the strength, so that a negative strength should lower the difference.
         """
         import pandas as pd
 
@@ -100,11 +101,12 @@ class Steered:
         rows = []
         for strength, numbers in zip(STRENGTHS, found, strict=True):
             low, high = np.percentile(numbers[1:], [5, 95])
+            along = np.sign(strength) * numbers
             rows.append(
                 {
                     "strength": strength, "effect": numbers[0], "random": numbers[1:].mean(),
                     "random_low": low, "random_high": high,
-                    "p": (1 + (numbers[1:] >= numbers[0]).sum()) / len(numbers),
+                    "p": (1 + (along[1:] >= along[0]).sum()) / len(numbers),
                 }
             )  # fmt: skip
         return pd.DataFrame(rows)

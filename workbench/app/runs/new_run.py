@@ -276,7 +276,9 @@ def _in_words(experiment: Experiment[Any], name: str, value: Any) -> str:
     """A setting of a preset in words: `Training budget: quick`."""
     field = experiment.settings.model_fields[name]
     sentence = settings_form.sentence_of(field.description or name)
-    return sentence if value is True else f"{sentence}: {value}"
+    if value is True:
+        return sentence
+    return f"{sentence}: {settings_form.typed(value) or settings_form.UNSET}"
 
 
 def estimated(

@@ -104,7 +104,7 @@ def _field(experiment: Experiment[Any], name: str, initial: Mapping[str, Any], p
         return _number(kind, field, label, about, key, start, optional)
     return st.text_input(
         label,
-        _typed(start),
+        typed(start),
         key=key,
         help=about,
         placeholder=UNSET if optional else "",
@@ -177,7 +177,7 @@ def _bound(field: FieldInfo, *names: str) -> float | None:
 def _is_default(field: FieldInfo, value: Any) -> bool:
     default = field.get_default(call_default_factory=True)
     kind, _, _ = _kind(field.annotation, field)
-    return bool(value == (_typed(default) if kind is str else _json(default)))
+    return bool(value == (typed(default) if kind is str else _json(default)))
 
 
 def _json(value: Any) -> Any:
@@ -189,7 +189,7 @@ def _json(value: Any) -> Any:
     )
 
 
-def _typed(value: Any) -> str:
+def typed(value: Any) -> str:
     """A value as the user would type it."""
     if value is None:
         return ""

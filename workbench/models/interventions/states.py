@@ -68,6 +68,17 @@ _SITE = re.compile(
     "(?: (?P<vectors>queries|keys|values))?)"
 )
 _EXAMPLES = "embeddings, block 2, block 2 attention, block 2 mlp, block 2 values, or head 2.3"
+_HOOK = re.compile("blocks\\.([0-9]{1,5})\\.(.+)")
+_HOOKS = {  # names of TransformerLens, after `blocks.1.`
+    "hook_resid_post": "block {}",
+    "hook_attn_out": "block {} attention",
+    "hook_mlp_out": "block {} mlp",
+    "attn.hook_q": "block {} queries",
+    "attn.hook_k": "block {} keys",
+    "attn.hook_v": "block {} values",
+    "attn.hook_z": "block {} heads",
+    "mlp.hook_post": "block {} neurons",
+}
 
 
 class Place(NamedTuple):
@@ -85,6 +96,7 @@ class StateTap(Tap):
     positions: Positions = None
     _model: Model | None = field(default=None, init=False, repr=False)
     _points: dict[str, PatchPoints] = field(default_factory=dict, init=False, repr=False)
+    _found: bool | None = field(default=None, init=False, repr=False)  # a piece; None: no pass yet
 
     needs_probabilities = False
 
@@ -111,13 +123,32 @@ class StateTap(Tap):
             >>> with wb.Write("block 1", 0).on(model):
             ...     written = wb.generate(model, "Ben walks", max_pieces=3)
         """
-        whole = False
+        whole, self._found = False, None
         try:
             with opened(model, [self]):
                 yield self
             whole = True
         finally:
             self.close(whole)
+        self.require_found()
+
+    def chosen(self, at: "At") -> Tensor:
+        """The chosen pieces of a pass.  # [batch, pieces], bool"""
+        mask = at.chosen(self.words, self.positions)
+        self._found = bool(self._found) or bool(mask.any())
+        return mask
+
+    def require_found(self) -> None:
+        """Raise an error if no pass had a piece that is chosen."""
+        if self._found is False:
+            wanted = {"words": self.words, "positions": self.positions}
+            chosen = ", ".join(f"{key}={each}" for key, each in wanted.items() if each is not None)
+            raise WorkbenchError(
+                f"no text has the pieces of {chosen or 'all positions'}, so nothing was read or "
+                f"written at {', '.join(self.names)}.",
+                code="word-unknown",
+                remedy="Words and positions are counted from 0; positions=-1 is the last piece.",
+            )
 
     def points(self, model: Model, what: What | Vectors) -> PatchPoints:
         """The points of a model, found once."""
@@ -178,11 +209,12 @@ class Read(StateTap):
                 code="setting-invalid",
                 remedy=f"Use a name of the tap as it was written. It has read {known}.",
             )
+        self.require_found()
         return [state for _, state in sorted(self.states[site].items())]
 
     def through(self, name: str, place: Place, states: Tensor, at: "At") -> Tensor:
         own = states if place.head is None else states[:, :, place.head]
-        chosen = at.chosen(self.words, self.positions)
+        chosen = self.chosen(at)
         for row, document in enumerate(at.documents):
             parts = self._pending.setdefault((name, document), [])
             if not at.offset:
@@ -244,7 +276,7 @@ class Write(StateTap):
         return (self.site,)
 
     def through(self, name: str, place: Place, states: Tensor, at: "At") -> Tensor:
-        chosen = at.chosen(self.words, self.positions)
+        chosen = self.chosen(at)
         own = states if place.head is None else states[:, :, place.head]
         old = own[chosen]  # [chosen, ...]
         if not len(old):
@@ -273,7 +305,15 @@ class Write(StateTap):
 
     def _fitted(self, value: Tensor | float, old: Tensor, rows: int) -> Tensor:
         """A value for each chosen state; one for each of a text is repeated for all texts."""
-        given = torch.as_tensor(value).to(old)
+        try:
+            given = torch.as_tensor(value).to(old)
+        except (RuntimeError, TypeError, ValueError):
+            raise WorkbenchError(
+                f"what is written at {self.site} is {value!r:.40}, which is no number or tensor.",
+                code="wrong-type",
+                remedy="Pass a number (0 removes the states), a tensor, or a function that returns "
+                "the new states.",
+            ) from None
         if given.ndim == old.ndim and len(given) not in (1, len(old)) and len(old) % rows == 0:
             given = given.repeat(rows, *[1] * (given.ndim - 1))
         try:
@@ -454,7 +494,7 @@ def place_of(
         raise WorkbenchError(
             f"{name!r:.60} is not the name of a site.",
             code="layer-missing",
-            remedy=f"Write {_EXAMPLES}; blocks and heads are counted from 1.",
+            remedy=_remedy(name),
         )
     part = found.groupdict()
     kind = part["kind"] or part["of"]
@@ -488,6 +528,20 @@ def place_of(
         reason = f"block {layer} has {of} {layer}.1 to {layer}.{n_heads}"
         raise _missing(model, name, reason, "head-missing")
     return Place(alike[0], head * own.heads[alike[0]] // n_heads)
+
+
+def _remedy(name: str) -> str:
+    """What to write instead of this name; of a hook of TransformerLens, its name here."""
+    hook = _HOOK.fullmatch(name.strip())
+    if hook and hook[2] == "attn.hook_pattern":
+        return f"Read maps with wb.Capture(lambda site: site.layer == {int(hook[1])})."
+    if hook and hook[2] == "hook_resid_pre":
+        block = f"block {int(hook[1])}" if int(hook[1]) else "embeddings"
+        return f"Write {block!r}: what this block of TransformerLens reads."
+    if hook and hook[2] in _HOOKS:
+        block = _HOOKS[hook[2]].format(int(hook[1]) + FIRST)
+        return f"Write {block!r}: blocks are counted from 1."
+    return f"Write {_EXAMPLES}; blocks and heads are counted from 1."
 
 
 def _heads(points: PatchPoints, point: Point) -> int:

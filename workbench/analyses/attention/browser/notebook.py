@@ -97,7 +97,11 @@ def _line_class() -> Any:
     import anywidget
     import traitlets
 
-    members = {"_esm": line_script(), "place": traitlets.Unicode().tag(sync=True)}
+    members = {
+        "_esm": line_script(),
+        "place": traitlets.Unicode().tag(sync=True),
+        "__repr__": lambda self: "",  # it shows nothing, also where there are no widgets
+    }
     return type("Line", (anywidget.AnyWidget,), members)
 
 
