@@ -112,7 +112,8 @@ def test_the_strip_has_a_number_with_its_interval_only_if_the_data_supports_it()
 
 def test_every_experiment_has_a_question_and_a_page() -> None:
     for name in built_in_experiments():
-        assert EXPERIMENTS[name].subject in new_run.SUBJECTS[:-1], name
+        subjects = new_run.SUBJECTS[:-1]
+        assert EXPERIMENTS[name].subject in subjects, f"give {name} a subject of {subjects}"
         assert new_run.question_of(EXPERIMENTS[name]).endswith("?"), name
         assert page_of(name) == ANY or name in result_page_of(name).experiments.values()
 

@@ -29,12 +29,8 @@ def test_a_header_is_broken_at_underscores_and_not_in_a_word(
     monkeypatch.setattr(output, "out", Console(highlight=False, soft_wrap=True, width=24))
     columns = ("head", "entropy_lower", "entropy_upper")
     output.print_table("", columns, [(7, 0.5, 0.75)])
-    assert capsys.readouterr().out.splitlines() == [
-        "      entropy_  entropy_",
-        "head     lower     upper",
-        "   7      0.50      0.75",
-        "",
-    ]
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[:2] == [["entropy_", "entropy_"], ["head", "lower", "upper"]]
     assert output.columns_that_fit(columns, [(7, 0.5, 0.75)]) == 3
 
 
