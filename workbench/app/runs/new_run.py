@@ -212,8 +212,8 @@ def question(
         on_change=changed,
     )
     if wrong:
-        label = f"Not in this list: {len(wrong)} that cannot be used"
-        with st.expander(label, icon=":material/warning:", type="compact"):
+        unusable = f"Not in this list: {len(wrong)} that cannot be used"
+        with st.expander(unusable, icon=":material/warning:", type="compact"):
             for error in wrong:
                 show_error(error)
     return usable[picked if picked in names else experiment.name]
