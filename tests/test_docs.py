@@ -27,6 +27,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     examples.write_files(request.getfixturevalue("page"), tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("WORKBENCH_RUNS", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 

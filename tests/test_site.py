@@ -178,7 +178,8 @@ def test_every_name_of_the_package_is_in_the_reference_and_what_it_returns(
 
 def test_every_experiment_has_a_page() -> None:
     pages = {path.stem for path in (ROOT / "docs" / "analyses").glob("*.md")}
-    assert set(built_in_experiments()) <= pages
+    without = sorted(set(built_in_experiments()) - pages)
+    assert not without, f"write docs/analyses/NAME.md of {without}"
 
 
 PARTS = ("Definition", "Finding", "How to read the figure", "Settings that matter", "Trap")

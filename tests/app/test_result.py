@@ -10,6 +10,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from tests.app.pages import home, opened, said, titles, well  # noqa: F401
 from workbench import Experiment, Settings
@@ -112,9 +113,28 @@ def test_the_strip_has_a_number_with_its_interval_only_if_the_data_supports_it()
 
 def test_every_experiment_has_a_question_and_a_page() -> None:
     for name in built_in_experiments():
-        assert EXPERIMENTS[name].subject in new_run.SUBJECTS[:-1], name
+        subjects = new_run.SUBJECTS[:-1]
+        assert EXPERIMENTS[name].subject in subjects, f"give {name} a subject of {subjects}"
         assert new_run.question_of(EXPERIMENTS[name]).endswith("?"), name
         assert page_of(name) == ANY or name in result_page_of(name).experiments.values()
+
+
+def test_an_experiment_that_cannot_be_imported_is_named_and_the_others_can_be_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def drawn() -> None:
+        from workbench.app.runs import new_run
+        from workbench.experiment.definition import EXPERIMENTS
+
+        new_run.question(EXPERIMENTS["profile"])
+
+    homes = {**EXPERIMENTS.homes, "own": "no_such_package.experiment:OWN"}
+    monkeypatch.setitem(vars(EXPERIMENTS), "homes", homes)
+    page = AppTest.from_function(drawn, default_timeout=60).run()
+    (error,) = page.error
+    assert "no such package" in error.value.replace("\\_", " ")
+    assert "Install what is missing" in error.value
+    assert len(page.selectbox[0].options) == len(homes) - 1 and not page.exception
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -23,6 +23,17 @@ def test_text_is_left_and_numbers_are_right(capsys: pytest.CaptureFixture[str]) 
     ]
 
 
+def test_a_header_is_broken_at_underscores_and_not_in_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "out", Console(highlight=False, soft_wrap=True, width=24))
+    columns = ("head", "entropy_lower", "entropy_upper")
+    output.print_table("", columns, [(7, 0.5, 0.75)])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[:2] == [["entropy_", "entropy_"], ["head", "lower", "upper"]]
+    assert output.columns_that_fit(columns, [(7, 0.5, 0.75)]) == 3
+
+
 def test_brackets_are_text(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table("Layer [red]", ("", ""), [("[bold]x[/bold]", "[/]")])
     assert capsys.readouterr().out.splitlines() == ["Layer [red]", "[bold]x[/bold]  [/]", ""]

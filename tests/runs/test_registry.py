@@ -8,6 +8,7 @@ from tests.runs.conftest import forget_experiments, installed
 from workbench import Experiment, WorkbenchError, experiments
 from workbench.core.analysis import analyses
 from workbench.core.registry import Registry
+from workbench.experiment.definition import EXPERIMENTS
 
 
 @pytest.fixture
@@ -37,8 +38,11 @@ def test_two_of_one_name_are_an_error_that_names_both(offering) -> None:  # type
     offering("describe", "workbench_steps:EXPERIMENT")
     with pytest.raises(WorkbenchError) as raised:
         experiments()["describe"]
-    for words in ("two experiments are called 'describe'", "describe_announced", "Uninstall one"):
+    for words in ("experiment 'describe'", "describe_announced", "analyses.basics", "uninstall"):
         assert words in str(raised.value)
+    usable, wrong = EXPERIMENTS.usable()
+    assert "describe" not in usable and {"steps", "profile"} <= set(usable)
+    assert [each.code for each in wrong] == ["name-conflict"], "said once"
 
 
 def test_an_unknown_name_says_which_is_near() -> None:

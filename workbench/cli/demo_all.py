@@ -20,7 +20,9 @@ AHEAD = 2  # runs that start while one computes
 
 def stops() -> dict[str, Demo]:
     """Return what each experiment shows, in order."""
-    found = {name: kind.demo for name, kind in EXPERIMENTS.items() if kind.demo is not None}
+    found = {
+        name: kind.demo for name, kind in EXPERIMENTS.usable()[0].items() if kind.demo is not None
+    }
     return dict(sorted(found.items(), key=lambda stop: stop[1].order))
 
 

@@ -605,7 +605,13 @@ def print_table(
             else _folded(cell, width, cut)
             for cell, width, cut in zip(row, widths, whole, strict=True)
         ]
-        if header:  # aligned at the bottom
+        if header:  # broken at underscores, aligned at the bottom
+            folded = [
+                [line.replace("_ ", "_") for line in _folded(_spaced(cell), width, no_wrap=False)]
+                if len(part) > 1
+                else part
+                for cell, part, width in zip(row, folded, widths, strict=True)
+            ]
             height = max(map(len, folded), default=0)
             folded = [[""] * (height - len(part)) + part for part in folded]
         for line in zip_longest(*folded, fillvalue=""):
@@ -635,7 +641,11 @@ def _columns(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
     )
     longest = [max((len(row[i]) for row in cells), default=0) for i in range(len(columns))]
     minimum = [min(NARROW, size) for size in longest]
-    fits = sum(minimum) + BETWEEN * len(minimum) <= out.width + BETWEEN
+    for whole in (list(map(max, minimum, map(_word, columns))), minimum):
+        fits = sum(whole) + BETWEEN * len(whole) <= out.width + BETWEEN
+        if fits:
+            minimum = whole
+            break
     for i, column in enumerate(columns):
         numeric = bool(cells) and all(_is_number(row[i]) for row in cells)
         drawn.add_column(
@@ -699,12 +709,22 @@ NARROW, BETWEEN = 10, 2  # characters: minimum width of a wide column, and betwe
 INDENT = 4  # characters in front of a text below a row
 
 
+def _spaced(header: str) -> str:
+    """Return a header with spaces where it may be broken."""
+    return header.replace("_", "_ ")
+
+
+def _word(header: str) -> int:
+    """Return the length of a header's longest word, which is not broken if there is room."""
+    return max(map(cell_len, _spaced(header).split()), default=0)
+
+
 def columns_that_fit(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> int:
     """Return how many columns are readable side by side; words are broken, numbers are not."""
     room = out.width
     for index, column in enumerate(columns):
         longest = max((len(_cell(row[index])) for row in rows), default=0)
-        room -= min(NARROW, max(longest, len(column) // 2, 4)) + BETWEEN
+        room -= max(min(NARROW, longest), _word(column), 4) + BETWEEN
         if room < -BETWEEN and index > 0:
             return index
     return len(columns)

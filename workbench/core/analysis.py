@@ -21,7 +21,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, line_of, what_is_wrong
+from workbench.core.public import check_fields
 from workbench.core.registry import imported
 
 GROUP = "workbench.analyses"  # of entry points
@@ -211,6 +212,9 @@ class Analysis:
     cards: tuple[Card, ...] = ()
     recipes: tuple[Recipe, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def home(self, home: Home) -> str:
         """Return "module:attribute" with the full name of the module; ":attribute" is its own."""
         return f"{self.package}{home}" if home.startswith(":") else f"{self.package}.{home}"
@@ -273,10 +277,11 @@ def _declared(package: str, others: Mapping[str, Analysis]) -> Analysis:
         found = import_module(package).ANALYSIS
     except Exception as error:  # code of others may raise anything
         raise WorkbenchError(
-            f"the analysis {package} cannot be imported: {type(error).__name__}: {error}.",
+            f"the analysis {package} cannot be imported: {what_is_wrong(error)}",
             code="import-failed",
             where=package,
-            remedy=f"Install or fix the package that names it in the entry points of {GROUP}.",
+            remedy=f"Install what is missing, fix {line_of(error) or package}, or uninstall the "
+            f"package that names it in the entry points of {GROUP}.",
         ) from error
     if not isinstance(found, Analysis):
         raise WorkbenchError(
@@ -285,34 +290,36 @@ def _declared(package: str, others: Mapping[str, Analysis]) -> Analysis:
             where=package,
             remedy="Fix the package that provides it.",
         )
-    taken = {page.name for other in others.values() for page in _pages(other)}
-    if again := next((page.name for page in _pages(found) if page.name in taken), ""):
-        raise WorkbenchError(
-            f"the page {again!r} of {package} is there already.",
-            code="name-conflict",
-            where=package,
-            remedy="Give the page another name in its ANALYSIS.",
-        )
+    for other in others.values():
+        for what, name in sorted(_names(found) & _names(other)):
+            raise WorkbenchError(
+                f"the {what} {name!r} of {package} is there already, in {other.package}.",
+                code="name-conflict",
+                where=package,
+                remedy=f"Give the {what} another name in its ANALYSIS, or uninstall one of them.",
+            )
     return found
 
 
-def announced(what: str) -> dict[str, str]:
-    """Return a mapping that every analysis announces, joined: full homes by name.
+def _names(analysis: Analysis) -> set[tuple[str, str]]:
+    """What an analysis announces by a name that no other analysis may have."""
+    named = {
+        "experiment": analysis.experiments,
+        "function": analysis.functions,
+        "command": analysis.commands,
+        "page of results": analysis.results,
+        "page": [page.name for page in _pages(analysis)],
+    }
+    return {(what, name) for what, names in named.items() for name in names}
 
-    Two analyses with the same name are an error.
-    """
-    homes: dict[str, str] = {}
-    for analysis in analyses().values():
-        for name, home in getattr(analysis, what).items():
-            full = analysis.home(home)
-            if name in homes:
-                raise WorkbenchError(
-                    f"two {what} are called {name!r}: {homes[name]} and {full}.",
-                    code="name-conflict",
-                    remedy=f"Uninstall one, or rename it in ANALYSIS of {analysis.package}.",
-                )
-            homes[name] = full
-    return homes
+
+def announced(what: str) -> dict[str, str]:
+    """Return a mapping that every analysis announces, joined: full homes by name."""
+    return {
+        name: analysis.home(home)
+        for analysis in analyses().values()
+        for name, home in getattr(analysis, what).items()
+    }
 
 
 def is_built_in(home: str) -> bool:

@@ -10,6 +10,8 @@ import importlib.util
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
+from traceback import extract_tb
 
 LISTED = 12  # maximum number of names in a remedy
 
@@ -77,6 +79,25 @@ def listed(names: Iterable[str]) -> str:
 
 def _printable(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def what_is_wrong(error: BaseException) -> str:
+    """Return an error of any kind in one line."""
+    if isinstance(error, WorkbenchError):
+        return f"{error.where}: {error.what}" if error.where else error.what
+    first = str(error).partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {first}."
+
+
+def line_of(error: BaseException) -> str:
+    """Return `package/file.py:12`, the line of an author that an error comes from ("": none)."""
+    ours = [str(Path(__file__).parents[1] / floor) for floor in ("core", "experiment", "runs")]
+    skipped = (*ours, str(Path(importlib.util.__file__).parent), "<frozen")
+    frames = [
+        each for each in extract_tb(error.__traceback__) if not each.filename.startswith(skipped)
+    ]
+    theirs = [frame for frame in frames if frame.filename == frames[0].filename]
+    return f"{'/'.join(Path(theirs[-1].filename).parts[-2:])}:{theirs[-1].lineno}" if theirs else ""
 
 
 def missing_package(package: str, needed_for: str) -> WorkbenchError:

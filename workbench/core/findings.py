@@ -189,6 +189,8 @@ def check_findings(findings: Iterable[Finding], tables: Mapping[str, Any]) -> tu
             raise _error(f"the finding {each.measure!r:.80} names no table of the run.")
         if wrong := sorted(set(each.keys) - set(tables[each.table])):
             raise _error(f"the table {each.table!r:.80} has no column {wrong[0]!r:.80}, a key.")
+        if each.column and each.column not in tables[each.table]:
+            raise _error(f"the table {each.table!r:.80} has no column {each.column!r:.80}.")
         if measures.count(each.measure) > 1:
             raise _error(f"two findings have the measure {each.measure!r:.80}.")
     return found

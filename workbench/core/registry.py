@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.errors import WorkbenchError, did_you_mean, line_of, what_is_wrong
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -54,6 +54,9 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         if name in self.added:
             return self.added[name]
+        for fault in self._faults():
+            if fault.code == "name-conflict" and f"{self.what} {name!r}" in fault.what:
+                raise fault.with_traceback(None)  # never one in the place of the other
         if name not in self.homes:
             raise WorkbenchError(
                 " ".join([f"there is no {self.what} {name!r}.", *(f.what for f in self._faults())]),
@@ -68,7 +71,24 @@ class Registry(Mapping[str, T], Generic[T]):
                 where=self.homes[name],
                 remedy="Fix the package that provides it.",
             )
+        if (own := getattr(value, "name", name)) != name:
+            raise WorkbenchError(
+                f"{self.what} {name!r} calls itself {own!r}.",
+                code="plugin-invalid",
+                where=self.homes[name],
+                remedy="Announce it under its own name.",
+            )
         return value
+
+    def usable(self) -> tuple[dict[str, T], list[WorkbenchError]]:
+        """Return what can be imported, by name, and why the rest, or a package, cannot."""
+        found, wrong = {}, list(self._faults())
+        for name in self:
+            try:
+                found[name] = self[name]
+            except WorkbenchError as error:
+                wrong.append(error)
+        return found, list(dict.fromkeys(wrong))
 
     def __contains__(self, name: object) -> bool:
         return name in self.added or name in self.homes
@@ -92,10 +112,10 @@ def imported(home: str, what: str) -> Any:
         raise
     except Exception as error:  # code of others may raise anything
         raise WorkbenchError(
-            f"{what} cannot be imported: {type(error).__name__}: {error}.",
+            f"{what} cannot be imported: {what_is_wrong(error)}",
             code="import-failed",
             where=home,
-            remedy="Install or fix the package that provides it.",
+            remedy=f"Install what is missing, or fix {line_of(error) or home}.",
         ) from error
 
 

@@ -71,13 +71,29 @@ def formats(announced: Literal["READS", "WRITES"] = "READS") -> Mapping[str, str
     folders = import_module(READERS).__path__
     for file in (file for folder in folders for file in Path(folder).glob("*.py")):
         lines = _ANNOUNCED.findall(file.read_text("utf-8"))
-        said = {name: ast.literal_eval(value) for name, value in lines}
+        try:
+            said = {name: ast.literal_eval(value) for name, value in lines}
+        except (ValueError, SyntaxError) as error:
+            raise WorkbenchError(
+                "READS, WRITES or PLACE is not a literal.",
+                code="plugin-invalid",
+                where=file.name,
+                remedy='Write it as a literal on one line, such as READS = (".words",).',
+            ) from error
         found.extend(
             (said.get("PLACE", 100), ending, f"{READERS}.{file.stem}")
             for ending in said.get(announced, ())
         )
     found.sort(key=lambda each: each[0])  # endings of one module keep their order
-    return {ending: module for _, ending, module in found}
+    known: dict[str, str] = {}
+    for _, ending, module in found:
+        if known.setdefault(ending, module) != module:
+            raise WorkbenchError(
+                f"two modules announce the format {ending!r}: {known[ending]} and {module}.",
+                code="name-conflict",
+                remedy="Give one of them another extension.",
+            )
+    return known
 
 
 @dataclass(frozen=True)

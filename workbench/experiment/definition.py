@@ -116,6 +116,13 @@ class Settings(BaseModel):
                 where=cls.__name__,
                 remedy=did_you_mean(name, cls.model_fields),
             )
+        if first["type"] == "missing":
+            return WorkbenchError(
+                f"{name} has no default, and no value is given.",
+                code="setting-invalid",
+                where=cls.__name__,
+                remedy=f"Give a value, or {cls.__name__} a default: {name}: … = Field(VALUE, …).",
+            )
         field = cls.model_fields.get(str(first["loc"][0]))
         about = field.description if field and field.description else "see its description."
         return WorkbenchError(

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from workbench.core import machine
 from workbench.core.display import Displayed
-from workbench.core.errors import LISTED, WorkbenchError, did_you_mean
+from workbench.core.errors import LISTED, WorkbenchError, did_you_mean, line_of
 from workbench.core.files import (
     atomic_write,
     open_regular,
@@ -137,18 +137,29 @@ def write_figures(
     for name, draw in drawn_by.items():
         try:
             figure = draw(tables)
+            if not hasattr(figure, "to_json"):
+                what = type(figure).__name__
+                progress.warn(f"The figure {name!r} is a {what}, not a figure of plotly.")
+                continue
             figure.layout.template = None  # the viewer sets its own template
             drawn = figure.to_json()
         except KeyError as error:
             if error.__cause__ is not None or str(error.args[0]) in tables:  # pandas has a cause
-                progress.warn(f"The figure {name!r} cannot be drawn: there is no {error}.")
+                progress.warn(
+                    f"The figure {name!r} cannot be drawn{_at(error)}: there is no {error}."
+                )
             continue  # the figure of a table that this run does not have
         except Exception as error:
-            progress.warn(f"The figure {name!r} cannot be drawn: {error!r}.")
+            progress.warn(f"The figure {name!r} cannot be drawn{_at(error)}: {error!r}.")
             continue
         write_atomically(inside(folder / FIGURES, name, ".json", "figure"), drawn.encode())
         written.append(name)
     return written
+
+
+def _at(error: BaseException) -> str:
+    line = line_of(error)
+    return f" ({line})" if line else ""
 
 
 def write_findings(
@@ -162,7 +173,7 @@ def write_findings(
         data = _as_json(findings(tables))
     except (Exception, SystemExit) as error:  # any experiment
         what = error.what if isinstance(error, WorkbenchError) else repr(error)
-        progress.warn(f"The findings cannot be stated: {what}")
+        progress.warn(f"The findings cannot be stated{_at(error)}: {what}")
         return
     write_atomically(unlinked(folder / FINDINGS), data)
 

@@ -18,7 +18,7 @@ from pydantic import create_model
 
 from workbench.app import cache, navigation
 from workbench.app.runs import context, run_form, run_list, settings_form
-from workbench.app.text import errors_shown, plain, shortened
+from workbench.app.text import errors_shown, plain, shortened, show_error
 from workbench.core.errors import WorkbenchError
 from workbench.experiment.definition import (
     EXPERIMENTS,
@@ -191,11 +191,12 @@ def question(
     """Draw the questions; return the experiment that answers the chosen one."""
     last = len(SUBJECTS)
     order = {subject: place for place, subject in enumerate(SUBJECTS)}
-    names = sorted(EXPERIMENTS, key=lambda name: order.get(EXPERIMENTS[name].subject, last))
+    usable, wrong = EXPERIMENTS.usable()
+    names = sorted(usable, key=lambda name: order.get(usable[name].subject, last))
     key = f"question {experiment.name}"
 
     def label(name: str) -> str:
-        asked = EXPERIMENTS[name]
+        asked = usable[name]
         return shortened(f"{asked.subject}: {question_of(asked)} [{name}]")
 
     def changed() -> None:
@@ -210,7 +211,12 @@ def question(
         key=key,
         on_change=changed,
     )
-    return EXPERIMENTS[picked if picked in names else experiment.name]
+    if wrong:
+        unusable = f"Not in this list: {len(wrong)} that cannot be used"
+        with st.expander(unusable, icon=":material/warning:", type="compact"):
+            for error in wrong:
+                show_error(error)
+    return usable[picked if picked in names else experiment.name]
 
 
 # --- presets --------------------------------------------------------------------------------------
