@@ -10,6 +10,7 @@ import pandas as pd
 
 from workbench.core.findings import (
     Finding,
+    Tables,
     Verdict,
     decimal,
     judged,
@@ -20,7 +21,6 @@ from workbench.core.findings import (
     whole,
 )
 
-Tables = Mapping[str, pd.DataFrame]
 # By the pair of architectures: what the difference is called, and the sign that the paper found.
 CLAIMS: Mapping[tuple[str, str], tuple[str, int]] = {
     ("encoder-decoder", "prefix language model"): (

@@ -26,6 +26,7 @@ from scipy.stats import chi2
 from workbench.analyses.few_shot.experiments import FewShot
 from workbench.analyses.few_shot.inside import head_table, layer_table
 from workbench.analyses.few_shot.origins import origin_tables
+from workbench.core.arrays import Floats, Ints
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import (
     difference,
@@ -74,8 +75,6 @@ STEPS = (  # from no demonstrations to all that they have
     ("right labels", RANDOM, TRUE),
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Shown = Sequence[Demonstration]
 Arm = tuple[int, str]  # number of demonstrations, and what they are
 Choices = dict[Calibration, Ints]  # by calibration: [seeds, designs, texts], index of the label

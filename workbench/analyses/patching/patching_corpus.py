@@ -28,6 +28,7 @@ from workbench.analyses.patching.experiments import PatchingOverCorpus
 from workbench.analyses.patching.patch import MARGIN, open_points
 from workbench.analyses.predictions.prediction import Prediction, of_word
 from workbench.analyses.predictions.target import Target, fixed_pieces
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.core.findings import listing, plural
@@ -49,8 +50,6 @@ from workbench.models.interventions.patching import (
     recorded_base,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 PLACES = ("changed", "between", "previous", "predicted", "other", "special")
 KEYS = {"states": ("layer", "place"), "heads": ("kind", "layer", "head"), "mlps": ("layer",)}
 ALL, NO_NAME = "all", "(none)"  # the row of all pairs; of pairs whose phenomenon is not known

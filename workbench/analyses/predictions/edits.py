@@ -360,8 +360,7 @@ def _all_predicted(prediction: Prediction, variants: Sequence[_Variant]) -> torc
 def _probabilities(prediction: Prediction, logits: torch.Tensor) -> NDArray[np.float32]:
     """The distribution of each row; a score is a number, which has no probability."""
     shares = logits if prediction.kind == "score" else logits.softmax(-1)
-    numbers: NDArray[np.float32] = shares.cpu().numpy()
-    return numbers
+    return shares.cpu().numpy()
 
 
 def _stacked(texts: Sequence[Pieces], prediction: Prediction) -> Pieces:

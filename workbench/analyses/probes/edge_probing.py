@@ -38,9 +38,10 @@ from workbench.analyses.probes.representations import (
     build_banks,
 )
 from workbench.analyses.probes.targets import Examples
+from workbench.core.arrays import Floats
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import capital, of_all, verb_of
-from workbench.core.stats import Floats, f1, interval, p_value, resampled
+from workbench.core.stats import f1, interval, p_value, resampled
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.splits import DEV
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result

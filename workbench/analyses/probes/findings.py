@@ -18,6 +18,7 @@ from workbench.core.findings import (
     MOST,
     Finding,
     Row,
+    Tables,
     Unit,
     Verdict,
     capital,
@@ -38,8 +39,6 @@ from workbench.core.findings import (
 )
 from workbench.core.head_names import at_state, block_name, head_number
 from workbench.core.stats import SIGNIFICANT, holm
-
-Tables = Mapping[str, pd.DataFrame]
 
 EVERY = "every baseline without the trained model"
 ROOM = 0.1  # an interval that ends so far above the best baseline leaves the effect undecided
@@ -1100,8 +1099,7 @@ def attention_probe(tables: Tables) -> Iterator[Finding]:
 
 def _probed(means: pd.DataFrame, **key: object) -> pd.DataFrame:
     """The rows with these values."""
-    rows: pd.DataFrame = means[(means[list(key)] == list(key.values())).all(axis=1)]
-    return rows
+    return means[(means[list(key)] == list(key.values())).all(axis=1)]
 
 
 def _attached(row: Row, means: pd.DataFrame, several: bool) -> Finding:

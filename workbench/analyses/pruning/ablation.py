@@ -21,7 +21,6 @@ from torch import Tensor
 
 from workbench.analyses.pruning.evaluation import (
     Evaluation,
-    Floats,
     OnProgress,
     TextScores,
     baseline,
@@ -34,6 +33,7 @@ from workbench.analyses.pruning.evaluation import (
 from workbench.analyses.pruning.experiments import HeadAblation
 from workbench.analyses.pruning.head_masks import Head, each_closed, heads_of, named
 from workbench.analyses.pruning.importance import GateGradients, gate_gradients, table_of
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.racing import Round, along, race, sizes
 from workbench.core.stats import SIGNIFICANT, rank_correlation, ratio_intervals, sign_flip_p_values

@@ -15,16 +15,11 @@ import pandas as pd
 import torch
 
 from workbench.analyses.pruning.ablation import ablated
-from workbench.analyses.pruning.evaluation import (
-    Evaluation,
-    Floats,
-    TextScores,
-    score_texts,
-    with_heads,
-)
+from workbench.analyses.pruning.evaluation import Evaluation, TextScores, score_texts, with_heads
 from workbench.analyses.pruning.experiments import ONCE, By
 from workbench.analyses.pruning.head_masks import Head, heads_of, named
 from workbench.analyses.pruning.importance import gate_gradients
+from workbench.core.arrays import Floats
 from workbench.core.machine import MEBI, Stretch, stretch
 from workbench.core.stats import (
     SIGNIFICANT,
@@ -118,8 +113,7 @@ def _scores(
         result = ablated(
             evaluation.model, evaluation.aim, evaluation.questions, sets, removed=removed
         )
-        exact: Floats = result.values("loss")
-        return exact
+        return result.values("loss")
     gradients = gate_gradients(
         evaluation.model, evaluation.aim, evaluation.questions, removed=removed
     )

@@ -6,7 +6,7 @@ with this fact, and are not supported. Costs: milliseconds.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, takewhile
 from statistics import median_low
 
@@ -15,6 +15,7 @@ import pandas as pd
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Verdict,
     capital,
     decimal,
@@ -36,8 +37,6 @@ from workbench.core.head_names import block_name, head_number
 from workbench.core.stats import SIGNIFICANT
 from workbench.experiment.definition import HEAD
 from workbench.experiment.measured import measured, name_of_measured
-
-Tables = Mapping[str, pd.DataFrame]
 
 LOSS = "loss"
 DROPS = (0.01, 0.05)  # shares of the loss that a number of heads may cost

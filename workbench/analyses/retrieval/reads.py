@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workbench.analyses.retrieval.index import probabilities
+from workbench.core.arrays import Floats, Ints
 from workbench.core.metrics import normalised
 from workbench.corpora.passages import Passages, Question
 from workbench.experiment.definition import Progress
@@ -32,8 +32,6 @@ ENDINGS = {  # of columns, by how several passages are combined
 }  # fmt: skip
 
 Unit = Literal["nats", "probability"]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass

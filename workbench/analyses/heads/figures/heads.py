@@ -19,6 +19,7 @@ from workbench.analyses.heads.figures.grid import (
     by_role,
     role_of,
 )
+from workbench.core.findings import Tables
 from workbench.core.head_names import FIRST, ROLES, head_number
 from workbench.drawing.heads import COLOUR, groups, in_percent, named, offset_map, short
 from workbench.drawing.primitives import (
@@ -28,7 +29,6 @@ from workbench.drawing.primitives import (
     LETTER,
     THIN,
     WRITTEN,
-    Tables,
     Trace,
     bars,
     curve,

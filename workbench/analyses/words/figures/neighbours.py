@@ -9,14 +9,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.findings import percent, plural
+from workbench.core.findings import Tables, percent, plural
 from workbench.core.head_names import state_name
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
     STATE,
     Look,
-    Tables,
     Trace,
     band,
     choice,
