@@ -19,6 +19,7 @@ import pandas as pd
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import Finding, span, with_unit
+from workbench.core.groups import grouped
 from workbench.core.names import local
 from workbench.drawing.sanitize import harmless
 from workbench.drawing.shared import on_shared_scales
@@ -498,10 +499,7 @@ def comparisons(
 
     It has figures side by side if the `figures` of each run are given, by its path.
     """
-    by_experiment: dict[str, list[Run]] = {}
-    for run in runs:
-        if not run.spec.sweep:
-            by_experiment.setdefault(run.spec.experiment, []).append(run)
+    by_experiment = grouped((run.spec.experiment, run) for run in runs if not run.spec.sweep)
     return tuple(
         _comparison(experiment, group, figures or {})
         for experiment, group in by_experiment.items()

@@ -20,6 +20,7 @@ from workbench.analyses.pruning.experiments import ONCE, By
 from workbench.analyses.pruning.head_masks import Head, heads_of, named
 from workbench.analyses.pruning.importance import gate_gradients
 from workbench.core.arrays import Floats
+from workbench.core.groups import grouped
 from workbench.core.machine import MEBI, Stretch, stretch
 from workbench.core.stats import (
     SIGNIFICANT,
@@ -344,9 +345,7 @@ def alone(ruler: Ruler, all_: Sequence[Unit], scores: Sequence[float]) -> pd.Dat
 
 def by_layer(all_: Sequence[Unit]) -> list[list[int]]:
     """Indices of the units of each layer, grouped by their first site."""
-    by_site: dict[int, list[int]] = {}
-    for index, unit in enumerate(all_):
-        by_site.setdefault(unit.heads[0][0], []).append(index)
+    by_site = grouped((unit.heads[0][0], index) for index, unit in enumerate(all_))
     return list(by_site.values())
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from workbench.analyses.retrieval.index import probabilities
 from workbench.core.arrays import Floats, Ints
+from workbench.core.groups import grouped
 from workbench.core.metrics import normalised
 from workbench.corpora.passages import Passages, Question
 from workbench.experiment.definition import Progress
@@ -69,9 +70,7 @@ def exchanged(
     corpus: Passages, questions: Sequence[Question], random: np.random.Generator
 ) -> list[str]:
     """For each question another answer of its kind that is not in its passage; "" if none is."""
-    kinds: dict[str, list[str]] = {}
-    for question in corpus.questions:
-        kinds.setdefault(question.kind, []).append(question.answer)
+    kinds = grouped((question.kind, question.answer) for question in corpus.questions)
     pools = {kind: list(dict.fromkeys(answers)) for kind, answers in kinds.items()}
     found = []
     for question in questions:
