@@ -313,8 +313,10 @@ def _in_python(spec: Spec) -> str:
     options |= {key: values for key, values in spec.sweep.items() if key not in ("model", "corpus")}
     arguments += [f"{key}={value!r}" for key, value in options.items() if value is not None]
     objects = [item.name for items in passed.values() for item in items if item.ref is None]
-    comment = f"# in capitals: live objects ({', '.join(objects)}); pass them again,\n"
-    comment += "# or save them (model.save, wb.write), and name the folder or file"
+    comment = (
+        f"# in capitals: live objects ({', '.join(objects)}); pass them again,\n"
+        "# or save them (model.save, wb.write), and name the folder or file"
+    )
     comment = comment if objects else "# an experiment of a session: define it again first"
     function = "wb.sweep" if spec.sweep else "wb.run"
     return f"{comment}\n{function}({spec.experiment!r}, {', '.join(arguments)})"

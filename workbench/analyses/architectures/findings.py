@@ -238,8 +238,10 @@ def _of_windows(row: Mapping[str, Any], seeds: int) -> Finding:
     sure = ends is not None and (ends[0] > 0 or ends[1] < 0)
     learnt = row["upper"] < row["unigram"] if ends else row["loss"] < row["unigram"]
     more = "loses" if row["delta"] > 0 else "gains"
-    says = f"a window {more} {decimal(abs(row['delta']), 3)} nats per masked piece"
-    says += f" against full attention{_interval(ends)}"
+    says = (
+        f"a window {more} {decimal(abs(row['delta']), 3)} nats per masked piece"
+        f" against full attention{_interval(ends)}"
+    )
     known = "" if learnt else ", and neither is known to be better than frequencies"
     return Finding(
         f"On texts of {whole(row['length'])} pieces, {says}; the loss is "

@@ -291,8 +291,10 @@ def _relations(rows: list[Row]) -> Finding:
     verdict = judged(row["p"] < SIGNIFICANT, row["types"] >= FEWEST_TYPES)
     verb = "gets" if is_one else "get"
     if verdict == "not supported":
-        verb = f"{'is' if is_one else 'are'} not shown to differ from comparable words: "
-        verb += f"{'it gets' if is_one else 'they get'}"
+        verb = (
+            f"{'is' if is_one else 'are'} not shown to differ from comparable words: "
+            f"{'it gets' if is_one else 'they get'}"
+        )
     single = f" Single relations above it: {listing(differ, 4)}." if differ else ""
     return Finding(
         f"The {who[row['direction']]} of the predicted word {verb} "

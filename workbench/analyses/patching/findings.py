@@ -193,9 +193,11 @@ def _restoring(
 ) -> Iterator[Finding]:
     """How many heads, or MLPs, restore part of the difference, and the one that restores most."""
     found = [row for row in rows if row["restores"]]
-    claim = f"{capital(of_all(len(found), len(rows), noun))} "
-    claim += f"{verb_of(len(found), 'restores', 'restore')} part of the difference, beyond "
-    claim += "unrelated texts"
+    claim = (
+        f"{capital(of_all(len(found), len(rows), noun))} "
+        f"{verb_of(len(found), 'restores', 'restore')} part of the difference, beyond "
+        "unrelated texts"
+    )
     known = [row for row in rows if not (math.isnan(row["effect"]) or math.isnan(row["random"]))]
     count = Finding(
         f"{claim}.",

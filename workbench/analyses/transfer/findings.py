@@ -488,8 +488,8 @@ def _weakest_class(tables: Tables) -> Iterator[Finding]:
     if len(one) == 1:
         claim = (
             f"All texts are taken for {one[0]}, which {percent((table['gold'] == one[0]).mean())}"
+            " of them are."
         )
-        claim += " of them are."
     elif len(taken):
         mistaken = taken.iloc[0] * (1 - right[worst])
         claim = (
@@ -890,8 +890,8 @@ def _order(table: pd.DataFrame, layers: pd.DataFrame, several: bool) -> Iterator
     n_own = int(is_own.sum())
     claim = (
         f"{capital(of_all(n_own, len(best), 'layer'))} {verb_of(n_own, 'is', 'are')} still most "
+        "similar to the same layer before training"
     )
-    claim += "similar to the same layer before training"
     if others:
         last = others[-1]
         after = _layer(last["stack_b"], last["layer_b"], several, "the ")

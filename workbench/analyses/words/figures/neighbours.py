@@ -170,8 +170,7 @@ def _line(
 ) -> list[Trace]:
     """A curve over layers, with its interval as a band."""
     x = rows["layer"].tolist()
-    hover = f"{STATE}, {name}: %{{y:.1%}} {what} (%{{customdata[0]:.1%}} to "
-    hover += "%{customdata[1]:.1%})"
+    hover = f"{STATE}, {name}: %{{y:.1%}} {what} (%{{customdata[0]:.1%}} to %{{customdata[1]:.1%}})"
     shown = rows[["lower", "upper"]]
     return [
         band(x, rows["lower"].tolist(), rows["upper"].tolist(), colour, name),
