@@ -16,7 +16,6 @@ from workbench.core.findings import (
     Finding,
     Row,
     Tables,
-    Verdict,
     capital,
     decimal,
     judged,
@@ -512,7 +511,7 @@ def _choice(row: Row, is_better: bool, loss: str, n: str) -> Finding:
         row["delta"],
         (row["lower"], row["upper"]),
         row["random"],
-        _chosen(row, is_better),
+        judged(row["better"], row["better"] or not is_better or row["converged"]),
         "survival",
         keys_of(row, "lambda", "budget", "metric"),
         "survival",
@@ -522,11 +521,6 @@ def _choice(row: Row, is_better: bool, loss: str, n: str) -> Finding:
         decided_by=MORE_STEPS,
         n=n,
     )
-
-
-def _chosen(row: Row, is_better: bool) -> Verdict:
-    """Whether the heads that stay are better than random ones."""
-    return judged(row["better"], row["better"] or not is_better or row["converged"])
 
 
 def _no_choice(row: Row, is_better: bool, loss: str, n: str) -> Finding:
