@@ -7,8 +7,9 @@ from statistics import fmean, quantiles
 import numpy as np
 import pytest
 
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
-from workbench.core.stats import Floats, interval_around
+from workbench.core.stats import interval_around
 
 SEED = 3
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from workbench.core.arrays import Floats
 from workbench.core.racing import (
     FIRST,
     Race,
@@ -18,7 +19,6 @@ from workbench.core.racing import (
     sizes,
     weights,
 )
-from workbench.core.stats import Floats
 
 MODELS, TOP, TIE = 200, 10, 1e-5
 RATE = 0.05  # of models with a false claim, as stated

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.core.arrays import Floats, Ints
 from workbench.core.stats import (
-    Floats,
     bootstrap_weights,
     interval_around,
     ratio,
@@ -25,7 +25,6 @@ from workbench.core.stats import (
     sign_flip_p_values,
 )
 
-Ints = NDArray[np.int64]
 Values = NDArray[Any]  # numbers, or whether something holds
 
 

@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from workbench.core.arrays import Floats
 from workbench.core.findings import Finding, Row, Unit, decimal, judged, p_text, signed
-from workbench.core.stats import SIGNIFICANT, Floats, holm, interval_around
+from workbench.core.stats import SIGNIFICANT, holm, interval_around
 
 MORE_RANDOM_MODELS = "random-weight models (random_models=5)"
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def figure_by(drawn_by: str, *tables: Any) -> "Figure":
     """The figure of tables by the function "module:name", which is imported now."""
-    figure: Figure = imported(drawn_by, "its figure")(*tables)
-    return figure
+    return imported(drawn_by, "its figure")(*tables)
 
 
 def html_of(item: object, drawn_by: str) -> str | None:

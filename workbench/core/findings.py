@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Row = Mapping[str, Any]
+Tables = Mapping[str, "pd.DataFrame"]
 
 Verdict = Literal["supported", "not supported", "undecided"]
 Unit = Literal["", "%", "points", "F1", "nats", "bits", "words", "layers", "s"]

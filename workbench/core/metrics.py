@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from workbench.core.arrays import Floats, Ints
 from workbench.core.bio import Span
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import Floats, ratio
-
-Ints = NDArray[np.int64]
+from workbench.core.stats import ratio
 
 ROUNDING = 1e-12  # a variance below this fraction of the mean square counts as 0
 ARTICLES = re.compile(r"\b(a|an|the)\b")

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.core.stats import SIGNIFICANT, Floats
+from workbench.core.arrays import Floats
+from workbench.core.stats import SIGNIFICANT
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -77,8 +78,7 @@ def weights(guess: Floats) -> Floats:
     """
     spread = guess.std(0)
     size = (np.abs(guess[:, spread > 0]) / spread[spread > 0]).sum(1)
-    weight: Floats = 1 + size / size.mean() if size.any() else np.ones(len(guess))
-    return weight
+    return 1 + size / size.mean() if size.any() else np.ones(len(guess))
 
 
 def chances(weight: Floats, n: int) -> Floats:
@@ -117,8 +117,7 @@ class Estimate:
     @property
     def error(self) -> Floats:
         """Standard error of both together.  # [units]"""
-        error: Floats = np.hypot(self.race_error, self.exact_error)
-        return error
+        return np.hypot(self.race_error, self.exact_error)
 
     def pair_errors(self, units: Integers) -> Floats:
         """Standard errors of exact differences between units.  # [some, some]"""

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from workbench.core.arrays import Floats
+
 Random = np.random.Generator
 
 DRAWS = 1000  # bootstrap samples
@@ -183,8 +184,7 @@ def permutation_p_values(scores: Floats, null: Floats, counts: Floats) -> Floats
     root = np.sqrt(np.maximum(counts, 1))
 
     def angle(shares: Floats) -> Floats:
-        angles: Floats = np.arcsin(np.sqrt(np.clip(shares, 0, 1)))
-        return angles
+        return np.arcsin(np.sqrt(np.clip(shares, 0, 1)))
 
     mean = angle(null.mean(0))
     highest = (2 * root * (angle(null) - mean)).max(1)  # [permutations]
@@ -207,8 +207,7 @@ def permutation_p_values_of_means(means: Floats, null: Floats) -> Floats:
     np.divide(both - both.mean(0), spread, out=scaled, where=varies)
     highest = scaled[1:].max(1, initial=-np.inf)  # [permutations]
     above = (highest[:, None] >= scaled[0] - 1e-9).sum(0)
-    p_values: Floats = np.where(varies, (above + 1) / (len(null) + 1), 1.0)
-    return p_values
+    return np.where(varies, (above + 1) / (len(null) + 1), 1.0)
 
 
 # --- sign flips and sign tests --------------------------------------------------------------------

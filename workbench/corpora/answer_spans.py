@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from workbench.core.arrays import Floats
 from workbench.corpora.counterfactuals import alone
 from workbench.corpora.encode import encode
 from workbench.corpora.text_prediction import pair_of, require_texts
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 OVERLAP = 0.5  # share of a window's words that the next one reads again
 CHUNK = 32  # windows in a forward pass
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from workbench.core.groups import grouped
 from workbench.corpora import BUILT_IN
 from workbench.corpora.formats import formats
 
@@ -58,9 +59,7 @@ def _built_in() -> Iterator[BuiltIn]:
 
 
 def _formats() -> Iterator[Format]:
-    endings: dict[str, list[str]] = {}
-    for ending, path in formats().items():
-        endings.setdefault(path, []).append(ending)
+    endings = grouped((path, ending) for ending, path in formats().items())
     for path, known in endings.items():
         spec = find_spec(path)
         assert spec and spec.origin, "a module of `readers`"

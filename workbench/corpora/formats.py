@@ -20,6 +20,7 @@ from typing import Literal
 
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.files import COMPRESSED, unreadable
+from workbench.core.groups import grouped
 from workbench.core.machine import require_allowed
 from workbench.core.names import without_hash
 
@@ -226,9 +227,9 @@ def _gather(files: Iterable[_File], path: Path) -> Source:
     """One corpus from the files of a folder, or an error that lists the several corpora in it."""
     files = list(files)
     with_split = [file for file in files if file.split]
-    groups: dict[tuple[str, str], list[_File]] = {}
-    for file in with_split or files:
-        groups.setdefault((file.name if with_split else "", file.suffix), []).append(file)
+    groups = grouped(
+        ((file.name if with_split else "", file.suffix), file) for file in with_split or files
+    )
     if len(groups) > 1:
         choices = sorted(
             {str(f.path.parent / f.name) if f.name else str(f.path) for f in with_split or files}
@@ -240,9 +241,7 @@ def _gather(files: Iterable[_File], path: Path) -> Source:
             remedy=f"Name one of: {listed(choices)}.",
         )
     ((name, suffix), members) = next(iter(groups.items()))
-    splits: dict[str, list[Path]] = {}
-    for file in members:
-        splits.setdefault(file.split or WHOLE, []).append(file.path)
+    splits = grouped((file.split or WHOLE, file.path) for file in members)
     for split, paths in splits.items():
         if split != WHOLE and len(paths) > 1:
             raise WorkbenchError(

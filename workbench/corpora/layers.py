@@ -37,6 +37,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.groups import grouped
 from workbench.core.public import public
 
 if TYPE_CHECKING:
@@ -138,10 +139,7 @@ def mentions(doc: "Doc", layer: str) -> list[Mention]:
 
 def chains(doc: "Doc") -> dict[str, list[Mention]]:
     """Coreference chains by name, mentions in text order."""
-    by_name: dict[str, list[Mention]] = {}
-    for mention in sorted(mentions(doc, "coreference")):
-        by_name.setdefault(mention.id, []).append(mention)
-    return by_name
+    return grouped((mention.id, mention) for mention in sorted(mentions(doc, "coreference")))
 
 
 def _word_edges(attribute: str) -> "Callable[[Doc], Iterator[Edge]]":

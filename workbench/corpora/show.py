@@ -11,6 +11,7 @@ the tree has no crossing arcs). Costs: one pass over the Doc per function.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from workbench.core.groups import grouped
 from workbench.corpora.layers import Edge, Mention, chains, edges, mentions
 
 if TYPE_CHECKING:
@@ -63,10 +64,7 @@ def as_data(doc: "Doc") -> dict[str, Any]:
 def tree_lines(tokens: "list[Token]") -> list[str]:
     """The tree over these words as lines; each word with its tag and relation."""
     inside = {token.i for token in tokens}
-    dependents: dict[int, list[Token]] = {}
-    for token in tokens:
-        if not _is_root(token, inside):
-            dependents.setdefault(token.head.i, []).append(token)
+    dependents = grouped((token.head.i, token) for token in tokens if not _is_root(token, inside))
     drawn = [
         line
         for root in tokens

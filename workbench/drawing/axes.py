@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from workbench.core.groups import grouped
 from workbench.drawing.hover import formatted
 from workbench.drawing.shapes import Plain, each, number, values
 
@@ -157,9 +158,7 @@ def axes_of(traces: list[dict[str, Any]], layout: Plain) -> dict[str, Axis]:
         axis.kind, axis.names = _kind(axis)
     for axis in axes.values():
         axis.low, axis.high = _range(axis, layout, axes)
-    groups: dict[str, list[Axis]] = {}
-    for axis in axes.values():
-        groups.setdefault(str(axis.look.get("matches") or axis.name), []).append(axis)
+    groups = grouped((str(axis.look.get("matches") or axis.name), axis) for axis in axes.values())
     for same in groups.values():
         if len(same) > 1 and not any(axis.look.get("range") for axis in same):
             low, high = min(axis.low for axis in same), max(axis.high for axis in same)

@@ -12,7 +12,8 @@ from html import unescape
 from numbers import Real
 from typing import Any, NamedTuple
 
-MINUS = "−"
+from workbench.core.findings import MINUS
+
 _FORMAT = re.compile(
     r"(?:(?P<fill>.)?(?P<align>[<>=^]))?(?P<sign>[-+( ])?\$?0?(?P<width>\d+)?(?P<comma>,)?"
     r"(?:\.(?P<digits>\d+))?(?P<trim>~)?(?P<type>[a-zA-Z%])?"

@@ -2,9 +2,9 @@
 
 import plotly.graph_objects as go
 
-from workbench.core.findings import percent
+from workbench.core.findings import Tables, percent
 from workbench.core.head_names import weights_name
-from workbench.drawing.primitives import DOWN, Tables, bars, plot
+from workbench.drawing.primitives import DOWN, bars, plot
 
 END = {"r": 56}  # pixels for texts at the ends of bars
 

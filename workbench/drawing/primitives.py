@@ -19,13 +19,12 @@ import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
-from workbench.core.findings import decimal, score
+from workbench.core.findings import Tables, decimal, score
 from workbench.core.head_names import FIRST, state_name
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, CONTROL, DASHES, EITHER, MARKS, SERIES
 from workbench.experiment.definition import HEAD
 
-Tables = Mapping[str, pd.DataFrame]
 Draw = Callable[[Tables], go.Figure]
 Trace = Any  # a Plotly trace
 Look = Mapping[str, Any]  # attributes of an axis, a line or a marker

@@ -8,17 +8,8 @@ from collections.abc import Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.core.findings import NUMBERS, SCALED, capital, shown
-from workbench.drawing.primitives import (
-    DOWN,
-    Draw,
-    Tables,
-    band,
-    curve,
-    interval,
-    marks,
-    panels,
-)
+from workbench.core.findings import NUMBERS, SCALED, Tables, capital, shown
+from workbench.drawing.primitives import DOWN, Draw, band, curve, interval, marks, panels
 from workbench.drawing.theme import BASELINE, EITHER
 
 PANELS = 6  # measures that are drawn

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from workbench.core.analysis import announced, faults, is_built_in
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.findings import Finding, check_findings
+from workbench.core.findings import Finding, Tables, check_findings
 from workbench.core.objectives import facts_for, name_of
 from workbench.core.public import check_fields
 from workbench.core.registry import Code, Placed, Registry, imported
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from workbench.corpora.corpus import Corpus
     from workbench.engine.model import Model
 
-    Tables = Mapping[str, pd.DataFrame]
     Draw = Callable[[Tables], go.Figure]
 
 HELD_OUT = ("test", "dev")  # the splits to score a model on, the preferred one first

@@ -16,17 +16,12 @@ nothing; `workbench.runs.effort` has the loop.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
-from workbench.core.findings import Finding
+from workbench.core.findings import Finding, Tables
 from workbench.core.registry import imported
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    Tables = Mapping[str, pd.DataFrame]
 
 FACTOR = 4  # from one step to the next
 STEPS = 5  # maximum

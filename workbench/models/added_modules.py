@@ -23,7 +23,6 @@ from torch.nn import functional
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import atomic_write, read_json, require_regular, write_atomically
 from workbench.engine.model import refusal
-from workbench.engine.taps import StackName
 from workbench.models.net_parts import blocks
 from workbench.models.transformer import Added, AddedKind, Transformer
 
@@ -121,11 +120,6 @@ def merge(model: Transformer) -> None:
         adapted.adapter = model.added.modules[name] = mixture.merged()
 
 
-def _stack(model: Transformer) -> StackName:
-    """The stack that gets the modules: the first one."""
-    return model.stacks[0].name
-
-
 def _blocks(model: Transformer, kind: AddedKind) -> Sequence[nn.Module]:
     stack = model.stacks[0]
     found = blocks(model.body(stack.name), stack.layers)
@@ -136,7 +130,7 @@ def _blocks(model: Transformer, kind: AddedKind) -> Sequence[nn.Module]:
 
 
 def _table(model: Transformer) -> Any:
-    body: Any = model.body(_stack(model))
+    body: Any = model.body(model.stacks[0].name)
     return body.get_input_embeddings()
 
 

@@ -25,6 +25,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.groups import grouped
 from workbench.core.public import public
 from workbench.engine import attention
 from workbench.engine.batch import Batch, Pieces, of_ids
@@ -523,9 +524,9 @@ class HuggingFace(Transformer):
     @contextmanager
     def reading(self, vectors: Mapping[StackName, Tensor]) -> Iterator[None]:
         # by table, what its calls return, in the order of the stacks; None: its own embeddings
-        waiting: dict[nn.Module, list[Tensor | None]] = {}
-        for stack in self.stacks:
-            waiting.setdefault(self._embeddings_of(stack.name), []).append(vectors.get(stack.name))
+        waiting = grouped(
+            (self._embeddings_of(stack.name), vectors.get(stack.name)) for stack in self.stacks
+        )
 
         def replace_output(table: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
             given = waiting[table].pop(0) if waiting[table] else None

@@ -454,8 +454,7 @@ def _built(config: PretrainedConfig) -> PreTrainedModel:
     kind = _architecture(config)
     if kind is AutoModel:
         kind = partial(AutoModel.from_config, trust_remote_code=False)
-    net: PreTrainedModel = kind(config)
-    return net
+    return kind(config)
 
 
 def _weights(

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
+from workbench.core.arrays import Bools, Ints
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Flat, Pieces, Row, lay
 
@@ -27,8 +28,6 @@ from workbench.engine.batch import NO_WORD, Batch, Flat, Pieces, Row, lay
 # must give character offsets, as all tokenizers of the tokenizers library do; a tokenizer written
 # in Python does not, and is rejected. Costs: the tokenizer's time, plus 8 µs per sentence.
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Span = tuple[int, int]
 BYTE = "<0x41>"  # an example of a byte piece, in a vocabulary with one piece per byte
 

@@ -19,6 +19,7 @@ import pandas as pd
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import Finding, span, with_unit
+from workbench.core.groups import grouped
 from workbench.core.names import local
 from workbench.drawing.sanitize import harmless
 from workbench.drawing.shared import on_shared_scales
@@ -312,8 +313,10 @@ def _in_python(spec: Spec) -> str:
     options |= {key: values for key, values in spec.sweep.items() if key not in ("model", "corpus")}
     arguments += [f"{key}={value!r}" for key, value in options.items() if value is not None]
     objects = [item.name for items in passed.values() for item in items if item.ref is None]
-    comment = f"# in capitals: live objects ({', '.join(objects)}); pass them again,\n"
-    comment += "# or save them (model.save, wb.write), and name the folder or file"
+    comment = (
+        f"# in capitals: live objects ({', '.join(objects)}); pass them again,\n"
+        "# or save them (model.save, wb.write), and name the folder or file"
+    )
     comment = comment if objects else "# an experiment of a session: define it again first"
     function = "wb.sweep" if spec.sweep else "wb.run"
     return f"{comment}\n{function}({spec.experiment!r}, {', '.join(arguments)})"
@@ -498,10 +501,7 @@ def comparisons(
 
     It has figures side by side if the `figures` of each run are given, by its path.
     """
-    by_experiment: dict[str, list[Run]] = {}
-    for run in runs:
-        if not run.spec.sweep:
-            by_experiment.setdefault(run.spec.experiment, []).append(run)
+    by_experiment = grouped((run.spec.experiment, run) for run in runs if not run.spec.sweep)
     return tuple(
         _comparison(experiment, group, figures or {})
         for experiment, group in by_experiment.items()

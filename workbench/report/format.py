@@ -13,12 +13,12 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.core.findings import MINUS
 from workbench.experiment.definition import HEAD
 
 MOST = 100  # maximum number of rows of a table in a report
 FEWER = 40  # in a report of several runs, and in LaTeX
 LONGEST = 1_000  # maximum number of characters of a cell
-MINUS = "−"
 NONE = "–"
 HOW_ALIGNED = (
     "Rows are aligned by their keys. A difference is the value of a run minus the value of run A. "

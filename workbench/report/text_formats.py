@@ -14,10 +14,11 @@ from typing import Literal
 from jinja2 import Environment
 
 from workbench.core.files import atomic_write, write_atomically
+from workbench.core.findings import MINUS
 from workbench.drawing.sanitize import is_right_to_left, visible
 from workbench.report.content import Content
 from workbench.report.drawn import pictured
-from workbench.report.format import MINUS, NONE
+from workbench.report.format import NONE
 from workbench.report.prose import Paper, cited
 from workbench.report.templating import environment
 

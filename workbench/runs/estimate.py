@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from workbench.core.groups import grouped
 from workbench.runs.similar import Candidate, most_similar
 from workbench.runs.time_left import in_words
 
@@ -105,9 +106,7 @@ def _most_similar(request: Size, runs: Iterable[Finished]) -> Finished | None:
 def _between(request: Size, runs: Iterable[Finished], slowness: float) -> Estimate | None:
     """The estimate by a power of the number of parameters, from runs of two other models: that of
     the nearest size, and the nearest of those well apart from it. None without two."""
-    by_size: dict[int, list[Finished]] = {}
-    for run in runs:
-        by_size.setdefault(run.size.parameters, []).append(run)
+    by_size = grouped((run.size.parameters, run) for run in runs)
     by_size.pop(0, None)
     points = []  # logarithms of parameters and of seconds for as many words
     for parameters, alike in by_size.items():

@@ -173,8 +173,8 @@ def _checked_spec(folder: Path) -> spec.Spec:
     elif run_spec.version != experiment.version:
         what = (
             f"{run_spec.experiment} has changed: the run needs version {run_spec.version}, this is "
+            f"version {experiment.version}."
         )
-        what += f"version {experiment.version}."
     else:
         return run_spec
     raise WorkbenchError(

@@ -122,18 +122,13 @@ def _metadata(
 def _lines(
     folder: Path, task: Mapping[str, Any] | None, origin: Origin | None, notes: Iterable[str]
 ) -> Iterator[str]:
-    yield f"# {origin.run if origin else folder.name}"
-    yield ""
+    yield f"# {origin.run if origin else folder.name}\n"
     yield f"Predicts: {described(task) if task else 'nothing: it has states, and no head'}."
-    yield ""
-    yield "## Open it"
-    yield ""
+    yield "\n## Open it\n"
     yield from _opening(folder, task)
     if origin is not None:
         yield from _of_run(origin)
-    yield ""
-    yield "## Files"
-    yield ""
+    yield "\n## Files\n"
     yield f"- Weights on disk: {size_on_disk(folder):.2f} MiB."
     yield from (f"- {note}" for note in notes)
 
@@ -148,20 +143,17 @@ def _code(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
     auto = _AUTO.get(task["kind"], "AutoModel") if task else "AutoModel"
     if has_adapter(folder):
         yield "from peft import PeftModel"
-        yield f"from transformers import {auto}"
-        yield ""
+        yield f"from transformers import {auto}\n"
         yield "# `base_model_name_or_path` in adapter_config.json names the base"
         options = f", num_labels={len(task['names'])}" if task and task["names"] else ""
         yield f'base = {auto}.from_pretrained("BASE"{options})'
         yield 'model = PeftModel.from_pretrained(base, "FOLDER")'
     elif is_plain(folder):
-        yield f"from transformers import {auto}, AutoTokenizer"
-        yield ""
+        yield f"from transformers import {auto}, AutoTokenizer\n"
         yield f'model = {auto}.from_pretrained("FOLDER")'
         yield 'tokenizer = AutoTokenizer.from_pretrained("FOLDER")'
     else:
-        yield "import workbench as wb"
-        yield ""
+        yield "import workbench as wb\n"
         yield 'model = wb.load("FOLDER")'
 
 
@@ -169,12 +161,10 @@ def _opening(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
     """How the model is opened."""
     yield "```python"
     yield from _code(folder, task)
-    yield "```"
+    yield "```\n"
     if is_plain(folder) or has_adapter(folder):
-        yield ""
         yield 'In Workbench: `wb.load("FOLDER")`.'
     else:
-        yield ""
         yield (
             "Plain transformers does not open this folder. `workbench export-model` writes one "
             "that it opens, or says why there is none."
@@ -183,9 +173,7 @@ def _opening(folder: Path, task: Mapping[str, Any] | None) -> Iterator[str]:
 
 def _of_run(origin: Origin) -> Iterator[str]:
     spec = origin.spec
-    yield ""
-    yield "## What was done"
-    yield ""
+    yield "\n## What was done\n"
     if spec.experiment in EXPERIMENTS:
         with suppress(Exception):  # settings of another version have no words
             settings = EXPERIMENTS[spec.experiment].settings
@@ -194,16 +182,12 @@ def _of_run(origin: Origin) -> Iterator[str]:
     names = ", ".join(model.name for model in spec.models) or "none"
     corpora = ", ".join(corpus.name for corpus in spec.corpora) or "none"
     yield f"Model: {names}. Corpus: {corpora}. Seed: {spec.seed}."
-    yield ""
-    yield "## What was found"
-    yield ""
+    yield "\n## What was found\n"
     for finding in origin.findings:
         verdict = "" if finding.verdict == "supported" else f" *({finding.verdict})*"
         yield f"- {finding.claim}{verdict}"
     if origin.caveats:
-        yield ""
-        yield "Caveats:"
-        yield ""
+        yield "\nCaveats:\n"
         yield from (f"- {text}" for text in origin.caveats)
     yield ""
     yield f"Run `{origin.run}` of Workbench {origin.workbench}."

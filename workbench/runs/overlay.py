@@ -46,7 +46,7 @@ def choices(tables: Sequence[pd.DataFrame], over: str = "") -> Choices:
         name
         for name in first.columns
         if name not in labels
-        and not _is_end(name)
+        and not name.endswith(("lower", "upper"))
         and all(_is_number(each, name) for each in tables)
     ]
     values = sorted(found, key=lambda name: name in _NOT_VALUES or first[name].dtype.kind in "iu")
@@ -183,11 +183,6 @@ def _distinct(tables: Sequence[pd.DataFrame], key: str) -> list[Any]:
 def _is_number(table: pd.DataFrame, name: str) -> bool:
     column = table.get(name)
     return column is not None and column.dtype.kind in "iuf"
-
-
-def _is_end(name: str) -> bool:
-    """Whether a column is an end of an interval."""
-    return name.endswith(("lower", "upper"))
 
 
 def _ends_of(value: str) -> Sequence[tuple[str, str]]:

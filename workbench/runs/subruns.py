@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError, listed, require_one_of
 from workbench.core.findings import NUMBERS, capital, check_findings, of_all, summary
+from workbench.core.groups import grouped
 from workbench.experiment.definition import (
     EXPERIMENTS,
     Caveat,
@@ -413,9 +414,10 @@ def gather(run_spec: spec.Spec, journal: Journal, share: bool) -> tuple[Result, 
         tables[name] = _concatenated(keys, parts)
         stored = next(run.tables[name].attrs for run in runs if name in run.tables)
         about[name] = Table(stored["about"], (*keys, *stored["keys"]))
-    by_group: dict[str, list[Run]] = {}
-    for run, combination in zip(runs, product(*sweep.values()), strict=True):
-        by_group.setdefault(_group(sweep, combination), []).append(run)
+    by_group = grouped(
+        (_group(sweep, combination), run)
+        for run, combination in zip(runs, product(*sweep.values()), strict=True)
+    )
     numbers = numbers_of_runs(by_group)
     if len(numbers):  # of an experiment that states findings
         tables[NUMBERS], about[NUMBERS] = numbers, NUMBERS_TABLE

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
-from workbench.drawing.primitives import DOWN, Draw, Tables, curve, interval, marks, panels, plot
+from workbench.core.findings import Tables
+from workbench.drawing.primitives import DOWN, Draw, curve, interval, marks, panels, plot
 from workbench.drawing.theme import BASELINE, MODEL, SERIES, TUNED
 
 ROW = 34  # pixels of an architecture

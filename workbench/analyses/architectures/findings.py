@@ -10,6 +10,7 @@ import pandas as pd
 
 from workbench.core.findings import (
     Finding,
+    Tables,
     Verdict,
     decimal,
     judged,
@@ -20,7 +21,6 @@ from workbench.core.findings import (
     whole,
 )
 
-Tables = Mapping[str, pd.DataFrame]
 # By the pair of architectures: what the difference is called, and the sign that the paper found.
 CLAIMS: Mapping[tuple[str, str], tuple[str, int]] = {
     ("encoder-decoder", "prefix language model"): (
@@ -238,8 +238,10 @@ def _of_windows(row: Mapping[str, Any], seeds: int) -> Finding:
     sure = ends is not None and (ends[0] > 0 or ends[1] < 0)
     learnt = row["upper"] < row["unigram"] if ends else row["loss"] < row["unigram"]
     more = "loses" if row["delta"] > 0 else "gains"
-    says = f"a window {more} {decimal(abs(row['delta']), 3)} nats per masked piece"
-    says += f" against full attention{_interval(ends)}"
+    says = (
+        f"a window {more} {decimal(abs(row['delta']), 3)} nats per masked piece"
+        f" against full attention{_interval(ends)}"
+    )
     known = "" if learnt else ", and neither is known to be better than frequencies"
     return Finding(
         f"On texts of {whole(row['length'])} pieces, {says}; the loss is "

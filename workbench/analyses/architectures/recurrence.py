@@ -78,7 +78,7 @@ def run(inputs: Inputs, settings: Recurrence, progress: Progress) -> Result:
     with TemporaryDirectory() as folder:
         scratch = inputs.scratch or Path(folder)
         texts = texts_of(inputs, "gpt", size, warm + scored + 1, scratch, progress)
-        targets = _targets(texts, scored)
+        targets = torch.cat([each.tokens[:, -scored:].flatten() for each in texts.scored(64)])
         keys = list(product(settings.segments, settings.memories, settings.seeds))
         table = each_cell(
             keys,
@@ -173,11 +173,6 @@ def held_out_nats(
         found.append(functional.cross_entropy(logits, tokens[:, -scored:], reduction="none").cpu())
     net.train()
     return torch.cat(found)
-
-
-def _targets(texts: Texts, scored: int) -> Tensor:
-    """The pieces that are predicted of the held-out text.  # [targets]"""
-    return torch.cat([each.tokens[:, -scored:].flatten() for each in texts.scored(64)])
 
 
 def _unigram(texts: Texts, targets: Tensor) -> float:

@@ -25,7 +25,8 @@ from workbench.analyses.training.batches import piece_task
 from workbench.analyses.training.families import Size, build
 from workbench.analyses.training.objectives import known
 from workbench.analyses.training.objectives.masked import IGNORED
-from workbench.core.stats import Floats, t_interval
+from workbench.core.arrays import Floats
+from workbench.core.stats import t_interval
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
 OBJECTIVE = "causal"

@@ -124,8 +124,7 @@ def each_cell(
 def _stored(scratch: Path, file: str) -> dict[str, Any] | None:
     """The numbers of a training that was finished before the run was stopped."""
     path = scratch / f"{file}.json"
-    numbers: dict[str, Any] | None = read_json(path) if path.is_file() else None
-    return numbers
+    return read_json(path) if path.is_file() else None
 
 
 def _store(scratch: Path, file: str, numbers: dict[str, Any]) -> None:

@@ -29,14 +29,8 @@ from workbench.analyses.attention.maps_of_text import (
     Source,
     Text,
 )
-from workbench.analyses.attention.orders import (
-    STREAMS,
-    Bools,
-    Order,
-    places_of,
-    require_orders,
-    seen_in,
-)
+from workbench.analyses.attention.orders import STREAMS, Order, places_of, require_orders, seen_in
+from workbench.core.arrays import Bools
 from workbench.core.display import figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import public
@@ -402,8 +396,7 @@ class _CaptureTap(Tap):
 
 
 def _floats(tensor: Tensor) -> Floats:
-    array: Floats = tensor.detach().to("cpu", torch.float32, copy=True).numpy()
-    return array
+    return tensor.detach().to("cpu", torch.float32, copy=True).numpy()
 
 
 @once

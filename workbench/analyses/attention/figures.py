@@ -11,12 +11,12 @@ import plotly.graph_objects as go
 
 from workbench.analyses.attention.findings import above_average
 from workbench.core.errors import WorkbenchError
+from workbench.core.findings import Tables
 from workbench.core.head_names import block_name
 from workbench.drawing.heads import named, offset_map
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
-    Tables,
     Trace,
     distinct,
     heat_map,

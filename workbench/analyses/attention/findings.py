@@ -4,13 +4,14 @@ A pure function from the tables of a run to `Finding`s, the most important one f
 the experiment tests nothing. Costs: milliseconds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
 from workbench.core.findings import (
     Finding,
+    Tables,
     capital,
     keys_of,
     percent,
@@ -20,8 +21,6 @@ from workbench.core.findings import (
 )
 from workbench.core.head_names import block_name, has_several_kinds, head_name
 from workbench.experiment.definition import HEAD
-
-Tables = Mapping[str, pd.DataFrame]
 
 MIN_WORDS = 30  # words of a part of speech; means over fewer are left out
 

@@ -12,10 +12,9 @@ to speak of.
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from workbench.core.arrays import Bools
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Model
@@ -30,7 +29,6 @@ from workbench.models.scoring.lm_scoring import predicts_in_order
 OrderName = Literal["left to right", "random", "as in training"]
 Order = OrderName | Sequence[int]  # or the positions of pieces, the first predicted first
 ORDERS: tuple[OrderName, ...] = get_args(OrderName)
-Bools = NDArray[np.bool_]
 STREAMS = {"self": "content stream", "query": "query stream"}
 
 
@@ -92,5 +90,4 @@ def seen_in(places: Sequence[int], kind: str) -> Bools:
         seen &= (order != CONTEXT)[:, None]
     else:
         seen |= torch.eye(len(order), dtype=torch.bool)
-    seen_by: Bools = seen.numpy()
-    return seen_by
+    return seen.numpy()

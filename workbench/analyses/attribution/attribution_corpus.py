@@ -24,7 +24,6 @@ from workbench.analyses.attribution.faithfulness import (
     SMALLEST,
     UNFIT,
     Erasure,
-    Floats,
     attention_scores,
     attribute_again,
     chance_correlation,
@@ -45,6 +44,7 @@ from workbench.analyses.predictions.prediction import (
     written,
 )
 from workbench.analyses.predictions.target import Target, Unit, units_of
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import SIGNIFICANT, holm, rank_correlation

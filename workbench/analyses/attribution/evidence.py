@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from workbench.core.arrays import Bools, Floats, Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.stats import holm, ratio, word_permutations
 
@@ -34,9 +34,6 @@ DEPENDENT_TO_HEAD, HEAD_TO_DEPENDENT = DIRECTIONS = ("dependent-to-head", "head-
 ALL = "all"  # the row of all relations together
 LEFT_OUT = ("root", "punct", "")  # relations
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Rows = list[dict[str, Any]]
 
 
@@ -145,8 +142,7 @@ def _expected(evidence: Evidence, mask: Bools) -> Floats:
     at_distance = np.where(number >= FEWEST_AT_DISTANCE, means, whole)[shifted]
     pieces = np.clip(evidence.pieces, 1, MOST_PIECES)
     had, foreseen = (sums(pieces, values, MOST_PIECES + 1) for values in (lift, at_distance))
-    expected: Floats = at_distance * ratio(had, foreseen, 1.0)[pieces]
-    return expected
+    return at_distance * ratio(had, foreseen, 1.0)[pieces]
 
 
 # --- tags -----------------------------------------------------------------------------------------

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.analyses.attribution.methods import Attribution, attribute_prediction
 from workbench.analyses.attribution.removal import Absence, free_units, values_without
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Target, Unit
+from workbench.core.arrays import Floats, Ints
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import SIGNIFICANT, rank_correlation
 from workbench.engine.model import Model
@@ -37,8 +37,6 @@ ATTENTION = "attention"  # the method that all others should beat
 # errors of a method that does not fit a model
 UNFIT = ("model-unsupported", "no-attention")
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Verdict = Literal["yes", "no", "undecided"]
 Check = Literal["destroyed", "partly kept", "kept", "undecided"]
 

@@ -8,6 +8,7 @@ import pandas as pd
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Verdict,
     capital,
     decimal,
@@ -22,14 +23,11 @@ from workbench.core.findings import (
     signed,
     verb_of,
 )
+from workbench.core.stats import SIGNIFICANT
 from workbench.experiment.measured import on_measured
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
-
-Tables = Mapping[str, pd.DataFrame]
-
-LEVEL = 0.05  # significance level
 
 
 CONTROLS = ("attention", "random")  # rows of the table `methods` that are no chosen method
@@ -200,7 +198,7 @@ def _over_attention(row: Row) -> Finding:
         row["over_attention"],
         (row["over_attention_lower"], row["over_attention_upper"]),
         0.0,
-        judged(row["p_attention"] < LEVEL, row["documents"] >= 10),
+        judged(row["p_attention"] < SIGNIFICANT, row["documents"] >= 10),
         "methods",
         {"method": row["method"]},
         "faithfulness",
@@ -244,7 +242,7 @@ def _randomised(rows: list[Row]) -> Finding:
 
 def _tag_gains(rows: list[Row]) -> Finding:
     tried = [row for row in rows if row["types"] >= FEWEST_TYPES]
-    differ = [row for row in rows if row["p"] < LEVEL]
+    differ = [row for row in rows if row["p"] < SIGNIFICANT]
     if differ:
         named = [
             f"`{row['tag']}` ({decimal(row['lift'], 1)} times a mean word, "
@@ -286,15 +284,17 @@ def _relations(rows: list[Row]) -> Finding:
     differ = [
         f"`{each['relation']}` ({each['direction']})"
         for each in rows
-        if each["relation"] != "all" and each["p"] < LEVEL
+        if each["relation"] != "all" and each["p"] < SIGNIFICANT
     ]
     who = {"dependent-to-head": "syntactic head", "head-to-dependent": "dependents"}
     is_one = row["direction"] == "dependent-to-head"
-    verdict = judged(row["p"] < LEVEL, row["types"] >= FEWEST_TYPES)
+    verdict = judged(row["p"] < SIGNIFICANT, row["types"] >= FEWEST_TYPES)
     verb = "gets" if is_one else "get"
     if verdict == "not supported":
-        verb = f"{'is' if is_one else 'are'} not shown to differ from comparable words: "
-        verb += f"{'it gets' if is_one else 'they get'}"
+        verb = (
+            f"{'is' if is_one else 'are'} not shown to differ from comparable words: "
+            f"{'it gets' if is_one else 'they get'}"
+        )
     single = f" Single relations above it: {listing(differ, 4)}." if differ else ""
     return Finding(
         f"The {who[row['direction']]} of the predicted word {verb} "

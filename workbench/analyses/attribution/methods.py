@@ -25,8 +25,6 @@ from torch import Tensor, nn
 from workbench.analyses.attribution.removal import (
     PIECES_AT_ONCE,
     Absence,
-    Bools,
-    Floats,
     free_units,
     values_without,
 )
@@ -42,6 +40,7 @@ from workbench.analyses.predictions.target import (
     require_measure,
     units_of,
 )
+from workbench.core.arrays import Bools, Floats
 from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.public import require_choice, require_seed

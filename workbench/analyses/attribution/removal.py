@@ -9,18 +9,15 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.analyses.predictions.edits import logits_without
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Baseline, Unit, baseline_vectors
+from workbench.core.arrays import Bools, Floats, Ints
 from workbench.core.errors import WorkbenchError
 from workbench.engine.taps import StackName
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Absence = Baseline | Literal["removed"]
 
 PIECES_AT_ONCE = 4_096  # in one forward pass

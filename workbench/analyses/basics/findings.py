@@ -5,7 +5,7 @@ milliseconds.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from workbench.core.findings import (
     MOST,
     Finding,
     Row,
+    Tables,
     capital,
     decimal,
     judged,
@@ -29,11 +30,9 @@ from workbench.core.findings import (
     verb_of,
     whole,
 )
+from workbench.core.stats import SIGNIFICANT
 from workbench.corpora.describe import zipf_fit
 from workbench.corpora.formats import WHOLE
-
-Tables = Mapping[str, pd.DataFrame]
-
 
 # --- describe -------------------------------------------------------------------------------------
 
@@ -443,7 +442,6 @@ def _accuracy(row: Row, claim: str, measure: str) -> Finding:
 
 # --- trigram --------------------------------------------------------------------------------------
 
-LEVEL = 0.05  # significance level
 SCORED = 30  # pieces; with fewer, there are too few documents for the bootstrap
 
 
@@ -473,7 +471,7 @@ def _perplexity(value: Any) -> str:
 
 
 def _gain(row: Row, both: str, gain: str, ends: tuple[str, str], unit: Any) -> Finding:
-    is_worse = row["upper"] < 0 and row["p"] < LEVEL
+    is_worse = row["upper"] < 0 and row["p"] < SIGNIFICANT
     holds = "is better than trigrams" if row["better"] else "does not beat trigrams"
     holds += ", and is worse" if is_worse else ""
     return Finding(

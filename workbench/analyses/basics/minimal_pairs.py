@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import MinimalPairs
 from workbench.analyses.basics.permuted import AS_TRAINED, ORDERS, by_orders, over_orders
+from workbench.core.arrays import Floats, Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.findings import percent
 from workbench.core.stats import SIGNIFICANT, holm, wilson_interval
@@ -39,9 +40,7 @@ CHUNK = 200  # pairs between two progress callbacks
 MANY = 4  # minimum number of pieces of a word that is foreign to the vocabulary
 FOREIGN = 0.05  # share of foreign words from which there is a caveat
 
-Floats = NDArray[np.float64]
 OnProgress = Callable[[int, int, str], object]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

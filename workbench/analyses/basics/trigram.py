@@ -19,9 +19,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.analyses.basics.experiments import AgainstTrigrams
+from workbench.core.arrays import Floats, Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import interval, p_value
+from workbench.core.stats import SIGNIFICANT, interval, p_value
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import few_sentences_caveat
 from workbench.engine.batch import Batch
@@ -35,8 +36,6 @@ from workbench.models.word_models import words_of
 
 DISCOUNT = 0.75  # subtracted from every count, for the shorter context
 MAX_VOCABULARY = 20_000  # pieces; the matrices must fit into memory
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,7 @@ class Trigram:
         with np.errstate(divide="ignore", invalid="ignore"):
             seen = np.maximum(row - DISCOUNT, 0) / totals
             seen += DISCOUNT * kinds / totals * self.single[last]
-        probabilities: Floats = np.where(totals > 0, seen, self.single[last])
-        return probabilities
+        return np.where(totals > 0, seen, self.single[last])
 
     @cached_property
     def _totals(self) -> tuple[Floats, Floats]:
@@ -196,8 +194,6 @@ def nats(model: Trigram, sequence: Sequence[int]) -> Floats:
 # a pass of the tokenizer over the train split, and the scoring (`workbench.models.scoring`).
 
 CHUNK = 100  # documents between two progress callbacks
-LEVEL = 0.05  # significance level
-Ints = NDArray[np.int64]
 
 
 class _Sums:
@@ -273,7 +269,7 @@ def _rows(sums: _Both, seed: int) -> Iterator[tuple[object, ...]]:
     values = [side / n for side in right], [math.exp(min(side / n, 700)) for side in nats]
     for index, (measure, each) in enumerate(zip(("accuracy", "perplexity"), values, strict=True)):
         gain = float(gains[index].sum() / n)
-        better = bool(gain > 0 and lower[index] > 0 and p[index] < LEVEL)
+        better = bool(gain > 0 and lower[index] > 0 and p[index] < SIGNIFICANT)
         ends = float(lower[index]), float(upper[index])
         yield measure, *each, n, gain, *ends, float(p[index]), better
 

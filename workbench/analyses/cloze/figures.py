@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
-from workbench.drawing.primitives import DOWN, Draw, Tables, interval, marks, panels
+from workbench.core.findings import Tables
+from workbench.drawing.primitives import DOWN, Draw, interval, marks, panels
 from workbench.drawing.theme import BASELINE, MODEL, TUNED
 
 ROW = 40  # pixels of a task

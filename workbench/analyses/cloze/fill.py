@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.analyses.cloze.experiments import Cloze as ClozeSettings
+from workbench.core.arrays import Bools, Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.stats import holm, wilson_interval
 from workbench.corpora.cloze import SEPARATOR, Cloze, cloze_items, with_options
@@ -39,9 +40,6 @@ PARTS: Mapping[str, tuple[Part, ...]] = {
     "partial": ("after",),
     "word": ("gap",),
 }
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """Findings of `cloze`: gaps filled beyond chance, and what the passage gives. Pure functions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pandas as pd
 
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     decimal,
     judged,
     keys_of,
@@ -18,7 +19,6 @@ from workbench.core.findings import (
     with_unit,
 )
 
-Tables = Mapping[str, pd.DataFrame]
 ANY = "any word"
 MORE = "more texts"
 HOW = {

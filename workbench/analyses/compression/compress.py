@@ -34,13 +34,13 @@ from workbench.analyses.compression.lost import lost
 from workbench.analyses.compression.scores import Scored, of_model, same_pieces, scored
 from workbench.analyses.pruning.evaluation import (
     Evaluation,
-    Floats,
     TextScores,
     baseline,
     build_head_evaluation,
     caveats,
     not_better_caveat,
 )
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import percent
 from workbench.core.stats import holm, prediction_p_value, ratio_intervals, sign_flip_p_values

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.drawing.primitives import Draw, Tables, interval, marks, panels
+from workbench.core.findings import Tables
+from workbench.drawing.primitives import Draw, interval, marks, panels
 from workbench.drawing.theme import BASELINE, CONTROL, SERIES
 from workbench.experiment.measured import measured
 

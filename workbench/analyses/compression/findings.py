@@ -3,7 +3,7 @@
 Pure functions of the tables.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pandas as pd
@@ -11,6 +11,7 @@ import pandas as pd
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Unit,
     capital,
     decimal,
@@ -29,7 +30,6 @@ from workbench.core.findings import (
 from workbench.core.stats import SIGNIFICANT
 from workbench.experiment.measured import measured
 
-Tables = Mapping[str, pd.DataFrame]
 MORE = "more texts"
 ORIGINAL = "original"
 CUT = ("weights", "neurons", "layers", "vocabulary")

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.core.stats import Floats, holm
+from workbench.core.arrays import Floats
+from workbench.core.stats import holm
 
 PERMUTATIONS = 1999
 AT_ONCE = 100  # permutations in memory
@@ -87,8 +88,7 @@ def _p_values(
     scale = max(float(np.abs(means).max()), 1e-12)
 
     def studentised(difference: Floats, error: Floats) -> Floats:
-        ratio: Floats = difference / np.maximum(error, 1e-9 * scale)
-        return ratio
+        return difference / np.maximum(error, 1e-9 * scale)
 
     observed = studentised(difference, error)[0] * (1 - 1e-9)
     random = np.random.default_rng([seed, *member.shape])
@@ -97,5 +97,4 @@ def _p_values(
         size = min(AT_ONCE, PERMUTATIONS - begin)
         shuffled = random.permuted(np.tile(means, (size, 1)), axis=1)
         as_far += (studentised(*_against_rest(shuffled, member)) >= observed).sum(0)
-    p: Floats = (as_far + 1) / (PERMUTATIONS + 1)
-    return p
+    return (as_far + 1) / (PERMUTATIONS + 1)

@@ -14,7 +14,8 @@ import torch
 
 from workbench.analyses.basics.minimal_pairs import exchanges, score_pairs
 from workbench.analyses.compression.lost import Items
-from workbench.analyses.pruning.evaluation import Evaluation, Floats, TextScores, score_texts
+from workbench.analyses.pruning.evaluation import Evaluation, TextScores, score_texts
+from workbench.core.arrays import Floats
 from workbench.core.stats import ratio, thirds
 from workbench.corpora.readers.tables import Pair
 from workbench.engine.forward_pass import CHUNK, chunks

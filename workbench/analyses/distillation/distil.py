@@ -40,9 +40,10 @@ from workbench.analyses.distillation.student import (
 from workbench.analyses.training.distributed import Process
 from workbench.analyses.training.task import Part, Plan
 from workbench.analyses.training.trainer import fit
+from workbench.core.arrays import Floats
 from workbench.core.files import folder_or_temporary
 from workbench.core.machine import MEBI, stretch
-from workbench.core.stats import Floats, difference, holm, interval, ratio, resampled
+from workbench.core.stats import difference, holm, interval, ratio, resampled
 from workbench.engine.task import objective_table
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 from workbench.models.huggingface import HuggingFace

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import plotly.graph_objects as go
 
 from workbench.analyses.distillation.experiments import LOWER, STUDENT, TEACHER
+from workbench.core.findings import Tables
 from workbench.core.metrics import spelt
-from workbench.drawing.primitives import DOWN, Draw, Look, Tables, interval, marks, panels
+from workbench.drawing.primitives import DOWN, Draw, Look, interval, marks, panels
 from workbench.drawing.theme import BASELINE, MODEL, TUNED
 
 ROW = 34  # pixels of a model

@@ -6,8 +6,6 @@ Pure functions of the tables. Costs: milliseconds.
 import math
 from collections.abc import Iterator, Mapping
 
-import pandas as pd
-
 from workbench.analyses.distillation.experiments import (
     ALONE,
     FLOOR,
@@ -21,6 +19,7 @@ from workbench.core.comparisons import differs
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Verdict,
     decimal,
     judged,
@@ -35,8 +34,6 @@ from workbench.core.findings import (
 )
 from workbench.core.metrics import spelt
 from workbench.experiment.measured import name_of_measured
-
-Tables = Mapping[str, pd.DataFrame]
 
 
 def findings(tables: Tables) -> Iterator[Finding]:

@@ -26,7 +26,8 @@ from workbench.analyses.training.token_store import Store, tokenize_text
 from workbench.analyses.training.training_run import text_of
 from workbench.analyses.training.vocabulary import vocabulary_of
 from workbench.core import machine
-from workbench.core.stats import Floats, share
+from workbench.core.arrays import Floats
+from workbench.core.stats import share
 from workbench.corpora.splits import DEV, TEST, TRAIN, SplitSizes
 from workbench.corpora.task_gold import FIRST, task_on
 from workbench.corpora.tasks import majority, metrics_of, split_of

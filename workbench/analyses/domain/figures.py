@@ -9,12 +9,12 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.domain.experiments import DOMAIN_TEXT, GENERAL
+from workbench.core.findings import Tables
 from workbench.core.metrics import spelt
 from workbench.drawing.primitives import (
     DOWN,
     STATE,
     Draw,
-    Tables,
     Trace,
     curve,
     interval,

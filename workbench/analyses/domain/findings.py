@@ -21,6 +21,7 @@ from workbench.analyses.transfer.findings import ERROR, significant
 from workbench.core.comparisons import differs
 from workbench.core.findings import (
     Finding,
+    Tables,
     capital,
     decimal,
     judged,
@@ -34,7 +35,6 @@ from workbench.core.head_names import at_state
 from workbench.core.metrics import spelt
 from workbench.core.stats import SIGNIFICANT
 
-Tables = Mapping[str, pd.DataFrame]
 Row = Mapping[str, Any]
 
 MORE_DATA = "more texts, steps or seeds"

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.drawing.primitives import DOWN, Look, Tables, Trace, interval, marks, panels
+from workbench.core.findings import Tables
+from workbench.drawing.primitives import DOWN, Look, Trace, interval, marks, panels
 from workbench.drawing.theme import BASELINE, MODEL
 
 TITLES = {

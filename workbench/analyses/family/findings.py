@@ -1,11 +1,12 @@
 """The findings of `family`. Costs: milliseconds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pandas as pd
 
 from workbench.core.findings import (
     Finding,
+    Tables,
     capital,
     decimal,
     judged,
@@ -16,8 +17,6 @@ from workbench.core.findings import (
     span,
     with_unit,
 )
-
-Tables = Mapping[str, pd.DataFrame]
 
 MORE = "more texts"
 READS = {

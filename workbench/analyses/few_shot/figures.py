@@ -5,17 +5,8 @@ from collections.abc import Mapping
 import plotly.graph_objects as go
 
 from workbench.analyses.attribution.figures.parts import part_shares
-from workbench.drawing.primitives import (
-    DOWN,
-    Draw,
-    Tables,
-    bars,
-    curve,
-    interval,
-    level,
-    marks,
-    plot,
-)
+from workbench.core.findings import Tables
+from workbench.drawing.primitives import DOWN, Draw, bars, curve, interval, level, marks, plot
 from workbench.drawing.theme import BASELINE
 
 SHARE = {"title": "accuracy", "tickformat": ".0%"}

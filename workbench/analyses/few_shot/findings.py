@@ -1,12 +1,13 @@
 """Findings of `few-shot`: what demonstrations give, and how much is format. Pure functions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Unit,
     judged,
     keys_of,
@@ -18,7 +19,6 @@ from workbench.core.findings import (
     with_unit,
 )
 
-Tables = Mapping[str, pd.DataFrame]
 MORE = "more texts and seeds"
 DECIDED = 0.9  # share of choices that are those of the last layer
 

@@ -18,6 +18,7 @@ from scipy.special import log_softmax
 
 from workbench.analyses.heads.induction import repeats
 from workbench.analyses.lenses.lens import open_lens, places_of
+from workbench.core.arrays import Ints
 from workbench.core.stats import wilson_interval
 from workbench.engine.model import Model
 from workbench.models.head_removal import units, without
@@ -32,7 +33,6 @@ from workbench.models.scoring.prompts import (
 )
 
 RANDOM_SETS = 5
-Ints = NDArray[np.int64]
 Shown = Sequence[Demonstration]
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.analyses.attribution.parts import OTHER, PartScores, Reading, attributed
+from workbench.core.arrays import Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.engine.batch import NO_WORD
 from workbench.models.output_heads.lm_losses import one_hidden
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 KINDS = ("text", "label", "template")
 ANSWER = "answer"  # pieces of the label that is explained, which later ones read
 QUERIED = "in question"
-Ints = NDArray[np.int64]
 
 
 def origin_tables(
@@ -144,8 +144,7 @@ def reading(
         return [OTHER if word == NO_WORD else of_word[word] for word in words[0].tolist()]
 
     def places_of(words: Tensor) -> list[int]:
-        found: list[int] = ((words[0] >= first) & (words[0] < last)).nonzero()[:, 0].tolist()
-        return found
+        return ((words[0] >= first) & (words[0] < last)).nonzero()[:, 0].tolist()
 
     pieces = model.encode(batch)
     if model.objective == "seq2seq" and (own := places_of(pieces.words)):

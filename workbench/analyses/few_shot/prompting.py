@@ -26,7 +26,9 @@ from scipy.stats import chi2
 from workbench.analyses.few_shot.experiments import FewShot
 from workbench.analyses.few_shot.inside import head_table, layer_table
 from workbench.analyses.few_shot.origins import origin_tables
+from workbench.core.arrays import Floats, Ints
 from workbench.core.errors import WorkbenchError
+from workbench.core.groups import grouped
 from workbench.core.stats import (
     difference,
     holm,
@@ -74,8 +76,6 @@ STEPS = (  # from no demonstrations to all that they have
     ("right labels", RANDOM, TRUE),
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Shown = Sequence[Demonstration]
 Arm = tuple[int, str]  # number of demonstrations, and what they are
 Choices = dict[Calibration, Ints]  # by calibration: [seeds, designs, texts], index of the label
@@ -272,10 +272,11 @@ def _drawn(
     random, names = Random(f"demonstrations {seed}"), split.task.names
     texts, gold = _texts(split.train), [names[n] for n in split.train.gold]  # type: ignore[index]
     middle = np.median([len(" ".join(_parts(text))) for text in texts])
-    left: dict[str, list[Text]] = {}
-    for text, label in random.sample([*zip(texts, gold, strict=True)], len(texts)):
-        if len(" ".join(_parts(text))) <= middle:
-            left.setdefault(label, []).append(text)
+    left = grouped(
+        (label, text)
+        for text, label in random.sample([*zip(texts, gold, strict=True)], len(texts))
+        if len(" ".join(_parts(text))) <= middle
+    )
     true: list[Demonstration] = []
     while len(true) < number and left:
         for name in random.sample([*left], len(left)):

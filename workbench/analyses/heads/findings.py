@@ -6,7 +6,7 @@ milliseconds.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pandas as pd
 from workbench.analyses.heads.roles import Rules
 from workbench.core.findings import (
     Finding,
+    Tables,
     capital,
     decimal,
     judged,
@@ -30,8 +31,6 @@ from workbench.core.findings import (
 )
 from workbench.core.head_names import ROLES, has_several_kinds, head_name
 from workbench.experiment.definition import HEAD
-
-Tables = Mapping[str, pd.DataFrame]
 
 ALPHA = 0.01  # the default level: tables do not tell the one of the run
 MIN_WORDS = 10  # the default minimum number of words for a role
@@ -200,8 +199,7 @@ def _having(table: pd.DataFrame, role: str) -> pd.DataFrame:
 def _best(table: pd.DataFrame, role: str, strength: pd.Series) -> Any:
     """The strongest head with this role; without one, the strongest of all."""
     rows = _having(table, role) if len(_having(table, role)) else table
-    row: Any = rows.iloc[strength[rows.index].argmax()]
-    return row
+    return rows.iloc[strength[rows.index].argmax()]
 
 
 def _of_head(

@@ -7,17 +7,16 @@ zero cases is 0, with an interval from 0 to 1 and `n` 0. Costs: milliseconds for
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from workbench.analyses.heads.collect import HeadSums, group_of
 from workbench.analyses.heads.gold import DIRECTIONS, FIRST, FIXED, LONGEST, RULES, Gold
 from workbench.analyses.heads.induction import Repeats
 from workbench.analyses.heads.measures import EVEN, RELATION_COUNTS, head_parts, shared_parts
 from workbench.analyses.heads.roles import MIN_MASS, Rules, beats, gain, named
+from workbench.core.arrays import Floats
 from workbench.core.stats import (
     binomial_p_values,
     interval,
@@ -29,10 +28,6 @@ from workbench.engine.map_statistics import FARTHEST, OFFSETS
 from workbench.engine.taps import Site
 from workbench.experiment.definition import HEAD
 
-if TYPE_CHECKING:
-    pass
-
-Floats = NDArray[np.float64]
 MIN_WITH_OFFSET = 0.2  # share of words with a word at an offset, for it to be a role
 
 
@@ -89,13 +84,11 @@ class Sums:
 
     def uniform(self, name: str) -> Floats:
         """A sum of `measures.EVEN` for uniform attention.  # [1 + samples]"""
-        part: Floats = self.even[:, EVEN.index(name)]
-        return part
+        return self.even[:, EVEN.index(name)]
 
     def counts(self, name: str) -> Floats:
         """A sum of all heads.  # [1 + samples, heads, columns]"""
-        part: Floats = self.by_head[:, :, head_parts(self.relations)[name]]
-        return part
+        return self.by_head[:, :, head_parts(self.relations)[name]]
 
     def shared(self, name: str) -> Floats:
         """A sum that all heads share.  # [1 + samples], or [1 + samples, n]"""

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.analyses.predictions.explained import Position, prediction_of, target_of
 from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.target import Target
+from workbench.core.arrays import Floats
 from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import has_several_kinds, part_name
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
-Floats = NDArray[np.float64]
 SHOWN = 10  # contributions that are printed
 
 

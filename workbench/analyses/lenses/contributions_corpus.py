@@ -43,6 +43,7 @@ from workbench.analyses.lenses.task_lens import (
     require_pairs,
     sample_of,
 )
+from workbench.core.arrays import Floats, Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError, listed
 from workbench.core.findings import percent
@@ -62,8 +63,6 @@ from workbench.models.interventions.direct_contributions import (
 )
 from workbench.models.output_heads.task_heads import MixHead
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 SOURCES = {  # of a layer
     "embeddings": "embeddings",
@@ -371,8 +370,7 @@ class _Above:
 
     def of_choice(self, logits: Tensor) -> Floats:
         """Of the model's choice.  # [words]"""
-        answer: Floats = self(logits)[:, 0].cpu().numpy().astype(np.float64)
-        return answer
+        return self(logits)[:, 0].cpu().numpy().astype(np.float64)
 
 
 def _read(opened: Reader, places: Places) -> tuple[Pieces, Pieces | None, Tensor]:

@@ -10,6 +10,7 @@ from workbench.core.comparisons import difference_text
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     capital,
     decimal,
     judged,
@@ -26,11 +27,6 @@ from workbench.core.findings import (
 )
 from workbench.core.head_names import at_state, has_several_kinds, part_name
 from workbench.experiment.measured import measured, on_measured
-
-Tables = Mapping[str, pd.DataFrame]
-
-LEVEL = 0.05  # significance level
-
 
 # --- lens -----------------------------------------------------------------------------------------
 

@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
-Floats = NDArray[np.float64]
 ROWS = 32  # predictions in a batch
 NUMBERS = 1 << 24  # logits at once: the head's weights are read once for the states of many layers
 

@@ -42,6 +42,7 @@ from workbench.analyses.lenses.task_lens import (
     require_pairs,
     sample_of,
 )
+from workbench.core.arrays import Floats, Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.comparisons import Comparison, comparison_table
 from workbench.core.errors import WorkbenchError
@@ -61,8 +62,6 @@ from workbench.models.interventions.head_replay import Point
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 # names in the table of what `lens.measured` computes

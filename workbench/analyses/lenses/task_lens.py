@@ -90,8 +90,7 @@ class OpenTaskLens:
     def scores(self, outputs: Tensor) -> list[float]:
         """Scores as in the corpus, from the standardised ones of the head.  # [places, 1]"""
         scale = self.head.scale
-        scores: list[float] = (outputs[:, 0] * scale.spread + scale.mean).tolist()
-        return scores
+        return (outputs[:, 0] * scale.spread + scale.mean).tolist()
 
     def read(self, labels: Labels) -> tuple[Tensor, Iterator[tuple[Point, Tensor]]]:
         """The model's own logits, and those of every layer, the embeddings first.

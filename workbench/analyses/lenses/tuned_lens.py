@@ -30,6 +30,7 @@ from workbench.analyses.lenses.tuned_maps import (
     train_facts,
     trained_maps,
 )
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import capital, of_all
@@ -47,7 +48,6 @@ SAMPLES = 100  # bootstrap samples of the bias
 MEANS = 1 << 26  # numbers of mean distributions in memory, of as many layers as fit
 MEASURES = ("loss", "agreement", "accuracy", "cross_entropy")  # summed per document
 
-Floats = NDArray[np.float64]
 Key = tuple[str, int, str]  # stack, layer, lens; of a baseline "", -1 and its name
 
 
@@ -266,8 +266,7 @@ def _measured(scores: _Scores, draws: Mapping[Key, Floats], key: Key) -> tuple[f
 def _bias(final: Tensor, lens: Tensor) -> Floats:
     """The divergence of mean distributions: of all texts, then of each sample.  # [1 + SAMPLES]"""
     final, lens = (each.double() / each.double().sum(-1, keepdim=True) for each in (final, lens))
-    drawn: Floats = divergence(final.log(), lens.log()).clamp(min=0).cpu().numpy()
-    return drawn
+    return divergence(final.log(), lens.log()).clamp(min=0).cpu().numpy()
 
 
 def _with_interval(values: Floats) -> tuple[float, float, float]:

@@ -1,13 +1,14 @@
 """The findings of `patching`. Costs: milliseconds."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     capital,
     decimal,
     judged,
@@ -23,13 +24,9 @@ from workbench.core.findings import (
     verb_of,
 )
 from workbench.core.head_names import at_state, block_name, has_several_kinds, head_name
+from workbench.core.stats import SIGNIFICANT
 from workbench.experiment.definition import HEAD
 from workbench.experiment.measured import on_measured
-
-Tables = Mapping[str, pd.DataFrame]
-
-LEVEL = 0.05  # significance level
-
 
 EXCHANGES = 6  # of words; with fewer, sign flips cannot be significant
 DISTINGUISHED = 10  # pairs; with fewer, shares of their differences say little
@@ -96,7 +93,7 @@ def _prefers(row: Row, pairs: Sequence[Row], on: str) -> Finding:
 def _can_be_significant(row: Row, n_tests: int) -> bool:
     """Whether the smallest p-value of sign flips is below 0.05 after Holm's correction."""
     smallest = 2.0 ** (1 - row["exchanges"])
-    return bool(n_tests * smallest < LEVEL)
+    return bool(n_tests * smallest < SIGNIFICANT)
 
 
 _PLACE_NAMES = {
@@ -196,9 +193,11 @@ def _restoring(
 ) -> Iterator[Finding]:
     """How many heads, or MLPs, restore part of the difference, and the one that restores most."""
     found = [row for row in rows if row["restores"]]
-    claim = f"{capital(of_all(len(found), len(rows), noun))} "
-    claim += f"{verb_of(len(found), 'restores', 'restore')} part of the difference, beyond "
-    claim += "unrelated texts"
+    claim = (
+        f"{capital(of_all(len(found), len(rows), noun))} "
+        f"{verb_of(len(found), 'restores', 'restore')} part of the difference, beyond "
+        "unrelated texts"
+    )
     known = [row for row in rows if not (math.isnan(row["effect"]) or math.isnan(row["random"]))]
     count = Finding(
         f"{claim}.",

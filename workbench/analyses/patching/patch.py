@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.analyses.patching.alignment import By, PatchUnit, paired, word_of
@@ -27,6 +26,7 @@ from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.results import SHOWN, printable
 from workbench.analyses.predictions.target import Measure, Target
 from workbench.analyses.predictions.waiting import counted
+from workbench.core.arrays import Floats
 from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from spacy.tokens import Doc
 
-Floats = NDArray[np.float64]
 Method = Literal["exact", "gradient"]
 Metric = Callable[[Tensor], Tensor]  # [rows, choices] -> [rows]
 # A smaller difference between the texts, relative to the larger number, is not divided by.

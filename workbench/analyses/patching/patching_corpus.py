@@ -13,7 +13,7 @@ exchange of words: pairs that exchange the same words are not independent. Costs
 each pair and its unrelated texts, and for all activations of a kind one batch of rows.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -28,9 +28,11 @@ from workbench.analyses.patching.experiments import PatchingOverCorpus
 from workbench.analyses.patching.patch import MARGIN, open_points
 from workbench.analyses.predictions.prediction import Prediction, of_word
 from workbench.analyses.predictions.target import Target, fixed_pieces
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError, require_one_of
 from workbench.core.findings import listing, plural
+from workbench.core.groups import grouped
 from workbench.core.stats import SIGNIFICANT, holm, ratio
 from workbench.corpora.counterfactuals import Counterfactual, counterfactual_pairs
 from workbench.corpora.splits import FEW
@@ -49,8 +51,6 @@ from workbench.models.interventions.patching import (
     recorded_base,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 PLACES = ("changed", "between", "previous", "predicted", "other", "special")
 KEYS = {"states": ("layer", "place"), "heads": ("kind", "layer", "head"), "mlps": ("layer",)}
 ALL, NO_NAME = "all", "(none)"  # the row of all pairs; of pairs whose phenomenon is not known
@@ -393,9 +393,7 @@ def _patched(
 
 def _unrelated(pairs: Sequence[Aligned], number: int, seed: int) -> list[list[int]]:
     """For each pair, some others of its alignment that exchange other words, drawn at random."""
-    same: dict[object, list[int]] = defaultdict(list)
-    for index, pair in enumerate(pairs):
-        same[pair.alignment].append(index)
+    same = grouped((pair.alignment, index) for index, pair in enumerate(pairs))
     random = np.random.default_rng([seed, len(pairs), number])
     chosen = []
     for pair in pairs:
@@ -502,9 +500,7 @@ def _exchanges(pairs: Sequence[Aligned]) -> list[str]:
     pairs that predict "was" or "were" are if their contexts exchange other words.
     """
     names = [""] * len(pairs)
-    by_phenomenon: dict[str, list[int]] = defaultdict(list)
-    for index, pair in enumerate(pairs):
-        by_phenomenon[pair.phenomenon].append(index)
+    by_phenomenon = grouped((pair.phenomenon, index) for index, pair in enumerate(pairs))
     for phenomenon, members in by_phenomenon.items():
         sides = [[pairs[index].exchanges[side] for index in members] for side in (0, 1)]
         chosen = max(sides, key=lambda side: len(set(side)))

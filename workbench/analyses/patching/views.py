@@ -127,11 +127,6 @@ def _patching(
     )
 
 
-def counterfactual_swap(side: Side) -> tuple[int, str] | None:
-    """A word on which the prediction depends, by its index, and another word for its place."""
-    return _counterfactual_swap(side.key, side)
-
-
 @st.cache_data(max_entries=ENTRIES, show_spinner=False)
 def _counterfactual_swap(
     key: tuple[str, str, tuple[int, ...]], _side: Side
@@ -268,7 +263,7 @@ def _suggested(side: Side, own: Sequence[str]) -> list[str]:
                 return edited
     if _is_long(side.doc):
         return list(own)
-    return _texts(side.doc, counterfactual_swap(side))
+    return _texts(side.doc, _counterfactual_swap(side.key, side))
 
 
 # --- the map --------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ each word, `BATCH` rows at a time.
 """
 
 import operator
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +23,7 @@ from workbench.analyses.predictions.prediction import Prediction
 from workbench.analyses.predictions.results import percent, printable
 from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError
+from workbench.core.groups import grouped
 from workbench.core.public import require_choice
 from workbench.corpora.encode import encode
 from workbench.engine.batch import NO_WORD, Pieces, joined
@@ -342,9 +342,7 @@ def pieces_of(prediction: Prediction, word: int, swap: str) -> list[int]:
 
 def _all_predicted(prediction: Prediction, variants: Sequence[_Variant]) -> torch.Tensor:
     """The logits of every variant.  # [variants, choices], on the host"""
-    by_position: dict[int, list[int]] = defaultdict(list)
-    for number, variant in enumerate(variants):
-        by_position[variant.position].append(number)
+    by_position = grouped((variant.position, number) for number, variant in enumerate(variants))
     found: dict[int, torch.Tensor] = {}
     for position, numbers in by_position.items():
         moved = replace(prediction, position=position)
@@ -360,8 +358,7 @@ def _all_predicted(prediction: Prediction, variants: Sequence[_Variant]) -> torc
 def _probabilities(prediction: Prediction, logits: torch.Tensor) -> NDArray[np.float32]:
     """The distribution of each row; a score is a number, which has no probability."""
     shares = logits if prediction.kind == "score" else logits.softmax(-1)
-    numbers: NDArray[np.float32] = shares.cpu().numpy()
-    return numbers
+    return shares.cpu().numpy()
 
 
 def _stacked(texts: Sequence[Pieces], prediction: Prediction) -> Pieces:

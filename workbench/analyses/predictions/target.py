@@ -128,8 +128,7 @@ def fixed_pieces(prediction: "Prediction", stack: StackName) -> list[bool]:
         fixed = fixed | pieces.unseen[0]
     if prediction.kind == "hidden":
         fixed[prediction.position] = True
-    answer: list[bool] = fixed.tolist()
-    return answer
+    return fixed.tolist()
 
 
 def _group(

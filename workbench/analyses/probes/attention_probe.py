@@ -23,9 +23,10 @@ from torch import Tensor
 from workbench.analyses.probes import attention_features
 from workbench.analyses.probes.attention_features import Cases, Maps, Numbers, Sentence
 from workbench.analyses.probes.batched_adam import DECAYS
-from workbench.analyses.probes.dependency_trees import Floats, Truths
+from workbench.analyses.probes.dependency_trees import Truths
 from workbench.analyses.probes.experiments import MAX_DATA_GAIN, AttentionProbe
 from workbench.analyses.probes.representations import MODEL, NO_LAYER, RANDOM, STATIC, static
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import capital, of_all, verb_of
 from workbench.core.head_names import block_name

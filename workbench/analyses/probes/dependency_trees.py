@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.core.arrays import Floats
+
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 SHORTEST, LONGEST = 5, 50  # sentence lengths over which rank correlations are averaged

@@ -30,6 +30,7 @@ from workbench.analyses.probes.probe_inputs import load_results, open_inputs, sa
 from workbench.analyses.probes.probe_training import Data, Probe, Schedule, controls_of, outputs
 from workbench.analyses.probes.representations import BARE, MODEL, RANDOM, STATIC, Bank, build_banks
 from workbench.analyses.probes.targets import order_of
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import (
     folder_or_temporary,
@@ -40,7 +41,6 @@ from workbench.corpora.corpus import Corpus
 from workbench.corpora.splits import TRAIN
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
-Floats = NDArray[np.float64]
 DEV_TARGETS = 300  # maximum for the dev loss of an epoch
 TEST_TARGETS = 2_000  # maximum for the accuracy
 NATS = 1 / math.log(2)  # bits
@@ -255,8 +255,7 @@ def _accuracy(
             seen = (part.unseen == 0) | control[:, None].bool()
             is_right = ((logits >= 0) == gold).all(2) & seen
         right += is_right.sum(1)
-    accuracy: Floats = (right.double() / max(1, len(test))).numpy()
-    return accuracy
+    return (right.double() / max(1, len(test))).numpy()
 
 
 _FIELDS = ("order", "nats", "divergence", "accuracy")
@@ -367,8 +366,7 @@ def _sentences(task: TaskData) -> NDArray[np.int64]:
 
 def compression(counts: Floats) -> Floats:
     """Length of the uniform code divided by that of the code.  # [..., 2] -> [...]"""
-    ratio: Floats = counts[..., 0] / np.maximum(counts[..., 1], 1e-9)
-    return ratio
+    return counts[..., 0] / np.maximum(counts[..., 1], 1e-9)
 
 
 def _summary(

@@ -38,9 +38,11 @@ from workbench.analyses.probes.representations import (
     build_banks,
 )
 from workbench.analyses.probes.targets import Examples
+from workbench.core.arrays import Floats
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import capital, of_all, verb_of
-from workbench.core.stats import Floats, f1, interval, p_value, resampled
+from workbench.core.groups import grouped
+from workbench.core.stats import f1, interval, p_value, resampled
 from workbench.corpora.corpus import Corpus
 from workbench.corpora.splits import DEV
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
@@ -219,10 +221,7 @@ def means_of(rows: Sequence[Row], seed: int) -> pd.DataFrame:
     """Means over seeds with intervals, and paired tests of each layer against the one below."""
     data = []
     for task in dict.fromkeys(row.task for row in rows):
-        groups: dict[tuple[object, ...], list[Row]] = {}
-        for row in rows:
-            if row.task == task:
-                groups.setdefault(row.key, []).append(row)
+        groups = grouped((row.key, row) for row in rows if row.task == task)
         draws: dict[tuple[object, ...], Floats] = {}
         for seeds in {len(group) for group in groups.values()}:
             chosen = [key for key, group in groups.items() if len(group) == seeds]

@@ -18,6 +18,7 @@ from workbench.core.findings import (
     MOST,
     Finding,
     Row,
+    Tables,
     Unit,
     Verdict,
     capital,
@@ -38,8 +39,6 @@ from workbench.core.findings import (
 )
 from workbench.core.head_names import at_state, block_name, head_number
 from workbench.core.stats import SIGNIFICANT, holm
-
-Tables = Mapping[str, pd.DataFrame]
 
 EVERY = "every baseline without the trained model"
 ROOM = 0.1  # an interval that ends so far above the best baseline leaves the effect undecided
@@ -361,12 +360,16 @@ def _over_layer_0(tasks: Sequence[TaskResult], means: pd.DataFrame) -> Finding |
             claim = f"{task.title} gains {score(value)} points over the embeddings ({score(base)})"
             claim += _depths(rising) if _expected(task) is not None else ""
         else:
-            claim = f"{task.title} gains nothing significant over the embeddings ({score(base)}; "
-            claim += f"best layer: {_points(value)} points)"
+            claim = (
+                f"{task.title} gains nothing significant over the embeddings ({score(base)}; "
+                f"best layer: {_points(value)} points)"
+            )
     else:
         value, unit, measure = len(rising), "", "tasks that gain over the embeddings"
-        claim = f"{capital(of_all(len(rising), len(known), 'task'))} above the baselines "
-        claim += f"{verb_of(len(rising), 'gains', 'gain')} over the embeddings"
+        claim = (
+            f"{capital(of_all(len(rising), len(known), 'task'))} above the baselines "
+            f"{verb_of(len(rising), 'gains', 'gain')} over the embeddings"
+        )
         if len(known) == 1:
             verb = "gains" if rising else "does not significantly gain"
             claim = (
@@ -727,13 +730,17 @@ def _code_task(task: TaskResult, codes: pd.DataFrame) -> Finding:
     code = f"{row['code']} code"
     if task.is_above:
         gives = "give" if row["best_layer"] == 0 else "gives"
-        claim = f"{capital(layer)} {gives} the shortest {code} of {task.title}: "
-        claim += f"{percent(1 / task.value)} of the uniform code ({compression}, {interval})"
+        claim = (
+            f"{capital(layer)} {gives} the shortest {code} of {task.title}: "
+            f"{percent(1 / task.value)} of the uniform code ({compression}, {interval})"
+        )
         if len(by_layer) > 1 and int(by_layer.index[-1]) != row["best_layer"]:
             claim += f"; last layer: {decimal(by_layer.iloc[-1], 2)}"
     else:
-        claim = f"No {code} of {task.title} is significantly shorter than the baselines': "
-        claim += f"{compression} at {layer} ({interval})"
+        claim = (
+            f"No {code} of {task.title} is significantly shorter than the baselines': "
+            f"{compression} at {layer} ({interval})"
+        )
     return Finding(
         f"{claim}.",
         task.value,
@@ -763,14 +770,20 @@ def _code_over_layer_0(task: TaskResult) -> Finding | None:
     layer = at_state(row["best_layer"])
     if row["best_layer"] == 0:
         verdict = "not supported"
-        claim = f"No layer codes {task.title} shorter than the embeddings (compression "
-        claim += f"{decimal(base, 2)})"
+        claim = (
+            f"No layer codes {task.title} shorter than the embeddings (compression "
+            f"{decimal(base, 2)})"
+        )
     elif verdict == "supported":
-        claim = f"The code of {task.title} is {decimal(task.value / base, 2)} times shorter at "
-        claim += f"{layer} than at the embeddings ({numbers})"
+        claim = (
+            f"The code of {task.title} is {decimal(task.value / base, 2)} times shorter at "
+            f"{layer} than at the embeddings ({numbers})"
+        )
     else:
-        claim = f"The code of {task.title} is not significantly shorter at {layer} than at the "
-        claim += f"embeddings ({numbers})"
+        claim = (
+            f"The code of {task.title} is not significantly shorter at {layer} than at the "
+            f"embeddings ({numbers})"
+        )
     return Finding(
         f"{claim}.",
         task.value / base,
@@ -1101,8 +1114,7 @@ def attention_probe(tables: Tables) -> Iterator[Finding]:
 
 def _probed(means: pd.DataFrame, **key: object) -> pd.DataFrame:
     """The rows with these values."""
-    rows: pd.DataFrame = means[(means[list(key)] == list(key.values())).all(axis=1)]
-    return rows
+    return means[(means[list(key)] == list(key.values())).all(axis=1)]
 
 
 def _attached(row: Row, means: pd.DataFrame, several: bool) -> Finding:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from workbench.analyses.probes import dependency_trees as gold
 from workbench.analyses.probes.batched_adam import EPOCHS, Fitted
-from workbench.analyses.probes.dependency_trees import Floats, Tree
+from workbench.analyses.probes.dependency_trees import Tree
 from workbench.analyses.probes.experiments import LAYER, MAX_DATA_GAIN, StructuralProbe, TreeTask
 from workbench.analyses.probes.representations import (
     MODEL,
@@ -33,6 +33,7 @@ from workbench.analyses.probes.representations import (
     static,
 )
 from workbench.analyses.probes.structural_training import INPUTS, Probe, States, predicted, trained
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import capital, of_all, verb_of

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from workbench.analyses.pruning.evaluation import (
     Evaluation,
-    Floats,
     OnProgress,
     TextScores,
     baseline,
@@ -34,7 +33,9 @@ from workbench.analyses.pruning.evaluation import (
 from workbench.analyses.pruning.experiments import HeadAblation
 from workbench.analyses.pruning.head_masks import Head, each_closed, heads_of, named
 from workbench.analyses.pruning.importance import GateGradients, gate_gradients, table_of
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
+from workbench.core.groups import grouped
 from workbench.core.racing import Round, along, race, sizes
 from workbench.core.stats import SIGNIFICANT, rank_correlation, ratio_intervals, sign_flip_p_values
 from workbench.engine.batch import Pieces, sent
@@ -345,10 +346,9 @@ def _taps(
 
 def _by_lowest_site(sets: Sequence[Sequence[Head]]) -> dict[int, list[int]]:
     """Indices of the sets, by the site of their lowest head."""
-    by_site: dict[int, list[int]] = {}
-    for index, heads in enumerate(sets):
-        by_site.setdefault(min((site for site, _ in heads), default=0), []).append(index)
-    return by_site
+    return grouped(
+        (min((site for site, _ in heads), default=0), index) for index, heads in enumerate(sets)
+    )
 
 
 # --- the experiment `head-ablation` ---------------------------------------------------------------

@@ -15,16 +15,12 @@ import pandas as pd
 import torch
 
 from workbench.analyses.pruning.ablation import ablated
-from workbench.analyses.pruning.evaluation import (
-    Evaluation,
-    Floats,
-    TextScores,
-    score_texts,
-    with_heads,
-)
+from workbench.analyses.pruning.evaluation import Evaluation, TextScores, score_texts, with_heads
 from workbench.analyses.pruning.experiments import ONCE, By
 from workbench.analyses.pruning.head_masks import Head, heads_of, named
 from workbench.analyses.pruning.importance import gate_gradients
+from workbench.core.arrays import Floats
+from workbench.core.groups import grouped
 from workbench.core.machine import MEBI, Stretch, stretch
 from workbench.core.stats import (
     SIGNIFICANT,
@@ -118,8 +114,7 @@ def _scores(
         result = ablated(
             evaluation.model, evaluation.aim, evaluation.questions, sets, removed=removed
         )
-        exact: Floats = result.values("loss")
-        return exact
+        return result.values("loss")
     gradients = gate_gradients(
         evaluation.model, evaluation.aim, evaluation.questions, removed=removed
     )
@@ -350,9 +345,7 @@ def alone(ruler: Ruler, all_: Sequence[Unit], scores: Sequence[float]) -> pd.Dat
 
 def by_layer(all_: Sequence[Unit]) -> list[list[int]]:
     """Indices of the units of each layer, grouped by their first site."""
-    by_site: dict[int, list[int]] = {}
-    for index, unit in enumerate(all_):
-        by_site.setdefault(unit.heads[0][0], []).append(index)
+    by_site = grouped((unit.heads[0][0], index) for index, unit in enumerate(all_))
     return list(by_site.values())
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from workbench.analyses.pruning.experiments import Aimed
 from workbench.analyses.pruning.head_masks import require_heads
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import ratio_intervals
 from workbench.corpora.encode import encode
@@ -145,7 +146,6 @@ def _numbers(model: HuggingFace) -> str:
 # Sums of nats, of correct predictions and of predictions. A loss is a sum divided by a sum, so that
 # long texts count more. Costs: a forward pass; memory is a few numbers for each text.
 
-Floats = NDArray[np.float64]
 OnProgress = Callable[[int], object]  # receives the number of texts done
 
 

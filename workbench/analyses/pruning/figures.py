@@ -12,14 +12,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.pruning.findings import NAMES, way
-from workbench.core.findings import percent
+from workbench.core.findings import Tables, percent
 from workbench.core.head_names import ROLES
 from workbench.core.stats import SIGNIFICANT
 from workbench.drawing.heads import COLOUR, NONE, PALE, grid, groups, named
 from workbench.drawing.primitives import (
     DOWN,
     Draw,
-    Tables,
     Trace,
     band,
     bars,

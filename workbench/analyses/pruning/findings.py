@@ -6,7 +6,7 @@ with this fact, and are not supported. Costs: milliseconds.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, takewhile
 from statistics import median_low
 
@@ -15,7 +15,7 @@ import pandas as pd
 from workbench.core.findings import (
     Finding,
     Row,
-    Verdict,
+    Tables,
     capital,
     decimal,
     judged,
@@ -36,8 +36,6 @@ from workbench.core.head_names import block_name, head_number
 from workbench.core.stats import SIGNIFICANT
 from workbench.experiment.definition import HEAD
 from workbench.experiment.measured import measured, name_of_measured
-
-Tables = Mapping[str, pd.DataFrame]
 
 LOSS = "loss"
 DROPS = (0.01, 0.05)  # shares of the loss that a number of heads may cost
@@ -513,7 +511,7 @@ def _choice(row: Row, is_better: bool, loss: str, n: str) -> Finding:
         row["delta"],
         (row["lower"], row["upper"]),
         row["random"],
-        _chosen(row, is_better),
+        judged(row["better"], row["better"] or not is_better or row["converged"]),
         "survival",
         keys_of(row, "lambda", "budget", "metric"),
         "survival",
@@ -523,11 +521,6 @@ def _choice(row: Row, is_better: bool, loss: str, n: str) -> Finding:
         decided_by=MORE_STEPS,
         n=n,
     )
-
-
-def _chosen(row: Row, is_better: bool) -> Verdict:
-    """Whether the heads that stay are better than random ones."""
-    return judged(row["better"], row["better"] or not is_better or row["converged"])
 
 
 def _no_choice(row: Row, is_better: bool, loss: str, n: str) -> Finding:

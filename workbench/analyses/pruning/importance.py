@@ -13,7 +13,6 @@ import pandas as pd
 import torch
 
 from workbench.analyses.pruning.evaluation import (
-    Floats,
     OnProgress,
     TextScores,
     baseline,
@@ -24,6 +23,7 @@ from workbench.analyses.pruning.evaluation import (
 )
 from workbench.analyses.pruning.experiments import HeadImportance
 from workbench.analyses.pruning.head_masks import Head, heads_of, named, opened
+from workbench.core.arrays import Floats
 from workbench.core.stats import ratio_intervals
 from workbench.engine.halving import Limit, in_halves
 from workbench.engine.taps import Gate

@@ -31,13 +31,12 @@ from workbench.analyses.retrieval.reads import (
     SHARED,
     SOFTMAX,
     SWAPPED,
-    Floats,
-    Ints,
     Reads,
     another,
     exchanged,
     in_chunks,
 )
+from workbench.core.arrays import Floats, Ints
 from workbench.core.metrics import normalised
 from workbench.corpora.answer_spans import SpanScores, span_scores
 from workbench.corpora.encode import doc_of

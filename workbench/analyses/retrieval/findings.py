@@ -8,6 +8,7 @@ from workbench.analyses.attribution.findings import is_beyond_random
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Unit,
     capital,
     decimal,
@@ -21,7 +22,6 @@ from workbench.core.findings import (
     whole,
 )
 
-Tables = Mapping[str, pd.DataFrame]
 MORE = "more questions"
 NAMES = {
     "bm25": "BM25",

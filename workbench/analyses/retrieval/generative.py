@@ -18,13 +18,12 @@ from workbench.analyses.retrieval.reads import (
     SEQUENCE,
     SWAPPED,
     TOKEN,
-    Floats,
-    Ints,
     Reads,
     another,
     exchanged,
     in_chunks,
 )
+from workbench.core.arrays import Floats, Ints
 from workbench.corpora.passages import Passages, Question, with_answer
 from workbench.experiment.definition import Caveat, Progress
 from workbench.models.scoring.reading import (

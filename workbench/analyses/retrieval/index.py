@@ -28,6 +28,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 
 from workbench.core import machine
+from workbench.core.arrays import Floats, Ints
 from workbench.core.files import atomic_write, parse_json, require_regular
 from workbench.corpora.encode import doc_of, encode
 from workbench.engine.batch import Pieces
@@ -41,8 +42,6 @@ AT_ONCE = 20_000  # passages whose vectors are computed together; the first ones
 BLOCK = 16_384  # vectors in single precision at a time
 SHARPNESS = 20.0  # of cosines, to make them the logits of a passage's probability
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Tensor]  # texts -> [texts, width], float32
 OnProgress = Callable[[int, int], object]  # texts done, texts in total
 

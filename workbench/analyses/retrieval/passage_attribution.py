@@ -15,10 +15,11 @@ import pandas as pd
 
 from workbench.analyses.attribution.parts import OTHER, RANDOM_MODELS, Reading, attributed
 from workbench.analyses.retrieval.reads import FIRST, GOLD, RANDOM, SWAPPED
+from workbench.core.arrays import Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.corpora.passages import Passages, Question, with_answer
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
-from workbench.models.scoring.reading import Asked, Ints, Reader
+from workbench.models.scoring.reading import Asked, Reader
 
 if TYPE_CHECKING:
     from workbench.experiment.definition import Progress

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workbench.analyses.retrieval.index import probabilities
+from workbench.core.arrays import Floats, Ints
+from workbench.core.groups import grouped
 from workbench.core.metrics import normalised
 from workbench.corpora.passages import Passages, Question
 from workbench.experiment.definition import Progress
@@ -32,8 +33,6 @@ ENDINGS = {  # of columns, by how several passages are combined
 }  # fmt: skip
 
 Unit = Literal["nats", "probability"]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass
@@ -71,9 +70,7 @@ def exchanged(
     corpus: Passages, questions: Sequence[Question], random: np.random.Generator
 ) -> list[str]:
     """For each question another answer of its kind that is not in its passage; "" if none is."""
-    kinds: dict[str, list[str]] = {}
-    for question in corpus.questions:
-        kinds.setdefault(question.kind, []).append(question.answer)
+    kinds = grouped((question.kind, question.answer) for question in corpus.questions)
     pools = {kind: list(dict.fromkeys(answers)) for kind, answers in kinds.items()}
     found = []
     for question in questions:

@@ -33,12 +33,12 @@ from workbench.analyses.retrieval.reads import (
     RANDOM,
     SWAPPED,
     WITHOUT,
-    Ints,
     Reads,
     another,
     exchanged,
     in_chunks,
 )
+from workbench.core.arrays import Ints
 from workbench.corpora.encode import doc_of, encode
 from workbench.corpora.passages import Passages, Question, with_answer, without
 from workbench.corpora.text_prediction import pair_of

@@ -18,15 +18,9 @@ from workbench.analyses.retrieval.bi_encoder import BATCH, Trained, index_of, tr
 from workbench.analyses.retrieval.experiments import Retrieve
 from workbench.analyses.retrieval.index import Index, bm25_index, mean_states, vector_index
 from workbench.analyses.retrieval.passage_attribution import attribution_tables
-from workbench.analyses.retrieval.reads import (
-    ENDINGS,
-    NO_PASSAGE,
-    OFF,
-    Floats,
-    Reads,
-    posteriors,
-)
+from workbench.analyses.retrieval.reads import ENDINGS, NO_PASSAGE, OFF, Reads, posteriors
 from workbench.analyses.retrieval.search import WORDS, layer_of, require_passages
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.head_names import state_name

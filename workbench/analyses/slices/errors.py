@@ -49,7 +49,7 @@ def run(inputs: Inputs, settings: Errors, progress: Progress) -> Result:
     if evaluation.aim.task.kind == "class":
         guesses = _guesses(evaluation)
         texts = texts.assign(
-            label=[_value(doc, evaluation) for doc in kept],
+            label=[str(doc._.labels.get(evaluation.aim.task.label, "")) for doc in kept],
             predicted=[guesses[place][0] for place in order],
             confidence=[guesses[place][1] for place in order],
         )
@@ -107,10 +107,6 @@ def _guesses(evaluation: Evaluation) -> Mapping[int, tuple[str, float]]:
             for place, (index, sure) in zip(part.order, answers, strict=True):
                 found[place] = (names[index], sure)
     return found
-
-
-def _value(doc: "Doc", evaluation: Evaluation) -> str:
-    return str(doc._.labels.get(evaluation.aim.task.label, ""))
 
 
 def _depth(doc: "Doc") -> float:

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import Tables
 from workbench.core.objectives import PREDICTED
 from workbench.core.stats import SIGNIFICANT
-from workbench.drawing.primitives import CELLS, DOWN, Draw, Tables, heat_map, interval, marks, plot
+from workbench.drawing.primitives import CELLS, DOWN, Draw, heat_map, interval, marks, plot
 from workbench.drawing.theme import EITHER, NOT_SIGNIFICANT
 
 ROW, MOST = 26, 24  # pixels of a slice; slices that are drawn

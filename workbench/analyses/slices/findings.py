@@ -3,12 +3,13 @@
 Pure functions of the tables.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pandas as pd
 
 from workbench.core.findings import (
     Finding,
+    Tables,
     Unit,
     judged,
     keys_of,
@@ -25,7 +26,6 @@ from workbench.core.objectives import PREDICTED
 from workbench.core.stats import SIGNIFICANT
 from workbench.experiment.measured import measured
 
-Tables = Mapping[str, pd.DataFrame]
 MORE = "more texts"
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from workbench.core.findings import (
     Finding,
+    Tables,
     Unit,
     judged,
     listing,
@@ -29,7 +30,6 @@ from workbench.core.findings import (
 from workbench.core.objectives import PREDICTED
 from workbench.core.stats import SIGNIFICANT, mean_interval, sign_flip_p_values, thirds
 
-Tables = Mapping[str, pd.DataFrame]
 ALL = "all texts"
 FEWEST = 8  # texts of a group
 THIRDS = {

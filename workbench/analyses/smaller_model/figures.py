@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import plotly.graph_objects as go
 
 from workbench.analyses.compression.figures import SYMBOLS, lost, speed
-from workbench.drawing.primitives import Draw, Tables, interval, marks, panels
+from workbench.core.findings import Tables
+from workbench.drawing.primitives import Draw, interval, marks, panels
 from workbench.drawing.theme import BASELINE, CONTROL, SERIES
 
 TALL = 360

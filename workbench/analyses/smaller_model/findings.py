@@ -3,13 +3,14 @@
 Pure functions of the tables.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pandas as pd
 
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Unit,
     Verdict,
     capital,
@@ -27,7 +28,6 @@ from workbench.core.findings import (
 )
 from workbench.core.stats import SIGNIFICANT
 
-Tables = Mapping[str, pd.DataFrame]
 MORE = "more test texts"
 
 

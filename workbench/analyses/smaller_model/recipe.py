@@ -36,11 +36,12 @@ from workbench.analyses.transfer.adaptation import (
 from workbench.analyses.transfer.backbone import Body, body_of
 from workbench.analyses.transfer.features import Live
 from workbench.analyses.transfer.trainer import Plan, guessed, own_weights, train_head
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.files import folder_or_temporary, read_json, write_atomically
 from workbench.core.findings import percent
 from workbench.core.metrics import spelt
-from workbench.core.stats import Floats, interval_around, resampled
+from workbench.core.stats import interval_around, resampled
 from workbench.corpora.encode import encode
 from workbench.corpora.splits import Parts
 from workbench.corpora.task_gold import task_on

@@ -26,12 +26,12 @@ from workbench.analyses.steering.experiments import Erasure, Label
 from workbench.analyses.steering.leace import Eraser, Whitened, fitted, random_eraser
 from workbench.analyses.steering.moved import (
     Against,
-    Floats,
     Moving,
     clusters_in_half,
     layers_of,
     open_states,
 )
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import plural
@@ -185,8 +185,7 @@ def costs(
     own = word.moving.states[layer][None]
     erased = eraser.erased(own)
     rows = [erased, erased + mean, *(each.erased(own) for each in others)]
-    found: Floats = word.moving.number(value) - word.moving.numbers(layer, torch.cat(rows), value)
-    return found
+    return word.moving.number(value) - word.moving.numbers(layer, torch.cat(rows), value)
 
 
 def probed(sample: Sample, layer: int, eraser: Eraser) -> dict[str, float]:

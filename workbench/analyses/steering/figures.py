@@ -6,9 +6,9 @@ Pure functions of the tables. Costs: milliseconds.
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import Tables
 from workbench.drawing.primitives import (
     STATE,
-    Tables,
     Trace,
     band,
     curve,

@@ -1,13 +1,12 @@
 """The findings of `steering` and `erasure`. Costs: milliseconds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import pandas as pd
 
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     decimal,
     judged,
     keys_of,
@@ -21,8 +20,6 @@ from workbench.core.findings import (
 )
 from workbench.core.head_names import at_state, state_name
 from workbench.experiment.measured import on_measured
-
-Tables = Mapping[str, pd.DataFrame]
 
 EXCHANGES = 6  # of words to test on; with fewer, an interval says little
 DOCUMENTS = 6

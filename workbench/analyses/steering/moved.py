@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from workbench.analyses.predictions.prediction import Prediction
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import SIGNIFICANT, permutation_p_values_of_means
@@ -37,7 +38,6 @@ from workbench.models.interventions.patching import (
     recorded_base,
 )
 
-Floats = NDArray[np.float64]
 Value = Callable[[Tensor], Tensor]  # logits -> numbers; # [rows, choices] -> [rows]
 HIGH = 95  # percentile of random directions that is shown
 
@@ -144,8 +144,7 @@ class Moving:
 
         longest = max(text.ids.shape[1], 0 if target is None else target.ids.shape[1])
         given = {key: each[None] for key, each in source.items()}
-        found: Floats = patched(self.points, self.base, given, patches, run, longest).numpy()
-        return found
+        return patched(self.points, self.base, given, patches, run, longest).numpy()
 
     def number(self, value: Value) -> float:
         """The number of the pass as it is."""

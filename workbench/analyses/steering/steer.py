@@ -19,13 +19,13 @@ from torch import Tensor
 from workbench.analyses.predictions.explained import choice_of, prediction_of
 from workbench.analyses.predictions.target import Target
 from workbench.analyses.steering.moved import (
-    Floats,
     Moving,
     layers_of,
     open_states,
     random_directions,
     require_layer,
 )
+from workbench.core.arrays import Floats
 from workbench.core.display import figure_by
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import decimal, signed

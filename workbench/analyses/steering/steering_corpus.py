@@ -28,13 +28,13 @@ from workbench.analyses.steering.experiments import Steering
 from workbench.analyses.steering.moved import (
     HIGH,
     Against,
-    Floats,
     Moving,
     clusters_in_half,
     layers_of,
     open_states,
     random_directions,
 )
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import plural

@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.drawing.primitives import Tables, curve, panels, plot
+from workbench.core.findings import Tables
+from workbench.drawing.primitives import curve, panels, plot
 from workbench.drawing.theme import MODEL, TUNED
 
 

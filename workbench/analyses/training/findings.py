@@ -9,9 +9,8 @@ from typing import Any, cast
 
 import pandas as pd
 
-from workbench.core.findings import Finding, decimal, judged, percent, plural, signed, whole
+from workbench.core.findings import Finding, Tables, decimal, judged, percent, plural, signed, whole
 
-Tables = Mapping[str, pd.DataFrame]
 NAMES = {"held_out": "held-out", "loss": "training"}  # columns of losses
 
 

@@ -34,8 +34,9 @@ from workbench.analyses.transfer.similarity import (
 )
 from workbench.analyses.transfer.trainer import guessed
 from workbench.analyses.transfer.weight_change import WeightChange, require_same, weight_change
+from workbench.core.arrays import Floats
 from workbench.core.metrics import Metric
-from workbench.core.stats import Floats, difference, f1, interval, ratio, resampled
+from workbench.core.stats import difference, f1, interval, ratio, resampled
 from workbench.corpora.splits import few_sentences_caveat
 from workbench.corpora.task_gold import gold_of
 from workbench.corpora.tasks import Examples, metrics_of, scored_of
@@ -74,8 +75,7 @@ def divergence(first: Tensor, second: Tensor) -> Tensor:
     entropy = torch.special.entr
     middle = entropy((p + q) / 2).sum(-1)
     nats: Tensor = middle - (entropy(p).sum(-1) + entropy(q).sum(-1)) / 2
-    bits: Tensor = (nats / math.log(2)).clamp(0, 1)
-    return bits
+    return (nats / math.log(2)).clamp(0, 1)
 
 
 @dataclass(eq=False)

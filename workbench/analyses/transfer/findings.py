@@ -16,6 +16,7 @@ from workbench.analyses.transfer.studies import ARMS, NEXT, PER_PIECE
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Unit,
     Verdict,
     capital,
@@ -39,8 +40,6 @@ from workbench.core.head_names import head_number, state_name
 from workbench.core.metrics import spelt
 from workbench.core.stats import DRAWS, SIGNIFICANT, holm
 from workbench.models.references import as_random
-
-Tables = Mapping[str, pd.DataFrame]
 
 FLOOR = 2 / (DRAWS + 1)  # the smallest p-value that the bootstrap can give
 WIDTH = 3.919928  # of a 95 % interval, in standard errors
@@ -489,8 +488,8 @@ def _weakest_class(tables: Tables) -> Iterator[Finding]:
     if len(one) == 1:
         claim = (
             f"All texts are taken for {one[0]}, which {percent((table['gold'] == one[0]).mean())}"
+            " of them are."
         )
-        claim += " of them are."
     elif len(taken):
         mistaken = taken.iloc[0] * (1 - right[worst])
         claim = (
@@ -512,8 +511,7 @@ def _weakest_class(tables: Tables) -> Iterator[Finding]:
 
 def _deciding(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
     """One row per seed: the deciding metric on the scored split, which comes after dev."""
-    rows: pd.DataFrame = scores[scores["metric"] == metric].drop_duplicates("seed", keep="last")
-    return rows
+    return scores[scores["metric"] == metric].drop_duplicates("seed", keep="last")
 
 
 def _seeds(scores: pd.DataFrame, tables: Tables) -> Iterator[Finding]:
@@ -652,12 +650,17 @@ def drift(tables: Tables) -> Iterator[Finding]:
     layers = tables["drift"]
     several = layers["stack"].nunique() > 1
     yield from _states(layers, several)
-    yield from _rewound(tables)
-    yield from _forgetting(tables)
+    if "rewound" in tables:
+        yield _rewound(tables["rewound"])
+    if "losses" in tables:
+        yield _forgetting(tables["losses"])
     yield from _moved_weights(layers, several)
-    yield from _attention(tables)
-    yield from _probes(tables, several)
-    yield from _order(tables, several)
+    if "heads" in tables:
+        yield from _attention(tables["heads"])
+    if "probing" in tables:
+        yield from _probes(tables["probing"], several)
+    if "similarity" in tables:
+        yield from _order(tables["similarity"], layers, several)
 
 
 def _states(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
@@ -693,11 +696,8 @@ def _states(layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
     )
 
 
-def _rewound(tables: Tables) -> Iterator[Finding]:
+def _rewound(table: pd.DataFrame) -> Finding:
     """The layer that the task needs most: its weights are reset to those before training."""
-    if "rewound" not in tables:
-        return
-    table = tables["rewound"]
     rows = rows_of(table[~table["stack"].isin(("none", "all"))])
     tuned, before = (table[table["stack"] == name].iloc[0] for name in ("none", "all"))
     metric, unit = str(tuned["metric"]), _unit(tuned["metric"])
@@ -723,7 +723,7 @@ def _rewound(tables: Tables) -> Iterator[Finding]:
         f"is by {where} ({change})."
     )
     decided = costs[worst] or (metric != ERROR and low > -SMALL)
-    yield Finding(
+    return Finding(
         claim,
         row["change"],
         (low, high),
@@ -739,17 +739,15 @@ def _rewound(tables: Tables) -> Iterator[Finding]:
     )
 
 
-def _forgetting(tables: Tables) -> Iterator[Finding]:
-    if "losses" not in tables:
-        return
-    row = next(row for row in rows_of(tables["losses"]) if str(row["metric"]).endswith("loss"))
+def _forgetting(losses: pd.DataFrame) -> Finding:
+    row = next(row for row in rows_of(losses) if str(row["metric"]).endswith("loss"))
     low, high = _interval(row)
     changed = low > 0 or high < 0
     if not changed:
         how = "does not change significantly"
     else:
         how = "rises: the model forgets" if row["change"] > 0 else "falls: nothing is forgotten"
-    yield Finding(
+    return Finding(
         f"The language-model loss {how} ({decimal(row['before'])} to {decimal(row['after'])} nats "
         f"per piece; Δ {signed(decimal(row['change']))}, 95 % {span(low, high, 'nats')}; "
         f"{plural(row['n'], 'prediction')}).",
@@ -808,10 +806,8 @@ def _norm(share: float) -> str:
     return percent(share, 1 if share < 1 else 0)
 
 
-def _attention(tables: Tables) -> Iterator[Finding]:
-    if "heads" not in tables:
-        return
-    table = tables["heads"][tables["heads"]["attention_js"].notna()]
+def _attention(heads: pd.DataFrame) -> Iterator[Finding]:
+    table = heads[heads["attention_js"].notna()]
     if table.empty:
         return
     rows = sorted(rows_of(table), key=lambda row: float(row["attention_js"]))
@@ -848,12 +844,9 @@ def _head(row: Row, several: bool) -> str:
     return f"{row['stack']} {row['kind']} {name}" if several else name
 
 
-def _probes(tables: Tables, several: bool) -> Iterator[Finding]:
-    if "probing" not in tables:
-        return
-    table = tables["probing"]
-    table = table[table["delta"].notna()]
-    gains = _gains(rows_of(table), seeds=2)  # p-values of edge-probing, over sentences and seeds
+def _probes(table: pd.DataFrame, several: bool) -> Iterator[Finding]:
+    known = table[table["delta"].notna()]
+    gains = _gains(rows_of(known), seeds=2)  # p-values of edge-probing, over sentences and seeds
     if not gains:
         return
     moved = [gain for gain in gains if gain.is_significant]
@@ -886,11 +879,8 @@ def _probes(tables: Tables, several: bool) -> Iterator[Finding]:
     )
 
 
-def _order(tables: Tables, several: bool) -> Iterator[Finding]:
+def _order(table: pd.DataFrame, layers: pd.DataFrame, several: bool) -> Iterator[Finding]:
     """Whether each layer after training is most similar to the same layer before."""
-    if "similarity" not in tables:
-        return
-    table = tables["similarity"]
     table = table[table["cka"].notna()]
     if table.empty:
         return
@@ -900,8 +890,8 @@ def _order(tables: Tables, several: bool) -> Iterator[Finding]:
     n_own = int(is_own.sum())
     claim = (
         f"{capital(of_all(n_own, len(best), 'layer'))} {verb_of(n_own, 'is', 'are')} still most "
+        "similar to the same layer before training"
     )
-    claim += "similar to the same layer before training"
     if others:
         last = others[-1]
         after = _layer(last["stack_b"], last["layer_b"], several, "the ")
@@ -916,7 +906,7 @@ def _order(tables: Tables, several: bool) -> Iterator[Finding]:
         "similarity",
         figure="similarity",
         measure="layers most similar to the same layer before training",
-        n=plural(tables["drift"]["n"].iloc[0], "word"),
+        n=plural(layers["n"].iloc[0], "word"),
     )
 
 

@@ -15,10 +15,11 @@ import pandas as pd
 from workbench.analyses.transfer.experiments import FROZEN, Finetune, HeadKind
 from workbench.analyses.transfer.text_to_text import Writer
 from workbench.analyses.transfer.trainer import Adapter, Trial, checkpoints, trials
+from workbench.core.arrays import Floats
 from workbench.core.files import folder_or_temporary
 from workbench.core.findings import of_all
 from workbench.core.metrics import Metric
-from workbench.core.stats import Floats, interval, resampled
+from workbench.core.stats import interval, resampled
 from workbench.corpora.tasks import (
     as_text,
     corpus_of,

@@ -16,9 +16,10 @@ import pandas as pd
 from workbench.analyses.transfer.experiments import Adapting, Pretraining
 from workbench.analyses.transfer.frozen_vs_finetuned import finetune_request, texts_of
 from workbench.analyses.transfer.studies import ARMS, NEXT, PER_PIECE, STUDIES
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.findings import percent
-from workbench.core.stats import Floats, difference, interval, resampled
+from workbench.core.stats import difference, interval, resampled
 from workbench.corpora.tasks import Split, corpora_of, metrics_of, task_of
 from workbench.experiment.definition import (
     Caveat,

@@ -112,8 +112,10 @@ class Writer(nn.Module):
 def writer_of(body: Body, task: Task) -> HuggingFace:
     """The model, if it can write the labels of the task; else an error."""
     why = "cannot write text: it is not an encoder-decoder with a language-model head"
-    remedy = "Choose an encoder-decoder with a language-model head, such as mini:t5, or set head "
-    remedy += "to plain."
+    remedy = (
+        "Choose an encoder-decoder with a language-model head, such as mini:t5, or set head "
+        "to plain."
+    )
     model = require_transformer(body.model, why, remedy)
     if model.language_model != "seq2seq":
         raise refusal(model, why, remedy)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workbench.analyses.vectors.experiments import WordVectors
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import mean_interval
 from workbench.corpora.encode import encode
@@ -33,7 +34,6 @@ EPSILON = 1e-3  # of 3CosMul
 EXAMPLES = 5  # of a relation
 METHODS = ("add", "mul", "nearest", "frequency", "random weights", "none left out")
 
-Floats = NDArray[np.float64]
 Pair = tuple[int, int]  # words: a form, and another form of its lemma
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from workbench.core.findings import (
     Finding,
+    Tables,
     capital,
     decimal,
     judged,
@@ -18,7 +19,6 @@ from workbench.core.findings import (
     with_unit,
 )
 
-Tables = Mapping[str, pd.DataFrame]
 NAMES = {"add": "3CosAdd", "mul": "3CosMul"}
 BASELINES = {
     "nearest": "the nearest neighbour of b",

@@ -17,10 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from workbench.core.arrays import Floats, Ints
 from workbench.core.stats import ratio
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 FORMS_AT_ONCE = 64  # in a bootstrap: draws by forms by contexts in memory
 
 
@@ -45,8 +44,7 @@ class Sample:
     @cached_property
     def random_documents(self) -> Ints:
         """The documents that have random words.  # [drawn documents]"""
-        found: Ints = np.unique(self.documents[self.random])
-        return found
+        return np.unique(self.documents[self.random])
 
     def by_document(self, pairs: Tensor) -> Floats:
         """Sums of a number of each pair of random words, by their documents.
@@ -57,8 +55,7 @@ class Sample:
         index, n = torch.from_numpy(own), len(self.random_documents)
         rows = torch.zeros(n, len(index), dtype=torch.float64).index_add_(0, index, pairs.double())
         sums = torch.zeros(n, n, dtype=torch.float64).index_add_(0, index, rows.T.contiguous())
-        found: Floats = sums.T.numpy()
-        return found
+        return sums.T.numpy()
 
     @cached_property
     def n_pairs(self) -> Floats:
@@ -77,8 +74,7 @@ class Sample:
     def sentence_documents(self) -> Ints:
         """The document of each sentence.  # [sentences]"""
         first = np.unique(self.sentence_of, return_index=True)[1]
-        found: Ints = self.documents[self.sentences[first]]
-        return found
+        return self.documents[self.sentences[first]]
 
 
 # --- cosines --------------------------------------------------------------------------------------
@@ -150,8 +146,7 @@ class Forms:
     def similarity(self) -> Floats:
         """The mean cosine of all pairs of contexts of each form.  # [forms]"""
         n = self.exists.sum(1).numpy()
-        means: Floats = ratio(self.cosines.sum((1, 2)).numpy(), n * (n - 1.0), np.nan)
-        return means
+        return ratio(self.cosines.sum((1, 2)).numpy(), n * (n - 1.0), np.nan)
 
     def drawn(self, weights: Floats) -> Floats:
         """The same where each document counts so often; NaN without two contexts.
@@ -169,8 +164,7 @@ class Forms:
             pairs = times.sum(-1).square() - times.square().sum(-1)
             parts.append(torch.where(pairs > 0, sums / pairs.clamp(min=1), torch.nan))
         none = torch.zeros(0, len(weights))
-        drawn: Floats = torch.cat([none, *parts]).T.double().numpy()
-        return drawn
+        return torch.cat([none, *parts]).T.double().numpy()
 
 
 def contexts_of_forms(states: Tensor, sample: Sample) -> Forms:
@@ -200,8 +194,7 @@ def explained_variance(states: Tensor, rows: Ints) -> Floats:
     gram = members @ members.mT  # [sets, members, members]
     squares = torch.linalg.eigvalsh(gram)[:, -1].numpy()
     total = gram.diagonal(dim1=1, dim2=2).sum(-1).numpy()
-    shares: Floats = ratio(squares, total, np.nan)
-    return shares
+    return ratio(squares, total, np.nan)
 
 
 def sentence_similarity(states: Tensor, sample: Sample) -> Floats:
@@ -213,8 +206,7 @@ def sentence_similarity(states: Tensor, sample: Sample) -> Floats:
     means = torch.zeros(n, own.shape[1], dtype=torch.float64).index_add_(0, index, own)
     cosines = (unit(own) * unit(means / sizes[:, None])[index]).sum(1)
     sums = torch.zeros(n, dtype=torch.float64).index_add_(0, index, cosines)
-    found: Floats = (sums / sizes).numpy()
-    return found
+    return (sums / sizes).numpy()
 
 
 # --- one layer ------------------------------------------------------------------------------------

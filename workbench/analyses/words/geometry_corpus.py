@@ -23,6 +23,7 @@ from spacy.tokens import Doc
 
 from workbench.analyses.words.experiments import GeometrySettings
 from workbench.analyses.words.geometry import Layer, Sample, layer_measures
+from workbench.core.arrays import Floats, Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.comparisons import Comparison, comparison_table
 from workbench.core.errors import WorkbenchError
@@ -43,8 +44,6 @@ from workbench.engine.batch import Batch
 from workbench.engine.model import Model, UnsupportedError, not_a_number
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 NONE = -1  # no more contexts
 MIN_FORMS = 3  # of a correlation with frequency
 SAME = 5  # decimals, relative to the largest, that make two values differ in rank
@@ -641,10 +640,7 @@ def _spearman(x: Floats, y: Floats) -> Floats:
     a, b = (_ranks(each) for each in (x, y))
     part = (a * b).sum(-1)
     whole = np.sqrt(np.square(a).sum(-1) * np.square(b).sum(-1))
-    found: Floats = ratio(
-        np.broadcast_to(part, shape[:-1]), np.broadcast_to(whole, shape[:-1]), np.nan
-    )
-    return found
+    return ratio(np.broadcast_to(part, shape[:-1]), np.broadcast_to(whole, shape[:-1]), np.nan)
 
 
 def _ranks(values: Floats) -> Floats:

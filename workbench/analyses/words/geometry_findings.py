@@ -4,7 +4,7 @@ Costs: milliseconds.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -15,6 +15,7 @@ from workbench.core.findings import (
     MOST,
     Finding,
     Row,
+    Tables,
     capital,
     decimal,
     judged,
@@ -29,8 +30,6 @@ from workbench.core.findings import (
     whole,
 )
 from workbench.core.head_names import at_state
-
-Tables = Mapping[str, pd.DataFrame]
 
 # --- geometry -------------------------------------------------------------------------------------
 

@@ -16,13 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from workbench.core.arrays import Floats, Ints
+
 NEAR = 4e-6  # error of a cosine in single precision, generously
 ROUNDING = 1e-6  # relative error of a state, up to which two states are the same
 AT_ONCE = 2**23  # similarities in memory at a time
 EXACT = 4096  # rows computed in double precision at a time
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,5 +181,4 @@ def _weights(cosines: Floats, queries: Ints, k: int) -> Floats:
     is_tied = ~is_above & (cosines >= last - rounding)
     n_above, n_tied = (np.bincount(place, each, len(counts)) for each in (is_above, is_tied))
     rest = (wanted - n_above) / np.maximum(n_tied, 1)  # [queries], weight of each that is tied
-    weights: Floats = np.where(is_above, 1.0, is_tied * rest[place]) / wanted[place]
-    return weights
+    return np.where(is_above, 1.0, is_tied * rest[place]) / wanted[place]

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.analyses.words.experiments import NeighboursOverCorpus
-from workbench.analyses.words.nearest import Ints, Pairs, nearest, nearest_pairs
+from workbench.analyses.words.nearest import Pairs, nearest, nearest_pairs
 from workbench.analyses.words.occurrences import (
     Occurrences,
     Words,
@@ -29,6 +29,7 @@ from workbench.analyses.words.occurrences import (
     tabulated,
 )
 from workbench.analyses.words.senses import Clustered, Separation, k_means, permutations, separation
+from workbench.core.arrays import Floats, Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.comparisons import Comparison, comparison_table
 from workbench.core.errors import WorkbenchError
@@ -41,7 +42,6 @@ from workbench.engine.model import Model, UnsupportedError
 from workbench.engine.taps import StackName
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 ALL, OTHER = "all words", "other forms"  # candidates
@@ -582,8 +582,7 @@ def _tests_of_shares(
         return _best(each, points[1:], name), each.shares[points[0], OTHER, name]
 
     def gain(each: _Read, best: Point, second: Floats) -> Floats:
-        gains: Floats = each.shares[best, OTHER, name] - second
-        return gains
+        return each.shares[best, OTHER, name] - second
 
     tests = []
     comparisons = {name: (against_chance, points)}

@@ -4,14 +4,13 @@ Costs: milliseconds.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-
-import pandas as pd
+from collections.abc import Iterator
 
 from workbench.core.comparisons import comparison_finding, difference_text
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Unit,
     decimal,
     keys_of,
@@ -22,8 +21,6 @@ from workbench.core.findings import (
     rows_of,
 )
 from workbench.core.head_names import at_state
-
-Tables = Mapping[str, pd.DataFrame]
 
 COMPARED = 30  # words whose neighbours are looked at; with fewer, nothing is decided
 FORMS = 3  # forms with several senses

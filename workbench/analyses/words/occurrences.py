@@ -25,6 +25,7 @@ from torch import Tensor
 
 from workbench.analyses.words.nearest import Rows
 from workbench.core import machine
+from workbench.core.arrays import Ints
 from workbench.core.display import Displayed
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.core.files import DAMAGED, reason_of, require_regular, unwritable
@@ -44,7 +45,6 @@ from workbench.engine.taps import StackName
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
-Ints = NDArray[np.int64]
 OnProgress = Callable[[int, int], object]  # texts done, texts in total
 
 FORMAT = "workbench-occurrences-1"

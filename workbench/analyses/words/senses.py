@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.analyses.words.nearest import Ints, Pairs, Rows, nearest_pairs
+from workbench.analyses.words.nearest import Pairs, Rows, nearest_pairs
 from workbench.analyses.words.occurrences import (
     MOST,
     Occurrences,
@@ -28,6 +28,7 @@ from workbench.analyses.words.occurrences import (
     occurrences,
     require_counts,
 )
+from workbench.core.arrays import Floats, Ints
 from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
 from workbench.core.findings import plural
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-Floats = NDArray[np.float64]
 
 FEWEST = 4  # occurrences of a map, and of a label
 CLUSTERS = 8  # maximum number of clusters that is tried
@@ -423,8 +423,7 @@ def _accuracies(gold: Ints, pairs: Pairs) -> Floats:
 def permutations(gold: Ints, number: int, seed: int) -> Ints:
     """Random permutations of the labels.  # [points] -> [permutations, points]"""
     random = np.random.default_rng([seed, len(gold), number])
-    shuffled: Ints = random.permuted(np.tile(gold, (number, 1)), axis=1)
-    return shuffled
+    return random.permuted(np.tile(gold, (number, 1)), axis=1)
 
 
 def v_measures(gold: Ints, clusters: Ints) -> Floats:

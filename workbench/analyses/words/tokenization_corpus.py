@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from workbench.analyses.words.experiments import TokenizationSettings
+from workbench.core.arrays import Floats, Ints
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.errors import WorkbenchError
 from workbench.core.stats import (
@@ -43,8 +44,6 @@ from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model
 from workbench.experiment.definition import Caveat, Inputs, Progress, Result
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 AT_ONCE = 512  # documents tokenised at a time
 MEASURES = ("fertility", "whole", "unknown", "pieces_per_character")
 AT_A_TIME = 100  # samples and permutations in memory
@@ -199,11 +198,10 @@ class _Compared:
         An unknown piece may stand for any number of characters: such a word is not whole.
         # [words, 5]
         """
-        found: Floats = np.array(
+        return np.array(
             [self.counts, (self.counts == 1) & ~self.unknown, self.unknown, self.words.lengths,
              np.ones(len(self.counts))], dtype=np.float64
         ).T  # fmt: skip
-        return found
 
     def groups(self) -> pd.DataFrame:
         """The table of this model."""
@@ -229,8 +227,7 @@ def _measures(sums: Floats) -> Floats:
     """The measures, in the order of MEASURES.  # [..., 5] -> [..., 4]"""
     pieces, whole, unknown, characters, n = np.moveaxis(sums, -1, 0)
     parts = [(pieces, n), (whole, n - unknown), (unknown, n), (pieces, characters)]
-    found: Floats = np.stack([ratio(part, of, np.nan) for part, of in parts], -1)
-    return found
+    return np.stack([ratio(part, of, np.nan) for part, of in parts], -1)
 
 
 def _longest(

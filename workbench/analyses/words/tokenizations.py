@@ -20,6 +20,7 @@ import numpy as np
 
 from workbench.core.display import Displayed, figure_by
 from workbench.core.errors import WorkbenchError, did_you_mean, listed
+from workbench.core.groups import grouped
 from workbench.core.public import public
 from workbench.corpora.typed import index_of, readable
 from workbench.engine.batch import NO_WORD
@@ -107,10 +108,7 @@ class Tokenization(Displayed):
     @cached_property
     def by_word(self) -> Mapping[int, tuple[TextPiece, ...]]:
         """The pieces of each word, by its index; NO_WORD has those without a word."""
-        found: dict[int, list[TextPiece]] = {}
-        for piece in self.pieces:
-            if not piece.special:
-                found.setdefault(piece.word, []).append(piece)
+        found = grouped((piece.word, piece) for piece in self.pieces if not piece.special)
         return {word: tuple(pieces) for word, pieces in found.items()}
 
     @property

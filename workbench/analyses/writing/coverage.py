@@ -13,8 +13,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
-from workbench.core.stats import Floats, ratio
+from workbench.core.stats import ratio
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 from workbench.engine.forward_pass import chunks
 from workbench.engine.model import Model

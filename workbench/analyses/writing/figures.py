@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import plotly.graph_objects as go
 
 from workbench.analyses.attribution.figures.parts import part_shares
-from workbench.drawing.primitives import DOWN, Draw, Tables, interval, marks, panels, plot
+from workbench.core.findings import Tables
+from workbench.drawing.primitives import DOWN, Draw, interval, marks, panels, plot
 from workbench.drawing.theme import BASELINE, MODEL, TUNED
 
 ROW, HEIGHT = 30, 320  # pixels of a system; of a figure

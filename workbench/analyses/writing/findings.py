@@ -9,6 +9,7 @@ from workbench.analyses.writing.experiments import DECODINGS
 from workbench.core.findings import (
     Finding,
     Row,
+    Tables,
     Unit,
     decimal,
     judged,
@@ -22,7 +23,6 @@ from workbench.core.findings import (
 )
 from workbench.core.metrics import spelt
 
-Tables = Mapping[str, pd.DataFrame]
 MORE = "more texts"
 SAME = "same word in the source"
 NAMES = {"rougeL": "ROUGE-L"}

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from workbench.core.arrays import Floats
 from workbench.core.cluster_sample import ClusterSample
 from workbench.core.metrics import Metric, answer_metrics
-from workbench.core.stats import Floats, interval, interval_around, ratio, resampled
+from workbench.core.stats import interval, interval_around, ratio, resampled
 from workbench.corpora.text_pairs import TextPair
 
 ROUGE = ("rougeL", "rouge1", "rouge2")

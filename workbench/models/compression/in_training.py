@@ -146,5 +146,4 @@ class _Rounded(nn.Module):
 
 def _original(module: nn.Module, name: str) -> Tensor:
     """The weights under the mask."""
-    weights: Tensor = module.get_parameter(f"parametrizations.{name}.original")
-    return weights
+    return module.get_parameter(f"parametrizations.{name}.original")

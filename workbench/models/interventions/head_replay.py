@@ -303,8 +303,7 @@ def _read(args: Sequence[Any], kwargs: Mapping[str, Any], stream: int) -> Tensor
 
 def stream_of(output: Any, stream: int) -> Tensor:
     """The states that a block returns."""
-    states: Tensor = output if isinstance(output, Tensor) else output[stream]
-    return states
+    return output if isinstance(output, Tensor) else output[stream]
 
 
 def with_stream(output: Any, states: Tensor, stream: int) -> Any:

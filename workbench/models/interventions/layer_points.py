@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from workbench.core.groups import grouped
 from workbench.engine.model import Model, refusal
 from workbench.engine.taps import Site, StackName
 from workbench.models import projections
@@ -68,9 +69,7 @@ def head_points(model: Model) -> Iterator[Mapping[Site, nn.Identity]]:
             "Choose layer-conductance, which fits this model.",
         )
     points = {site: nn.Identity() for site in net.sites}
-    by_module: dict[nn.Module, list[Site]] = {}
-    for site, module in modules.items():
-        by_module.setdefault(module, []).append(site)
+    by_module = grouped((module, site) for site, module in modules.items())
 
     def hook(sites: list[Site]) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
         n_calls = 0

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.groups import grouped
 from workbench.engine.batch import Pieces
 from workbench.engine.model import Output, refusal
 from workbench.engine.taps import Session, Site, StackName, Tap, current
@@ -130,9 +131,7 @@ def plan(model: HuggingFace, predicting: bool = False) -> Plan:
     text = probe_of(model, stream)
     with torch.no_grad(), _recorder(model, draft, every_module=True) as seen:
         model.forward(text, hidden=False)
-        layers: dict[StackName, list[Layer]] = {}
-        for block in seen.calls:
-            layers.setdefault(block.stack, []).append(_layer_of(model, draft, block))
+        layers = grouped((block.stack, _layer_of(model, draft, block)) for block in seen.calls)
     if any(len(layers.get(stack.name, ())) != stack.layers for stack in model.stacks):
         raise _unknown(model, "does not call one block per layer")
     final_norms = {

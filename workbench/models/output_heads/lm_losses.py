@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from workbench.core.arrays import Ints
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 from workbench.engine.model import Model, Symbols
@@ -35,8 +35,6 @@ CORRUPTED = 0.15  # share of pieces in hidden spans, as in T5
 INFILLED = 0.30  # share of pieces in hidden spans, as in BART
 PARTS = 6  # of an order of XLNet, of which the last is predicted
 SPAN = 3.0  # mean number of pieces in a span, as in both
-
-Ints = NDArray[np.int64]
 
 
 def candidates(text: Pieces) -> Tensor:

@@ -202,8 +202,7 @@ class TaskHead(nn.Module):
     def guesses(self, outputs: Tensor, read: Read, lengths: Sequence[int]) -> list[Any]:
         """The prediction for each text, in the form of the gold labels."""
         if self.task.kind == "class":
-            classes: list[Any] = outputs.argmax(-1).tolist()
-            return classes
+            return outputs.argmax(-1).tolist()
         if self.task.kind == "score":
             return (outputs[:, 0] * self.scale.spread + self.scale.mean).tolist()
         if self.task.kind == "answers":

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.core.arrays import Floats
 from workbench.core.errors import WorkbenchError
-from workbench.core.stats import DRAWS, Floats, difference, interval_around, resampled
+from workbench.core.stats import DRAWS, difference, interval_around, resampled
 from workbench.engine.batch import Batch
 from workbench.engine.model import Model
 from workbench.models.huggingface import HuggingFace
@@ -125,8 +126,7 @@ def bits_per_character(
     )  # [models, seeds, texts, 2]
 
     def bits(sums: Floats) -> Floats:
-        per_character: Floats = sums[..., 0] / sums[..., 1]
-        return per_character
+        return sums[..., 0] / sums[..., 1]
 
     values = bits(counts.sum(2).astype(np.float64)).mean(1)
     characters = counts[:, 0, :, 1].sum(-1)

@@ -369,8 +369,7 @@ def loss_of(model: HuggingFace, aim: EvalTask, questions: Iterable[Question]) ->
     @torch.no_grad()
     def sums(texts: Question) -> list[float]:
         scores = aim.answer(model, texts)
-        both: list[float] = torch.stack([scores.nats.double().sum(), scores.number.sum()]).tolist()
-        return both
+        return torch.stack([scores.nats.double().sum(), scores.number.sum()]).tolist()
 
     for question in questions:
         for _, (part_nats, part_number) in in_halves(sums, question, memory):

@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from workbench.core.arrays import Ints
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import NO_WORD, Batch, Pieces, sent
 from workbench.engine.forward_pass import CHUNK, PIECES, by_length
@@ -51,7 +52,6 @@ LOGIT_BYTES = {"cpu": 2**28, "cuda": 2**31}  # maximum size of a batch's logits,
 START_TOKEN_TEXTS = 200  # number of texts on which a start token is tested
 PSEUDO = ("masked", "seq2seq")  # objectives that give whole texts no likelihood
 
-Ints = NDArray[np.int64]
 Score = Callable[[Pieces], Losses]  # of a batch on the CPU
 Wanted = Callable[[Pieces], Tensor]  # of a batch, which pieces to score; [batch, pieces], bool
 

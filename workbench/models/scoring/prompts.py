@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 
+from workbench.core.arrays import Bools, Floats
 from workbench.core.errors import WorkbenchError
 from workbench.engine.batch import Batch, Pieces, batch_of
 from workbench.engine.forward_pass import by_length
@@ -46,9 +47,6 @@ CALIBRATIONS: Mapping[Calibration, str] = {
 CONTENT_FREE = ("N/A", "[MASK]", "")  # texts without content, of Zhao et al.
 FIELDS = ("text", "first", "second", "label")
 QUERY = -1  # in a prompt, the text that gets a label
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 class Demonstration(NamedTuple):

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
+from workbench.core.arrays import Floats, Ints
 from workbench.engine.batch import NO_WORD, Pieces, Row, pad
 from workbench.engine.model import Model
 from workbench.models.huggingface import HuggingFace, require_transformer
@@ -29,9 +29,6 @@ from workbench.models.scoring.lm_scoring import limit_of
 LONGEST = 12  # maximum number of pieces of an answer whose end the model writes
 PASSAGE, QUESTION = "{passage}", "{question}"
 PROMPT = f"{PASSAGE} {QUESTION}"  # default text before the answer, for decoders
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Asked(NamedTuple):

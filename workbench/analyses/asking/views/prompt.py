@@ -230,8 +230,7 @@ def _before(key: tuple[object, ...], shares: Shares) -> Shares:
     elif known[1] != shares:
         known = key, shares, known[1]
     st.session_state[slot] = known
-    earlier: Shares = known[2]
-    return earlier
+    return known[2]
 
 
 def _without_each(

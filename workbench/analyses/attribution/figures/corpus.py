@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import Tables
+from workbench.core.stats import SIGNIFICANT
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
-    Tables,
     bars,
     choice,
     curve,
@@ -25,8 +26,6 @@ from workbench.drawing.primitives import (
 )
 from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT
-
-LEVEL = 0.05
 
 
 def faithfulness(tables: Tables) -> go.Figure:
@@ -166,7 +165,7 @@ def _by_method(
     drawable(table, f"no rows by {key}")
     parts = []
     for method, rows in table.groupby("method", sort=False):
-        sure = rows["p"] < LEVEL
+        sure = rows["p"] < SIGNIFICANT
         traces = [
             marks(
                 some[value],

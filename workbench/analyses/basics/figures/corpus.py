@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.core.findings import percent
-from workbench.drawing.primitives import DOWN, LETTER, Tables, bars, interval, marks, panels, plot
+from workbench.core.findings import Tables, percent
+from workbench.drawing.primitives import DOWN, LETTER, bars, interval, marks, panels, plot
 from workbench.drawing.theme import EITHER, NOT_SIGNIFICANT
 
 BAR = 22  # pixels from one bar to the next

@@ -6,8 +6,9 @@ Pure functions of the tables of `profile`, `minimal-pairs` and `trigram`. Costs:
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import Tables
 from workbench.drawing.parameters import modules
-from workbench.drawing.primitives import DOWN, Tables, bars, interval, marks, panels, plot
+from workbench.drawing.primitives import DOWN, bars, interval, marks, panels, plot
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT
 
 PROFILE_FIGURES = {"modules": modules}

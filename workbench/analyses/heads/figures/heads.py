@@ -19,6 +19,8 @@ from workbench.analyses.heads.figures.grid import (
     by_role,
     role_of,
 )
+from workbench.core.findings import Tables
+from workbench.core.groups import grouped
 from workbench.core.head_names import FIRST, ROLES, head_number
 from workbench.drawing.heads import COLOUR, groups, in_percent, named, offset_map, short
 from workbench.drawing.primitives import (
@@ -28,7 +30,6 @@ from workbench.drawing.primitives import (
     LETTER,
     THIN,
     WRITTEN,
-    Tables,
     Trace,
     bars,
     curve,
@@ -622,10 +623,11 @@ def cases(
     """
     arcs = words[(words["relation"] == relation) & (words["governor"] >= 0)]
     ends = ("word", "governor") if direction == TO_HEAD else ("governor", "word")
-    gold: dict[tuple[int, int], list[int]] = {}
-    for sentence, word, partner in arcs[["sentence", *ends]].itertuples(index=False):
-        if not is_causal or partner < word:
-            gold.setdefault((int(sentence), int(word)), []).append(int(partner))
+    gold = grouped(
+        ((int(sentence), int(word)), int(partner))
+        for sentence, word, partner in arcs[["sentence", *ends]].itertuples(index=False)
+        if not is_causal or partner < word
+    )
     columns = ["sentence", "word", "looks_at", "weight"]
     cases = [
         Case(int(sentence), int(word), tuple(gold[sentence, word]), int(target), float(weight))

@@ -6,11 +6,11 @@ Pure functions of the tables of `contributions`. Costs: milliseconds.
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import Tables
 from workbench.core.head_names import FIRST, block_name, has_several_kinds, part_name
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
-    Tables,
     bars,
     drawable,
     ends,

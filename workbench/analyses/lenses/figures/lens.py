@@ -9,12 +9,12 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.errors import listed
+from workbench.core.findings import Tables
 from workbench.core.head_names import state_name
 from workbench.drawing.primitives import (
     CELLS,
     STATE,
     Look,
-    Tables,
     Trace,
     band,
     curve,

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import Tables
 from workbench.core.head_names import state_name
 from workbench.drawing.primitives import (
     STATE,
     Look,
-    Tables,
     Trace,
     curve,
     interval,

@@ -91,15 +91,10 @@ def _of_gaps(side: Side, count: int, sublayers: bool) -> Layers:
         prediction = prediction_at(replace(side, place=Place("gap", n)))
         found = lens(side.model, prediction, sublayers=sublayers, top=1)
         for parts, table in zip(tables, (found.table, found.choices, found.final), strict=True):
-            parts.append(table.assign(place=n, word=gap_name(n)))
+            parts.append(table.assign(place=n, word=f"hidden word {n + 1}"))
         notes = found.notes
     table, choices, final = (pd.concat(parts, ignore_index=True) for parts in tables)
     return Layers(table, choices, final, notes)
-
-
-def gap_name(number: int) -> str:
-    """How a hidden word is named, by its number from 0."""
-    return f"hidden word {number + 1}"
 
 
 # --- the tab --------------------------------------------------------------------------------------

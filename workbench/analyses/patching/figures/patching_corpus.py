@@ -6,13 +6,13 @@ Pure functions of the tables of `patching`. Costs: milliseconds.
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import Tables
 from workbench.core.head_names import block_name, state_name
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
     STATE,
     Look,
-    Tables,
     Trace,
     band,
     bars,

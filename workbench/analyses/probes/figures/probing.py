@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.colors import hex_to_rgb
 
-from workbench.core.findings import decimal, percent_span
+from workbench.core.findings import Tables, decimal, percent_span
 from workbench.core.head_names import EMBEDDINGS, state_name
 from workbench.drawing.primitives import (
     CELLS,
@@ -26,7 +26,6 @@ from workbench.drawing.primitives import (
     NOT_LEARNED,
     STATE,
     Look,
-    Tables,
     Trace,
     at_data,
     band,
@@ -289,8 +288,7 @@ def whole(means: pd.DataFrame) -> pd.DataFrame:
 def true(means: pd.DataFrame) -> pd.DataFrame:
     """Rows of the model's probes on the true labels, trained on all targets."""
     rows = whole(means)
-    true_rows: pd.DataFrame = rows[(rows["encoder"] == "model") & ~rows["control"]]
-    return true_rows
+    return rows[(rows["encoder"] == "model") & ~rows["control"]]
 
 
 @cache

@@ -10,13 +10,13 @@ from math import cos, pi, sin
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import Tables
 from workbench.core.head_names import FIRST
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
     STATE,
     Look,
-    Tables,
     Trace,
     at_data,
     band,

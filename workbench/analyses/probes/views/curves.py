@@ -170,8 +170,10 @@ def pipeline(runs: OpenRuns) -> None:
     model = select_published("published-order")
     if model in NAMES:
         tasks = add_published_layers(figure, runs.curves, model)
-        about += f" Diamonds: expected layers of {NAMES[model]} at the same depth, computed "
-        about += f"from {SOURCE}, for {', '.join(tasks) or 'none of these tasks'}."
+        about += (
+            f" Diamonds: expected layers of {NAMES[model]} at the same depth, computed "
+            f"from {SOURCE}, for {', '.join(tasks) or 'none of these tasks'}."
+        )
     draw(runs, figure, about, "pipeline")
     undefined = runs.curves.summary["expected_layer"].isna()
     if undefined.any():

@@ -4,7 +4,7 @@ Costs: the training.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -27,9 +27,6 @@ from workbench.cli.options import (
 from workbench.cli.run import given_settings
 from workbench.core.errors import WorkbenchError, did_you_mean
 from workbench.runs.copied_model import copied, require_new
-
-if TYPE_CHECKING:
-    pass
 
 
 def families(incomplete: str) -> list[str]:

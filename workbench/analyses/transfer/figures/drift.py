@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.transfer.findings import ERROR, significant
+from workbench.core.findings import Tables
 from workbench.core.head_names import EMBEDDINGS, state_name
 from workbench.core.metrics import spelt
 from workbench.drawing.heads import grid
@@ -21,7 +22,6 @@ from workbench.drawing.primitives import (
     WRITTEN,
     Draw,
     Look,
-    Tables,
     Trace,
     bars,
     curve,

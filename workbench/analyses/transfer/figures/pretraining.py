@@ -10,8 +10,9 @@ import plotly.graph_objects as go
 
 from workbench.analyses.transfer.figures.transfer import is_far_below, rows_of
 from workbench.analyses.transfer.findings import significant
+from workbench.core.findings import Tables
 from workbench.core.metrics import spelt
-from workbench.drawing.primitives import Draw, Tables, curve, interval, marks, panels
+from workbench.drawing.primitives import Draw, curve, interval, marks, panels
 from workbench.drawing.theme import BASELINE, MODEL, NOT_SIGNIFICANT, SERIES, TUNED
 
 ROW = 30  # pixels of a model

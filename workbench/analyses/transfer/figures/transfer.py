@@ -11,13 +11,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.analyses.transfer.findings import ERROR, significant
+from workbench.core.findings import Tables
 from workbench.core.metrics import spelt
 from workbench.drawing.primitives import (
     DOWN,
     LINE,
     Draw,
     Look,
-    Tables,
     Trace,
     band,
     curve,
@@ -342,8 +342,7 @@ def costs(tables: Tables) -> pd.DataFrame:
 def decided(tables: Tables) -> pd.DataFrame:
     """Scores on the scored split, by the metric that selects the learning rate."""
     metric = tables["epochs"][["task", "metric"]].drop_duplicates()
-    rows: pd.DataFrame = _scored(tables["scores"]).merge(metric, on=["task", "metric"])
-    return rows
+    return _scored(tables["scores"]).merge(metric, on=["task", "metric"])
 
 
 def _scored(table: pd.DataFrame) -> pd.DataFrame:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.core.findings import Tables
 from workbench.corpora.word_groups import FUNCTION
 from workbench.drawing.primitives import (
     STATE,
     Look,
-    Tables,
     Trace,
     band,
     bars,

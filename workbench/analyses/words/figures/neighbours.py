@@ -9,14 +9,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError, did_you_mean
-from workbench.core.findings import percent, plural
+from workbench.core.findings import Tables, percent, plural
 from workbench.core.head_names import state_name
 from workbench.drawing.primitives import (
     CELLS,
     DOWN,
     STATE,
     Look,
-    Tables,
     Trace,
     band,
     choice,
@@ -171,8 +170,7 @@ def _line(
 ) -> list[Trace]:
     """A curve over layers, with its interval as a band."""
     x = rows["layer"].tolist()
-    hover = f"{STATE}, {name}: %{{y:.1%}} {what} (%{{customdata[0]:.1%}} to "
-    hover += "%{customdata[1]:.1%})"
+    hover = f"{STATE}, {name}: %{{y:.1%}} {what} (%{{customdata[0]:.1%}} to %{{customdata[1]:.1%}})"
     shown = rows[["lower", "upper"]]
     return [
         band(x, rows["lower"].tolist(), rows["upper"].tolist(), colour, name),

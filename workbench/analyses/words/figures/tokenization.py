@@ -6,7 +6,8 @@ Pure functions of its tables. Costs: milliseconds.
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.drawing.primitives import DOWN, Look, Tables, bars, curve, interval, plot
+from workbench.core.findings import Tables
+from workbench.drawing.primitives import DOWN, Look, bars, curve, interval, plot
 from workbench.drawing.theme import SERIES
 
 FEW = 10  # words of a part of speech; rarer ones are left out of the figure

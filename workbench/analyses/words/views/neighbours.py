@@ -23,6 +23,7 @@ from workbench.app.text_boxes import row, second_model
 from workbench.app.token_views.component import Views, token_views
 from workbench.app.token_views.views import Context, Contexts, contexts, index_in
 from workbench.core.findings import of_all, verb_of
+from workbench.core.groups import grouped
 from workbench.core.head_names import at_state, state_name, state_number
 from workbench.drawing.sentence import marked
 
@@ -229,9 +230,7 @@ def context(text: str, start: int, end: int, room: int = 2 * ROOM) -> tuple[str,
 
 def _compared(found: "Sequence[tuple[Query, Neighbours]]") -> None:
     """Say how many neighbours the two texts have in common, by layer."""
-    by_model: dict[str, list[Neighbours]] = {}
-    for query, result in found:
-        by_model.setdefault(query.ref, []).append(result)
+    by_model = grouped((query.ref, result) for query, result in found)
     for ref, pair in by_model.items():
         if len(pair) == 2:
             st.markdown(plain(f"{choice.name_of(ref, 'models')}: {in_common(*pair)}"))
