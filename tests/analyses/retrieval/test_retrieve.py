@@ -298,8 +298,13 @@ def test_without_a_training_split_a_masked_model_finds_and_does_not_read() -> No
 
 
 def test_a_copier_reads_the_answer_off_its_place() -> None:
-    """A planted GPT that continues as an earlier copy did: nothing else counts."""
-    reader = Reader.of(copier(), "{passage} {question}")
+    """A planted GPT that continues as an earlier copy did: nothing else counts.
+
+    Its heads switch within a step of fp32 on the path from the baseline, so it is read in fp64.
+    """
+    model = copier()
+    model.net.double()
+    reader = Reader.of(model, "{passage} {question}")
     asked, passage = Asked("Anna"), "Nell dog Ruth letter Anna boat Mara hill"
     read = reading(reader, asked, passage, "boat")
     assert [read.parts[n] for n in (1, 6, 7, 9)] == [PASSAGE, WORDS, PASSAGE, QUESTION]

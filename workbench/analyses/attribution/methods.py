@@ -80,6 +80,7 @@ OnProgress = Callable[[int], object]
 FIRST_STEPS, MAX_STEPS = 16, 4_096
 PART_STEPS = 4  # of a part of the path of integrated gradients
 WORST = 0.3  # parts with this share of the largest error are halved
+NARROWEST = 2**-24  # a part of the path below which fp32 cannot tell its ends apart
 LOOSER = 4  # the errors of all parts of a path, without their signs, in units of the tolerance
 LAYER_STEPS = 64  # of layer methods, which repeat their steps for every layer
 LEAST_SHARE = 0.005  # of attention on pieces without a score; less is not reported
@@ -490,6 +491,7 @@ def _integrated_gradients(task: _Task, method: Method) -> Attribution:
         if total <= task.tolerance and gaps.sum() <= LOOSER * task.tolerance:
             break
         # the worst parts first; near a kink of the function only few of them are wrong
+        gaps[[part.end - part.start <= NARROWEST for part in parts]] = 0
         wrong = gaps > max(task.tolerance / len(parts), gaps.max() * WORST)
         steps = min(PART_STEPS, task.max_steps)
         cost = 2 * steps * int(wrong.sum())
@@ -509,9 +511,12 @@ def _integrated_gradients(task: _Task, method: Method) -> Attribution:
     if total <= task.tolerance:
         return found
     verdict = "This map is no explanation. " if found.missed > UNEXPLAINED else ""
+    remedy = "increase max_steps, or choose another baseline."
+    if not wrong.any():
+        remedy = "the output jumps on the way from the baseline. Choose another baseline."
     note = (
         f"{verdict}The scores miss {total:.2g} of the change of "
-        f"{task.value - task.baseline_value:.3g}: increase max_steps, or choose another baseline."
+        f"{task.value - task.baseline_value:.3g}: {remedy}"
     )
     return replace(found, notes=(note,))
 
