@@ -193,6 +193,13 @@ def check_fields(instance: object, skip: tuple[str, ...] = ()) -> None:
             raise _wrong_type(kind.__name__, key, hint, value)
 
 
+class _Module:
+    """A module that is not imported, such as `pd`, in `pd.DataFrame`."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Any
+
+
 class _Names(Mapping[str, Any]):
     """The names in annotations: of the function's module, or of modules that are imported."""
 
@@ -216,6 +223,8 @@ class _Names(Mapping[str, Any]):
         if name in sys.modules:
             return sys.modules[name]
         self.absent = True
+        if name.islower():
+            return _Module()
         return type(name, (_Absent,), {}) if home or name in REMEDIES else Any
 
     def __iter__(self) -> Any:
