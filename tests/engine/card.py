@@ -210,7 +210,9 @@ def card(cards: int = 1, free: int = 1 << 30) -> Iterator[Card]:
         def on(stream: object) -> Iterator[None]:
             yield
 
-        stream = SimpleNamespace(wait_stream=lambda other: None, synchronize=lambda: None)
+        stream = SimpleNamespace(
+            wait_stream=lambda other: None, synchronize=lambda: None, is_capturing=lambda: False
+        )
         event = SimpleNamespace(record=lambda *a: None, synchronize=lambda: None)
         about = {
             "is_available": lambda: True,
@@ -242,6 +244,7 @@ def card(cards: int = 1, free: int = 1 << 30) -> Iterator[Card]:
         patch.setattr(Tensor, "record_stream", lambda self, stream: None)
         for name, value in about.items():
             patch.setattr(torch.cuda, name, value)
+        patch.setattr(torch.accelerator, "current_stream", lambda *a: stream)  # of a CUDA build
         found = Card()
         with found:
             yield found

@@ -161,7 +161,7 @@ def _items(hint: Any) -> list[Any]:
 
 def _written(hint: Any) -> str:
     """A type as a reader knows it: `a string or a Doc`."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    origin, arguments = _parts(hint)
     if origin in (typing.Union, types.UnionType):
         return " or ".join(dict.fromkeys(map(_written, arguments)))
     kind = origin or hint
@@ -175,6 +175,8 @@ def _written(hint: Any) -> str:
         return "a function"
     if not isinstance(kind, type):
         return str(hint)
+    if kind.__name__ == "ndarray":
+        return "a numpy array"
     if arguments and issubclass(kind, Iterable) and not issubclass(kind, Mapping):
         items = [
             each.removeprefix("a ").removeprefix("an ")
@@ -245,9 +247,19 @@ def _hints(function: Callable[..., Any], kept: dict[str, Any]) -> dict[str, Any]
     return hints
 
 
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The origin and the arguments of a type.
+
+    NDArray[np.int64] is np.ndarray here, also where numpy declares it by a `type` statement.
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    declared = getattr(origin, "__value__", None)
+    return (typing.get_origin(declared) or declared or origin), arguments
+
+
 def _accepts(hint: Any, value: object) -> bool:
     """Whether a value may be passed where this type is annotated; unsure is yes."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    origin, arguments = _parts(hint)
     if hint is Any:
         return True
     if hint is None or hint is type(None):
