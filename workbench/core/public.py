@@ -36,8 +36,8 @@ REMEDIES = {
     "Corpus": "Open a corpus with wb.read(...).",
     "Docs": "Read texts with wb.read([...]), or take Docs from a corpus: wb.read(...).docs().",
     "Doc": "Take a Doc from a corpus: next(wb.read(...).docs()).",
-    "lists": "Of texts: model.encode(wb.encode(wb.read([text, ...]))). Of ids: a list for each text, "
-    "without padding, such as model.encode(tokenizer(texts).input_ids).",
+    "lists": "Of texts: model.encode(wb.encode(wb.read([text, ...]))). Of ids: a list for each "
+    "text, without padding, such as model.encode(tokenizer(texts).input_ids).",
     "Batch": "Make a batch with wb.encode(wb.read([...])), of texts or of any corpus.",
     "Pieces": "Make pieces with model.encode(ids), or model.encode(wb.encode(wb.read([...]))).",
     "AttentionMaps": "Make maps with wb.attention(model, text).",

@@ -245,7 +245,7 @@ def _require_no_column_missing(names: Iterable[str], where: str) -> None:
     if {"clean", "corrupt", "against"} & given:
         missing = [repr(name) for name in COUNTERFACTUAL if name not in given]
         raise WorkbenchError(
-            f"there is no column {' or '.join(missing)}, which a table of counterfactual pairs has.",
+            f"there is no column {' or '.join(missing)}, and a table of pairs has all four.",
             code="column-not-found",
             where=where,
             remedy=f"Its columns are {', '.join(COUNTERFACTUAL)}: target is right in clean, "
