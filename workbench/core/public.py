@@ -42,6 +42,7 @@ REMEDIES = {
     "Pieces": "Make pieces with model.encode(ids), or model.encode(wb.encode(wb.read([...]))).",
     "AttentionMaps": "Make maps with wb.attention(model, text).",
     "Run": "Pass a Run, from wb.run(...) or wb.open_run(name).",
+    "HasMaps": "Pass a run of tuned-lens, from wb.run(...) or wb.open_run(name).",
     "Tap": "Pass taps, such as [wb.Capture()].",
     "Tensor": "Make a tensor with torch.tensor(...).",
 }
