@@ -92,13 +92,12 @@ def export(
         return path
     name = str(name)
     run = opened_run(run, "wb.export")
-    if name not in run.tables:
-        known = {**run.tables, **drawings(run)}
-        what = f"the run has no table or figure {name!r:.60}."
-        require_one_of(name, known, what, code="figure-not-found", where=run.name)
     ending = user_path(out).suffix.lower()
     as_figure = name not in run.tables or (ending in FIGURE_ENDINGS and ending not in TABLE_ENDINGS)
-    if as_figure and name in drawings(run):
+    figures = drawings(run) if as_figure else {}
+    known, what = [*run.tables, *figures], f"the run has no table or figure {name!r:.60}."
+    require_one_of(name, known, what, code="table-not-found", where=run.name)
+    if name in figures:
         return export_figure(run, name, out, columns)
     return export_table(run, name, out)
 
