@@ -153,8 +153,8 @@ def test_a_corpus_without_usable_pairs_is_an_error_with_a_remedy(ref: str, messa
     assert " 0 are" not in error.value.what
 
 
-@pytest.mark.parametrize("missing", ["target", "against"])
-def test_a_table_without_one_of_the_words_names_the_missing_column(
+@pytest.mark.parametrize("missing", ["clean", "corrupt", "target", "against"])
+def test_a_table_without_one_of_its_columns_names_the_missing_one(
     pairs: Pairs, missing: str
 ) -> None:
     with pytest.raises(WorkbenchError, match=f"no column {missing!r}") as error:

@@ -83,6 +83,13 @@ def test_the_text_of_an_empty_part_stands_after_the_stack() -> None:
     assert words(figure)["all"].x > bar.right
 
 
+@pytest.mark.parametrize("top", [0.3, 0.45, 0.64, 0.9, 1.7])
+def test_a_short_colour_bar_has_several_labels(top: float) -> None:
+    cells = go.Heatmap(z=[[0.0, top]], zmin=-top, zmax=top, colorbar={"tickformat": ".0%"})
+    labels = [text for text in words(plain(cells, height=186)) if text.endswith("%")]
+    assert 3 <= len(labels) <= 5 and "0%" in labels
+
+
 def test_a_mark_is_at_its_values() -> None:
     figure = plain(
         go.Scatter(x=[0, 5, 10], y=[100, 150, 200], mode="markers"),

@@ -58,6 +58,12 @@ def test_ids_that_a_model_lacks_are_named(row_: list[Any]) -> None:
         of_ids([[1], row_], pad_id=0, n_pieces=10, longest=3)
 
 
+@pytest.mark.parametrize("row_", [[5, 6, 0, 0], [0, 0, 5], [5, 9, 9, 9]])
+def test_ids_with_padding_are_refused_because_each_counts_as_a_piece(row_: list[int]) -> None:
+    with pytest.raises(WorkbenchError, match="text 1 is padded"):
+        of_ids([[0, 5, 9], row_], pad_id=0, n_pieces=10, longest=9, padding=(0, 9))
+
+
 def test_types_are_those_a_model_takes() -> None:
     for batch in (pad([row(3)]), pad([])):
         for name in ("ids", "words", "word_counts", "kept", "order"):

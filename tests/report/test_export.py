@@ -80,6 +80,9 @@ def test_unknown_names_and_endings_say_what_is_near(run: Run, tmp_path: Path) ->
         export_table(run, "words", tmp_path / "w.xlsx")
     with pytest.raises(WorkbenchError, match=r"Did you mean '.png'"):
         export_figure(run, "words", tmp_path / "w.pngg")
+    for name in ("word", "w.pdf"):  # the file is not the only thing that may be wrong
+        with pytest.raises(WorkbenchError, match="no table or figure"):
+            export(run, name, tmp_path / "w.pdf")
     assert list(tmp_path.glob("w.*")) == []
 
 
@@ -115,6 +118,8 @@ def test_any_figure_is_written_as_a_picture(tmp_path: Path) -> None:
         assert export(drawn, tmp_path / f"drawn{ending}").read_bytes().startswith(start)
     with pytest.raises(WorkbenchError, match="csv"):
         export(drawn, out=tmp_path / "drawn.csv")
+    page = export(drawn.update_layout(title="B is 2"), tmp_path / "drawn.html").read_text()
+    assert "<title>B is 2</title>" in page and "of the run" not in page
 
 
 def test_marks_that_only_plotly_draws_are_exported_as_a_page(tmp_path: Path) -> None:

@@ -94,6 +94,13 @@ def test_weights_that_change_during_a_run_give_no_result() -> None:
         wb.run(trains_beside, model=(net, tokenizer))
 
 
+def test_a_run_of_an_opened_model_has_the_name_of_its_folder(tmp_path: Path) -> None:
+    model = wb.load(wb.export_model("mini:gpt@random", tmp_path / "small").folder, device="cpu")
+    changed = wb.Write("block 1 mlp", 0).into(model)
+    names = [wb.run("profile", model=each, corpus=TEXTS).status.models for each in (model, changed)]
+    assert names == [("small",), ("small (block 1 mlp changed)",)]
+
+
 def test_random_numbers_of_the_session_go_on() -> None:
     random.seed(1), np.random.seed(2), torch.manual_seed(3)
     expected = random.random(), np.random.rand(), float(torch.rand(1))

@@ -36,10 +36,13 @@ REMEDIES = {
     "Corpus": "Open a corpus with wb.read(...).",
     "Docs": "Read texts with wb.read([...]), or take Docs from a corpus: wb.read(...).docs().",
     "Doc": "Take a Doc from a corpus: next(wb.read(...).docs()).",
+    "lists": "Of texts: model.encode(wb.encode(wb.read([text, ...]))). Of ids: a list for each "
+    "text, without padding, such as model.encode(tokenizer(texts).input_ids).",
     "Batch": "Make a batch with wb.encode(wb.read([...])), of texts or of any corpus.",
     "Pieces": "Make pieces with model.encode(ids), or model.encode(wb.encode(wb.read([...]))).",
     "AttentionMaps": "Make maps with wb.attention(model, text).",
     "Run": "Pass a Run, from wb.run(...) or wb.open_run(name).",
+    "HasMaps": "Pass a run of tuned-lens, from wb.run(...) or wb.open_run(name).",
     "Tap": "Pass taps, such as [wb.Capture()].",
     "Tensor": "Make a tensor with torch.tensor(...).",
 }
@@ -135,6 +138,8 @@ def _wrong_type(name: str, key: str, hint: Any, value: object) -> WorkbenchError
             "Pass its name, if an installed package offers it; or call "
             "experiment.run(inputs, settings, progress)."
         ]
+    if "Figure" in named and hasattr(value, "figure"):
+        remedies = ["Pass its figure, which its method figure() returns."]
     shown = f" ({value!r:.40})" if isinstance(value, str | int | float) else ""
     if isinstance(value, list | tuple) and len(value) and "list" in named:
         items = [part for part in _items(hint) if part is not Any]

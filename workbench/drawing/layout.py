@@ -961,9 +961,11 @@ class _Scale:
         """Return values and texts of the ticks of the colour bar."""
         if self.high <= self.low:
             return [(self.low, tick_text(self.low, abs(self.low) / 10 or 1, self.form))]
-        step = nice_step(self.high - self.low, max(2.0, tall / 36))
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        places = [n * step for n in range(first, last + 1)]
+        step, places = nice_step(self.high - self.low, max(2.0, tall / 36)), [0.0]
+        while len(places) < 2:  # one label says nothing of the colours
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            places = [n * step for n in range(first, last + 1)]
+            step = step if len(places) > 1 else nice_step(step, 2.5)
         return [(place, tick_text(place, step, self.form)) for place in places]
 
 

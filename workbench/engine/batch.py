@@ -7,7 +7,7 @@ are character ranges. Costs: the bytes of the text, 9 bytes per word, and about 
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -344,8 +344,12 @@ def of_ids(
     pad_id: int,
     n_pieces: int | None,
     longest: int | None,
+    padding: Collection[int | None] = (),
 ) -> Pieces:
-    """Texts that are given as ids of pieces, each of which counts as a word; no piece is added."""
+    """Texts that are given as ids of pieces, each of which counts as a word; no piece is added.
+
+    A text that begins or ends with two pieces of `padding` was padded, and is refused.
+    """
     rows = []
     for index, text in enumerate(texts):
         ids = torch.as_tensor(text)
@@ -356,6 +360,13 @@ def of_ids(
                 code="setting-invalid",
                 remedy=f"Write one id at least, {longest or 'any number of'} at most, from 0 to "
                 f"{(n_pieces or 2**31) - 1}.",
+            )
+        ends = ids[:2].tolist(), ids[-2:].tolist()
+        if len(ids) > 2 and any(one == two and one in padding for one, two in ends):
+            raise WorkbenchError(
+                f"text {index} is padded, and each id counts as a piece: {ids.tolist()!s:.60}.",
+                code="setting-invalid",
+                remedy="Pass a list for each text, without padding: tokenizer(texts).input_ids.",
             )
         words = np.arange(len(ids))
         rows.append(Row(np.array(ids.tolist()), words, words < 0, None, len(ids), order=index))

@@ -188,7 +188,8 @@ class HuggingFace(Transformer):
         Or texts that are given as ids of pieces, a row of a tensor or a list of any length each.
         """
         if not isinstance(batch, Batch):
-            return of_ids(batch, self.symbols.pad, self._pieces_known, self.max_pieces)
+            padding = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
+            return of_ids(batch, self.symbols.pad, self._pieces_known, self.max_pieces, padding)
         indices = range(len(batch)) if documents is None else documents
         if documents is not None and any(not 0 <= one < len(batch) for one in documents):
             raise WorkbenchError(

@@ -88,13 +88,16 @@ def export(
         path = _path(out or name, FIGURE_ENDINGS, "a figure")
         drawing = Drawing(path.stem, plain(run.layout.title.text or ""), "", "", harmless(run))
         drawing.plain["layout"].pop("title", None)
-        write_atomically(path, _figure("figure", drawing, path.suffix.lower(), columns))
+        write_atomically(path, _figure("", drawing, path.suffix.lower(), columns))
         return path
     name = str(name)
     run = opened_run(run, "wb.export")
     ending = user_path(out).suffix.lower()
     as_figure = name not in run.tables or (ending in FIGURE_ENDINGS and ending not in TABLE_ENDINGS)
-    if as_figure and name in drawings(run):
+    figures = drawings(run) if as_figure else {}
+    known, what = [*run.tables, *figures], f"the run has no table or figure {name!r:.60}."
+    require_one_of(name, known, what, code="table-not-found", where=run.name)
+    if name in figures:
         return export_figure(run, name, out, columns)
     return export_table(run, name, out)
 
@@ -197,7 +200,7 @@ def _path(out: "str | PathLike[str]", endings: tuple[str, ...], what: str) -> Pa
         raise WorkbenchError(
             f"{what} cannot be written as {ending!r}." if ending else "the file has no suffix.",
             code="format-unknown",
-            where=str(path),
+            where=str(out) or "out",
             remedy=did_you_mean(ending, endings),
         )
     return path

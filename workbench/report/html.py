@@ -56,9 +56,10 @@ def paper_page(content: Content, abstract: str, answers: Sequence[Any]) -> str:
 
 
 def figure_page(run: str, drawing: Drawing) -> str:
-    """Return a page with one figure of a run, drawn by Plotly."""
+    """Return a page with one figure, of a run unless this is "", drawn by Plotly."""
     kinds = {kind: template(kind).to_plotly_json() for kind in ("light", "dark", "print")}
-    title, scripts = f"{drawing.name} of {run}", [_plotly(), _own("figure.js")]
+    title = f"{drawing.name} of {run}" if run else drawing.title or drawing.name
+    scripts = [_plotly(), _own("figure.js")]
     return _page("figure", title, scripts, run=run, drawing=drawing, templates=kinds)
 
 

@@ -376,8 +376,12 @@ def _model(
 
     facts = _once(seen, id(source), facts_of_object)
     content_hash, name = facts["content_hash"], _text(source.name)
+    if Path(name).is_absolute():  # of the folder that it was opened from
+        folder, mark, change = name.partition(" (")
+        name = f"{name_of_model(folder)}{mark}{change}"
     _OBJECTS["model", content_hash] = source
-    return ModelSpec(ref=None, name=name, hash=content_hash, precision=source.precision), facts
+    spec = ModelSpec(ref=None, name=name, hash=content_hash, precision=source.precision)
+    return spec, {**facts, "name": name}
 
 
 def _for_objective(

@@ -22,7 +22,7 @@ from workbench.analyses.attention.browsed import Browsed
 from workbench.analyses.attention.maps_of_text import Floats, MapsOfText, Text
 from workbench.analyses.attention.orders import seen_in
 from workbench.core.display import figure_by
-from workbench.core.errors import WorkbenchError, did_you_mean, require_one_of
+from workbench.core.errors import WorkbenchError, did_you_mean, listed, require_one_of
 from workbench.core.head_names import FIRST
 from workbench.core.public import public
 from workbench.engine.taps import Kind, Site, StackName
@@ -244,13 +244,14 @@ class Grid(Browsed):
     @public
     def map(self, row: int, column: int) -> Floats:
         """One map as it is displayed.  # [rows, columns]"""
-        for what, index, names in (("row", row, self.rows), ("column", column, self.columns)):
+        rows, columns = ("row", "layers", row, self.rows), ("column", "heads", column, self.columns)
+        for what, of, index, names in (rows, columns):
             if not 0 <= index < len(names):
                 raise WorkbenchError(
-                    f"the grid has no {what} {index}.",
+                    f"the grid has no {what} {index}: its {what}s are the {of} {listed(names)}.",
                     code="head-missing",
                     where=self.look.model,
-                    remedy=f"Choose 0 to {len(names) - 1}.",
+                    remedy=f"Choose an index from 0 to {len(names) - 1}.",
                 )
         maps = self._make(row, [column])
         if not len(maps):

@@ -220,8 +220,6 @@ def columns_of(
             remedy="Name one column, or the two columns of a pair.",
         )
     counterfactual = () if text else _named_so(scores, COUNTERFACTUAL)
-    if not text and not counterfactual:
-        _require_no_column_missing(scores, where)
     texts = tuple(text) or counterfactual[:2] or _texts(scores, where)
     label_names = labels or [
         name
@@ -242,12 +240,12 @@ def _named_so(names: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
 
 
 def _require_no_column_missing(names: Iterable[str], where: str) -> None:
-    """An error for a table of counterfactual pairs with all columns but one of the words."""
+    """An error for a table of counterfactual pairs that lacks some of its columns."""
     given = {name.lower() for name in names}
-    missing = [name for name in COUNTERFACTUAL if name not in given]
-    if len(missing) == 1 and missing[0] in COUNTERFACTUAL[2:]:
+    if {"clean", "corrupt", "against"} & given:
+        missing = [repr(name) for name in COUNTERFACTUAL if name not in given]
         raise WorkbenchError(
-            f"there is no column {missing[0]!r}, which a table of counterfactual pairs has.",
+            f"there is no column {' or '.join(missing)}, and a table of pairs has all four.",
             code="column-not-found",
             where=where,
             remedy=f"Its columns are {', '.join(COUNTERFACTUAL)}: target is right in clean, "
@@ -259,6 +257,7 @@ def _texts(names: Collection[str], where: str) -> tuple[str, ...]:
     for known in (*_PAIRS, ("sentence",), ("text",)):
         if found := _named_so(names, known):
             return found
+    _require_no_column_missing(names, where)
     lower = {name.lower() for name in names}
     for pair in _PAIRS:
         if len(missing := [name for name in pair if name not in lower]) == 1:

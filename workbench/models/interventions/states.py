@@ -312,7 +312,7 @@ class Write(StateTap):
                 f"what is written at {self.site} is {value!r:.40}, which is no number or tensor.",
                 code="wrong-type",
                 remedy="Pass a number (0 removes the states), a tensor, or a function that returns "
-                "the new states.",
+                "the new states. A Read has a list: pass the states of one text, seen[site][0].",
             ) from None
         if given.ndim == old.ndim and len(given) not in (1, len(old)) and len(old) % rows == 0:
             given = given.repeat(rows, *[1] * (given.ndim - 1))
