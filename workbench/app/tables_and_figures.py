@@ -14,6 +14,7 @@ import streamlit as st
 
 from workbench.app import glossary
 from workbench.app.text import plain
+from workbench.app.navigation import PRESENT
 from workbench.core.errors import WorkbenchError
 from workbench.drawing.layout import with_filled_shares
 from workbench.drawing.primitives import TITLE, WIDEST
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 ROWS = 1_000  # at a time
 VIEW = 15  # rows in view
-PRESENT = "present"  # in the address: whether the page is shown to an audience
 LARGE, HEIGHT = 24, 400  # pixels of words in a presentation; of a figure without a height
 _DIFFERENCE = re.compile(r"[B-Z] − A ")
 
