@@ -113,18 +113,20 @@ def _offer_return(page: str) -> None:
 
 def _task(name: str, number: int, task: Task) -> None:
     """Draw a task; say whether the answer is right once it is checked."""
+    st.markdown(plain(task.asks))  # the name of the box is read aloud as it is, without Markdown
     with (
         st.form(f"task {name} {number}", border=False),
         st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
     ):
-        asks, box = plain(task.asks), f"answer {name} {number}"
+        box = f"answer {name} {number}"
         if task.choices:
             shown = {plain(each): each for each in task.choices}
-            answer = shown.get(
-                st.radio(asks, list(shown), None, key=box, horizontal=True) or "", ""
+            picked = st.radio(
+                task.asks, list(shown), None, key=box, horizontal=True, label_visibility="collapsed"
             )
+            answer = shown.get(picked or "", "")
         else:
-            answer = st.text_input(asks, key=box, max_chars=200)
+            answer = st.text_input(task.asks, key=box, max_chars=200, label_visibility="collapsed")
         is_checked = st.form_submit_button("Check", icon=":material/check:")
     key = _key(name, number)
     if is_checked and answer.strip():
@@ -161,8 +163,6 @@ def _link(here: str, address: Mapping[str, str], page: str, label: str, icon: st
             st.button(label, icon=icon, type="tertiary", key=label, on_click=_go, args=(address,))
 
 
-def _go(address: Mapping[str, str]) -> None:
-    """Put the address of a step into that of the open page; for callbacks.
 def _choose(address: Mapping[str, str]) -> None:
     """Choose the model and corpus of a step that comes into view: on the way to it, others may have
     been chosen, or heads turned off, and a link does not change that."""
@@ -174,6 +174,8 @@ def _choose(address: Mapping[str, str]) -> None:
             choose(address[key])
 
 
+def _go(address: Mapping[str, str]) -> None:
+    """Put the address of a step into that of the open page; for callbacks.
 
     A choice that is bound to a box is set in the box.
     """
