@@ -207,6 +207,27 @@ def test_views_are_changed_moved_removed_and_restored(own: Path) -> None:
     assert order() == "adb" and not app.exception
 
 
+def test_a_lesson_gets_another_title_that_no_other_has(own: Path) -> None:
+    lessons.write(Lesson(title="x", steps=[lessons.step_at(LINK)]))
+    lessons.write(Lesson(title="y"))
+    app = opened("lessons")
+
+    def change(title: str) -> None:
+        next(each for each in app.text_input if each.label == "Title").set_value(title)
+        next(each for each in app.button if each.label == "Change the title").click().run()
+        assert not app.exception
+
+    change("y"), change("What heads do"), change("")
+    assert app.error and {each.title for each in lessons.own().values()} == {"x", "y"}
+    change("Birds")
+    assert len(lessons.read("birds").steps) == 1 and "x" not in lessons.own()
+
+
+def test_a_view_of_a_new_lesson_needs_a_title(own: Path) -> None:
+    app = add_view(opened("lessons"), Link=LINK)
+    assert "no title" in app.error[0].value and not lessons.own()
+
+
 @pytest.mark.parametrize(
     "task", [{"Task": "Which?"}, {"Right": "1.4"}, {"Task": "Which?", "Right": "1", "Choices": "2"}]
 )
@@ -266,9 +287,15 @@ def test_a_lesson_is_presented_with_keys(page: Page, app_url: str) -> None:
     expect(page).to_have_url(re.compile("present=1"))
     page.locator("body").press("PageUp")
     expect(page.get_by_text("1 of 6.")).to_be_visible()
-    page.locator("body").press("Escape")
+    page.locator("body").press("c")
     page.get_by_role("link", name=re.compile("Turn head .* off")).click()
+    page.get_by_text("off", exact=True).click()
+    expect(page).to_have_url(re.compile("present=1.*edit"))
     page.get_by_role("link", name="Back to the lesson").click()
+    expect(page).to_have_url(re.compile("tour=1"))
+    expect(page).not_to_have_url(re.compile("edit"))
+    page.locator("body").press("c")
+    page.locator("body").press("Escape")
     expect(page.get_by_text("1 of 6.")).to_be_visible()
     page.get_by_role("button", name="Leave the lesson").click()
     expect(page).not_to_have_url(re.compile("lesson="))

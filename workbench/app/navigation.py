@@ -13,6 +13,7 @@ from workbench.core import analysis
 from workbench.core.analysis import Analysis, Page, announced, is_built_in
 from workbench.core.registry import imported
 
+PRESENT = "present"  # in the address: whether the page is shown to an audience
 ANY = "experiments"  # the page of experiments that have none of their own
 HOME = Page("home", "Home", icon="home", on_phone=True, is_typed=True, selection=("text", "at"))
 QUESTIONS = Page("questions", "Questions", icon="contact_support", on_phone=True)
@@ -89,8 +90,10 @@ def _target(page: Page) -> Any:
 
 
 def link(name: str, label: str, **look: Any) -> None:
-    """Draw a link to a page, if it is there."""
+    """Draw a link to a page, if it is there. A presentation goes on there."""
     if (page := named(name)) is not None:
+        if st.query_params.get(PRESENT) == "1":
+            look["query_params"] = {**(look.get("query_params") or {}), PRESENT: "1"}
         st.page_link(_target(page), label=label, **look)
 
 

@@ -203,7 +203,7 @@ h2, h3 { font-size: 1.1rem !important; }
   [data-testid="stTextInput"] > div, [data-testid="stFormSubmitButton"],
   [data-testid="stLayoutWrapper"]:has(> * > .st-key-end-of-the-tour)
 ) { display: none; }
-[data-testid="stMain"] [data-testid="stTooltipIcon"] { display: none; }
+[data-testid="stMain"] [data-testid="stTooltipIcon"]:not(:has(a)) { display: none; }
 [data-testid="stMarkdownContainer"] code { font-size: 1em !important; }
 #workbench-blank { position: fixed; inset: 0; z-index: 1000000; background: #000; }
 #workbench-pen {

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import streamlit as st
 
 from workbench.app import glossary
+from workbench.app.navigation import PRESENT
 from workbench.app.text import plain
 from workbench.core.errors import WorkbenchError
 from workbench.drawing.layout import with_filled_shares
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
 
 ROWS = 1_000  # at a time
 VIEW = 15  # rows in view
-PRESENT = "present"  # in the address: whether the page is shown to an audience
 LARGE, HEIGHT = 24, 400  # pixels of words in a presentation; of a figure without a height
+TITLE_LENGTH = 12  # characters in a line of the title of a narrow panel in a presentation
 _DIFFERENCE = re.compile(r"[B-Z] − A ")
+_BEYOND = re.compile(r"^([↓↑]) .+ (\S+)$")  # a curve beyond an axis: its name, its value
 
 
 def table_of(run: "Run", name: str) -> "pd.DataFrame":
@@ -150,7 +153,12 @@ def _enlarge(figure: Any) -> None:
     figure.update_yaxes(title_font_size=LARGE, tickfont_size=LARGE)
     if right := figure.layout.margin.r:  # names of curves stand there
         figure.update_layout(margin_r=round(1.9 * right))
+    is_narrow = _across(figure) > FITTING  # a panel of so many has no room for a long name
     for note in figure.layout.annotations:
+        if is_narrow and _is_title(note):
+            note.text = "<br>".join(wrap(note.text, TITLE_LENGTH))
+        elif is_narrow:
+            note.text = _BEYOND.sub(r"\1 \2", note.text)
         note.font.size = max(LARGE, note.font.size or 0)
         note.yshift = 2 * (note.yshift or 0)  # names of curves are apart by lines that are larger
     for trace in figure.data:
@@ -159,6 +167,19 @@ def _enlarge(figure: Any) -> None:
         if "colorbar" in trace:
             trace.colorbar.update(tickfont_size=LARGE, title_font_size=LARGE)
     figure.update_coloraxes(colorbar_tickfont_size=LARGE, colorbar_title_font_size=LARGE)
+    if figure.layout.margin.t:
+        figure.update_layout(margin_t=figure.layout.margin.t + TITLE * (_title_lines(figure) - 1))
+
+
+def _is_title(note: Any) -> bool:
+    """Whether an annotation is the title of a panel."""
+    return bool(note.yref == "paper" and note.yanchor == "bottom")
+
+
+def _title_lines(figure: Any) -> int:
+    """The number of lines of the longest title of a panel in the first row, at least 1."""
+    titles = [n for n in figure.layout.annotations if _is_title(n) and (n.y or 0) > 0.98]
+    return max([1 + title.text.count("<br>") for title in titles], default=1)
 
 
 def kind() -> Kind:
@@ -274,7 +295,7 @@ def _tight(figure: Any) -> Any:
     is_titled = any(
         (note.y or 0) > 0.98 and note.yref == "paper" for note in figure.layout.annotations
     )
-    room = min(top, TITLE if is_titled else 8)
+    room = min(top, TITLE * _title_lines(figure) if is_titled else 8)
     return figure.update_layout(height=height - (top - room), margin={"t": room})
 
 

@@ -42,8 +42,8 @@ def offsets(tables: Tables) -> go.Figure:
     """Mean attention of a word to the word at each offset, in %.
 
     How to read: a row is a head (3.7 is head 7 of layer 3), a column an offset (negative: to the
-    left); dark cells get most attention. Rows do not sum to 100 %: some attention goes further
-    away or to special tokens.
+    left); cells that stand out get most attention. Rows do not sum to 100 %: some attention goes
+    further away or to special tokens.
     """
     table = tables["offsets"]
     wide = matrix(named(table), table["offset"], table["attention"])
@@ -112,7 +112,7 @@ FIGURES = {"offsets": offsets, "tags": tags}
 def maps_of_text(grid: "Grid") -> go.Figure:
     """Attention of each piece or word (rows) to each other one (columns), for each head.
 
-    How to read: a row is an attending item; dark cells get most of its attention.
+    How to read: a row is an attending item; cells that stand out get most of its attention.
     """
     found = [*grid.each()]
     if len(found) > PLOTS:

@@ -12,10 +12,11 @@ from streamlit.errors import StreamlitAPIException
 from workbench.app import choice, glossary, navigation, selection
 from workbench.app.frame import lessons
 from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
-from workbench.app.tables_and_figures import PRESENT
+from workbench.app.navigation import PRESENT
 from workbench.app.text import plain
 
 _STEP_SEEN = "step of a lesson seen last"  # the name of the lesson, and the index
+_IN_VIEW = "step of a lesson in view"  # the same, unless another page is
 
 
 def step(shown: Lesson | None) -> int | None:
@@ -64,7 +65,9 @@ def draw(page: str) -> None:
     here = shown.steps[number]
     if here.page != page:
         navigation.switch(here.page, address_of(name, shown, number))
-    st.session_state[_STEP_SEEN] = (name, number)
+    if _STEP_SEEN in st.session_state and st.session_state.get(_IN_VIEW) != (name, number):
+        _choose(here.address)
+    st.session_state[_STEP_SEEN] = st.session_state[_IN_VIEW] = (name, number)
     outline = _OUTLINE.replace("SELECTOR", here.outlined) if here.outlined else ""
     st.html(f"<style>{_CARD}{outline}</style>")
     with st.container(key="tour-card"):
@@ -97,6 +100,7 @@ def draw(page: str) -> None:
 
 def _offer_return(page: str) -> None:
     """Draw the way back to a lesson that was left for another view, unless it was ended."""
+    st.session_state.pop(_IN_VIEW, None)
     name, number = st.session_state.get(_STEP_SEEN, ("", 0))
     shown = lessons.found(name) if name else None
     if shown is None or number >= len(shown.steps):
@@ -109,18 +113,20 @@ def _offer_return(page: str) -> None:
 
 def _task(name: str, number: int, task: Task) -> None:
     """Draw a task; say whether the answer is right once it is checked."""
+    st.markdown(plain(task.asks))  # the name of the box is read aloud as it is, without Markdown
     with (
         st.form(f"task {name} {number}", border=False),
         st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
     ):
-        asks, box = plain(task.asks), f"answer {name} {number}"
+        box = f"answer {name} {number}"
         if task.choices:
             shown = {plain(each): each for each in task.choices}
-            answer = shown.get(
-                st.radio(asks, list(shown), None, key=box, horizontal=True) or "", ""
+            picked = st.radio(
+                task.asks, list(shown), None, key=box, horizontal=True, label_visibility="collapsed"
             )
+            answer = shown.get(picked or "", "")
         else:
-            answer = st.text_input(asks, key=box, max_chars=200)
+            answer = st.text_input(task.asks, key=box, max_chars=200, label_visibility="collapsed")
         is_checked = st.form_submit_button("Check", icon=":material/check:")
     key = _key(name, number)
     if is_checked and answer.strip():
@@ -155,6 +161,17 @@ def _link(here: str, address: Mapping[str, str], page: str, label: str, icon: st
         else:
             icon = f":material/{icon}:"
             st.button(label, icon=icon, type="tertiary", key=label, on_click=_go, args=(address,))
+
+
+def _choose(address: Mapping[str, str]) -> None:
+    """Choose the model and corpus of a step that comes into view: on the way to it, others may have
+    been chosen, or heads turned off, and a link does not change that."""
+    for key, chosen, choose in (
+        (choice.MODEL, choice.model(), choice.choose_model),
+        (choice.CORPUS, choice.corpus(), choice.choose_corpus),
+    ):
+        if address.get(key, chosen) != chosen:
+            choose(address[key])
 
 
 def _go(address: Mapping[str, str]) -> None:

@@ -351,6 +351,18 @@ def write(lesson: Lesson) -> str:
     return name
 
 
+def rename(name: str, lesson: Lesson, title: str) -> None:
+    """Store one of the user's lessons under another title, unless another lesson has it."""
+    if name_of(title) != name and name_of(title) in own():
+        raise WorkbenchError(
+            f"there is a lesson {title!r} already.",
+            code="lesson-invalid",
+            remedy="Choose another title.",
+        )
+    if write(lesson.model_copy(update={"title": title})) != name:
+        remove(name)
+
+
 def name_of(title: str) -> str:
     """Return the name of the lesson with this title, in links and of its file; "" for none."""
     name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:50].strip("-")

@@ -98,6 +98,8 @@ def _lesson(name: str, lesson: Lesson, is_own: bool = False) -> None:
                 else:
                     _note(number + 1, step, is_own)
             _undo(f"{name} {len(lesson.steps)}")
+            if is_own:
+                _rename(name, lesson)
 
 
 def _view(name: str, lesson: Lesson, number: int) -> None:
@@ -132,6 +134,24 @@ def _view(name: str, lesson: Lesson, number: int) -> None:
         if st.button("Remove", f"remove {key}", icon=":material/delete:", type="tertiary"):
             _write(lesson, [*steps[:number], *steps[number + 1 :]])
             st.session_state[REMOVED] = (key, f"view {number + 1} of {lesson.title}", lesson)
+            st.rerun()
+
+
+def _rename(name: str, lesson: Lesson) -> None:
+    """Draw the box with the title of a lesson of one's own; another title is another link."""
+    with st.form(f"rename {name}", border=False), errors_shown():
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            title = st.text_input(
+                "Title",
+                lesson.title,
+                max_chars=120,
+                help="The link for students is made of it, so it changes too.",
+            ).strip()
+            is_wanted = st.form_submit_button("Change the title")
+        if is_wanted and title != lesson.title:
+            lessons.rename(name, lesson, title)
+            st.session_state.pop(REMOVED, None)
+            st.session_state.pop(CHANGED, None)
             st.rerun()
 
 
@@ -198,7 +218,13 @@ def _add(own: Mapping[str, Lesson]) -> None:
         if not st.form_submit_button("Add the view", icon=":material/add:"):
             return
         step = filled()
-        wanted = (title.strip() or "Lesson") if to == NEW else to
+        wanted = title.strip() if to == NEW else to
+        if not wanted:
+            raise WorkbenchError(
+                "the new lesson has no title.",
+                code="lesson-invalid",
+                remedy="Fill it in, or choose one of your lessons above.",
+            )
         before = own.get(lessons.name_of(wanted), Lesson(title=wanted))
         _write(before, [*before.steps, step])
         st.session_state[LAST] = before.title

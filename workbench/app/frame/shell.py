@@ -10,9 +10,9 @@ import streamlit as st
 from workbench.app import choice, navigation, selection
 from workbench.app.frame import jobs, lesson_card
 from workbench.app.library import picker
+from workbench.app.navigation import PRESENT
 from workbench.app.style import draw as draw_style
 from workbench.app.style import draw_present
-from workbench.app.tables_and_figures import PRESENT
 from workbench.app.text import tab_named
 
 KEYS = (

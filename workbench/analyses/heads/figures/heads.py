@@ -298,8 +298,8 @@ def _ranked(names: Sequence[str]) -> dict[str, object]:
 def offsets(tables: Tables) -> go.Figure:
     """Share of words that attend most to the word at each offset, in %.
 
-    How to read: a row is a head, a column an offset (negative: to the left); dark cells: most words
-    attend there. Only words that have a word at this offset count.
+    How to read: a row is a head, a column an offset (negative: to the left); cells that
+    stand out: most words attend there. Only words that have a word at this offset count.
     """
     table = drawable(tables["offsets"], "no offsets")
     wide = matrix(named(table), table["offset"], table["share"])
