@@ -32,6 +32,7 @@ VIEW = 15  # rows in view
 PRESENT = "present"  # in the address: whether the page is shown to an audience
 LARGE, HEIGHT = 24, 400  # pixels of words in a presentation; of a figure without a height
 _DIFFERENCE = re.compile(r"[B-Z] − A ")
+_P_VALUE = re.compile(r"^(?:[A-Z] )?(?:p$|(?:\w+_)?p_value)")  # of one run
 
 
 def table_of(run: "Run", name: str) -> "pd.DataFrame":
@@ -76,16 +77,28 @@ def draw_table(table: "pd.DataFrame", key: str) -> None:
         last = min(first + ROWS, len(table))
         st.caption(f"Rows {first + 1:,} to {last:,} of {len(table):,}.")
     head = table.iloc[first : first + ROWS]
+    p_values = [
+        name
+        for name, dtype in head.dtypes.items()
+        if dtype.kind == "f" and _P_VALUE.match(str(name))
+    ]
+    spaced = _spaced(head)
     st.dataframe(
-        _spaced(head),
+        spaced.style.format(dict.fromkeys(p_values, _of_p), na_rep="–") if p_values else spaced,
         hide_index=True,
         column_config={
-            str(name): _column(str(name), dtype.kind == "f") for name, dtype in head.dtypes.items()
+            str(name): _column(str(name), dtype.kind == "f" and name not in p_values)
+            for name, dtype in head.dtypes.items()
         },
         height=_height(len(head), VIEW),
         placeholder="–",
         key=key,
     )
+
+
+def _of_p(p: float) -> str:
+    """A p-value as findings bound it."""
+    return "< 0.001" if 0 <= p < 0.001 else f"{p:.3f}"
 
 
 def _spaced(table: "pd.DataFrame") -> "pd.DataFrame":
