@@ -32,7 +32,7 @@ VIEW = 15  # rows in view
 PRESENT = "present"  # in the address: whether the page is shown to an audience
 LARGE, HEIGHT = 24, 400  # pixels of words in a presentation; of a figure without a height
 _DIFFERENCE = re.compile(r"[B-Z] − A ")
-_P_VALUE = re.compile(r"^(?:[A-Z] )?(?:p$|(?:\w+_)?p_value)")  # of one run
+_P_VALUE = re.compile(r"(?:[A-Z] )?(?:p$|(?:\w+_)?p_value)")  # of one run
 
 
 def table_of(run: "Run", name: str) -> "pd.DataFrame":
@@ -132,7 +132,8 @@ def _column(name: str, is_float: bool = False) -> Any:
     from workbench.drawing.sanitize import visible
 
     if _DIFFERENCE.match(name):
-        return st.column_config.NumberColumn(visible(name), format="%+.4g")
+        digits = "%+.3f" if _P_VALUE.match(_DIFFERENCE.sub("", name)) else "%+.4g"
+        return st.column_config.NumberColumn(visible(name), format=digits)
     if is_float:  # else 1e-30 is written with all its zeros
         return st.column_config.NumberColumn(visible(name), format="%.4g", help=_explained(name))
     return st.column_config.Column(visible(name), help=_explained(name))
