@@ -268,8 +268,8 @@ TUNING = Lesson(
         Step(
             page="heads", outlined=_FINDINGS,
             address={**_result("heads-mini-bert"), "head": "1.4"},
-            says="The tab Heads of the last view names the head that moved most: head 1.4. Here is "
-            "what training made it do: it looks at the word before.",
+            says="The tab Heads of the last view names the head whose attention changes most: head "
+            "1.4. Here is what training made it do: it looks at the word before.",
         ),
     ],
 )  # fmt: skip
