@@ -96,7 +96,7 @@ def draw_table(table: "pd.DataFrame", key: str) -> None:
     )
 
 
-def _of_p(p: float) -> str:
+def _of_p(p: Any) -> str:
     """A p-value as findings bound it."""
     return "< 0.001" if 0 <= p < 0.001 else f"{p:.3f}"
 
