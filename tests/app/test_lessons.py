@@ -124,6 +124,15 @@ def test_an_answer_is_checked_and_counted() -> None:
     assert "1 of 5 tasks solved" in said(app)
 
 
+def test_the_end_of_a_lesson_says_which_tasks_are_left() -> None:
+    app = card(lesson="what-heads-do", tour="1")
+    app.text_input[0].set_value("1.4"), app.button[0].click().run()
+    (end,) = (each for each in app.button if each.label == "Leave the lesson")
+    end.click().run()
+    (toast,) = app.toast
+    assert "1 of 5 tasks solved; left: steps 2, 3, 4 and 5." in toast.value
+
+
 @pytest.mark.parametrize(
     "address",
     [{"tour": "99"}, {"tour": "-1"}, {"tour": "x"}, {"lesson": "../up", "tour": "1"},

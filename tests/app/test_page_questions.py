@@ -95,6 +95,14 @@ def test_the_second_model_can_be_compared_with_the_first(first: str, second: str
     assert box.value == second
 
 
+def test_models_with_different_tokenizers_are_refused_before_they_run() -> None:
+    app = opened("questions", question="better", model="mini:bert", other="novels:bert")
+    assert "have different tokenizers" in said(app)
+    assert not [each for each in app.button if each.label.startswith(("Start", "Quick look"))]
+    app.button(key="example better").click().run()
+    assert [each for each in app.button if each.label.startswith("Start")] and not app.error
+
+
 def test_what_a_model_lacks_is_said_and_another_is_offered() -> None:
     app = opened("questions", question="cut", model="mini:elmo", corpus="primer:size=40")
     assert "attention heads" in said(app)

@@ -193,6 +193,12 @@ def test_the_best_rows_of_two_runs_are_named_and_not_tested_against_each_other()
     (change,) = changes({"A": [first], "B": [second]})
     assert change.verdict == "undecided" and "another best row" in change.decided_by
     assert "layer 2 in A, layer 3 in B" in change.claim
+    heads = [
+        finding(value, keys={"stack": stack, "kind": kind, "layer": 0, "head": 3})
+        for value, stack, kind in [(0.8, "encoder", "self"), (0.5, "decoder", "cross")]
+    ]
+    (change,) = changes({"A": heads[:1], "B": heads[1:]})
+    assert "encoder head 1.4 in A, decoder cross-attention head 1.4 in B" in change.claim
 
 
 def test_a_sweep_over_seeds_says_its_mean_and_spread() -> None:

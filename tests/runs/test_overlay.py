@@ -38,6 +38,17 @@ def test_what_differs_only_between_runs_is_no_choice_that_leaves_one_out() -> No
     assert set(overlaid(tables, ["A", "B"])["group"]) == {"A", "B"}
 
 
+def test_heads_and_their_layers_are_counted_from_1() -> None:
+    rows = [{"layer": n // 2, "head": n % 2, "confidence": n / 10} for n in range(4)]
+    table = pd.DataFrame(rows)
+    table.attrs = {"keys": ["layer", "head"], "labels": []}
+    figure = drawn(overlaid([table, table], ["A", "B"]))
+    assert {each.text for each in figure.layout.annotations} >= {"head 1", "head 2"}
+    assert figure.layout.xaxis.title.text == "layer" and list(figure.data[0].x) == [1, 2]
+    figure = drawn(overlaid([scores(), scores()], ["A", "B"]))
+    assert figure.layout.xaxis.title.text == "layer (from 0)", "of states: 0 are the embeddings"
+
+
 def test_a_run_alone_keeps_its_interval() -> None:
     rows = overlaid([scores(), scores(0.3)], ["A", "B"])
     one = rows[(rows["group"] == "B") & (rows["panel"] == "ner") & (rows["at"] == 2)].iloc[0]

@@ -140,9 +140,6 @@ _TEXT_PAGE = """<style>
 @media (max-width: 640px) {
   [class*="st-key-line-"] > :has([data-testid="stTextInput"]) { flex-basis: 100%; }
   [data-testid="stMainBlockContainer"] { padding: 3.25rem 1rem 6rem; }
-  [data-testid="stElementContainer"]:has(> [data-testid="stHeading"] h1) {
-    position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
-  }
 }
 </style>"""
 _PRESENT = """<style>

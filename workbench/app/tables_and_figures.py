@@ -35,6 +35,7 @@ LARGE, HEIGHT = 24, 400  # pixels of words in a presentation; of a figure withou
 TITLE_LENGTH = 12  # characters in a line of the title of a narrow panel in a presentation
 _DIFFERENCE = re.compile(r"[B-Z] − A ")
 _BEYOND = re.compile(r"^([↓↑]) .+ (\S+)$")  # a curve beyond an axis: its name, its value
+_P_VALUE = re.compile(r"(?:[A-Z] )?(?:p$|(?:\w+_)?p_value)")  # of one run
 
 
 def table_of(run: "Run", name: str) -> "pd.DataFrame":
@@ -79,16 +80,28 @@ def draw_table(table: "pd.DataFrame", key: str) -> None:
         last = min(first + ROWS, len(table))
         st.caption(f"Rows {first + 1:,} to {last:,} of {len(table):,}.")
     head = table.iloc[first : first + ROWS]
+    p_values = [
+        name
+        for name, dtype in head.dtypes.items()
+        if dtype.kind == "f" and _P_VALUE.match(str(name))
+    ]
+    spaced = _spaced(head)
     st.dataframe(
-        _spaced(head),
+        spaced.style.format(dict.fromkeys(p_values, _of_p), na_rep="–") if p_values else spaced,
         hide_index=True,
         column_config={
-            str(name): _column(str(name), dtype.kind == "f") for name, dtype in head.dtypes.items()
+            str(name): _column(str(name), dtype.kind == "f" and name not in p_values)
+            for name, dtype in head.dtypes.items()
         },
         height=_height(len(head), VIEW),
         placeholder="–",
         key=key,
     )
+
+
+def _of_p(p: Any) -> str:
+    """A p-value as findings bound it."""
+    return "< 0.001" if 0 <= p < 0.001 else f"{p:.3f}"
 
 
 def _spaced(table: "pd.DataFrame") -> "pd.DataFrame":
@@ -122,7 +135,8 @@ def _column(name: str, is_float: bool = False) -> Any:
     from workbench.drawing.sanitize import visible
 
     if _DIFFERENCE.match(name):
-        return st.column_config.NumberColumn(visible(name), format="%+.4g")
+        digits = "%+.3f" if _P_VALUE.match(_DIFFERENCE.sub("", name)) else "%+.4g"
+        return st.column_config.NumberColumn(visible(name), format=digits)
     if is_float:  # else 1e-30 is written with all its zeros
         return st.column_config.NumberColumn(visible(name), format="%.4g", help=_explained(name))
     return st.column_config.Column(visible(name), help=_explained(name))

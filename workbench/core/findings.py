@@ -504,12 +504,17 @@ def _change(first: str, old: Finding, letter: str, new: Finding, several: bool) 
 
 def _row(finding: Finding, other: Finding) -> str:
     """Return where a number is, without what both rows share; a head has its layer."""
+    own, place = finding.keys, place_name(finding.keys, finding.table)
     others = [
-        f"{name} {value}"
-        for name, value in finding.keys.items()
+        name
+        for name, value in own.items()
         if name in other.keys and name not in (*OF_RUN, *PLACE) and other.keys[name] != value
     ]
-    return " ".join(filter(None, [*others, place_name(finding.keys, finding.table)]))
+    if place and not {"stack", "kind"}.isdisjoint(others):  # as `head_name` names it
+        cross = "cross-attention" if own.get("kind") == "cross" else ""
+        place = " ".join(filter(None, [own.get("stack"), cross, place]))
+        others = [name for name in others if name not in ("stack", "kind")]
+    return " ".join(filter(None, [*(f"{name} {own[name]}" for name in others), place]))
 
 
 def _of_difference(old: Finding, new: Finding) -> tuple[float, float] | None:

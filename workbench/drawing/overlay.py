@@ -26,6 +26,7 @@ from workbench.drawing.sanitize import escaped
 from workbench.drawing.theme import BASELINE, EITHER, MARKS, SERIES
 
 TICKS = 13  # values of an axis that have a tick each
+_PLACE = ("layer", "head")  # keys that are indices
 TALL, ROW = 240, 26  # pixels of a panel of curves; of a name
 
 
@@ -38,18 +39,21 @@ def overlaid(rows: pd.DataFrame) -> go.Figure:
     """
     named = rows["at"].dtype.kind not in "iuf"
     about = rows.attrs
+    first = about["first"]  # what an index 0 of a layer or a head is shown as
+    if first and about["over"] in _PLACE:
+        rows = rows.assign(at=rows["at"] + first)
     value = capital(about["value"].replace("_", " "))
     title = f"{value} minus that of {about['minus']}" if about["minus"] else value
     whole = rows["at"].dtype.kind in "iu" and rows["at"].nunique() <= TICKS
     ticks = {"tickvals": sorted(rows["at"].unique().tolist())} if whole else {}
-    at: Look = {"title": _of_key(about["over"]), **ticks}
+    at: Look = {"title": _of_key(about["over"], first), **ticks}
     x, y = ({"title": title}, DOWN) if named else (at, {"title": title})
     names = list(dict.fromkeys(rows["group"]))
     tall = (
         60 + max(ROW, 12 * min(len(names), len(SERIES))) * rows["at"].nunique() if named else TALL
     )
     parts = [
-        (f"{about['panel']} {name}" if str(name).isdecimal() else name, each)
+        (_of_panel(about["panel"], str(name), first), each)
         for name, each in rows.groupby("panel", sort=False)
     ]
     if len(names) > len(SERIES):
@@ -69,9 +73,16 @@ def overlaid(rows: pd.DataFrame) -> go.Figure:
     return panels(draws, tall, min(3, len(draws)), x=x, y=y, **beside)
 
 
-def _of_key(key: str) -> str:
+def _of_key(key: str, first: int) -> str:
     """The title of an axis; a table has indices where people count from 1."""
-    return f"{key} (from 0)" if key in ("layer", "head") else key.replace("_", " ")
+    return f"{key} (from 0)" if key in _PLACE and not first else key.replace("_", " ")
+
+
+def _of_panel(key: str, name: str, first: int) -> str:
+    """The title of a panel; a number has its key."""
+    if not name.isdecimal():
+        return name
+    return f"{key} {int(name) + first if key in _PLACE else name}"
 
 
 def _a_panel_each(

@@ -15,11 +15,13 @@ import pandas as pd
 from scipy.stats import t
 
 from workbench.core.errors import WorkbenchError, did_you_mean
+from workbench.core.head_names import FIRST
 
 MOST = 200  # places on an axis, or values to choose from
 PANELS = 12  # values of a key that are panels
 _NOT_VALUES = ("n", "p", "p_value", "seconds", "memory")  # numbers that come last
 _FIRST = ("layer", "step")  # axes that come first
+PLACE = ("layer", "head")  # keys that are indices
 _AVERAGED = ("seed", "round")  # keys that are averaged, never an axis
 
 
@@ -30,6 +32,7 @@ class Choices:
     values: Sequence[str]
     over: Sequence[str]  # keys that can be the axis
     others: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # values by other key
+    first: int = 0  # what index 0 of a layer and a head is shown as; 1 in tables of heads
 
     @property
     def fit(self) -> bool:
@@ -58,7 +61,7 @@ def choices(tables: Sequence[pd.DataFrame], over: str = "") -> Choices:
     )
     axis = over if over in axes else next(iter(axes), "")
     others = {key: each for key, each in distinct.items() if key != axis and 1 < len(each) <= MOST}
-    return Choices(values, axes, others)
+    return Choices(values, axes, others, FIRST if all(map(_of_heads, tables)) else 0)
 
 
 def panel_of(known: Choices, held: Iterable[str] = ()) -> str:
@@ -104,6 +107,7 @@ def overlaid(
     ]
     out = pd.DataFrame(rows, columns=["group", "panel", "at", "value", "lower", "upper", "runs"])
     out.attrs = {"value": value, "over": over, "panel": panel, "held": held, "minus": minus}
+    out.attrs["first"] = known.first
     return (
         _differences(out, require_among(minus, dict.fromkeys(group_of), "group")) if minus else out
     )
@@ -178,6 +182,11 @@ def _distinct(tables: Sequence[pd.DataFrame], key: str) -> list[Any]:
     """The values of a key over all tables; numbers in order, names as they come."""
     found = list(dict.fromkeys(value for table in tables for value in table[key].unique()))
     return sorted(found) if all(_is_number(table, key) for table in tables) else found
+
+
+def _of_heads(table: pd.DataFrame) -> bool:
+    """Whether each row is of a head, so that its layer is a block and not a state."""
+    return all(_is_number(table, key) and bool((table[key] >= 0).all()) for key in PLACE)
 
 
 def _is_number(table: pd.DataFrame, name: str) -> bool:

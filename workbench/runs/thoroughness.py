@@ -83,8 +83,9 @@ def disagreements(run: Run, others: Sequence[Run]) -> list[str]:
             theirs = by_measure.get(ours.measure)
             if theirs is not None and ours.measure not in found and _apart(ours, theirs):
                 words = str(thoroughness(other))
+                which = "The built-in result" if other.is_builtin else "Another run"
                 found[ours.measure] = (
-                    f"Another run ({words + ', ' if words else ''}{other.status.created[:10]}) "
+                    f"{which} ({words + ', ' if words else ''}{other.status.created[:10]}) "
                     f"disagrees on {ours.measure}: {_number(theirs)} there, {_number(ours)} here."
                 )
     return list(found.values())

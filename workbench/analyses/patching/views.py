@@ -28,7 +28,7 @@ from workbench.analyses.predictions.views.results import (
     with_gaps,
 )
 from workbench.analyses.predictions.views.target import named_for, target_boxes
-from workbench.app import cache, selection
+from workbench.app import cache, glossary, selection
 from workbench.app.downloads import downloads
 from workbench.app.runs import run_list
 from workbench.app.tables_and_figures import segment
@@ -287,14 +287,13 @@ def _map(side: Side, found: Patched, what: str, explained: tuple[str, str]) -> N
         best = max(found.table.to_dict("records"), key=lambda row: abs(row["effect"]))
         name = head_number(int(best["layer"]), int(best["head"]))
         selection.say_first((side.key, *explained), "head", "restoring each head", name)
-    st.caption(
-        plain(
-            f"{found.measure.capitalize()} of {found.label}: {number(found.clean)} for the "
-            f"text, {number(found.corrupt)} for its counterfactual. A cell is the share of this "
-            f"difference that one {ONE[what]} of the text restores in the counterfactual: 100 % "
-            "all of it, 0 % nothing; below 0 % it leads further away."
-        )
+    about = (
+        f"{found.measure.capitalize()} of {found.label}: {number(found.clean)} for the "
+        f"text, {number(found.corrupt)} for its counterfactual. A cell is the share of this "
+        f"difference that one {ONE[what]} of the text restores in the counterfactual: 100 % "
+        "all of it, 0 % nothing; below 0 % it leads further away."
     )
+    st.caption(plain(about), help=glossary.explained(f"counterfactual {found.measure} {what}"))
     captions(found.notes)
     heading = f"Restored {what} for {found.label}, {side.name}"
     downloads(

@@ -19,6 +19,7 @@ ANALYSIS = Analysis(
             models=2,
             is_apart=True,
             example=("mini:bert", "mini:modernbert", "primer"),
+            asks="views:require_same_pieces",
             answer="views:answer",
             figure="views:figure",
             order=6,

@@ -9,13 +9,39 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.analyses.slices import figures, which
-from workbench.app import tables_and_figures
+from workbench.app import cache, choice, tables_and_figures
+from workbench.core.errors import WorkbenchError
 from workbench.core.findings import Finding
+from workbench.core.objectives import PREDICTED
+from workbench.models.references import split_ref
 
 if TYPE_CHECKING:
     from workbench.runs.run import Run
 
 Asked = Mapping[str, str]
+
+
+def require_same_pieces(models: Sequence[str], asked: Asked) -> Asked:
+    """Refuse, before anything is run, models whose losses on pieces cannot be compared."""
+    if (
+        any(map(cache.is_remote_model, models))
+        or len({split_ref(ref).source for ref in models}) < 2
+    ):
+        return {}
+    first, second = (str((cache.facts(ref)["predicts"] or {}).get("kind")) for ref in models)
+    if first != second or first == "causal" or first not in PREDICTED:
+        return {}
+    vocabularies = [set(cache.model(ref).vocabulary) for ref in models]
+    if vocabularies[0] != vocabularies[1]:
+        names = " and ".join(choice.named(ref, "models") for ref in models)
+        raise WorkbenchError(
+            f"{names} have different tokenizers: they predict different {PREDICTED[first]} of the "
+            "same texts, so their losses cannot be compared.",
+            code="model-unsupported",
+            remedy="Choose two models with the same tokenizer, or ask “Which model knows more "
+            "grammar?”, which compares any two language models.",
+        )
+    return {}
 
 
 def answer(runs: "Sequence[Run]", asked: Asked) -> Iterator[Finding]:

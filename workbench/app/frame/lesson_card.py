@@ -14,9 +14,11 @@ from workbench.app.frame import lessons
 from workbench.app.frame.lessons import LESSON, STEP, Lesson, Task
 from workbench.app.navigation import PRESENT
 from workbench.app.text import plain
+from workbench.core.findings import listing
 
 _STEP_SEEN = "step of a lesson seen last"  # the name of the lesson, and the index
 _IN_VIEW = "step of a lesson in view"  # the same, unless another page is
+_ENDED = "what is said of the lesson that was ended"
 
 
 def step(shown: Lesson | None) -> int | None:
@@ -54,6 +56,8 @@ def draw(page: str) -> None:
 
     An address of a step that is on another page, such as `/?tour=1`, opens that page.
     """
+    if ended := st.session_state.pop(_ENDED, ""):
+        st.toast(ended, icon=":material/school:", duration="infinite")
     if STEP not in st.query_params:  # as on nearly all pages
         _offer_return(page)
         return
@@ -93,8 +97,9 @@ def draw(page: str) -> None:
                 type="tertiary",
                 key="end of the tour",
                 on_click=_end,
+                args=(name, shown),
             )
-            if solved := _solved(name, shown):
+            if solved := _solved(name, shown, names_open=is_last):
                 st.caption(solved, width="content")
 
 
@@ -141,11 +146,15 @@ def _task(name: str, number: int, task: Task) -> None:
         st.markdown(f":orange[:material/refresh: Not yet.]{hint}")
 
 
-def _solved(name: str, shown: Lesson) -> str:
-    """How many tasks of a lesson were solved in this session; "" if it has none."""
+def _solved(name: str, shown: Lesson, names_open: bool = False) -> str:
+    """How many tasks of a lesson were solved in this session, and which are left; "" for none."""
     tasks = [number for number, each in enumerate(shown.steps) if each.task]
-    n_right = sum(bool(st.session_state.get(_key(name, number))) for number in tasks)
-    return f"{n_right} of {len(tasks)} tasks solved" if tasks else ""
+    left = [str(number + 1) for number in tasks if not st.session_state.get(_key(name, number))]
+    if not tasks:
+        return ""
+    solved = f"{len(tasks) - len(left)} of {len(tasks)} tasks solved"
+    steps = f"step{'s' if len(left) > 1 else ''} {listing(left, len(left))}"
+    return f"{solved}; left: {steps}" if left and names_open else solved
 
 
 def _key(name: str, number: int) -> str:
@@ -191,14 +200,19 @@ def _go(address: Mapping[str, str]) -> None:
                 st.session_state[key] = value
 
 
-def _end() -> None:
+def _end(name: str, shown: Lesson) -> None:
     selection.forget_opened()  # the text of an earlier step
+    if name:
+        said = [f"You left “{plain(shown.title)}”", _solved(name, shown, names_open=True)]
+        said.append("The page Lessons has it")
+        st.session_state[_ENDED] = f"{'. '.join(filter(None, said))}."
     st.session_state.pop(_STEP_SEEN, None)
     for key in (STEP, LESSON):
         st.query_params.pop(key, None)
 
 
-# A folded card shows the figure behind it; the next step opens it.
+# A folded card shows the figure behind it; the next step opens it. A new step begins at the top of
+# its page, and the next Tab is in its card.
 _FOLD = """<button id="fold-card" type="button" title="Fold the card, or open it (C)"
   aria-label="Fold the card, or open it"><span>WHERE</span></button><script>
 if (!window.workbenchFold) {
@@ -209,6 +223,10 @@ if (!window.workbenchFold) {
       document.body.classList.remove("card-folded");
   }, true);
 }
+setTimeout(() => {
+  document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);
+  document.querySelector("#fold-card")?.focus({ preventScroll: true });
+}, 100);
 </script>"""
 _CARD = """
 #fold-card {

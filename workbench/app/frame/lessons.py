@@ -237,7 +237,8 @@ TUNING = Lesson(
     steps=[
         Step(
             page="transfer", outlined=_FINDINGS, address=_result("frozen-vs-finetuned-mini-bert"),
-            says="The same model, frozen under a small head, and with all its weights trained.",
+            says="The same model, frozen under a small classifier, and with all its weights "
+            "trained.",
             notes="Peters, Ruder and Smith (2019): it depends on the task.",
             task=Task(
                 asks="Which task does fine-tuning help?", answers=["sentiment"],
@@ -246,8 +247,8 @@ TUNING = Lesson(
         ),
         Step(
             page="transfer", outlined=_FIGURE, address=_result("frozen-vs-finetuned-mini-bert"),
-            says="A gain needs an interval, and a comparison: here a stronger head on the frozen "
-            "model.",
+            says="A gain needs an interval, and a comparison: in the tab Scores, a stronger "
+            "classifier (an LSTM) on the frozen model.",
             task=Task(
                 asks="By how many points of accuracy does sentiment rise?",
                 answers=["26.7", "+26.7", "27", "+27"],
@@ -260,14 +261,15 @@ TUNING = Lesson(
             "trained model.",
             notes="CKA 1: the same up to rotation; 0: unrelated.",
             task=Task(
-                asks="Which layer changes most?", answers=["4", "layer 4"],
+                asks="The states of which layer change most?", answers=["4", "layer 4"],
                 hint="The lowest CKA.",
             ),
         ),
         Step(
-            page="heads", outlined=_FINDINGS, address=_result("heads-mini-bert"),
-            says="The head that moved most is one that you know: head 1.4. Training made it look "
-            "at the word before.",
+            page="heads", outlined=_FINDINGS,
+            address={**_result("heads-mini-bert"), "head": "1.4"},
+            says="The tab Heads of the last view names the head whose attention changes most: head "
+            "1.4. Here is what training made it do: it looks at the word before.",
         ),
     ],
 )  # fmt: skip

@@ -32,8 +32,8 @@ def draw() -> None:
     st.title("Lessons", anchor=False)
     st.markdown(
         "A lesson is a list of views with words and tasks, opened by a link. Answers are checked, "
-        "and stay in the student's own browser. In a presentation, Page Down and Page Up step "
-        "through it."
+        "are sent to nobody, and are forgotten when a student closes or reloads the tab. In a "
+        "presentation, Page Down and Page Up step through it."
     )
     for name, lesson in lessons.BUILT_IN.items():
         _lesson(name, lesson)

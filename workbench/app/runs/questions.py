@@ -24,7 +24,7 @@ from workbench.app.runs import (
     run_list,
     run_view,
 )
-from workbench.app.text import errors_shown, plain, shortened, tab_named
+from workbench.app.text import errors_shown, plain, shortened, show_error, tab_named
 from workbench.core.analysis import Analysis, Recipe, recipes
 from workbench.core.errors import WorkbenchError
 from workbench.core.names import Kind
@@ -137,8 +137,15 @@ def _one(owner: Analysis, recipe: Recipe) -> None:
         opened = _opened(experiment)
         with st.container(key="controls-question", horizontal=True, vertical_alignment="bottom"):
             models, corpus = _inputs(recipe, opened)
-            asked = _asked(owner, recipe, models)
+            refused = None
+            try:
+                asked = _asked(owner, recipe, models)
+            except WorkbenchError as error:
+                asked, refused = None, error
             settings = _settings(experiment, (corpus,), recipe)
+        if refused is not None:  # before anything is run
+            show_error(refused)
+            _offer_example(recipe)
         if asked is None or settings is None:
             return
         groups = [(ref,) for ref in models] if recipe.is_apart else [models]

@@ -4,7 +4,7 @@ Costs: reading the tables of the runs; about a second for large ones.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -15,6 +15,7 @@ from workbench.core.findings import headline
 
 if TYPE_CHECKING:
     from workbench.report.content import Comparison
+    from workbench.runs.overlay import Choices
     from workbench.runs.run import Run
 
 VALUES, ALL = "values", "all"  # the first choices of what is shown, and of a key
@@ -119,17 +120,26 @@ def _on_one_axis(group: "Comparison") -> None:
             minus = "" if minus == VALUES else minus.removeprefix("minus ")
         held, panel = {}, panel_of(known)
         for other, values in known.others.items():
-            options = [*([ALL] if len(values) <= PANELS else []), *map(str, values)]
+            by_name = {_shown(each, other, known): each for each in values}
+            options = [*([ALL] if len(values) <= PANELS else []), *by_name]
             first = int(other != panel and options[0] == ALL)
             label, box = other.replace("_", " "), f"{key} {name} {other}"
             picked = select(label, options, box, first, width=150)
             if picked != ALL:
-                held[other] = picked
+                held[other] = by_name[picked]
     rows = overlaid(tables, by[way], value, over, held, minus)
     tables_and_figures.draw_view(runs[0], "on one axis", drawn(rows), drawn, f"{key} figure")
     if held := rows.attrs["held"]:
-        said = ", ".join(f"{other.replace('_', ' ')} {each}" for other, each in held.items())
+        said = ", ".join(
+            f"{other.replace('_', ' ')} {_shown(each, other, known)}"
+            for other, each in held.items()
+        )
         st.caption(plain(f"Of {said}."))
+
+
+def _shown(value: Any, key: str, known: "Choices") -> str:
+    """A value of a key; the index of a head or of its layer as other pages count."""
+    return str(value + known.first if known.first and key in ("layer", "head") else value)
 
 
 def _one(letter: str, run: "Run") -> None:

@@ -21,7 +21,7 @@ from workbench.analyses.predictions.views.results import (
     target_of,
 )
 from workbench.analyses.predictions.views.target import named_for, shown, target_boxes
-from workbench.app import choice, navigation, selection
+from workbench.app import choice, glossary, navigation, selection
 from workbench.app.downloads import downloads
 from workbench.app.text import errors_shown, plain
 from workbench.app.text_boxes import OWN, row
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 OF = {
     "logit": "The contributions sum to the logit, with the scale of every norm held.",
-    "head input": "This model's head is not linear. The contributions are to the input of the "
-    "head: they sum to the product of this input and the gradient of the logit there, and not to "
-    "the logit.",
+    "head input": "The language-model head is not linear. The contributions are to the input of "
+    "the head: they sum to the product of this input and the gradient of the logit there, and not "
+    "to the logit.",
 }
 REST = {
     "embeddings": "embeddings",
     "attention-bias": "biases of attention",
-    "norm-bias": "biases of norms",
+    "norm-bias": "biases of layer norms",
     "output-bias": "bias of the output",
 }
 
@@ -136,12 +136,11 @@ def _grid(side: Side, found: Parts, explained: tuple[str, str]) -> None:
         f"{REST.get(str(name), str(name))} {number(value, signed=True)}"
         for name, value in sums.items()
     )
-    st.caption(
-        plain(
-            f"Outside the grid: {others}. Total: {number(found.total, signed=True)}. "
-            f"{OF.get(found.of, '')}"
-        )
+    about = (
+        f"Outside the grid: {others}. Total: {number(found.total, signed=True)}. "
+        f"{OF.get(found.of, '')}"
     )
+    st.caption(plain(about), help=glossary.explained(f"attention head, MLP. {about}"))
     title = f"Contributions to {found.target}, {side.name}"
     downloads(
         "contributions",

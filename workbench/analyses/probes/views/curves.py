@@ -317,7 +317,8 @@ def layers(runs: OpenRuns) -> None:
     intervals = "Bands" if runs.second is None else "When you point"
     about = (
         f"Probe F1 by layer ({mode}). {intervals}: 95 % bootstrap intervals over sentences and "
-        "seeds. Dashed grey: the best of static vectors, random weights and the majority label."
+        "seeds. Dashed grey: the best of static vectors, random weights and the majority label. "
+        "Hollow marks did not converge; crosses did not learn the task."
     )
     if len({each.deepest for each in runs.all_curves}) > 1:
         about += DEPTH
