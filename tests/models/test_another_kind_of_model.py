@@ -11,7 +11,7 @@ import torch
 
 import workbench as wb
 from tests.models.bag_of_embeddings import BagOfEmbeddings, TrainableBag
-from workbench import Model, WorkbenchError, experiments
+from workbench import Model, WorkbenchError
 from workbench.experiment.definition import built_in_experiments
 
 PRIMER, SENTIMENT = "primer:size=40", "primer/sentiment:size=40"
