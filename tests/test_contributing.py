@@ -178,7 +178,7 @@ def test_a_figure_of_a_column_that_is_not_there_is_a_warning_and_of_a_table_it_i
     [
         ({"wrods": 3}, "", "no column 'wrods'"),
         ({"words": 4}, "", "no row of the table 'counts' has words=4"),
-        ({"words": 3}, "bras", "no figure: 'bras'"),
+        ({"words": 3}, "bras", "no figure 'bras'"),
     ],
 )
 def test_a_finding_names_a_row_and_a_figure(keys: Any, figure: str, wrong: str) -> None:

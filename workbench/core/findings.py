@@ -198,7 +198,7 @@ def check_findings(
         if each.column and each.column not in tables[each.table]:
             raise _error(f"the table {each.table!r:.80} has no column {each.column!r:.80}.")
         if figures is not None and each.figure and each.figure not in figures:
-            raise _error(f"the finding {each.measure!r:.80} names no figure: {each.figure!r:.80}.")
+            raise _error(f"there is no figure {each.figure!r:.80}, of {each.measure!r:.80}.")
         if measures.count(each.measure) > 1:
             raise _error(f"two findings have the measure {each.measure!r:.80}.")
     return found
