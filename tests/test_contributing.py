@@ -173,11 +173,50 @@ def test_a_figure_of_a_column_that_is_not_there_is_a_warning_and_of_a_table_it_i
     assert "test_contributing.py:" in warning, "it names the line"
 
 
-def test_a_finding_names_keys_of_its_table() -> None:
+@pytest.mark.parametrize(
+    ("keys", "figure", "wrong"),
+    [
+        ({"wrods": 3}, "", "no column 'wrods'"),
+        ({"words": 4}, "", "no row of the table 'counts' has words=4"),
+        ({"words": 3}, "bras", "no figure 'bras'"),
+    ],
+)
+def test_a_finding_names_a_row_and_a_figure(keys: Any, figure: str, wrong: str) -> None:
     tables = a_table().tables
-    found = wb.Finding("3 words.", 3, None, None, "supported", "counts", {"wrods": 3}, measure="n")
-    with pytest.raises(WorkbenchError, match="no column 'wrods'"):
-        check_findings([found], tables)
+    found = wb.Finding("3 words.", 3, None, None, "supported", "counts", keys, figure, measure="n")
+    with pytest.raises(WorkbenchError, match=wrong):
+        check_findings([found], tables, {"bars"})
+
+
+@pytest.mark.usefixtures("own_runs")
+def test_findings_that_are_mended_are_stated_and_no_longer_missed() -> None:
+    keys = {"words": 4}
+    run = counted(
+        a_table,
+        findings=lambda tables: [
+            wb.Finding("3 words.", 3, None, None, "supported", "counts", keys, measure="n")
+        ],
+    )
+    assert not run.findings and "cannot be stated" in run.warnings[0]
+    keys["words"] = 3
+    again = Run(run.path)
+    assert [each.claim for each in again.findings] == ["3 words."] and not again.warnings
+
+
+@pytest.mark.usefixtures("own_runs")
+def test_an_error_of_ones_own_function_names_its_line_and_the_command_of_its_log() -> None:
+    with pytest.raises(WorkbenchError, match="ZeroDivisionError") as caught:
+        counted(lambda *given: 1 / 0)
+    assert "test_contributing.py:" in caught.value.where
+    assert "workbench runs show counted-" in caught.value.remedy
+
+
+def test_a_class_of_model_without_its_methods_makes_no_model() -> None:
+    class Half(wb.Model):
+        name = family = "half"
+
+    with pytest.raises(TypeError, match="content_hash, device, encode, forward, parameters"):
+        Half()
 
 
 def test_a_module_that_cannot_be_imported_is_named_whatever_it_raises(
@@ -216,12 +255,23 @@ def test_a_corpus_format_is_one_file(with_format: None, tmp_path: Path) -> None:
         ["It", "rains"],
     ]
     listed = catalogue().formats
-    assert listed[-1].endings == (".words",) and listed[-1].about.startswith("One word per line")
+    assert listed[-1].endings == (".words",)
+    assert listed[-1].about == "One word per line, and an empty line after each sentence."
     assert listed[0].endings == (".conllu",), "the others keep their places"
     (tmp_path / "dogs.wrds").touch()
     with pytest.raises(WorkbenchError) as caught:
         read(tmp_path / "dogs.wrds")
     assert ".words" in caught.value.remedy
+
+
+@pytest.mark.parametrize("line", ["READ = ('.words',)", "READS = ('words',)", "READS = '.words'"])
+def test_a_reader_without_extensions_is_named(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.py").write_text(f'"""Words."""\n\n{line}\n\n\ndef reader(): ...\n')
+    monkeypatch.setattr(readers, "__path__", [str(tmp_path)])
+    with pytest.raises(WorkbenchError, match=r"own\.py.*READS"):
+        formats.__wrapped__()
 
 
 def test_the_added_format_is_gone() -> None:

@@ -29,7 +29,8 @@ HEAVY = (
     "torch", "transformers", "spacy", "scipy", "sklearn", "plotly", "streamlit", "pandas",
 )  # fmt: skip
 PROGRAM = f"""
-import json, sys
+import importlib.metadata, json, sys
+importlib.metadata.entry_points = lambda **group: ()  # packages of one's own may import anything
 from workbench.cli.output import experiment, experiments
 from workbench.experiment.definition import (EXPERIMENTS, built_in_experiments)
 listed = experiments()

@@ -98,7 +98,7 @@ def result(run: "Run", json: bool) -> None:
             _table(name, run.tables[name], SHORT)
         _caveats(run)
         rest = f"{plural(len(tables), 'table')} and {plural(len(run.figures), 'figure')}"
-        print(f"All {rest}: workbench runs show {run.name}")
+        print(f"{rest}: workbench runs show {run.name}")
         print(f"Report: workbench report {run.name} --out report.html")
     if now.state == "done":
         return

@@ -19,7 +19,7 @@ if a number is missing, so no sentence is ever written without its number. Costs
 import math
 import numbers
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -181,8 +181,10 @@ def first_decided(findings: Sequence[Finding]) -> Finding:
     return next((each for each in findings if each.verdict != "undecided"), findings[0])
 
 
-def check_findings(findings: Iterable[Finding], tables: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """Return the findings of a run; an error if one does not fit its tables."""
+def check_findings(
+    findings: Iterable[Finding], tables: Mapping[str, Any], figures: Container[str] | None = None
+) -> tuple[Finding, ...]:
+    """Return the findings of a run; an error if one does not fit its tables and figures."""
     found = tuple(findings)
     measures = [each.measure for each in found]
     for each in found:
@@ -190,11 +192,23 @@ def check_findings(findings: Iterable[Finding], tables: Mapping[str, Any]) -> tu
             raise _error(f"the finding {each.measure!r:.80} names no table of the run.")
         if wrong := sorted(set(each.keys) - set(tables[each.table])):
             raise _error(f"the table {each.table!r:.80} has no column {wrong[0]!r:.80}, a key.")
+        if each.keys and not len(_rows(tables[each.table], each.keys)):
+            keys = ", ".join(f"{name}={value!r:.40}" for name, value in each.keys.items())
+            raise _error(f"no row of the table {each.table!r:.80} has {keys}.")
         if each.column and each.column not in tables[each.table]:
             raise _error(f"the table {each.table!r:.80} has no column {each.column!r:.80}.")
+        if figures is not None and each.figure and each.figure not in figures:
+            raise _error(f"there is no figure {each.figure!r:.80}, of {each.measure!r:.80}.")
         if measures.count(each.measure) > 1:
             raise _error(f"two findings have the measure {each.measure!r:.80}.")
     return found
+
+
+def _rows(table: Any, keys: Row) -> Any:
+    for name, value in keys.items():
+        missing = value is None or value != value
+        table = table[table[name].isna() if missing else table[name] == value]
+    return table
 
 
 # --- numbers in sentences -------------------------------------------------------------------------

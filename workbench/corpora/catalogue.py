@@ -68,4 +68,4 @@ def _formats() -> Iterator[Format]:
 
 
 def _first_line(docstring: str | None) -> str:
-    return (docstring or "").strip().split("\n")[0]
+    return (docstring or "").strip().split("\n")[0].partition(" Costs: ")[0]

@@ -71,16 +71,17 @@ def formats(announced: Literal["READS", "WRITES"] = "READS") -> Mapping[str, str
     found: list[tuple[int, str, str]] = []
     folders = import_module(READERS).__path__
     for file in (file for folder in folders for file in Path(folder).glob("*.py")):
-        lines = _ANNOUNCED.findall(file.read_text("utf-8"))
+        source = file.read_text("utf-8")
         try:
-            said = {name: ast.literal_eval(value) for name, value in lines}
+            said = {name: ast.literal_eval(value) for name, value in _ANNOUNCED.findall(source)}
         except (ValueError, SyntaxError) as error:
-            raise WorkbenchError(
-                "READS, WRITES or PLACE is not a literal.",
-                code="plugin-invalid",
-                where=file.name,
-                remedy='Write it as a literal on one line, such as READS = (".words",).',
-            ) from error
+            raise _invalid(file, "READS, WRITES or PLACE is not a literal.") from error
+        if "\ndef reader(" in source and "READS" not in said:
+            raise _invalid(file, "the reader names no file extension: there is no line READS = ….")
+        for name in said.keys() & {"READS", "WRITES"}:
+            endings = said[name]
+            if not isinstance(endings, tuple) or not all(str(each)[:1] == "." for each in endings):
+                raise _invalid(file, f"{name} is {endings!r:.80}, not file extensions with a dot.")
         found.extend(
             (said.get("PLACE", 100), ending, f"{READERS}.{file.stem}")
             for ending in said.get(announced, ())
@@ -95,6 +96,15 @@ def formats(announced: Literal["READS", "WRITES"] = "READS") -> Mapping[str, str
                 remedy="Give one of them another extension.",
             )
     return known
+
+
+def _invalid(file: Path, what: str) -> WorkbenchError:
+    return WorkbenchError(
+        what,
+        code="plugin-invalid",
+        where=file.name,
+        remedy='Write it as a literal on one line, such as READS = (".words",).',
+    )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ finds what it needs or rejects the model with a reason, and never checks the cla
 """
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -108,20 +109,25 @@ class Model(Protocol):
     stacks: tuple[Stack, ...]
 
     @property
+    @abstractmethod
     def parameters(self) -> int: ...
 
     @property
+    @abstractmethod
     def device(self) -> torch.device: ...
 
     @property
+    @abstractmethod
     def content_hash(self) -> str:
         """Hash of weights, configuration and tokenizer; it does not depend on the name."""
         ...
 
+    @abstractmethod
     def encode(self, batch: Batch, documents: Sequence[int] | None = None) -> Pieces:
         """Documents of a batch in pieces, on the CPU (default: all documents)."""
         ...
 
+    @abstractmethod
     def forward(
         self,
         pieces: Pieces,
@@ -428,7 +434,9 @@ class Model(Protocol):
         raise refusal(
             self,
             "cannot be created with random weights",
-            "Turn the random-weight baseline off if a setting allows it, or choose another model.",
+            "Turn the random-weight baseline off if the experiment has a setting for it, such as "
+            "random_baseline=False, or choose another model; a class of your own may define "
+            "reinitialised.",
         )
 
     def save(self, folder: Path) -> None:

@@ -610,7 +610,11 @@ class Experiment(Generic[S]):
         """Return what these tables of a run show; nothing if the experiment states no findings."""
         if self.findings is None:
             return ()
-        return check_findings(self.findings(tables), tables)
+        try:
+            figures: Mapping[str, Draw] | None = self.drawings()
+        except WorkbenchError:  # said where they are drawn
+            figures = None
+        return check_findings(self.findings(tables), tables, figures)
 
     @property
     def default_splits(self) -> tuple[str, ...]:

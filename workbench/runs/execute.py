@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, line_of
 from workbench.core.files import FULL, unwritable, write_atomically
 from workbench.core.machine import peak_memory
 from workbench.core.version import __version__
@@ -110,7 +110,9 @@ def _crash(folder: Path, error: BaseException, lines: tuple[str, ...]) -> Failur
         return Failure.of(full, lines)
     return Failure(
         f"{type(error).__name__}: {error}".rstrip(": ") + ".",
-        remedy="This is a bug in the experiment or in Workbench; the log has the details.",
+        where=line_of(error),
+        remedy="This is a bug in the experiment or in Workbench; the log has the details: "
+        f"workbench runs show {folder.name}",
         lines=lines,
         code="internal",
     )

@@ -27,7 +27,7 @@ from workbench.core.files import (
     read_regular,
     write_atomically,
 )
-from workbench.core.findings import Finding, Findings, headline
+from workbench.core.findings import Finding, Findings, headline, plural
 from workbench.core.public import public
 from workbench.core.registry import imported
 from workbench.experiment.definition import EXPERIMENTS, Caveat, Progress, Result, Table
@@ -57,6 +57,7 @@ SHIPPED = Path(__file__).parent / "built_in"  # their folder; `workbench.runs.bu
 PARQUET = b"PAR1"  # the first and last bytes of such a file
 TABLES, ARRAYS, FIGURES = "tables", "arrays", "figures"
 FINDINGS = "findings.json"
+UNSTATED = "The findings cannot be stated"
 
 
 def write(folder: Path, result: Result, about: Mapping[str, Table]) -> dict[str, int]:
@@ -173,7 +174,7 @@ def write_findings(
         data = _as_json(findings(tables))
     except (Exception, SystemExit) as error:  # any experiment
         what = error.what if isinstance(error, WorkbenchError) else repr(error)
-        progress.warn(f"The findings cannot be stated{_at(error)}: {what}")
+        progress.warn(f"{UNSTATED}{_at(error)}: {what}")
         return
     write_atomically(unlinked(folder / FINDINGS), data)
 
@@ -609,8 +610,13 @@ class Run(Displayed):
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings of the run."""
-        return [str(e["text"]) for e in status.read_events(self.path)[0] if e["kind"] == "warning"]
+        """The warnings of the run; without one about findings that are stated by now."""
+        events, _ = status.read_events(self.path)
+        found = [str(event["text"]) for event in events if event["kind"] == "warning"]
+        unstated = [text for text in found if text.startswith(UNSTATED)]
+        if unstated and self.status.state == "done" and self.findings:
+            return [text for text in found if text not in unstated]
+        return found
 
     def as_data(self) -> dict[str, Any]:
         """Return what `--json` prints."""
@@ -661,7 +667,8 @@ class Run(Displayed):
         try:
             inputs = [model.name for model in self.spec.models]
             inputs += [corpus.name for corpus in self.spec.corpora]
-            results = [f"{len(self.tables)} tables, {len(self.figures)} figures"]
+            tables, figures = len(self.tables), len(self.figures)
+            results = [f"{plural(tables, 'table')}, {plural(figures, 'figure')}"]
             results = results if state == "done" else []
         except WorkbenchError as error:
             inputs, results = [], [error.what]

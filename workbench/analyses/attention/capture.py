@@ -204,7 +204,7 @@ def attention(
         layers: Indices of the layers whose maps are captured, for a long text (default: all).
 
     Returns:
-        `AttentionMaps`: plain arrays; `maps[site]` is [heads, queries, keys], and `grid()`
+        `AttentionMaps`: its `maps` has an array [heads, queries, keys] for each site, and `grid()`
         arranges and draws them.
 
     Raises:

@@ -276,7 +276,8 @@ def profile(tables: Tables) -> Iterator[Finding]:
         {"fact": "parameters"},
         measure="number of parameters",
     )
-    yield _parts(tables["modules"])
+    if len(tables["modules"]) > 1:
+        yield _parts(tables["modules"])
 
 
 def _losses(objective: str, losses: pd.DataFrame) -> Iterator[Finding]:

@@ -34,7 +34,7 @@ _FORM = (
 )
 
 
-def reader(paths: Sequence[Path], options: Options) -> Reading:
+def edges_reader(paths: Sequence[Path], options: Options) -> Reading:
     """A reader of edge files: one Doc per line; layer from `options.layer` or the file name."""
     layer = options.layer or layer_of(paths[0])
     return Reading(partial(_docs, layer=layer, vocab=vocabulary(options.language)))

@@ -23,8 +23,8 @@ __all__ = ["reader", "write"]
 def reader(paths: Sequence[Path], options: Options) -> Reading:
     """The reader of SQuAD, edges or tables, by the beginning of the files."""
     if paths and squad.is_squad(paths[0]):
-        return squad.reader(options)
+        return squad.squad_reader(options)
     first = next((entry for path in paths for _, entry in numbered_objects(path)), {})
     if "targets" in first:
-        return edges_jsonl.reader(paths, options)
+        return edges_jsonl.edges_reader(paths, options)
     return tables.reader(paths, options)

@@ -30,7 +30,7 @@ def is_squad(path: Path) -> bool:
     return text.lstrip().startswith("{") and '"data"' in text and '"paragraphs"' in text
 
 
-def reader(options: Options) -> Reading:
+def squad_reader(options: Options) -> Reading:
     """A reader of SQuAD: one Doc for each question."""
     nlp = tokenizer(options.pipeline, options.language)
     columns = Columns(("question", "context"), {}, "id")
