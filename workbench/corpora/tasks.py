@@ -87,6 +87,11 @@ def is_primer(corpus: "Corpus") -> bool:
     return corpus.origin is not None and corpus.origin.ref.partition(":")[0] == "primer"
 
 
+def learnable_labels(corpus: "Corpus") -> list[str]:
+    """The labels of whole texts that are scores, or classes with enough texts."""
+    return list(_labels(corpus)[0])
+
+
 def tasks_of(corpus: "Corpus") -> list[str]:
     """Names of the tasks of a corpus: its labels, or its layers if no text has a label."""
     if primer_task := _primer(corpus):

@@ -56,21 +56,22 @@ def _bound(corpora: Refs, initial: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _label(corpus: str) -> dict[str, str]:
-    """Draw the box of the label that is predicted, if the corpus has several."""
-    known = [] if cache.is_remote_corpus(corpus) else cache.layers(corpus)
-    labels = [name.removeprefix("label:") for name in known if name.startswith("label:")]
-    if len(labels) < 2:
+    """Draw the label that is predicted: a choice if several labels of the corpus can be learnt."""
+    labels = [] if cache.is_remote_corpus(corpus) else cache.labels(corpus)
+    if not labels:
         return {}
-    named = st.query_params.get("task")
+    is_only = len(labels) == 1
+    named = labels[0] if is_only else st.query_params.get("task")
     picked = st.selectbox(
         "Label to predict",
         labels,
         labels.index(named) if named in labels else None,
         key=f"label of {corpus}",
         placeholder="Choose",
+        disabled=is_only,
         width=220,
     )
-    return {"task": picked or ""}
+    return {} if is_only else {"task": picked or ""}
 
 
 def _costs(models: Refs, corpora: Refs, settings: Mapping[str, Any]) -> None:
